@@ -1,0 +1,189 @@
+"""A backend: what a plugin declares about it, and what a loaded one can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+import re
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args
+
+import attrs
+
+from wlk_core.errors import OptionError
+from wlk_core.options import Option, resolve_options
+
+if TYPE_CHECKING:
+    from wlk_core.processor import OnlineProcessor
+
+__all__ = ["API_FLOOR", "API_VERSION", "CAPABILITIES", "Backend", "BackendSpec", "Capability"]
+
+API_VERSION = 1  #: the plugin API this wlk-core speaks
+API_FLOOR = 1  #: the oldest plugin API it still understands
+
+Capability = Literal[
+    "hypothesis",
+    "word-times",
+    "probabilities",
+    "language-detection",
+    "language-forcing",
+    "translation",
+    "speaker-turns",
+    "batching",
+    "bounded-state",
+]
+CAPABILITIES: frozenset[str] = frozenset(get_args(Capability))
+
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+
+
+class Backend(Protocol):
+    """
+    A loaded model that any number of streams share.
+
+    Nothing of a stream is ever stored on it.  Use it as a context manager, or call `close()`.
+    """
+
+    def create_processor(
+        self, *, language: str | None = None, task: str = "transcribe", **options: Any
+    ) -> OnlineProcessor:
+        """
+        Return a new stream.
+
+        `language` is None to detect it or a code the spec declares; `task` is "transcribe" or
+        "translate"; `options` are the spec's options of scope "stream".
+
+        Raises:
+            OptionError: something asked for is unknown or unsupported.
+            StreamClosed: the backend is closed.
+
+        """
+        ...
+
+    def warmup(self) -> None:
+        """Run the model once so that the first stream does not pay for it; leaves no trace."""
+        ...
+
+    def close(self) -> None:
+        """Release the model; new processors are refused from here on."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+
+def _check_name(_instance: object, _attribute: object, value: str) -> None:
+    if not _NAME.fullmatch(value):
+        raise ValueError(f"a backend is named in [a-z][a-z0-9-]*, got {value!r}")
+
+
+def _check_capabilities(_instance: object, _attribute: object, value: frozenset[str]) -> None:
+    if unknown := sorted(value - CAPABILITIES):
+        raise ValueError(
+            f"unknown capabilities {', '.join(unknown)}; expected some of: "
+            + ", ".join(sorted(CAPABILITIES))
+        )
+
+
+@attrs.frozen(kw_only=True)
+class BackendSpec:
+    """
+    A backend as its plugin declares it: constant data and one lazy loader.
+
+    Attributes:
+        name: what users type, [a-z][a-z0-9-]*; also the name of the entry point.
+        api: the plugin API this spec was written for, a literal number.
+        summary: one line, shown by ``wlk-core backends``.
+        load: ``load(model, **options)`` returns the Backend; imports the framework in its body.
+        options: every option the backend or its streams take, declared once.
+        capabilities: what the streams can do, see CAPABILITIES.
+        languages: the codes a stream may be forced to, or that detection may report.
+        policies: the values of the stream option `policy`, the default first.
+        models: size aliases and what they stand for (a repository id, or a word such as
+            "bundled"); other models are repository ids or local directories.
+        default_model: the model when none is named.
+        max_delay: seconds after which audio is committed or visible in the hypothesis.
+        bounds: declared quality of the `digits` checkpoint on the speech tier, by measure:
+            "wer", "word_start_median", "word_start_bias" (seconds).
+        thread_affinity: "any", or "same-thread" where one stream's calls must share a thread.
+        deviations: rules of the contract this backend breaks, by id, each with its reason.
+        preference: which installed backend is the default: the highest on this platform.
+        requires: the distributions it needs at run time, checked from package metadata, and the
+            command that installs them.
+
+    """
+
+    name: str = attrs.field(validator=_check_name)
+    api: int
+    summary: str
+    load: Callable[..., Backend]
+    options: tuple[Option, ...] = attrs.field(default=(), converter=tuple)
+    capabilities: frozenset[str] = attrs.field(
+        default=frozenset(), converter=frozenset, validator=_check_capabilities
+    )
+    languages: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    policies: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    models: Mapping[str, str] = attrs.field(factory=dict)
+    default_model: str | None = None
+    max_delay: float | None = None
+    bounds: Mapping[str, float] = attrs.field(factory=dict)
+    thread_affinity: Literal["any", "same-thread"] = "any"
+    deviations: Mapping[str, str] = attrs.field(factory=dict)
+    preference: int = 0
+    requires: Mapping[str, str] = attrs.field(factory=dict)
+
+    def backend_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return every option of scope "backend", defaults filled in; OptionError on others."""
+        return resolve_options(self.options, given, scope="backend", owner=self.name)
+
+    def stream_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """
+        Return every option of scope "stream", defaults filled in; OptionError on others.
+
+        Where the spec declares policies, "policy" is one of them.
+        """
+        return resolve_options(self.all_options, given, scope="stream", owner=self.name)
+
+    @property
+    def all_options(self) -> tuple[Option, ...]:
+        """The declared options, `policy` among them."""
+        if not self.policies or any(option.name == "policy" for option in self.options):
+            return self.options
+        policy = Option(
+            name="policy",
+            type=str,
+            default=self.policies[0],
+            choices=self.policies,
+            help="how text is decided to be final",
+            scope="stream",
+        )
+        return (policy, *self.options)
+
+    def check_language(self, language: str | None) -> None:
+        """Raise OptionError unless *language* is None or a code that can be forced."""
+        if language is None:
+            return
+        if "language-forcing" not in self.capabilities:
+            raise OptionError(
+                f"{self.name} cannot be told the language, it hears it by itself: leave it out"
+            )
+        if language not in self.languages:
+            raise OptionError(
+                f"{self.name} does not know the language {language!r}; "
+                f"expected one of: {', '.join(self.languages)}"
+            )
+
+    def check_task(self, task: str) -> None:
+        """Raise OptionError unless *task* is one this backend can do."""
+        tasks = ["transcribe"]
+        if "translation" in self.capabilities:
+            tasks.append("translate")
+        if task not in tasks:
+            raise OptionError(
+                f"{self.name} cannot do the task {task!r}; expected one of: {', '.join(tasks)}"
+            )

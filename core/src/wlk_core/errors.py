@@ -1,0 +1,91 @@
+"""
+Everything that can go wrong, as one tree.
+
+* WLKError
+  x AudioFormatError      audio that is not what the call takes, or a file that holds none
+  x ClockError            stream times that contradict the samples
+  x OptionError           an option, language, task or policy that is unknown or unsupported
+  x ModelNotFoundError    a model that is neither local nor to be had
+  x BackendUnavailable    a backend that is absent, broken or lacks its framework
+  x BackendError          the engine failed; `retryable` says whether trying again makes sense
+    x StreamBroken        the engine failed too often: this stream is over
+  x StreamClosed          a call after `finish()` or `close()`
+  x ConcurrentCallError   two exclusive calls of one stream at the same time
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wlk_core.tokens import ASRToken
+
+__all__ = [
+    "AudioFormatError",
+    "BackendError",
+    "BackendUnavailable",
+    "ClockError",
+    "ConcurrentCallError",
+    "ModelNotFoundError",
+    "OptionError",
+    "StreamBroken",
+    "StreamClosed",
+    "WLKError",
+]
+
+
+class WLKError(Exception):
+    """Anything this project raises on purpose."""
+
+
+class AudioFormatError(WLKError, ValueError):
+    """The audio is not one-dimensional finite float32, or a file holds no audio."""
+
+
+class ClockError(WLKError, ValueError):
+    """A time contradicts the sample count by more than the contract absorbs."""
+
+
+class OptionError(WLKError, ValueError):
+    """An option is unknown, unsupported or contradictory; the message names the choices."""
+
+
+class ModelNotFoundError(WLKError, LookupError):
+    """A model is not local and cannot be fetched; the message names the command that gets it."""
+
+
+class BackendUnavailable(WLKError):  # noqa: N818 -- a state of the installation, not of a call
+    """No such backend is installed, or it is broken, or its framework is missing."""
+
+
+class BackendError(WLKError):
+    """
+    The engine failed; the cause is chained and nothing was changed.
+
+    `retryable` is true when the same call may succeed if it is made again.
+    """
+
+    def __init__(self, message: str, *, retryable: bool = True) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+
+
+class StreamBroken(BackendError):  # noqa: N818 -- names the state the stream is in
+    """
+    The engine failed once and in three retries: every further call raises this.
+
+    `committed` holds the tokens that were committed before the failure and that no Emission
+    has carried, so that nothing committed is lost.
+    """
+
+    def __init__(self, message: str, *, committed: tuple[ASRToken, ...] = ()) -> None:
+        super().__init__(message, retryable=False)
+        self.committed = committed
+
+
+class StreamClosed(WLKError):  # noqa: N818 -- names the state the stream is in
+    """The stream was finished or closed before this call."""
+
+
+class ConcurrentCallError(WLKError):
+    """Another exclusive call of the same stream is running; this one changed nothing."""

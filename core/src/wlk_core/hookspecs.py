@@ -1,0 +1,31 @@
+"""The one hook by which a plugin offers its backends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar, cast
+
+import pluggy
+
+from wlk_core.backend import BackendSpec
+
+__all__ = ["ENTRY_POINT_GROUP", "PROJECT", "hookimpl", "hookspec", "wlk_backends"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PROJECT: Final = "wlk"  #: the pluggy project
+ENTRY_POINT_GROUP: Final = "wlk.plugins"  #: where distributions declare their plugin modules
+
+# The casts keep the decorated signature visible to type checkers (pluggy#191).
+hookspec = cast("Callable[[F], F]", pluggy.HookspecMarker(PROJECT))
+hookimpl = cast("Callable[[F], F]", pluggy.HookimplMarker(PROJECT))
+
+
+@hookspec
+def wlk_backends() -> Iterable[BackendSpec]:  # type: ignore[empty-body]  # a specification has none
+    """
+    Return the backends this plugin provides.
+
+    Called once, when the registry first needs the plugin.  The module that implements it imports
+    nothing heavier than wlk_core: weights and frameworks belong behind `BackendSpec.load`.
+    """

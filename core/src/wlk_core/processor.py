@@ -1,0 +1,139 @@
+"""The online-processor protocol: what a stream of any backend can do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import attrs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    import numpy as np
+
+    from wlk_core.tokens import ChangeSpeaker, Emission, Transcript
+
+__all__ = ["EPS", "SAMPLE_RATE", "OnlineProcessor", "StreamStats", "SupportsSpeakerTurns"]
+
+SAMPLE_RATE = 16_000  # samples a second, of every stream
+EPS = 0.02  # seconds a caller's clock may differ from the sample count (contract IN-03)
+
+
+@attrs.frozen(kw_only=True)
+class StreamStats:
+    """
+    Counters of one stream since its start.
+
+    A counter that the backend cannot know is None, and the backend's documentation says so.
+    """
+
+    audio_seconds: float = 0.0  #: audio inserted, silences left out
+    encoder_frames: int | None = None  #: mel frames given to the encoder, padding included
+    decoder_positions: int | None = None  #: positions run through the decoder
+    decoder_forwards: int | None = None  #: decoder calls, whatever their width
+    host_syncs: int | None = None  #: times the device had to be waited for
+    detokenised_ids: int | None = None  #: ids given to the detokeniser
+    state_bytes: int | None = None  #: bytes this stream holds now
+    busy_seconds: float = 0.0  #: wall-clock time spent in the engine
+
+
+class OnlineProcessor(Protocol):
+    """
+    One stream of audio becoming timed words.
+
+    Audio is float32 in one dimension at 16 kHz.  Times are seconds on the stream clock, which the
+    sample count rules.  `insert_audio_chunk`, `get_buffer` and `stats` may be called from any
+    thread at any time and never wait for the model.  The other calls are exclusive: each may come
+    from a different thread, but overlapping ones raise ConcurrentCallError and change nothing.
+
+    A call that fails raises BackendError and changes nothing: the next one retries.  After three
+    failed retries every call raises StreamBroken.
+    """
+
+    def insert_audio_chunk(
+        self, audio: NDArray[np.float32], audio_stream_end_time: float | None = None
+    ) -> None:
+        """
+        Append a copy of *audio*, float32[n] with n >= 0, to the stream.
+
+        `audio_stream_end_time` is where the caller believes the chunk ends.  A difference to the
+        sample count of up to EPS is absorbed and never accumulates; a gap beyond it is a silence
+        of that length before the chunk, as if by start_silence and end_silence, its tokens coming
+        with the next Emission.  None means "directly after the audio so far".
+
+        Raises:
+            AudioFormatError: another rank or dtype, NaN or infinity; nothing was changed.
+            ClockError: the chunk would begin more than EPS in the past; nothing was changed.
+            StreamClosed: the stream was finished or closed.
+            StreamBroken: the engine failed too often.
+
+        """
+        ...
+
+    def process_iter(self, is_last: bool = False) -> Emission:  # noqa: FBT001, FBT002 -- pinned
+        """
+        Run the next few steps of the model and return what they committed.
+
+        A backlog shows in `processed_up_to`; call again until it stops.  With `is_last` everything
+        inserted is decoded and committed, as by finish, and the stream stays open.
+        """
+        ...
+
+    def get_buffer(self) -> Transcript:
+        """Return the hypothesis: text that may still change.  Pure, cheap, never waits."""
+        ...
+
+    def start_silence(self) -> Emission:
+        """Commit every word whose audio was inserted: a pause begins here."""
+        ...
+
+    def end_silence(self, silence_duration: float, offset: float | None = None) -> None:
+        """
+        Move the stream clock by exactly `silence_duration` seconds (finite, >= 0).
+
+        `offset` is advisory and never changes a time.  Works without start_silence: a leading
+        silence, or one that was noticed late, whose tokens come with the next Emission.
+
+        Raises:
+            ClockError: the duration is negative, infinite or NaN; nothing was changed.
+
+        """
+        ...
+
+    def finish(self) -> Emission:
+        """
+        Commit everything and end the stream.
+
+        A second call commits nothing and runs no model.  If it fails, the stream stays open and
+        finish can be called again.
+        """
+        ...
+
+    def reset(self) -> None:
+        """Return to the state of a new processor, finished or broken or not."""
+        ...
+
+    def close(self) -> None:
+        """
+        Let go of everything the stream holds, finished or not; nothing is committed.
+
+        From another thread it takes effect after the current step.  May be called again.
+        """
+        ...
+
+    @property
+    def stats(self) -> StreamStats:
+        """The counters so far; cheap, never waits."""
+        ...
+
+
+@runtime_checkable
+class SupportsSpeakerTurns(Protocol):
+    """An online processor that takes speaker turns; declared as `speaker-turns`."""
+
+    def new_speaker(self, change: ChangeSpeaker) -> Emission:
+        """
+        Commit what was said so far and attribute words from `change.start` on to the new speaker.
+
+        The clock is unaffected, and audio already inserted after `change.start` is kept.
+        """
+        ...

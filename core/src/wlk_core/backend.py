@@ -107,6 +107,8 @@ class BackendSpec:
         models: size aliases and what they stand for (a repository id, or a word such as
             "bundled"); other models are repository ids or local directories.
         default_model: the model when none is named.
+        model_files: glob patterns of the files a model consists of at its repository; empty
+            for all of them.
         max_delay: seconds after which audio is committed or visible in the hypothesis.
         bounds: declared quality of the `digits` checkpoint on the speech tier, by measure:
             "wer", "word_start_median", "word_start_bias" (seconds).
@@ -130,6 +132,7 @@ class BackendSpec:
     policies: tuple[str, ...] = attrs.field(default=(), converter=tuple)
     models: Mapping[str, str] = attrs.field(factory=dict)
     default_model: str | None = None
+    model_files: tuple[str, ...] = attrs.field(default=(), converter=tuple)
     max_delay: float | None = None
     bounds: Mapping[str, float] = attrs.field(factory=dict)
     thread_affinity: Literal["any", "same-thread"] = "any"

@@ -118,7 +118,9 @@ def resolve_options(
         close = difflib.get_close_matches(name, known, n=1)
         guess = f" (did you mean {close[0]}?)" if close else ""
         choices = ", ".join(sorted(known)) or "none"
-        raise OptionError(f"{owner}: no option is called {name!r}{guess}; expected one of: {choices}")
+        raise OptionError(
+            f"{owner}: no option is called {name!r}{guess}; expected one of: {choices}"
+        )
     return {
         name: option.convert(given[name], owner=owner) if name in given else option.default
         for name, option in known.items()

@@ -1,0 +1,152 @@
+"""Entry points become plugins: loaded one by one, checked, and kept apart when broken."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+import logging
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pluggy
+
+from wlk_core import hookspecs
+from wlk_core.backend import API_FLOOR, API_VERSION, BackendSpec
+from wlk_core.errors import BackendUnavailable
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = ["PluginInfo", "PluginSource", "normalised", "sources"]
+
+_log = logging.getLogger(__name__)
+
+
+@attrs.frozen(kw_only=True)
+class PluginInfo:
+    """
+    A plugin as it was found; `error` is None for one that works.
+
+    Attributes:
+        name: its entry points, which are named after backends; the first one.
+        distribution: the distribution that declares it, "unknown" where metadata is missing.
+        version: the version of that distribution.
+        backends: the backends it offers; none where it is broken.
+        error: why it could not be loaded, one line.
+
+    """
+
+    name: str
+    distribution: str
+    version: str
+    backends: tuple[BackendSpec, ...] = ()
+    error: str | None = None
+
+    @property
+    def title(self) -> str:
+        """The distribution and its version, as messages name it."""
+        return f"{self.distribution} {self.version}".rstrip()
+
+
+@attrs.frozen(kw_only=True)
+class PluginSource:
+    """A plugin that may be loaded: one object of one distribution, under all of its names."""
+
+    distribution: str
+    version: str
+    points: tuple[EntryPoint, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its entry points."""
+        return tuple(point.name for point in self.points)
+
+    def load(self, manager: pluggy.PluginManager) -> PluginInfo:
+        """
+        Import the plugin, register it and read what it offers.
+
+        A plugin that fails in any way leaves no trace in *manager* and is described by its error;
+        with WLK_STRICT_PLUGINS=1 the failure is raised instead.
+        """
+        info = PluginInfo(name=self.names[0], distribution=self.distribution, version=self.version)
+        plugin = None
+        try:
+            plugin = self.points[0].load()
+            return attrs.evolve(info, backends=_offered(manager, plugin))
+        except Exception as error:
+            # Whatever a foreign module raises at import is its own row, not the end of the tool.
+            if plugin is not None and manager.is_registered(plugin):
+                manager.unregister(plugin)  # pluggy keeps a plugin whose registration failed
+            if os.environ.get("WLK_STRICT_PLUGINS", "0") not in {"", "0"}:
+                raise
+            _log.debug("%s could not be loaded", info.title, exc_info=True)
+            return attrs.evolve(info, error=_reason(error))
+
+
+def sources(entry_points: Iterable[EntryPoint]) -> tuple[PluginSource, ...]:
+    """
+    Group entry points into plugins, in order of their distributions.
+
+    Equal entry points of one distribution are one: an editable install beside a wheel shows
+    every entry point twice.
+    """
+    grouped: dict[tuple[str, str], dict[str, EntryPoint]] = {}
+    for point in entry_points:
+        distribution = point.dist.name if point.dist else "unknown"
+        grouped.setdefault((distribution, point.value), {}).setdefault(point.name, point)
+    found = [
+        PluginSource(
+            distribution=distribution,
+            version=next(iter(points.values())).dist.version if distribution != "unknown" else "",
+            points=tuple(points[name] for name in sorted(points)),
+        )
+        for (distribution, _), points in grouped.items()
+    ]
+    return tuple(sorted(found, key=lambda source: (normalised(source.distribution), source.names)))
+
+
+def normalised(distribution: str) -> str:
+    """Return the one spelling of a distribution's name (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def _offered(manager: pluggy.PluginManager, plugin: Any) -> tuple[BackendSpec, ...]:
+    others = manager.get_plugins()
+    manager.register(plugin)
+    hook = manager.subset_hook_caller("wlk_backends", remove_plugins=others)
+    if not hook.get_hookimpls():
+        raise BackendUnavailable("it implements no wlk_backends hook")
+    offered = tuple(_checked(spec) for specs in hook() for spec in specs)
+    for name, count in Counter(spec.name for spec in offered).items():
+        if count > 1:
+            raise BackendUnavailable(f"it offers the backend {name!r} {count} times")
+    return offered
+
+
+def _checked(spec: object) -> BackendSpec:
+    if not isinstance(spec, BackendSpec):
+        raise BackendUnavailable(
+            f"wlk_backends returns BackendSpec objects, got {type(spec).__name__}"
+        )
+    if not API_FLOOR <= spec.api <= API_VERSION:
+        window = f"{API_FLOOR} to {API_VERSION}" if API_FLOOR < API_VERSION else f"{API_VERSION}"
+        raise BackendUnavailable(
+            f"backend {spec.name!r} speaks plugin API {spec.api}, this wlk-core speaks {window}"
+        )
+    return spec
+
+
+def _reason(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    if isinstance(error, (ImportError, BackendUnavailable)) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def new_manager() -> pluggy.PluginManager:
+    """Return a plugin manager that knows the hook."""
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    return manager

@@ -1,0 +1,17 @@
+"""Online processors put together from parts: a stream around a recognizer."""
+
+from __future__ import annotations
+
+from wlk_core.online.agreement import AgreementRecognizer, Hypothesis, Transcriber
+from wlk_core.online.recognizer import Recognizer, Step, Work
+from wlk_core.online.stream import OnlineStream
+
+__all__ = [
+    "AgreementRecognizer",
+    "Hypothesis",
+    "OnlineStream",
+    "Recognizer",
+    "Step",
+    "Transcriber",
+    "Work",
+]

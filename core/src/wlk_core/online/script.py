@@ -1,0 +1,111 @@
+"""What a stream has said: words of a run become tokens of the stream."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import attrs
+
+from wlk_core.errors import ClockError
+from wlk_core.streaming.words import joined
+from wlk_core.tokens import ASRToken, Transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wlk_core.streaming.words import Word
+    from wlk_core.tokens import ChangeSpeaker
+
+__all__ = ["Script"]
+
+TAIL_CHARACTERS = 400  # of the transcript, kept as context for the next run
+LAST_MOMENT = 0.02  # seconds before the end of the audio by which a word has begun at the latest
+
+
+class Script:
+    """
+    The committed side of a stream: spacing, order of times and speakers.
+
+    Times are made to keep the contract whatever the model's jitter: starts never go back, nothing
+    starts before the last committed end or before `stable`, and no token leaves its run.
+    """
+
+    def __init__(self) -> None:
+        self.tail = ""  #: the end of the transcript
+        self.stable = 0.0  #: no later token starts before this stream time
+        self._turns: list[ChangeSpeaker] = []
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the text held (the transcript itself is the caller's)."""
+        return len(self.tail)
+
+    def commit(self, word: Word, origin: float, run_end: float, language: str | None) -> ASRToken:
+        """Return *word*, timed in its run, as the next token of the stream."""
+        token = self._placed(word, self.tail, self.stable, origin, run_end, language)
+        self.tail = (self.tail + token.text)[-TAIL_CHARACTERS:]
+        self.stable = max(self.stable, min(token.end, run_end - LAST_MOMENT))
+        return token
+
+    def preview(
+        self, words: Sequence[Word], origin: float, run_end: float, language: str | None
+    ) -> Transcript:
+        """Return the hypothesis as it would be committed now; changes nothing."""
+        tokens: list[ASRToken] = []
+        tail, floor = self.tail, self.stable
+        for word in words:
+            tokens.append(self._placed(word, tail, floor, origin, run_end, language))
+            tail, floor = tokens[-1].text, tokens[-1].start
+        return Transcript(tuple(tokens))
+
+    def settle(self, time: float) -> None:
+        """Everything up to the stream time *time* is said: no later token starts before it."""
+        self.stable = max(self.stable, time)
+        current = [turn for turn in self._turns if turn.start <= time][-1:]
+        self._turns = current + [turn for turn in self._turns if turn.start > time]
+
+    def check_turn(self, change: ChangeSpeaker) -> None:
+        """Raise ClockError unless the turn has a usable time."""
+        if not math.isfinite(change.start) or change.start < 0:
+            raise ClockError(f"a turn starts at a stream time of 0 s or more, got {change.start!r}")
+
+    def turn(self, change: ChangeSpeaker) -> None:
+        """Attribute words that start at `change.start` or later to the new speaker."""
+        self._turns = [turn for turn in self._turns if turn.start < change.start]
+        self._turns.append(change)
+
+    @staticmethod
+    def reattributed(token: ASRToken, change: ChangeSpeaker) -> ASRToken:
+        """Return *token* with the new speaker if it starts within the turn."""
+        if token.start < change.start:
+            return token
+        return attrs.evolve(token, speaker=change.speaker)
+
+    def _speaker_at(self, time: float) -> int | str | None:
+        speaker: int | str | None = None
+        for turn in self._turns:
+            if turn.start <= time:
+                speaker = turn.speaker
+        return speaker
+
+    def _placed(
+        self,
+        word: Word,
+        tail: str,
+        floor: float,
+        origin: float,
+        run_end: float,
+        language: str | None,
+    ) -> ASRToken:
+        latest = max(origin, run_end - LAST_MOMENT)
+        start = max(floor, min(origin + word.start, latest))
+        end = max(start, min(origin + word.end, run_end))
+        return ASRToken(
+            start=start,
+            end=end,
+            text=joined(tail, word.text),
+            probability=word.probability,
+            speaker=self._speaker_at(start),
+            detected_language=language,
+        )

@@ -1,0 +1,212 @@
+"""The registry: which backends are installed, and how one is loaded by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+import difflib
+from importlib import metadata
+from typing import Any, NoReturn
+
+import attrs
+
+from wlk_core._discovery import PluginInfo, PluginSource, new_manager, normalised, sources
+from wlk_core.backend import Backend, BackendSpec
+from wlk_core.errors import BackendUnavailable
+from wlk_core.hookspecs import ENTRY_POINT_GROUP
+
+__all__ = [
+    "PluginInfo",
+    "Registry",
+    "default_backend",
+    "load_backend",
+    "missing_requirements",
+]
+
+_INSTALL_ONE = (
+    "no backend is installed: wlk-core carries no model of its own; "
+    "install one, for example: pip install wlk-whisper"
+)
+# Where the best-known names come from, for the one who asks for them before installing anything.
+_HOMES = {"faster-whisper": "wlk-whisper"}
+
+
+class Registry:
+    """
+    The plugins of this environment, each loaded once and only when it is needed.
+
+    `entry_points` replaces what the installed distributions declare, for tests and embedders.
+    """
+
+    def __init__(self, entry_points: Iterable[metadata.EntryPoint] | None = None) -> None:
+        if entry_points is None:
+            entry_points = metadata.entry_points(group=ENTRY_POINT_GROUP)
+        self._sources = sources(entry_points)
+        self._loaded: dict[PluginSource, PluginInfo] = {}
+        self._manager = new_manager()
+
+    def plugins(self) -> tuple[PluginInfo, ...]:
+        """Return every plugin, broken ones too; loads them all."""
+        return tuple(self._load(source) for source in self._sources)
+
+    def specs(self) -> tuple[BackendSpec, ...]:
+        """Return every backend that can be asked for, by name; loads all plugins."""
+        offers = _offers(self.plugins())
+        return tuple(offers[name][0][1] for name in sorted(offers) if len(offers[name]) == 1)
+
+    def conflicts(self) -> dict[str, tuple[str, ...]]:
+        """Return the backends that several distributions offer, with these; loads all plugins."""
+        return {
+            name: tuple(plugin.title for plugin, _ in offers)
+            for name, offers in sorted(_offers(self.plugins()).items())
+            if len(offers) > 1
+        }
+
+    def spec(self, name: str) -> BackendSpec:
+        """
+        Return the backend called *name*.
+
+        An entry point is named after its backend, so that only that plugin is imported; the
+        others are looked at when it is not there.
+
+        Raises:
+            BackendUnavailable: it is absent, broken, or offered by two distributions.
+
+        """
+        named = [self._load(source) for source in self._sources if name in source.names]
+        offers = _offers(named).get(name) or _offers(self.plugins()).get(name)
+        if not offers:
+            self._refuse(name, named)
+        if len(offers) > 1:
+            owners = [plugin for plugin, _ in offers]
+            raise BackendUnavailable(
+                f"backend {name!r} is offered by {' and '.join(owner.title for owner in owners)}; "
+                f"keep one: pip uninstall {owners[-1].distribution}"
+            )
+        return offers[0][1]
+
+    def owner(self, name: str) -> PluginInfo:
+        """Return the plugin that offers the backend called *name*; raises as `spec`."""
+        spec = self.spec(name)
+        return next(plugin for plugin in self._loaded.values() if spec in plugin.backends)
+
+    def default_backend(self) -> BackendSpec:
+        """
+        Return the usable backend that prefers this platform most.
+
+        Usable means that the distributions it requires are installed; nothing is imported.
+
+        Raises:
+            BackendUnavailable: no backend is installed, or none is usable.
+
+        """
+        ranked = sorted(self.specs(), key=lambda spec: (-spec.preference, spec.name))
+        for spec in ranked:
+            if not missing_requirements(spec):
+                return spec
+        if ranked:
+            raise _lacking(ranked[0])
+        self._refuse(None, [])
+
+    def load_backend(self, name: str, model: str | None = None, /, **options: Any) -> Backend:
+        """
+        Load a model with the backend called *name*.
+
+        `model` is a size alias, a repository id or a local directory; None is the backend's own
+        default.  `options` are the backend's options of scope "backend".
+
+        Raises:
+            BackendUnavailable: the backend is absent or broken, or its framework is.
+            OptionError: an option is unknown or takes another value.
+            ModelNotFoundError: the model is neither local nor to be had.
+
+        """
+        spec = self.spec(name)
+        resolved = spec.backend_options(options)
+        try:
+            return spec.load(model or spec.default_model, **resolved)
+        except ImportError as error:
+            raise _lacking(spec, error) from error
+
+    def _load(self, source: PluginSource) -> PluginInfo:
+        if source not in self._loaded:
+            self._loaded[source] = source.load(self._manager)
+        return self._loaded[source]
+
+    def _refuse(self, name: str | None, named: Iterable[PluginInfo]) -> NoReturn:
+        """Say why there is no backend called *name* (None: no backend at all)."""
+        for plugin in named:
+            if plugin.error is not None:
+                raise BackendUnavailable(
+                    f"{plugin.title} is installed but could not be loaded: {plugin.error} "
+                    f"(WLK_STRICT_PLUGINS=1 shows the traceback; "
+                    f"remove it with: pip uninstall {plugin.distribution})"
+                )
+        plugins = self.plugins()
+        installed = sorted(_offers(plugins))
+        broken = sorted({plugin.distribution for plugin in plugins if plugin.error is not None})
+        excuse = f"could not be loaded: {', '.join(broken)} (see: wlk-core plugins)"
+        if not installed:
+            raise BackendUnavailable(f"no backend works; {excuse}" if broken else _INSTALL_ONE)
+        parts = [f"no backend called {name!r}; installed: {', '.join(installed)}"]
+        if close := difflib.get_close_matches(name or "", installed, n=1):
+            parts[0] += f" (did you mean {close[0]}?)"
+        home = _HOMES.get(name or "")
+        if home and normalised(home) not in {normalised(row.distribution) for row in plugins}:
+            parts.append(f"install it with: pip install {home}")
+        raise BackendUnavailable("; ".join([*parts, excuse] if broken else parts))
+
+
+def load_backend(name: str, model: str | None = None, **options: Any) -> Backend:
+    """
+    Load a model with an installed backend; use it as a context manager or close it.
+
+    The names, their models and their options are listed by ``wlk-core backends``.  Raises as
+    `Registry.load_backend`.
+    """
+    return Registry().load_backend(name, model, **options)
+
+
+def default_backend() -> BackendSpec:
+    """Return the backend that is used when none is named; raises as the registry's."""
+    return Registry().default_backend()
+
+
+def missing_requirements(spec: BackendSpec) -> dict[str, str]:
+    """
+    Return the distributions that *spec* requires and that are absent, and what installs them.
+
+    Read from package metadata: nothing is imported, so a distribution that is present but broken
+    is not seen here.
+    """
+    return {
+        distribution: command
+        for distribution, command in spec.requires.items()
+        if not _is_installed(distribution)
+    }
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _lacking(spec: BackendSpec, error: ImportError | None = None) -> BackendUnavailable:
+    """Describe a framework that is missing, or broken where *error* is what importing it gave."""
+    missing = missing_requirements(spec)
+    reason = " ".join(str(error).split()) if error else f"{', '.join(missing)} is not installed"
+    commands = list(dict.fromkeys((missing or spec.requires).values()))
+    remedy = f"; install it with: {' && '.join(commands)}" if commands else ""
+    if error and not missing and commands:
+        remedy = f"; it is installed but does not work, reinstall it with: {commands[0]}"
+    return BackendUnavailable(f"backend {spec.name} cannot be used: {reason}{remedy}")
+
+
+def _offers(plugins: Iterable[PluginInfo]) -> dict[str, list[tuple[PluginInfo, BackendSpec]]]:
+    offers: dict[str, list[tuple[PluginInfo, BackendSpec]]] = {}
+    for plugin in plugins:
+        for spec in plugin.backends:
+            offers.setdefault(spec.name, []).append((plugin, spec))
+    return offers

@@ -1,0 +1,20 @@
+"""Pure parts that online processors are put together from: numpy only, no I/O, no clock."""
+
+from __future__ import annotations
+
+from wlk_core.streaming.audio_buffer import AudioBuffer
+from wlk_core.streaming.local_agreement import LocalAgreement, split_overlap
+from wlk_core.streaming.quiet import quietest_sample
+from wlk_core.streaming.timeline import Timeline
+from wlk_core.streaming.words import Word, joined, needs_space
+
+__all__ = [
+    "AudioBuffer",
+    "LocalAgreement",
+    "Timeline",
+    "Word",
+    "joined",
+    "needs_space",
+    "quietest_sample",
+    "split_overlap",
+]

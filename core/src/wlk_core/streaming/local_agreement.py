@@ -1,0 +1,103 @@
+"""
+LocalAgreement: text is final when two consecutive hypotheses agree on it.
+
+Liu, Spanakis and Niehues, "Low-latency sequence-to-sequence speech recognition and translation by
+partial hypothesis selection" (Interspeech 2020); for Whisper: Machacek, Dabre and Bojar, "Turning
+Whisper into real-time transcription system" (2023).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+import unicodedata
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wlk_core.streaming.words import Word
+
+__all__ = ["LocalAgreement", "split_overlap"]
+
+BOUNDARY_SLACK = (
+    0.35  # seconds a word boundary may move between hypotheses (half a short word more)
+)
+
+
+@attrs.define
+class LocalAgreement:
+    """
+    The policy with n = 2: the longest common prefix of two hypotheses is committed.
+
+    Words are compared by their letters, so that a comma or a capital that comes and goes does not
+    hold a word back; text and times are those of the newer hypothesis.  Pure state: words in,
+    words out.
+    """
+
+    hypothesis: tuple[Word, ...] = ()  #: what the last update did not commit
+
+    def update(self, words: Sequence[Word]) -> tuple[Word, ...]:
+        """Take the newest hypothesis for everything not yet committed; return what is final now."""
+        agreed = 0
+        for known, new in zip(self.hypothesis, words, strict=False):
+            if letters(known.text) != letters(new.text):
+                break
+            agreed += 1
+        self.hypothesis = tuple(words[agreed:])
+        return tuple(words[:agreed])
+
+    def force(self, count: int) -> tuple[Word, ...]:
+        """Commit the first *count* words of the hypothesis without waiting for agreement."""
+        forced, self.hypothesis = self.hypothesis[:count], self.hypothesis[count:]
+        return forced
+
+    def flush(self) -> tuple[Word, ...]:
+        """Commit the whole hypothesis: no more audio will change it."""
+        return self.force(len(self.hypothesis))
+
+
+def split_overlap(
+    words: Sequence[Word], committed: Sequence[Word], committed_end: float
+) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
+    """
+    Split a hypothesis into the words committed before and the new ones.
+
+    The audio of the last commits is often still in the buffer, so a hypothesis begins with words
+    that were committed before.  They are told from new ones by time: a word whose middle lies
+    before `committed_end` is old.  Times move a little from one hypothesis to the next, so
+    among the places within BOUNDARY_SLACK of that cut the one wins where the word before it is the
+    last committed word; text alone never removes anything, so words said twice survive
+    (defect B56 of the published LocalAgreement).
+
+    Args:
+        words: the hypothesis, in order, times in the same seconds as the rest.
+        committed: the committed words whose audio the hypothesis has heard, in order.
+        committed_end: the end of the last word committed so far.
+
+    Returns:
+        The old words and the new ones; together they are *words*.
+
+    """
+    cut = 0
+    while cut < len(words) and words[cut].middle < committed_end:
+        cut += 1
+    if not committed:
+        return tuple(words[:cut]), tuple(words[cut:])
+    last = committed[-1]
+    places = [
+        (abs(words[place - 1].end - last.end) + abs(words[place - 1].start - last.start), place)
+        for place in range(1, len(words) + 1)
+        if letters(words[place - 1].text) == letters(last.text)
+        and abs(words[place - 1].middle - last.middle) <= BOUNDARY_SLACK
+        and abs(place - cut) <= 1
+    ]
+    if places:
+        cut = min(places)[1]
+    return tuple(words[:cut]), tuple(words[cut:])
+
+
+def letters(text: str) -> str:
+    """Return the letters and digits of *text*, case folded; all of it where there are none."""
+    kept = "".join(c for c in text if unicodedata.category(c)[0] in "LNM")
+    return kept.casefold() or text.strip()

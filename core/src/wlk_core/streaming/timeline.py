@@ -1,0 +1,73 @@
+"""The stream clock: sample numbers to seconds, exact across any number of silences."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+__all__ = ["Timeline"]
+
+
+class Timeline:
+    """
+    Map sample numbers of a stream to stream seconds, silence included.
+
+    Audio is counted in whole samples and silences are kept as exact fractions, so that no order
+    and no number of them makes the clock drift: every time is rounded once, when it is asked for.
+    Memory is one entry for each silence not yet forgotten.
+    """
+
+    def __init__(self, rate: int) -> None:
+        self._rate = rate
+        self._samples = 0
+        self._silence = Fraction(0)  # of all silences so far
+        self._passed: list[tuple[int, Fraction]] = []  # sample number, silence before that sample
+        self._floor = Fraction(0)  # silence before the oldest entry
+
+    @property
+    def samples(self) -> int:
+        """Samples of audio so far."""
+        return self._samples
+
+    @property
+    def end(self) -> float:
+        """The stream time now, in seconds: the end of everything appended."""
+        return float(self._silence + Fraction(self._samples, self._rate))
+
+    def append_audio(self, samples: int) -> None:
+        """Move the clock by *samples* of audio."""
+        self._samples += samples
+
+    def append_silence(self, seconds: float) -> None:
+        """Move the clock by exactly *seconds*, a finite number >= 0."""
+        if seconds == 0:
+            return
+        self._silence += Fraction(seconds)
+        if self._passed and self._passed[-1][0] == self._samples:
+            self._passed[-1] = (self._samples, self._silence)
+        else:
+            self._passed.append((self._samples, self._silence))
+
+    def time_of(self, sample: int, *, before_silence: bool = False) -> float:
+        """
+        Return the stream time of *sample*.
+
+        Where a silence lies directly before the sample the later time is returned, or the earlier
+        one with `before_silence`: the end of the audio that precedes it.
+
+        Raises:
+            IndexError: the sample is not appended yet.
+
+        """
+        if sample > self._samples:
+            raise IndexError(f"sample {sample} is not on the clock yet: {self._samples} are")
+        silence = self._floor
+        for number, total in self._passed:
+            if number > sample or (before_silence and number == sample):
+                break
+            silence = total
+        return float(silence + Fraction(sample, self._rate))
+
+    def forget_before(self, sample: int) -> None:
+        """Drop what is needed only for samples before *sample*; their times become wrong."""
+        while self._passed and self._passed[0][0] < sample:
+            self._floor = self._passed.pop(0)[1]

@@ -1,0 +1,39 @@
+"""What tests of streams are written with: a scripted backend, signals and a driver (no pytest)."""
+
+from __future__ import annotations
+
+from wlk_core.testing.coded_audio import (
+    CELL_SAMPLES,
+    CELL_SECONDS,
+    CodedToken,
+    encode,
+    read_tokens,
+    script_words,
+)
+from wlk_core.testing.digits import Clip, clip_names, connected_digits, load_clip
+from wlk_core.testing.driver import Record, StreamDriver
+from wlk_core.testing.scripted import DIGIT_WORDS, SCRIPTED_SPEC, EngineFault, ScriptedBackend
+from wlk_core.testing.signals import noise, partition, silence, tone
+
+__all__ = [
+    "CELL_SAMPLES",
+    "CELL_SECONDS",
+    "DIGIT_WORDS",
+    "SCRIPTED_SPEC",
+    "Clip",
+    "CodedToken",
+    "EngineFault",
+    "Record",
+    "ScriptedBackend",
+    "StreamDriver",
+    "clip_names",
+    "connected_digits",
+    "encode",
+    "load_clip",
+    "noise",
+    "partition",
+    "read_tokens",
+    "script_words",
+    "silence",
+    "tone",
+]

@@ -1,0 +1,125 @@
+"""
+Coded audio: samples that say which token is spoken, so that text and times are known exactly.
+
+A token spans whole cells of 80 ms.  Each of its samples holds ``id * 2**14 + offset`` as a
+fraction of 2**23, where offset counts samples from the start of the token: a float32 carries it
+exactly, and any slice of the audio tells every token in it, where it began and how much is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from wlk_core.processor import SAMPLE_RATE
+from wlk_core.streaming.words import Word
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "CELL_SAMPLES",
+    "CELL_SECONDS",
+    "CodedToken",
+    "HeardToken",
+    "encode",
+    "read_tokens",
+    "script_words",
+]
+
+CELL_SAMPLES = 1280  # one step of a natively streaming model
+CELL_SECONDS = CELL_SAMPLES / SAMPLE_RATE  # 0.08
+MAX_CELLS = 12  # a token of 0.96 s fits the 14 bits of its offsets
+MAX_ID = 511
+
+_OFFSET_BITS = 14
+_SCALE = float(1 << 23)
+_STRIDE = 160  # samples between those that are looked at
+_MIN_SAMPLES = 4  # of the samples looked at: half a cell
+
+
+@attrs.frozen
+class CodedToken:
+    """Token *id* (1 to 511) spoken from cell *start* on for *cells* cells of 80 ms."""
+
+    id: int
+    start: int
+    cells: int = 3
+
+
+@attrs.frozen
+class HeardToken:
+    """A token found in a stretch of audio, in samples from its start; `origin` may be negative."""
+
+    id: int
+    origin: int  #: where the token began
+    start: int  #: its first sample in the stretch
+    end: int  #: behind its last sample in the stretch
+
+
+def encode(tokens: Iterable[CodedToken], *, cells: int | None = None) -> NDArray[np.float32]:
+    """
+    Return float32[n] audio of *cells* cells (by default up to the last token's end).
+
+    Raises:
+        ValueError: an id or length out of range, or tokens that overlap.
+
+    """
+    tokens = sorted(tokens, key=lambda token: token.start)
+    last = max((token.start + token.cells for token in tokens), default=0)
+    audio = np.zeros((last if cells is None else cells) * CELL_SAMPLES, dtype=np.float32)
+    floor = 0
+    for token in tokens:
+        if not 1 <= token.id <= MAX_ID or not 1 <= token.cells <= MAX_CELLS:
+            raise ValueError(f"expected ids 1 to {MAX_ID} and 1 to {MAX_CELLS} cells, got {token}")
+        if token.start < floor:
+            raise ValueError(f"{token} begins before cell {floor}, where the one before it ends")
+        floor = token.start + token.cells
+        codes = (token.id << _OFFSET_BITS) + np.arange(token.cells * CELL_SAMPLES)
+        place = slice(token.start * CELL_SAMPLES, floor * CELL_SAMPLES)
+        audio[place] = (codes / _SCALE)[: len(audio[place])]
+    return audio
+
+
+def read_tokens(audio: NDArray[np.float32]) -> list[HeardToken]:
+    """Return the tokens of which at least half a cell lies in *audio*, in order."""
+    looked_at = audio[::_STRIDE].astype(np.float64) * _SCALE
+    codes = np.rint(looked_at)
+    places = np.arange(len(codes)) * _STRIDE
+    ids = codes.astype(np.int64) >> _OFFSET_BITS
+    origins = places - (codes.astype(np.int64) & ((1 << _OFFSET_BITS) - 1))
+    is_code = (codes == looked_at) & (ids >= 1) & (ids <= MAX_ID)
+    changes = np.flatnonzero((np.diff(ids) != 0) | (np.diff(origins) != 0)) + 1
+    edges = [0, *changes.tolist(), len(codes)]
+    heard: list[HeardToken] = []
+    for first, behind in zip(edges, edges[1:], strict=False):
+        if behind - first < _MIN_SAMPLES or not is_code[first:behind].all():
+            continue
+        token, origin = int(ids[first]), int(origins[first])
+        end = _end_of(audio, token, origin, (behind - 1) * _STRIDE)
+        heard.append(HeardToken(token, origin, max(0, origin), end))
+    return heard
+
+
+def script_words(tokens: Sequence[CodedToken], vocabulary: Sequence[str]) -> tuple[Word, ...]:
+    """Return the true words: token *id* is spelled ``vocabulary[id - 1]``, times in seconds."""
+    return tuple(
+        Word(
+            token.start * CELL_SECONDS,
+            (token.start + token.cells) * CELL_SECONDS,
+            vocabulary[token.id - 1],
+            1.0,
+        )
+        for token in sorted(tokens, key=lambda token: token.start)
+    )
+
+
+def _end_of(audio: NDArray[np.float32], token: int, origin: int, last: int) -> int:
+    """Return the sample behind the last one of the token, given one that is known to be its."""
+    tail = audio[last : last + _STRIDE].astype(np.float64) * _SCALE
+    expected = (token << _OFFSET_BITS) + np.arange(last - origin, last - origin + len(tail))
+    differs = np.flatnonzero(tail != expected)
+    return last + (int(differs[0]) if len(differs) else len(tail))

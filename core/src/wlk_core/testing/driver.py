@@ -1,0 +1,128 @@
+"""Drive one stream the way a caller does and keep everything that came out of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from wlk_core.processor import SAMPLE_RATE, OnlineProcessor, SupportsSpeakerTurns
+from wlk_core.testing.signals import partition
+from wlk_core.tokens import ChangeSpeaker, Emission
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    import numpy as np
+
+    from wlk_core.tokens import ASRToken
+
+__all__ = ["Record", "StreamDriver"]
+
+MAX_DRAIN_CALLS = 10_000  # far beyond any backlog; a processor that never stops is reported
+
+
+@attrs.frozen
+class Record:
+    """One Emission and the stream time of the audio inserted when it came."""
+
+    call: str
+    audio_time: float
+    emission: Emission
+
+
+@attrs.define
+class StreamDriver:
+    """
+    Feed an online processor and record what it emits.
+
+    `clock` is the stream time by this driver's own account, in exact samples and silences, to
+    compare with the processor's.
+    """
+
+    processor: OnlineProcessor
+    records: list[Record] = attrs.field(factory=list, init=False)
+    _samples: int = attrs.field(default=0, init=False)
+    _silences: list[float] = attrs.field(factory=list, init=False)
+
+    @property
+    def clock(self) -> float:
+        """Seconds of audio and silence given so far."""
+        return self._samples / SAMPLE_RATE + sum(self._silences)
+
+    @property
+    def tokens(self) -> tuple[ASRToken, ...]:
+        """Everything committed so far."""
+        return tuple(token for record in self.records for token in record.emission.committed)
+
+    @property
+    def text(self) -> str:
+        """The transcript so far."""
+        return "".join(token.text for token in self.tokens)
+
+    @property
+    def processed_up_to(self) -> float:
+        """The last report, 0 before the first."""
+        return self.records[-1].emission.processed_up_to if self.records else 0.0
+
+    def insert(self, audio: NDArray[np.float32], end_time: float | None = None) -> None:
+        """Insert *audio* without running the model."""
+        self.processor.insert_audio_chunk(audio, end_time)
+        self._samples += len(audio)
+
+    def feed(
+        self, audio: NDArray[np.float32], *, chunk_seconds: float = 1.0
+    ) -> tuple[ASRToken, ...]:
+        """Insert *audio* in chunks with one process_iter after each; return what was committed."""
+        before = len(self.records)
+        for chunk in partition(audio, chunk_seconds):
+            self.insert(chunk)
+            self.process()
+        return self._since(before)
+
+    def process(self, *, is_last: bool = False) -> Emission:
+        """Call process_iter once."""
+        return self._keep("process_iter", self.processor.process_iter(is_last))
+
+    def drain(self) -> tuple[ASRToken, ...]:
+        """Call process_iter until processed_up_to stops; return what was committed."""
+        before = len(self.records)
+        for _ in range(MAX_DRAIN_CALLS):
+            reached = self.processed_up_to
+            if self.process().processed_up_to <= reached and len(self.records) - before > 1:
+                return self._since(before)
+        raise AssertionError(f"processed_up_to still grows after {MAX_DRAIN_CALLS} calls")
+
+    def silence(self, seconds: float, offset: float | None = None) -> tuple[ASRToken, ...]:
+        """Start and end a silence; return what was committed at its start."""
+        before = len(self.records)
+        self.start_silence()
+        self.end_silence(seconds, offset)
+        return self._since(before)
+
+    def start_silence(self) -> Emission:
+        """Call start_silence."""
+        return self._keep("start_silence", self.processor.start_silence())
+
+    def end_silence(self, seconds: float, offset: float | None = None) -> None:
+        """Call end_silence and move the clock."""
+        self.processor.end_silence(seconds, offset)
+        self._silences.append(seconds)
+
+    def new_speaker(self, speaker: int | str, start: float | None = None) -> Emission:
+        """Call new_speaker, by default at the end of the audio so far."""
+        if not isinstance(self.processor, SupportsSpeakerTurns):
+            raise TypeError("the processor takes no speaker turns")
+        change = ChangeSpeaker(speaker, self.clock if start is None else start)
+        return self._keep("new_speaker", self.processor.new_speaker(change))
+
+    def finish(self) -> Emission:
+        """Call finish."""
+        return self._keep("finish", self.processor.finish())
+
+    def _keep(self, call: str, emission: Emission) -> Emission:
+        self.records.append(Record(call, self.clock, emission))
+        return emission
+
+    def _since(self, before: int) -> tuple[ASRToken, ...]:
+        records = self.records[before:]
+        return tuple(token for record in records for token in record.emission.committed)

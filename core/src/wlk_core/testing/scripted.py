@@ -1,0 +1,162 @@
+"""ScriptedBackend: a backend whose engine reads coded audio, the reference for every rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import attrs
+import numpy as np
+
+from wlk_core.backend import API_VERSION, BackendSpec
+from wlk_core.errors import ModelNotFoundError, StreamClosed
+from wlk_core.online import AgreementRecognizer, Hypothesis, OnlineStream, Work
+from wlk_core.options import Option
+from wlk_core.processor import SAMPLE_RATE
+from wlk_core.streaming.words import Word
+from wlk_core.testing.coded_audio import CELL_SAMPLES, read_tokens
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["DIGIT_WORDS", "SCRIPTED_SPEC", "EngineFault", "ScriptedBackend"]
+
+DIGIT_WORDS = tuple(
+    f" {digit}" for digit in "zero one two three four five six seven eight nine".split()
+)
+_HALF = 0.5  # share of a token that must be in the buffer for the engine to hear it
+
+
+class EngineFault(RuntimeError):
+    """A fault that a test asked the scripted engine for."""
+
+
+@attrs.define
+class ScriptedBackend:
+    """
+    A backend without a model: token *i* of coded audio is heard as ``vocabulary[i - 1]``.
+
+    Audio that is not coded is heard as silence.  `fail_at` names engine calls, counted from 1
+    over all streams, that raise EngineFault instead of answering.
+    """
+
+    vocabulary: Sequence[str] = DIGIT_WORDS
+    tick_seconds: float = 1.0
+    fail_at: frozenset[int] = attrs.field(default=frozenset(), converter=frozenset)
+    calls: int = attrs.field(default=0, init=False)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    _is_closed: bool = attrs.field(default=False, init=False)
+
+    @property
+    def spec(self) -> BackendSpec:
+        """The declaration this backend keeps to."""
+        return SCRIPTED_SPEC
+
+    def create_processor(
+        self, *, language: str | None = None, task: str = "transcribe", **options: Any
+    ) -> OnlineStream:
+        """Return a stream with LocalAgreement over the scripted engine."""
+        if self._is_closed:
+            raise StreamClosed("the backend is closed; load it again")
+        SCRIPTED_SPEC.check_language(language)
+        SCRIPTED_SPEC.check_task(task)
+        chosen = SCRIPTED_SPEC.stream_options(options)
+        tick = self.tick_seconds if chosen["tick_seconds"] is None else chosen["tick_seconds"]
+        return OnlineStream(
+            lambda: AgreementRecognizer(self._transcribe, language=language, tick_seconds=tick)
+        )
+
+    def warmup(self) -> None:
+        """Run the engine once on silence."""
+        self._transcribe(np.zeros(CELL_SAMPLES, dtype=np.float32), prompt="", language=None)
+
+    def close(self) -> None:
+        """Refuse new streams."""
+        self._is_closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _transcribe(
+        self, audio: NDArray[np.float32], *, prompt: str, language: str | None
+    ) -> Hypothesis:
+        del prompt  # a script knows its text
+        with self._lock:
+            self.calls += 1
+            call = self.calls
+        if call in self.fail_at:
+            raise EngineFault(f"engine call {call} was scripted to fail")
+        words = tuple(
+            Word(
+                token.start / SAMPLE_RATE,
+                token.end / SAMPLE_RATE,
+                self.vocabulary[token.id - 1],
+                1.0,
+            )
+            for token in read_tokens(audio)
+            if token.id <= len(self.vocabulary)
+            and token.end - token.start >= _HALF * (token.end - token.origin)
+            and token.end - token.start >= CELL_SAMPLES // 2
+        )
+        work = Work(
+            encoder_frames=-(-len(audio) // 160),
+            decoder_positions=len(words) + 1,
+            decoder_forwards=len(words) + 1,
+            detokenised_ids=len(words),
+        )
+        return Hypothesis(words=words, language=language or "en", work=work)
+
+
+def _load(model: str | None, **_options: Any) -> ScriptedBackend:
+    if model not in (None, "digits"):
+        raise ModelNotFoundError(
+            f"the scripted backend has one model, digits; got {model!r}; "
+            "leave it out, or use: wlk-conformance scripted --model digits"
+        )
+    return ScriptedBackend()
+
+
+SCRIPTED_SPEC = BackendSpec(
+    name="scripted",
+    api=API_VERSION,
+    summary="reads coded audio: no model, the reference for the contract",
+    load=_load,
+    options=(
+        Option(
+            name="tick_seconds",
+            type=float,
+            default=None,
+            minimum=0.1,
+            maximum=10.0,
+            help="seconds of audio between two hypotheses",
+            scope="stream",
+        ),
+    ),
+    capabilities=frozenset(
+        {
+            "hypothesis",
+            "word-times",
+            "probabilities",
+            "language-detection",
+            "language-forcing",
+            "speaker-turns",
+            "bounded-state",
+        }
+    ),
+    languages=("en", "de"),
+    policies=("local-agreement",),
+    models={"digits": "bundled"},
+    default_model="digits",
+    max_delay=3.0,
+    preference=-100,  # never the default where a backend with a model is installed
+)

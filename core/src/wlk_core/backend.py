@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 import re
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args
 
 import attrs
@@ -13,6 +11,9 @@ from wlk_core.errors import OptionError
 from wlk_core.options import Option, resolve_options
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from types import TracebackType
+
     from wlk_core.processor import OnlineProcessor
 
 __all__ = ["API_FLOOR", "API_VERSION", "CAPABILITIES", "Backend", "BackendSpec", "Capability"]
@@ -77,6 +78,18 @@ class Backend(Protocol):
     ) -> None: ...
 
 
+def _names(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(values)
+
+
+def _declared(values: Iterable[Option]) -> tuple[Option, ...]:
+    return tuple(values)
+
+
+def _frozen(values: Iterable[str]) -> frozenset[str]:
+    return frozenset(values)
+
+
 def _check_name(_instance: object, _attribute: object, value: str) -> None:
     if not _NAME.fullmatch(value):
         raise ValueError(f"a backend is named in [a-z][a-z0-9-]*, got {value!r}")
@@ -124,15 +137,15 @@ class BackendSpec:
     api: int
     summary: str
     load: Callable[..., Backend]
-    options: tuple[Option, ...] = attrs.field(default=(), converter=tuple)
+    options: tuple[Option, ...] = attrs.field(default=(), converter=_declared)
     capabilities: frozenset[str] = attrs.field(
-        default=frozenset(), converter=frozenset, validator=_check_capabilities
+        default=frozenset(), converter=_frozen, validator=_check_capabilities
     )
-    languages: tuple[str, ...] = attrs.field(default=(), converter=tuple)
-    policies: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    languages: tuple[str, ...] = attrs.field(default=(), converter=_names)
+    policies: tuple[str, ...] = attrs.field(default=(), converter=_names)
     models: Mapping[str, str] = attrs.field(factory=dict)
     default_model: str | None = None
-    model_files: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    model_files: tuple[str, ...] = attrs.field(default=(), converter=_names)
     max_delay: float | None = None
     bounds: Mapping[str, float] = attrs.field(factory=dict)
     thread_affinity: Literal["any", "same-thread"] = "any"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import pluggy
 
-from wlk_core.backend import BackendSpec
+if TYPE_CHECKING:
+    from wlk_core.backend import BackendSpec
 
 __all__ = ["ENTRY_POINT_GROUP", "PROJECT", "hookimpl", "hookspec", "wlk_backends"]
 

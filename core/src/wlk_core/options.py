@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 import difflib
 import math
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
 from wlk_core.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 __all__ = ["Option", "Scope", "resolve_options"]
 
@@ -17,6 +19,10 @@ Scope = Literal["backend", "stream"]
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
+
+
+def _tuple(values: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(values)
 
 
 @attrs.frozen(kw_only=True)
@@ -38,7 +44,7 @@ class Option:
     name: str
     type: type[str | int | float | bool] = str
     default: Any = None
-    choices: tuple[Any, ...] = attrs.field(default=(), converter=tuple)
+    choices: tuple[Any, ...] = attrs.field(default=(), converter=_tuple)
     help: str = ""
     scope: Scope = "backend"
     minimum: float | None = None

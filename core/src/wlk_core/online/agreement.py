@@ -15,8 +15,8 @@ from wlk_core.streaming.quiet import quietest_sample
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
     import numpy as np
+    from numpy.typing import NDArray
 
     from wlk_core.streaming.words import Word
 
@@ -34,7 +34,7 @@ class Hypothesis:
 
     words: tuple[Word, ...] = ()
     language: str | None = None
-    work: Work = Work()
+    work: Work = attrs.field(factory=Work)
 
 
 class Transcriber(Protocol):

@@ -13,8 +13,8 @@ from wlk_core.processor import EPS, SAMPLE_RATE
 from wlk_core.streaming.timeline import Timeline
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["Inbox"]
 

@@ -17,10 +17,19 @@ if TYPE_CHECKING:
     from wlk_core.streaming.words import Word
     from wlk_core.tokens import ChangeSpeaker
 
-__all__ = ["Script"]
+__all__ = ["Run", "Script"]
 
 TAIL_CHARACTERS = 400  # of the transcript, kept as context for the next run
 LAST_MOMENT = 0.02  # seconds before the end of the audio by which a word has begun at the latest
+
+
+@attrs.frozen
+class Run:
+    """Where a run lies on the stream clock (seconds), and the language heard in it."""
+
+    origin: float
+    end: float
+    language: str | None = None
 
 
 class Script:
@@ -41,21 +50,19 @@ class Script:
         """Bytes of the text held (the transcript itself is the caller's)."""
         return len(self.tail)
 
-    def commit(self, word: Word, origin: float, run_end: float, language: str | None) -> ASRToken:
+    def commit(self, word: Word, run: Run) -> ASRToken:
         """Return *word*, timed in its run, as the next token of the stream."""
-        token = self._placed(word, self.tail, self.stable, origin, run_end, language)
+        token = self._placed(word, run, self.tail, self.stable)
         self.tail = (self.tail + token.text)[-TAIL_CHARACTERS:]
-        self.stable = max(self.stable, min(token.end, run_end - LAST_MOMENT))
+        self.stable = max(self.stable, min(token.end, run.end - LAST_MOMENT))
         return token
 
-    def preview(
-        self, words: Sequence[Word], origin: float, run_end: float, language: str | None
-    ) -> Transcript:
+    def preview(self, words: Sequence[Word], run: Run) -> Transcript:
         """Return the hypothesis as it would be committed now; changes nothing."""
         tokens: list[ASRToken] = []
         tail, floor = self.tail, self.stable
         for word in words:
-            tokens.append(self._placed(word, tail, floor, origin, run_end, language))
+            tokens.append(self._placed(word, run, tail, floor))
             tail, floor = tokens[-1].text, tokens[-1].start
         return Transcript(tuple(tokens))
 
@@ -89,23 +96,15 @@ class Script:
                 speaker = turn.speaker
         return speaker
 
-    def _placed(
-        self,
-        word: Word,
-        tail: str,
-        floor: float,
-        origin: float,
-        run_end: float,
-        language: str | None,
-    ) -> ASRToken:
-        latest = max(origin, run_end - LAST_MOMENT)
-        start = max(floor, min(origin + word.start, latest))
-        end = max(start, min(origin + word.end, run_end))
+    def _placed(self, word: Word, run: Run, tail: str, floor: float) -> ASRToken:
+        latest = max(run.origin, run.end - LAST_MOMENT)
+        start = max(floor, min(run.origin + word.start, latest))
+        end = max(start, min(run.origin + word.end, run.end))
         return ASRToken(
             start=start,
             end=end,
             text=joined(tail, word.text),
             probability=word.probability,
             speaker=self._speaker_at(start),
-            detected_language=language,
+            detected_language=run.language,
         )

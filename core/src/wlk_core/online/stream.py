@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 import threading
 from time import perf_counter
@@ -15,13 +14,15 @@ from wlk_core.errors import (
     StreamClosed,
 )
 from wlk_core.online.inbox import Inbox
-from wlk_core.online.script import Script
+from wlk_core.online.script import Run, Script
 from wlk_core.processor import SAMPLE_RATE, StreamStats
 from wlk_core.tokens import Emission, Transcript
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Iterator
+
     import numpy as np
+    from numpy.typing import NDArray
 
     from wlk_core.online.recognizer import Recognizer, Step
     from wlk_core.tokens import ASRToken, ChangeSpeaker
@@ -203,14 +204,10 @@ class OnlineStream:
         return step
 
     def _apply(self, step: Step) -> None:
-        language = self._recognizer.language
-        run_end = self._taken_time
-        heard = min(self._run_start + step.consumed_samples / SAMPLE_RATE, run_end)
-        for word in step.committed:
-            token = self._script.commit(word, self._run_start, run_end, language)
-            self._outbox.append(token)
-        hypothesis = self._recognizer.hypothesis
-        self._shown = self._script.preview(hypothesis, self._run_start, run_end, language)
+        run = Run(self._run_start, self._taken_time, self._recognizer.language)
+        heard = min(run.origin + step.consumed_samples / SAMPLE_RATE, run.end)
+        self._outbox.extend(self._script.commit(word, run) for word in step.committed)
+        self._shown = self._script.preview(self._recognizer.hypothesis, run)
         self._processed = max(self._processed, heard)
 
     def _end_run(self) -> None:

@@ -8,7 +8,7 @@ exactly, and any slice of the audio tells every token in it, where it began and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import attrs
@@ -18,6 +18,8 @@ from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming.words import Word
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from numpy.typing import NDArray
 
 __all__ = [
@@ -95,7 +97,7 @@ def read_tokens(audio: NDArray[np.float32]) -> list[HeardToken]:
     changes = np.flatnonzero((np.diff(ids) != 0) | (np.diff(origins) != 0)) + 1
     edges = [0, *changes.tolist(), len(codes)]
     heard: list[HeardToken] = []
-    for first, behind in zip(edges, edges[1:], strict=False):
+    for first, behind in pairwise(edges):
         if behind - first < _MIN_SAMPLES or not is_code[first:behind].all():
             continue
         token, origin = int(ids[first]), int(origins[first])

@@ -11,8 +11,8 @@ from wlk_core.testing.signals import partition
 from wlk_core.tokens import ChangeSpeaker, Emission
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     import numpy as np
+    from numpy.typing import NDArray
 
     from wlk_core.tokens import ASRToken
 

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 import threading
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 import numpy as np
 
-from wlk_core.backend import API_VERSION, BackendSpec
-from wlk_core.errors import ModelNotFoundError, StreamClosed
+from wlk_core.errors import StreamClosed
 from wlk_core.online import AgreementRecognizer, Hypothesis, OnlineStream, Work
-from wlk_core.options import Option
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming.words import Word
 from wlk_core.testing.coded_audio import CELL_SAMPLES, read_tokens
+from wlk_core.testing.scripted_spec import SCRIPTED_SPEC
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
     from numpy.typing import NDArray
 
-__all__ = ["DIGIT_WORDS", "SCRIPTED_SPEC", "EngineFault", "ScriptedBackend"]
+    from wlk_core.backend import BackendSpec
 
-DIGIT_WORDS = tuple(
-    f" {digit}" for digit in "zero one two three four five six seven eight nine".split()
-)
+__all__ = ["DIGIT_WORDS", "EngineFault", "ScriptedBackend"]
+
+DIGIT_WORDS = (
+    " zero", " one", " two", " three", " four", " five", " six", " seven", " eight", " nine",
+)  # fmt: skip
 _HALF = 0.5  # share of a token that must be in the buffer for the engine to hear it
 
 
-class EngineFault(RuntimeError):
+class EngineFault(RuntimeError):  # noqa: N818 -- what was asked for, not a mistake
     """A fault that a test asked the scripted engine for."""
 
 
@@ -115,48 +117,3 @@ class ScriptedBackend:
             detokenised_ids=len(words),
         )
         return Hypothesis(words=words, language=language or "en", work=work)
-
-
-def _load(model: str | None, **_options: Any) -> ScriptedBackend:
-    if model not in (None, "digits"):
-        raise ModelNotFoundError(
-            f"the scripted backend has one model, digits; got {model!r}; "
-            "leave it out, or use: wlk-conformance scripted --model digits"
-        )
-    return ScriptedBackend()
-
-
-SCRIPTED_SPEC = BackendSpec(
-    name="scripted",
-    api=API_VERSION,
-    summary="reads coded audio: no model, the reference for the contract",
-    load=_load,
-    options=(
-        Option(
-            name="tick_seconds",
-            type=float,
-            default=None,
-            minimum=0.1,
-            maximum=10.0,
-            help="seconds of audio between two hypotheses",
-            scope="stream",
-        ),
-    ),
-    capabilities=frozenset(
-        {
-            "hypothesis",
-            "word-times",
-            "probabilities",
-            "language-detection",
-            "language-forcing",
-            "speaker-turns",
-            "bounded-state",
-        }
-    ),
-    languages=("en", "de"),
-    policies=("local-agreement",),
-    models={"digits": "bundled"},
-    default_model="digits",
-    max_delay=3.0,
-    preference=-100,  # never the default where a backend with a model is installed
-)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
 import logging
 import os
 import re
@@ -17,9 +16,10 @@ from wlk_core.backend import API_FLOOR, API_VERSION, BackendSpec
 from wlk_core.errors import BackendUnavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from importlib.metadata import EntryPoint
 
-__all__ = ["PluginInfo", "PluginSource", "normalised", "sources"]
+__all__ = ["PluginInfo", "PluginSource", "new_manager", "normalised", "sources"]
 
 _log = logging.getLogger(__name__)
 
@@ -94,22 +94,24 @@ def sources(entry_points: Iterable[EntryPoint]) -> tuple[PluginSource, ...]:
     """
     grouped: dict[tuple[str, str], dict[str, EntryPoint]] = {}
     for point in entry_points:
-        distribution = point.dist.name if point.dist else "unknown"
-        grouped.setdefault((distribution, point.value), {}).setdefault(point.name, point)
-    found = [
-        PluginSource(
-            distribution=distribution,
-            version=next(iter(points.values())).dist.version if distribution != "unknown" else "",
-            points=tuple(points[name] for name in sorted(points)),
-        )
-        for (distribution, _), points in grouped.items()
-    ]
-    return tuple(sorted(found, key=lambda source: (normalised(source.distribution), source.names)))
+        owner = normalised(point.dist.name) if point.dist else ""
+        grouped.setdefault((owner, point.value), {}).setdefault(point.name, point)
+    return tuple(_source(points) for _, points in sorted(grouped.items(), key=lambda item: item[0]))
 
 
 def normalised(distribution: str) -> str:
     """Return the one spelling of a distribution's name (PEP 503)."""
     return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def _source(points: Mapping[str, EntryPoint]) -> PluginSource:
+    ordered = tuple(points[name] for name in sorted(points))
+    owner = ordered[0].dist
+    return PluginSource(
+        distribution=owner.name if owner else "unknown",
+        version=owner.version if owner else "",
+        points=ordered,
+    )
 
 
 def _offered(manager: pluggy.PluginManager, plugin: Any) -> tuple[BackendSpec, ...]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 import difflib
 from importlib import metadata
-from typing import Any, NoReturn
-
-import attrs
+from typing import TYPE_CHECKING, Any
 
 from wlk_core._discovery import PluginInfo, PluginSource, new_manager, normalised, sources
-from wlk_core.backend import Backend, BackendSpec
 from wlk_core.errors import BackendUnavailable
 from wlk_core.hookspecs import ENTRY_POINT_GROUP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from wlk_core.backend import Backend, BackendSpec
 
 __all__ = [
     "PluginInfo",
@@ -75,7 +76,7 @@ class Registry:
         named = [self._load(source) for source in self._sources if name in source.names]
         offers = _offers(named).get(name) or _offers(self.plugins()).get(name)
         if not offers:
-            self._refuse(name, named)
+            raise self._refusal(name, named)
         if len(offers) > 1:
             owners = [plugin for plugin, _ in offers]
             raise BackendUnavailable(
@@ -103,9 +104,7 @@ class Registry:
         for spec in ranked:
             if not missing_requirements(spec):
                 return spec
-        if ranked:
-            raise _lacking(ranked[0])
-        self._refuse(None, [])
+        raise _lacking(ranked[0]) if ranked else self._refusal(None, [])
 
     def load_backend(self, name: str, model: str | None = None, /, **options: Any) -> Backend:
         """
@@ -132,11 +131,11 @@ class Registry:
             self._loaded[source] = source.load(self._manager)
         return self._loaded[source]
 
-    def _refuse(self, name: str | None, named: Iterable[PluginInfo]) -> NoReturn:
+    def _refusal(self, name: str | None, named: Iterable[PluginInfo]) -> BackendUnavailable:
         """Say why there is no backend called *name* (None: no backend at all)."""
         for plugin in named:
             if plugin.error is not None:
-                raise BackendUnavailable(
+                return BackendUnavailable(
                     f"{plugin.title} is installed but could not be loaded: {plugin.error} "
                     f"(WLK_STRICT_PLUGINS=1 shows the traceback; "
                     f"remove it with: pip uninstall {plugin.distribution})"
@@ -146,14 +145,14 @@ class Registry:
         broken = sorted({plugin.distribution for plugin in plugins if plugin.error is not None})
         excuse = f"could not be loaded: {', '.join(broken)} (see: wlk-core plugins)"
         if not installed:
-            raise BackendUnavailable(f"no backend works; {excuse}" if broken else _INSTALL_ONE)
+            return BackendUnavailable(f"no backend works; {excuse}" if broken else _INSTALL_ONE)
         parts = [f"no backend called {name!r}; installed: {', '.join(installed)}"]
         if close := difflib.get_close_matches(name or "", installed, n=1):
             parts[0] += f" (did you mean {close[0]}?)"
         home = _HOMES.get(name or "")
         if home and normalised(home) not in {normalised(row.distribution) for row in plugins}:
             parts.append(f"install it with: pip install {home}")
-        raise BackendUnavailable("; ".join([*parts, excuse] if broken else parts))
+        return BackendUnavailable("; ".join([*parts, excuse] if broken else parts))
 
 
 def load_backend(name: str, model: str | None = None, **options: Any) -> Backend:

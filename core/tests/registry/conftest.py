@@ -1,0 +1,61 @@
+"""A site of plugins that exist only for one test: real modules behind real package metadata."""
+
+from __future__ import annotations
+
+from importlib import metadata
+import sys
+from textwrap import dedent
+
+import pytest
+
+from wlk_core.registry import Registry
+
+_HEAD = """
+from wlk_core import BackendSpec, hookimpl
+
+def spec(name, **more):
+    return BackendSpec(**{"name": name, "api": 1, "summary": "a toy", "load": load, **more})
+
+def load(model, **options):
+    return (model, options)
+"""
+
+
+class Site:
+    """A folder of installed distributions."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def install(self, distribution, names, code="", *, module=None, version="0.1.0"):
+        """Install a plugin whose module is *code*, offering entry points called *names*."""
+        module = module or f"{distribution.replace('-', '_')}_plugin"
+        (self.folder / f"{module}.py").write_text(_HEAD + dedent(code), encoding="utf-8")
+        info = self.folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
+        info.mkdir(exist_ok=True)
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n", encoding="utf-8"
+        )
+        points = info / "entry_points.txt"
+        lines = points.read_text(encoding="utf-8") if points.exists() else "[wlk.plugins]\n"
+        lines += "".join(f"{name} = {module}\n" for name in names)
+        points.write_text(lines, encoding="utf-8")
+
+    def registry(self):
+        """Return a registry that sees this site and nothing else."""
+        found = metadata.distributions(path=[str(self.folder)])
+        return Registry(
+            point for one in found for point in one.entry_points if point.group == "wlk.plugins"
+        )
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """Return an empty site on the import path; its modules are forgotten afterwards."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delenv("WLK_STRICT_PLUGINS", raising=False)
+    before = set(sys.modules)
+    yield Site(tmp_path)
+    for name in set(sys.modules) - before:
+        if name.endswith("_plugin"):
+            del sys.modules[name]

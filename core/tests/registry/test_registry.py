@@ -1,0 +1,383 @@
+from __future__ import annotations
+
+from importlib import metadata
+import sys
+
+import pytest
+
+from wlk_core import BackendUnavailable, OptionError, load_backend
+from wlk_core.registry import Registry, missing_requirements
+
+TOY = """
+@hookimpl
+def wlk_backends():
+    yield spec("toy")
+"""
+BROKEN = "import not_a_module\n"
+
+
+def test_a_backend_is_found_by_its_name(site):
+    """A plugin's backend is found under the name it declares."""
+    site.install("wlk-toy", ["toy"], TOY)
+
+    assert site.registry().spec("toy").name == "toy"
+
+
+def test_a_plugin_shows_its_distribution_and_version(site):
+    """A working plugin is a row with its distribution, version and backends."""
+    site.install("wlk-toy", ["toy"], TOY, version="1.2.3")
+
+    (row,) = site.registry().plugins()
+
+    assert (row.name, row.distribution, row.version, row.error) == (
+        "toy",
+        "wlk-toy",
+        "1.2.3",
+        None,
+    )
+    assert [spec.name for spec in row.backends] == ["toy"]
+
+
+def test_asking_for_one_backend_imports_only_its_plugin(site):
+    """The entry point called like the backend is loaded and no other."""
+    site.install("wlk-toy", ["toy"], TOY)
+    site.install("wlk-other", ["other"], TOY.replace("toy", "other"))
+
+    site.registry().spec("toy")
+
+    assert "wlk_toy_plugin" in sys.modules
+    assert "wlk_other_plugin" not in sys.modules
+
+
+def test_several_entry_points_of_one_module_are_one_plugin(site):
+    """A plugin with several backends is loaded once and shown once."""
+    code = TOY + '    yield spec("toy-large")\n'
+    site.install("wlk-toy", ["toy", "toy-large"], code)
+    registry = site.registry()
+
+    assert registry.spec("toy-large").name == "toy-large"
+    assert len(registry.plugins()) == 1
+
+
+def test_a_backend_without_an_entry_point_of_its_name_is_found(site):
+    """The other plugins are looked at when no entry point has the backend's name."""
+    site.install("wlk-toy", ["something"], TOY)
+
+    assert site.registry().spec("toy").name == "toy"
+
+
+def test_a_broken_plugin_is_a_row_and_harms_no_other(site):
+    """A plugin that does not import is kept with its reason; the others work."""
+    site.install("wlk-broken", ["broken"], BROKEN)
+    site.install("wlk-toy", ["toy"], TOY)
+    registry = site.registry()
+
+    assert [(row.distribution, row.error) for row in registry.plugins()] == [
+        ("wlk-broken", "No module named 'not_a_module'"),
+        ("wlk-toy", None),
+    ]
+    assert [spec.name for spec in registry.specs()] == ["toy"]
+
+
+def test_a_broken_plugin_is_loud_when_asked_for_by_name(site):
+    """Asking for the backend of a broken plugin says why, and how to be rid of it."""
+    site.install("wlk-broken", ["broken"], BROKEN)
+
+    with pytest.raises(BackendUnavailable) as caught:
+        site.registry().spec("broken")
+
+    assert str(caught.value) == (
+        "wlk-broken 0.1.0 is installed but could not be loaded: No module named 'not_a_module' "
+        "(WLK_STRICT_PLUGINS=1 shows the traceback; remove it with: pip uninstall wlk-broken)"
+    )
+
+
+def test_strict_mode_raises_what_the_plugin_raised(site, monkeypatch):
+    """WLK_STRICT_PLUGINS=1 lets a plugin's own exception through."""
+    site.install("wlk-broken", ["broken"], BROKEN)
+    monkeypatch.setenv("WLK_STRICT_PLUGINS", "1")
+
+    with pytest.raises(ModuleNotFoundError, match="not_a_module"):
+        site.registry().plugins()
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("", "it implements no wlk_backends hook"),
+        (
+            "@hookimpl\ndef wlk_backends():\n    return ['toy']\n",
+            "wlk_backends returns BackendSpec objects, got str",
+        ),
+        (
+            "@hookimpl\ndef wlk_backends():\n    return [spec('toy'), spec('toy')]\n",
+            "it offers the backend 'toy' 2 times",
+        ),
+        (
+            "@hookimpl\ndef wlk_backends():\n    raise RuntimeError('first\\nsecond')\n",
+            "RuntimeError: first second",
+        ),
+        (
+            "@hookimpl\ndef wlk_backends():\n    return [spec('Toy')]\n",
+            "ValueError: a backend is named in [a-z][a-z0-9-]*, got 'Toy'",
+        ),
+        ("@hookimpl\ndef wlk_backends(surprise):\n    return []\n", "PluginValidationError"),
+    ],
+    ids=["no hook", "no spec", "one name twice", "raising", "bad name", "unknown argument"],
+)
+def test_a_plugin_that_breaks_the_rules_is_named_with_its_fault(site, code, error):
+    """A plugin that imports but offers something else is a row with the reason, in one line."""
+    site.install("wlk-odd", ["odd"], code)
+
+    (row,) = site.registry().plugins()
+
+    assert row.backends == ()
+    assert row.error is not None
+    assert row.error.startswith(error)
+    assert "\n" not in row.error
+
+
+def test_a_plugin_that_fails_is_not_left_half_registered(site):
+    """A plugin whose hook raised takes no part in later calls."""
+    site.install("wlk-odd", ["odd"], "@hookimpl\ndef wlk_backends():\n    raise RuntimeError\n")
+    registry = site.registry()
+    registry.plugins()
+
+    assert not registry._manager.get_plugins()
+
+
+@pytest.mark.parametrize("api", [0, 99])
+def test_a_plugin_of_another_api_is_refused(site, api):
+    """A plugin outside the window of plugin APIs says which it speaks and which are spoken."""
+    site.install(
+        "wlk-old", ["old"], f"@hookimpl\ndef wlk_backends():\n    return [spec('old', api={api})]\n"
+    )
+
+    with pytest.raises(
+        BackendUnavailable,
+        match=rf"wlk-old 0.1.0 .*backend 'old' speaks plugin API {api}, this wlk-core speaks 1",
+    ):
+        site.registry().spec("old")
+
+
+def test_two_distributions_with_one_backend_are_an_error_when_it_is_asked_for(site):
+    """A name offered twice names both distributions, and only when that name is used."""
+    site.install("wlk-first", ["toy"], TOY)
+    site.install("wlk-second", ["toy"], TOY + '    yield spec("fine")\n')
+    registry = site.registry()
+
+    with pytest.raises(BackendUnavailable) as caught:
+        registry.spec("toy")
+
+    assert str(caught.value) == (
+        "backend 'toy' is offered by wlk-first 0.1.0 and wlk-second 0.1.0; "
+        "keep one: pip uninstall wlk-second"
+    )
+    assert registry.spec("fine").name == "fine"
+    assert [spec.name for spec in registry.specs()] == ["fine"]
+    assert registry.conflicts() == {"toy": ("wlk-first 0.1.0", "wlk-second 0.1.0")}
+
+
+def test_an_editable_install_beside_a_wheel_is_one_plugin(site):
+    """Equal entry points of one distribution, its name spelt either way, are merged."""
+    site.install("wlk-toy", ["toy"], TOY)
+    site.install("wlk_toy", ["toy"], TOY, module="wlk_toy_plugin", version="0.1.1")
+
+    registry = site.registry()
+
+    assert len(registry.plugins()) == 1
+    assert registry.spec("toy").name == "toy"
+
+
+def test_an_unknown_backend_names_the_installed_ones(site):
+    """A name nobody offers is answered with those that are, and with what did not load."""
+    site.install("wlk-toy", ["toy"], TOY)
+    site.install("wlk-broken", ["broken"], BROKEN)
+
+    with pytest.raises(BackendUnavailable) as caught:
+        site.registry().spec("nope")
+
+    assert str(caught.value) == (
+        "no backend called 'nope'; installed: toy; "
+        "could not be loaded: wlk-broken (see: wlk-core plugins)"
+    )
+
+
+def test_a_misspelt_backend_is_guessed(site):
+    """A name close to an installed one is answered with that one."""
+    site.install("wlk-toy", ["toy"], TOY)
+
+    with pytest.raises(BackendUnavailable, match=r"did you mean toy\?"):
+        site.registry().spec("tyo")
+
+
+def test_a_well_known_backend_comes_with_its_install_command(site):
+    """Asking for a backend of a plugin that is absent says what installs it."""
+    site.install("wlk-toy", ["toy"], TOY)
+
+    with pytest.raises(BackendUnavailable, match="install it with: pip install wlk-whisper"):
+        site.registry().spec("faster-whisper")
+
+
+@pytest.mark.parametrize("ask", [lambda r: r.spec("toy"), Registry.default_backend])
+def test_without_any_plugin_an_install_command_is_given(site, ask):
+    """With no plugin at all, the answer is how to install one."""
+    with pytest.raises(BackendUnavailable) as caught:
+        ask(site.registry())
+
+    assert str(caught.value) == (
+        "no backend is installed: wlk-core carries no model of its own; "
+        "install one, for example: pip install wlk-whisper"
+    )
+
+
+def test_with_only_broken_plugins_they_are_named(site):
+    """Where plugins are installed and none works, the answer names them."""
+    site.install("wlk-broken", ["broken"], BROKEN)
+
+    with pytest.raises(BackendUnavailable, match=r"no backend works; could not be .*wlk-broken"):
+        site.registry().default_backend()
+
+
+def test_the_default_backend_is_the_usable_one_with_the_highest_preference(site):
+    """A preferred backend whose framework is missing gives way to the next."""
+    site.install(
+        "wlk-toy",
+        ["toy"],
+        """
+        @hookimpl
+        def wlk_backends():
+            yield spec("low", preference=1)
+            yield spec("high", preference=5)
+            yield spec("highest", preference=9, requires={"not-installed": "pip install it"})
+        """,
+    )
+
+    assert site.registry().default_backend().name == "high"
+
+
+def test_with_no_usable_backend_the_preferred_one_says_what_is_missing(site):
+    """If every backend lacks its framework, the best one's install command is given."""
+    site.install(
+        "wlk-toy",
+        ["toy"],
+        """
+        @hookimpl
+        def wlk_backends():
+            yield spec("toy", requires={"not-installed": "pip install it"})
+        """,
+    )
+
+    with pytest.raises(
+        BackendUnavailable,
+        match="backend toy cannot be used: not-installed is not installed; "
+        "install it with: pip install it",
+    ):
+        site.registry().default_backend()
+
+
+def test_missing_requirements_are_read_from_metadata(site):
+    """What is missing comes with the command that installs it; what is there does not."""
+    site.install(
+        "wlk-toy",
+        ["toy"],
+        """
+        @hookimpl
+        def wlk_backends():
+            yield spec("toy", requires={"attrs": "pip install attrs", "nope-x": "pip install x"})
+        """,
+    )
+
+    assert missing_requirements(site.registry().spec("toy")) == {"nope-x": "pip install x"}
+
+
+def test_loading_gives_the_model_and_every_option(site):
+    """A backend is loaded with the default model and the declared options filled in."""
+    site.install(
+        "wlk-toy",
+        ["toy"],
+        """
+        from wlk_core import Option
+
+        @hookimpl
+        def wlk_backends():
+            yield spec("toy", default_model="small", options=[Option(name="device", default="cpu")])
+        """,
+    )
+    registry = site.registry()
+
+    assert registry.load_backend("toy") == ("small", {"device": "cpu"})
+    assert registry.load_backend("toy", "large", device="gpu") == ("large", {"device": "gpu"})
+
+
+def test_an_unknown_option_is_refused_before_the_model_loads(site):
+    """An option nobody declared raises OptionError."""
+    site.install("wlk-toy", ["toy"], TOY)
+
+    with pytest.raises(OptionError, match="no option is called 'depth'"):
+        site.registry().load_backend("toy", depth=3)
+
+
+FRAMEWORK = """
+def load(model, **options):
+    import {module}
+
+@hookimpl
+def wlk_backends():
+    yield spec("toy", requires={{"{distribution}": "pip install {distribution}"}})
+"""
+
+
+def test_an_absent_framework_gives_the_reason_and_the_command(site):
+    """An import that fails inside load becomes BackendUnavailable with what installs it."""
+    code = FRAMEWORK.format(module="no_such_framework", distribution="no-such-framework")
+    site.install("wlk-toy", ["toy"], code)
+
+    with pytest.raises(BackendUnavailable) as caught:
+        site.registry().load_backend("toy")
+
+    assert str(caught.value) == (
+        "backend toy cannot be used: No module named 'no_such_framework'; "
+        "install it with: pip install no-such-framework"
+    )
+    assert isinstance(caught.value.__cause__, ImportError)
+
+
+def test_a_broken_framework_is_told_from_an_absent_one(site):
+    """A framework whose metadata is there and whose import fails is to be reinstalled."""
+    code = FRAMEWORK.format(module="no_such_framework", distribution="attrs")
+    site.install("wlk-toy", ["toy"], code)
+
+    with pytest.raises(
+        BackendUnavailable, match="does not work, reinstall it with: pip install attrs"
+    ):
+        site.registry().load_backend("toy")
+
+
+def test_a_failing_framework_still_lists(site):
+    """Listing works while loading does not."""
+    code = FRAMEWORK.format(module="no_such_framework", distribution="attrs")
+    site.install("wlk-toy", ["toy"], code)
+
+    assert [spec.name for spec in site.registry().specs()] == ["toy"]
+
+
+def test_the_owner_of_a_backend_is_its_plugin(site):
+    """A backend leads back to the distribution it came from."""
+    site.install("wlk-toy", ["toy"], TOY)
+
+    assert site.registry().owner("toy").title == "wlk-toy 0.1.0"
+
+
+def test_load_backend_uses_what_is_installed(site, monkeypatch):
+    """The module's own load_backend reads the entry points of this environment."""
+    site.install("wlk-toy", ["toy"], TOY)
+    points = metadata.entry_points
+    found = next(iter(metadata.distributions(path=[str(site.folder)]))).entry_points
+    monkeypatch.setattr(
+        metadata,
+        "entry_points",
+        lambda **chosen: found if chosen == {"group": "wlk.plugins"} else points(**chosen),
+    )
+
+    assert load_backend("toy", "large") == ("large", {})

@@ -1,1 +1,17 @@
 """Audio as this project takes it: mono float32 at 16 kHz, from any file or sample type."""
+
+from __future__ import annotations
+
+from wlk_core.audio.chunks import rechunk
+from wlk_core.audio.convert import to_float32, validate_audio
+from wlk_core.audio.decode import audio_duration, decode_file
+from wlk_core.audio.resample import Resampler
+
+__all__ = [
+    "Resampler",
+    "audio_duration",
+    "decode_file",
+    "rechunk",
+    "to_float32",
+    "validate_audio",
+]

@@ -1,0 +1,89 @@
+"""Changing the sample rate of a stream, piece by piece."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wlk_core.errors import AudioFormatError
+from wlk_core.processor import SAMPLE_RATE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from av import AudioFrame
+    from numpy.typing import NDArray
+
+__all__ = ["Resampler"]
+
+_NOTHING: NDArray[np.float32] = np.empty(0, dtype=np.float32)
+
+
+class Resampler:
+    """
+    Bring one channel of float32 from `rate` samples a second to 16 kHz, without delay or drift.
+
+    Sample n of the input stays at n / rate seconds, however the input is cut into pieces.  A few
+    milliseconds are held back until `flush`; n samples in give round(n * 16000 / rate) out, all
+    told.  At 16 kHz the samples pass as they are, not copied.
+
+    For live sources; `decode_file` resamples by itself.
+
+    Raises:
+        AudioFormatError: the rate is no positive whole number.
+
+    """
+
+    def __init__(self, rate: int) -> None:
+        if rate != int(rate) or rate <= 0:
+            raise AudioFormatError(
+                f"expected a sample rate in Hz, a positive whole number, got {rate!r}"
+            )
+        self.rate = int(rate)
+        self._samples_in = 0
+        self._samples_out = 0
+        self._open()
+
+    def push(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Take in float32[n] and return what is ready at 16 kHz, float32[m], m >= 0."""
+        self._samples_in += len(samples)
+        if self.rate == SAMPLE_RATE:
+            return samples
+        if len(samples) == 0:
+            return _NOTHING
+        frame = self._frame_type.from_ndarray(
+            np.ascontiguousarray(samples).reshape(1, -1), format="flt", layout="mono"
+        )
+        frame.sample_rate = self.rate
+        return self._taken(self._engine.resample(frame))
+
+    def flush(self) -> NDArray[np.float32]:
+        """Return what was held back; the next push begins a new stream."""
+        if self.rate == SAMPLE_RATE:
+            return _NOTHING
+        due = (self._samples_in * SAMPLE_RATE * 2 + self.rate) // (
+            2 * self.rate
+        ) - self._samples_out
+        # The engine rounds down, so that one sample can be missing, whose value is its
+        # predecessor's as near as anyone can hear.
+        rest = self._taken(self._engine.resample(None))[:due]
+        if len(rest) < due:
+            rest = np.pad(rest, (0, due - len(rest)), mode="edge" if len(rest) else "constant")
+        self._samples_in = self._samples_out = 0
+        self._open()
+        return rest
+
+    def _open(self) -> None:
+        from av import AudioFrame, AudioResampler  # noqa: PLC0415 -- loads the FFmpeg libraries
+
+        self._frame_type = AudioFrame
+        self._engine = AudioResampler(format="flt", layout="mono", rate=SAMPLE_RATE)
+
+    def _taken(self, frames: Iterable[AudioFrame]) -> NDArray[np.float32]:
+        pieces = [frame.to_ndarray().reshape(-1) for frame in frames]
+        if not pieces:
+            return _NOTHING
+        taken: NDArray[np.float32] = np.concatenate(pieces)
+        self._samples_out += len(taken)
+        return taken

@@ -1,0 +1,254 @@
+"""Opening what somebody says is audio, and refusing clearly what is not."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
+
+import attrs
+
+from wlk_core.audio.reader import Reader
+from wlk_core.errors import AudioFormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from av.audio.stream import AudioStream
+    from av.container import InputContainer
+
+__all__ = ["AudioPath", "AudioSource", "needs_a_file", "open_audio"]
+
+#: A local file, "-" for standard input, or a binary file object.
+AudioPath: TypeAlias = "str | os.PathLike[str] | BinaryIO"
+
+# Demuxers that read one file and open no other.  Playlists (hls, concat, dash, sdp, ...), devices
+# and text are left out on purpose: a recording must not make this process read other files or
+# talk to the network.
+_FORMATS = (
+    "3gp,aac,aa,ac3,ac4,aea,aiff,amr,amrnb,amrwb,ape,apm,aptx,asf,asf_o,au,avi,avr,caf,dsf,dts,"
+    "dtshd,dv,eac3,epaf,flac,flv,g722,g726,g726le,g729,gsm,gxf,iff,ilbc,ircam,lc3,live_flv,loas,"
+    "m4a,matroska,mlp,mov,mp3,mp4,mpc,mpc8,mpeg,mpegts,mxf,nistsphere,nut,ogg,oma,osq,paf,pvf,"
+    "qcp,qoa,rm,rso,sbc,shn,sln,smjpeg,sox,tak,truehd,tta,voc,vqf,w64,wav,wavarc,webm,wsd,wtv,"
+    "wv,xwma"
+)
+_PLAYLIST_SUFFIX = re.compile(
+    r"\.(?:asx|concat|cue|ffconcat|m3u8?|mpd|pls|ram|sdp|smil|wpl|xspf)$", re.IGNORECASE
+)
+_PLAYLIST_OPENING = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:#EXT|ffconcat\b|\[playlist\]|v=0\r?\no=|<asx\b|<smil\b|<\?wpl\b"
+    rb"|(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:MPD|playlist|smil)\b"
+    rb"|(?:(?:REM|PERFORMER|TITLE|CATALOG)\b[^\n]*\n\s*)*FILE\s+\"[^\n]*\"\s+\w+\s*\n)",
+    re.IGNORECASE | re.DOTALL,
+)
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+_ABSOLUTE_FORMATS = frozenset({"avi", "matroska", "mov", "nut"})  # times count from the beginning
+_AV_TIME_BASE = 1_000_000  # FFmpeg's units of container times, a second
+_CLOCK_MAY_JUMP = 0x200  # FFmpeg's AVFMT_TS_DISCONT
+_LONGEST_JUMPY_HOLE = 10.0  # seconds, ffmpeg's -dts_delta_threshold
+_LONGEST_HOLE = 4 * 3600.0  # seconds; a broken time stamp must not become a day of zeros
+
+
+@attrs.frozen(kw_only=True)
+class AudioSource:
+    """An opened recording: its name for messages, its container and the stream to listen to."""
+
+    name: str
+    container: InputContainer
+    stream: AudioStream
+    reader: Reader
+
+    @property
+    def format(self) -> str:
+        """FFmpeg's first name of the container format, such as mov or matroska."""
+        return self.container.format.name.partition(",")[0]
+
+    @property
+    def origin(self) -> float:
+        """
+        The container time, in seconds, at which the recording begins.
+
+        Where time stamps count from the beginning of the file, sound that comes late is late.
+        Elsewhere they count from anything (a broadcaster's clock, an encoder's delay), and the
+        first track to begin marks the beginning.
+        """
+        if self.format in _ABSOLUTE_FORMATS:
+            return 0.0
+        starts = [
+            float(stream.start_time * stream.time_base)
+            for stream in self.container.streams
+            if stream.start_time is not None
+            and stream.time_base is not None
+            and stream.type in {"audio", "video"}
+            and not stream.disposition & _attached_picture()
+        ]
+        return min(starts, default=0.0)
+
+    @property
+    def longest_hole(self) -> float:
+        """Seconds: what is longer is no hole in the sound but a clock that was set anew."""
+        clock_jumps = self.container.format.flags & _CLOCK_MAY_JUMP
+        return _LONGEST_JUMPY_HOLE if clock_jumps else _LONGEST_HOLE
+
+    @property
+    def fills_last_frame(self) -> bool:
+        """Whether the last frame goes on, as zeros or noise, behind the end of its packet."""
+        return self.format == "mov"
+
+    @property
+    def has_no_holes(self) -> bool:
+        """Whether sound is written without interruption, so that a hole means damage."""
+        return self.format in {"flac", "ogg"}
+
+    @property
+    def stream_seconds(self) -> float | None:
+        """How long the header says that the sound is."""
+        if self.stream.duration is None or self.stream.time_base is None:
+            return None
+        return float(self.stream.duration * self.stream.time_base)
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the header says that the recording is, of the sound if it can tell."""
+        length = self.container.duration
+        if self.stream_seconds is not None or length is None:
+            return self.stream_seconds
+        return length / _AV_TIME_BASE
+
+    @property
+    def promised_end(self) -> float | None:
+        """The container time at which the header says that all ends; None where it may guess."""
+        if self.format == "matroska":
+            length = self.container.duration
+            return None if length is None else length / _AV_TIME_BASE
+        start = float((self.stream.start_time or 0) * (self.stream.time_base or 0))
+        # An MP3 without the encoder's header, which names the delay, is measured by its bit rate.
+        is_exact = self.format in {"mov", "flac"} or (self.format == "mp3" and start > 0)
+        seconds = self.stream_seconds
+        return start + seconds if is_exact and seconds is not None else None
+
+
+@contextmanager
+def open_audio(path: AudioPath) -> Iterator[AudioSource]:
+    """
+    Open *path* and find its best audio stream; a file object given stays open.
+
+    Raises:
+        AudioFormatError: empty, no audio inside, not understood, a playlist or a network address.
+        OSError: missing, a directory or not readable; the message is one clear line.
+
+    """
+    if path == "-":
+        with _opened(sys.stdin.buffer, "standard input") as source:
+            yield source
+    elif isinstance(path, str | os.PathLike):
+        with _file(os.fspath(path)) as file, _opened(file, os.fspath(path)) as source:
+            yield source
+    else:
+        with _opened(path, str(getattr(path, "name", "audio data"))) as source:
+            yield source
+
+
+def _file(path: str) -> BinaryIO:
+    if _ADDRESS.match(path):
+        raise AudioFormatError(
+            f"expected a local file, got the address {path!r}; download it first"
+        )
+    try:
+        return open(path, "rb")  # noqa: PTH123 -- closed by the caller's with
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"expected an audio file, found none at {path!r}; check the path"
+        ) from error
+    except IsADirectoryError as error:
+        raise IsADirectoryError(
+            f"expected an audio file, got the directory {path!r}; name the files in it"
+        ) from error
+    except PermissionError as error:
+        raise PermissionError(
+            f"expected a readable audio file, got no permission for {path!r}; "
+            f"allow reading, for example with chmod u+r"
+        ) from error
+    except OSError as error:
+        raise OSError(
+            f"expected a readable audio file, got {error.strerror!r} for {path!r}; check the path"
+        ) from error
+
+
+@contextmanager
+def _opened(file: BinaryIO, name: str) -> Iterator[AudioSource]:
+    import av  # noqa: PLC0415 -- loads the FFmpeg libraries
+
+    reader = Reader(file, name)
+    head = reader.head()
+    if not head:
+        raise AudioFormatError(
+            f"expected audio, got nothing: {name!r} is empty; record or download it again"
+        )
+    if _PLAYLIST_SUFFIX.search(name) or _PLAYLIST_OPENING.match(head):
+        raise AudioFormatError(
+            f"expected an audio file, got the playlist {name!r}; name the files that it lists"
+        )
+    try:
+        container = av.open(
+            reader,
+            "r",
+            options={
+                "format_whitelist": _FORMATS,
+                "protocol_whitelist": "none",  # the one file is open: nothing else may be
+            },
+        )
+    except av.FFmpegError as error:
+        reader.raise_failure()
+        raise AudioFormatError(_not_understood(reader, head)) from error
+    with container:
+        reader.raise_failure()
+        yield AudioSource(
+            name=name, container=container, stream=_audio_stream(container, name), reader=reader
+        )
+
+
+def _audio_stream(container: InputContainer, name: str) -> AudioStream:
+    stream = container.streams.best("audio")
+    if stream is not None and getattr(stream, "codec_context", None) is not None:
+        return stream  # type: ignore[return-value]  # `best` is typed for all kinds of stream
+    if container.streams.audio:
+        raise AudioFormatError(
+            f"expected sound that FFmpeg can decode, got something else in {name!r}; "
+            "check that it plays, or convert it to wav or flac"
+        )
+    kinds = " and ".join(sorted({other.type for other in container.streams})) or "nothing"
+    raise AudioFormatError(
+        f"expected a file with sound, got {name!r} with {kinds} only; "
+        "choose a recording that has an audio track"
+    )
+
+
+def needs_a_file(name: str) -> str:
+    """Return what to say about a format that is no use in a pipe."""
+    return (
+        f"expected sound that can be read in one pass, got an MP4 through {name!r} whose index "
+        "comes last; name the file instead"
+    )
+
+
+def _not_understood(reader: Reader, head: bytes) -> str:
+    if head[4:8] == b"ftyp" and not reader.seekable():
+        return needs_a_file(reader.name)
+    if head[4:8] == b"ftyp":
+        return (
+            f"expected a complete MP4, got {reader.name!r} without its index; "
+            "it is truncated: copy or download it again"
+        )
+    return (
+        f"expected an audio or video file, got {reader.name!r}, which is neither, or is damaged; "
+        "check that it plays, or convert it to wav or flac"
+    )
+
+
+def _attached_picture() -> int:
+    from av.stream import Disposition  # noqa: PLC0415 -- loads the FFmpeg libraries
+
+    return int(Disposition.attached_pic)

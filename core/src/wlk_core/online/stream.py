@@ -140,7 +140,7 @@ class OnlineStream:
             if not self._is_finished:
                 self._inbox.shut(is_shut=True)
                 try:
-                    self._flush()
+                    self._flush(keeps_state=True)
                 except BaseException:
                     self._inbox.shut(is_shut=False)
                     raise
@@ -170,15 +170,20 @@ class OnlineStream:
             else:
                 steps -= 1
 
-    def _flush(self) -> None:
-        """Run every step there is for what was inserted before this call, and end the run."""
+    def _flush(self, *, keeps_state: bool = False) -> None:
+        """
+        Run every step there is for what was inserted before this call, and end the run.
+
+        With `keeps_state` the last run's state stays until close or reset, for `stats` to tell.
+        """
         until = self._inbox.samples
         while not self._is_closing:
             self._take_audio(until)
             if self._run_samples and self._step(is_last=True) is not None:
                 continue
-            self._end_run()
-            if not self._inbox.at_silence():
+            is_over = not self._inbox.at_silence()
+            self._end_run(keeps_state=keeps_state and is_over)
+            if is_over:
                 return
             self._pass_silences()
 
@@ -210,9 +215,9 @@ class OnlineStream:
         self._shown = self._script.preview(self._recognizer.hypothesis, run)
         self._processed = max(self._processed, heard)
 
-    def _end_run(self) -> None:
+    def _end_run(self, *, keeps_state: bool = False) -> None:
         """Close the run after its last step; text that is not committed by now is none."""
-        if self._run_samples:
+        if self._run_samples and not keeps_state:
             self._recognizer.next_run(self._script.tail)
             self._run_samples = 0
         self._shown = Transcript()

@@ -1,0 +1,1 @@
+"""Whisper as streaming backends for wlk-core."""

@@ -1,0 +1,73 @@
+"""What a checkpoint directory says about itself beyond its weights."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import attrs
+
+from wlk_core import OptionError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["BUNDLED", "Checkpoint"]
+
+MANIFEST = "wlk.json"
+
+#: Directory names of the bundled digits checkpoint, by engine.
+BUNDLED = {"faster-whisper": "digits/ctranslate2"}
+
+
+@attrs.frozen(kw_only=True)
+class Checkpoint:
+    """
+    Limits and wishes of a checkpoint.
+
+    A directory, or its parent, may hold a ``wlk.json`` that names the languages and tasks the
+    checkpoint was trained for, the compute type it wants, and whether it was trained on shorter
+    input than 30 s.  Other checkpoints have no limits of their own.
+    """
+
+    name: str
+    languages: tuple[str, ...] | None = None
+    tasks: tuple[str, ...] | None = None
+    compute_type: str = "default"
+    takes_shorter_input: bool = False
+
+    @classmethod
+    def read(cls, directory: Path, *, name: str) -> Checkpoint:
+        """Return what *directory* says; nothing is required of it."""
+        for place in (directory / MANIFEST, directory.parent / MANIFEST):
+            if place.is_file():
+                told = json.loads(place.read_text(encoding="utf-8"))
+                return cls(
+                    name=name,
+                    languages=tuple(told["languages"]) if "languages" in told else None,
+                    tasks=tuple(told["tasks"]) if "tasks" in told else None,
+                    compute_type=told.get("compute_type", "default"),
+                    takes_shorter_input=told.get("shorter_input", False),
+                )
+        return cls(name=name)
+
+    def check(self, *, language: str | None, task: str, is_multilingual: bool) -> None:
+        """
+        Check what a stream asks of this checkpoint.
+
+        Raises:
+            OptionError: a language or task the checkpoint was not trained for.
+
+        """
+        languages = self.languages if is_multilingual else ("en",)
+        tasks = self.tasks if is_multilingual else ("transcribe",)
+        if language is not None and languages is not None and language not in languages:
+            raise OptionError(
+                f"the model {self.name} hears {', '.join(languages)} only, not {language!r}; "
+                "choose another model or leave the language out"
+            )
+        if tasks is not None and task not in tasks:
+            raise OptionError(
+                f"the model {self.name} was trained to {' and '.join(tasks)} only; "
+                f"choose a multilingual model to {task}"
+            )

@@ -68,9 +68,9 @@ def _fetch(repo: str, sibling: RepoSibling, revision: str, directory: Path) -> N
     """
     from huggingface_hub import get_hf_file_metadata, hf_hub_url  # noqa: PLC0415 -- half a second
     from huggingface_hub.file_download import http_get  # noqa: PLC0415 -- half a second
-    from huggingface_hub.utils import (  # noqa: PLC0415 -- half a second
-        build_hf_headers,  # type: ignore[attr-defined]  # documented there, not marked as exported
-    )
+
+    # Documented there, though not marked as exported.
+    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined] # noqa: PLC0415
 
     name, size = sibling.rfilename, sibling.size or 0
     path = directory / name

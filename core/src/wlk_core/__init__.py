@@ -37,7 +37,15 @@ from wlk_core.tokens import ASRToken, ChangeSpeaker, Emission, Silence, Transcri
 
 if TYPE_CHECKING:
     from wlk_core.audio.convert import to_float32
-    from wlk_core.online import OnlineStream, Recognizer
+    from wlk_core.online import (
+        AgreementRecognizer,
+        Hypothesis,
+        OnlineStream,
+        Recognizer,
+        Step,
+        Transcriber,
+        Work,
+    )
     from wlk_core.registry import load_backend
 
 __all__ = [
@@ -46,6 +54,7 @@ __all__ = [
     "EPS",
     "SAMPLE_RATE",
     "ASRToken",
+    "AgreementRecognizer",
     "AudioFormatError",
     "Backend",
     "BackendError",
@@ -55,6 +64,7 @@ __all__ = [
     "ClockError",
     "ConcurrentCallError",
     "Emission",
+    "Hypothesis",
     "ModelNotFoundError",
     "OnlineProcessor",
     "OnlineStream",
@@ -63,12 +73,15 @@ __all__ = [
     "Recognizer",
     "Segment",
     "Silence",
+    "Step",
     "StreamBroken",
     "StreamClosed",
     "StreamStats",
     "SupportsSpeakerTurns",
+    "Transcriber",
     "Transcript",
     "WLKError",
+    "Work",
     "hookimpl",
     "load_backend",
     "to_float32",
@@ -76,8 +89,13 @@ __all__ = [
 
 # Loaded on first touch: these bring numpy or scan the installed distributions.
 _LAZY = {
+    "AgreementRecognizer": "wlk_core.online",
+    "Hypothesis": "wlk_core.online",
     "OnlineStream": "wlk_core.online",
     "Recognizer": "wlk_core.online",
+    "Step": "wlk_core.online",
+    "Transcriber": "wlk_core.online",
+    "Work": "wlk_core.online",
     "load_backend": "wlk_core.registry",
     "to_float32": "wlk_core.audio.convert",
 }

@@ -105,9 +105,9 @@ class AgreementRecognizer:
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of audio and text held."""
+        """Bytes of audio and text held, the prompt at its bound."""
         words = (*self._context, *self._policy.hypothesis)
-        return self._buffer.nbytes + len(self._before) + sum(len(word.text) for word in words)
+        return self._buffer.nbytes + PROMPT_CHARACTERS + sum(len(word.text) for word in words)
 
     def feed(self, audio: NDArray[np.float32]) -> None:
         """Append float32[n] to the buffer."""

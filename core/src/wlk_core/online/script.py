@@ -47,8 +47,8 @@ class Script:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the text held (the transcript itself is the caller's)."""
-        return len(self.tail)
+        """Room for the text held: its bound, so that the figure is flat from the start."""
+        return TAIL_CHARACTERS
 
     def commit(self, word: Word, run: Run) -> ASRToken:
         """Return *word*, timed in its run, as the next token of the stream."""

@@ -40,7 +40,7 @@ MAX_ID = 511
 _OFFSET_BITS = 14
 _SCALE = float(1 << 23)
 _STRIDE = 160  # samples between those that are looked at
-_MIN_SAMPLES = 4  # of the samples looked at: half a cell
+_MIN_SAMPLES = 2  # of the samples looked at: noise never looks like a token
 
 
 @attrs.frozen
@@ -87,7 +87,7 @@ def encode(tokens: Iterable[CodedToken], *, cells: int | None = None) -> NDArray
 
 
 def read_tokens(audio: NDArray[np.float32]) -> list[HeardToken]:
-    """Return the tokens of which at least half a cell lies in *audio*, in order."""
+    """Return the tokens of which at least 30 ms lie in *audio*, in order."""
     looked_at = audio[::_STRIDE].astype(np.float64) * _SCALE
     codes = np.rint(looked_at)
     places = np.arange(len(codes)) * _STRIDE

@@ -28,7 +28,7 @@ __all__ = ["DIGIT_WORDS", "EngineFault", "ScriptedBackend"]
 DIGIT_WORDS = (
     " zero", " one", " two", " three", " four", " five", " six", " seven", " eight", " nine",
 )  # fmt: skip
-_HALF = 0.5  # share of a token that must be in the buffer for the engine to hear it
+_ENOUGH = CELL_SAMPLES // 2  # of its first samples must be there for a token to be heard
 
 
 class EngineFault(RuntimeError):  # noqa: N818 -- what was asked for, not a mistake
@@ -40,8 +40,9 @@ class ScriptedBackend:
     """
     A backend without a model: token *i* of coded audio is heard as ``vocabulary[i - 1]``.
 
-    Audio that is not coded is heard as silence.  `fail_at` names engine calls, counted from 1
-    over all streams, that raise EngineFault instead of answering.
+    A token is heard by its first half cell, so audio that is cut anywhere gives it to exactly one
+    side.  Audio that is not coded is heard as silence.  `fail_at` names engine calls, counted from
+    1 over all streams, that raise EngineFault instead of answering.
     """
 
     vocabulary: Sequence[str] = DIGIT_WORDS
@@ -107,8 +108,7 @@ class ScriptedBackend:
             )
             for token in read_tokens(audio)
             if token.id <= len(self.vocabulary)
-            and token.end - token.start >= _HALF * (token.end - token.origin)
-            and token.end - token.start >= CELL_SAMPLES // 2
+            and token.end - token.origin >= _ENOUGH > token.start - token.origin
         )
         work = Work(
             encoder_frames=-(-len(audio) // 160),

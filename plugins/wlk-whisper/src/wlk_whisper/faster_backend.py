@@ -12,6 +12,7 @@ from faster_whisper import WhisperModel
 import numpy as np
 
 from wlk_core import (
+    AgreementRecognizer,
     BackendUnavailable,
     ModelNotFoundError,
     OnlineStream,
@@ -19,7 +20,6 @@ from wlk_core import (
     StreamClosed,
 )
 from wlk_core.models import locate
-from wlk_core.online import AgreementRecognizer
 from wlk_whisper.checkpoint import BUNDLED, Checkpoint
 from wlk_whisper.faster_engine import FasterWhisperEngine, StreamSettings
 from wlk_whisper.plugin import FASTER_WHISPER

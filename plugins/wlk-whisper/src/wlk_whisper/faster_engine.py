@@ -9,7 +9,7 @@ from faster_whisper.tokenizer import Tokenizer
 from faster_whisper.transcribe import get_suppressed_tokens, merge_punctuations
 import numpy as np
 
-from wlk_core.online import Hypothesis, Work
+from wlk_core import Hypothesis, Work
 from wlk_core.streaming import Word
 from wlk_whisper.alignment import settle_times, without_loops
 

@@ -1,0 +1,67 @@
+"""AudioBuffer against the whole recording kept aside."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from wlk_core.streaming import AudioBuffer
+
+OPERATIONS = st.lists(
+    st.tuples(st.sampled_from(["append", "trim"]), st.integers(0, 40_000)), max_size=30
+)
+
+
+@given(OPERATIONS)
+def test_a_buffer_equals_the_recording_behind_its_start(operations):
+    """However it is appended and trimmed, sample number n is the n-th sample ever appended."""
+    buffer, recording = AudioBuffer(), np.empty(0, dtype=np.float32)
+    for kind, amount in operations:
+        if kind == "append":
+            piece = np.arange(len(recording), len(recording) + amount, dtype=np.float32)
+            buffer.append(piece)
+            recording = np.concatenate((recording, piece))
+        else:
+            buffer.trim(min(amount, buffer.end))
+
+    assert len(recording) == buffer.end
+    np.testing.assert_array_equal(recording[buffer.start :], buffer.view(buffer.start, buffer.end))
+
+
+@given(st.integers(1, 5000), st.integers(1, 400))
+def test_storage_stays_bounded_when_the_front_is_trimmed(chunk, rounds):
+    """A buffer that never holds much does not grow with the length of the stream."""
+    buffer = AudioBuffer()
+    for _ in range(rounds):
+        buffer.append(np.zeros(chunk, dtype=np.float32))
+        buffer.trim(max(buffer.start, buffer.end - 2 * chunk))
+
+    assert len(buffer._storage) <= max(1 << 16, 16 * chunk)
+
+
+def test_a_view_cannot_be_written():
+    """Nobody changes the stream's audio through a view."""
+    buffer = AudioBuffer()
+    buffer.append(np.ones(10, dtype=np.float32))
+
+    with pytest.raises(ValueError, match="read-only"):
+        buffer.view(0, 10)[0] = 2.0
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 5), (8, 21), (15, 12)])
+def test_samples_that_are_not_held_are_an_error(start, end):
+    """A range outside the samples held, or backwards, is refused by its numbers."""
+    buffer = AudioBuffer()
+    buffer.append(np.ones(20, dtype=np.float32))
+    buffer.trim(6)
+
+    with pytest.raises(IndexError, match="6 to 20 are held"):
+        buffer.view(start, end)
+
+
+def test_trimming_behind_the_end_is_an_error():
+    """Audio that never came cannot be let go."""
+    with pytest.raises(IndexError, match="only 0 were appended"):
+        AudioBuffer().trim(1)

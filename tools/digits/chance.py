@@ -1,0 +1,15 @@
+"""Random decisions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["happens"]
+
+
+def happens(share: float, rng: np.random.Generator) -> bool:
+    """Return True in the given share of calls."""
+    return bool(rng.random() < share)

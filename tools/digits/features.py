@@ -1,0 +1,89 @@
+"""Whisper's log-mel features, and what training does to them."""
+
+from __future__ import annotations
+
+from chance import happens
+import numpy as np
+from numpy.typing import NDArray
+from recordings import SAMPLE_RATE, Audio
+
+__all__ = ["FRAME_SECONDS", "MELS", "Features", "disturb", "fit", "log_mel", "mel_filters"]
+
+Features = NDArray[np.float32]
+
+MELS = 80
+FRAME_SECONDS = 0.01  # hop of 160 samples
+_FLOOR = -10.0  # log10 of the least energy
+_FFT_SAMPLES = 400
+_HOP_SAMPLES = 160
+_LINEAR_MELS = 15  # 1000 Hz: the Slaney scale is linear below and logarithmic above
+_WINDOW = np.hanning(_FFT_SAMPLES + 1)[:-1].astype(np.float32)
+
+
+def mel_filters() -> NDArray[np.float32]:
+    """Return the Slaney-style filter bank that every Whisper implementation uses."""
+    frequencies = np.fft.rfftfreq(_FFT_SAMPLES, 1 / SAMPLE_RATE)
+    mels = np.linspace(0.0, 45.245640471924965, MELS + 2)  # 0 and 8000 Hz on the Slaney scale
+    hertz = np.where(
+        mels >= _LINEAR_MELS,
+        1000 * np.exp(np.log(6.4) / 27 * (mels - _LINEAR_MELS)),
+        mels * 200 / 3,
+    )
+    slopes = hertz[:, None] - frequencies[None, :]
+    widths = np.diff(hertz)
+    filters = np.maximum(
+        0, np.minimum(-slopes[:-2] / widths[:-1, None], slopes[2:] / widths[1:, None])
+    )
+    return (filters * (2 / (hertz[2:] - hertz[:-2]))[:, None]).astype(np.float32)
+
+
+_FILTERS = mel_filters()
+
+
+def log_mel(audio: Audio) -> Features:
+    """Return log10 mel energies, floored at 1e-10 and not yet normalised, a frame every 10 ms."""
+    padded = np.pad(np.pad(audio, (0, _HOP_SAMPLES)), _FFT_SAMPLES // 2, mode="reflect")
+    frames = np.lib.stride_tricks.sliding_window_view(padded, _FFT_SAMPLES)[::_HOP_SAMPLES][:-1]
+    spectrum = np.fft.rfft(frames * _WINDOW, axis=1).astype(np.complex64)
+    energies = (spectrum.real**2 + spectrum.imag**2) @ _FILTERS.T
+    return np.log10(np.maximum(energies, 10**_FLOOR)).T
+
+
+def disturb(features: Features, rng: np.random.Generator) -> Features:
+    """Shift formants and tilt the spectrum: another vocal tract, another microphone."""
+    if happens(0.7, rng):
+        bins = np.clip(np.arange(MELS) * (1 + rng.uniform(-0.12, 0.12)), 0, MELS - 1.001)
+        low = bins.astype(int)
+        share = (bins - low)[:, None].astype(np.float32)
+        features = features[low] * (1 - share) + features[low + 1] * share
+    angles = np.arange(MELS) / MELS * np.pi
+    tilt = sum(
+        rng.normal(0, size) * np.cos(k * angles)
+        for k, size in enumerate((0.25, 0.15, 0.1, 0.06), start=1)
+    )
+    features = np.where(features > _FLOOR + 0.1, features + tilt[:, None], features).astype(
+        np.float32
+    )
+    if happens(0.2, rng):
+        first = rng.integers(0, MELS - 8)
+        features[first : first + rng.integers(1, 9)] = features.min()
+    return features
+
+
+def fit(features: Features, frames: int, *, zero_padded: bool) -> Features:
+    """Normalise as Whisper does and pad to a window.
+
+    Args:
+        features: log10 mel energies.
+        frames: length of the window.
+        zero_padded: pad the features with 0.0 as faster-whisper does; else as if the audio had been
+            padded with silence, as the other implementations do.
+    """
+    floor = np.maximum(features.max(), np.float32(_FLOOR)) - np.float32(8.0)
+    scaled = (np.maximum(features, floor) + 4.0) / 4.0
+    fitted = np.full(
+        (MELS, frames), 0.0 if zero_padded else (max(floor, _FLOOR) + 4.0) / 4.0, np.float32
+    )
+    length = min(scaled.shape[1], frames)
+    fitted[:, :length] = scaled[:, :length]
+    return fitted

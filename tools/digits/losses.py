@@ -1,0 +1,103 @@
+"""What training minimises: the tokens, where the decoder looks, and the digit at each position."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from vocabulary import COMPACT_SIZE, FIRST_TIMESTAMP, UNUSED_SIZE, compact
+
+if TYPE_CHECKING:
+    from batches import Batch
+    from model import Whisper
+
+__all__ = ["Losses", "Weights", "measure"]
+
+_UNUSED = math.log(UNUSED_SIZE)
+_FIRST_TIMESTAMP = compact(FIRST_TIMESTAMP)
+_NEIGHBOURS = (
+    (-2, 0.08),
+    (-1, 0.2),
+    (0, 0.44),
+    (1, 0.2),
+    (2, 0.08),
+)  # a timestamp 20 ms off is hardly wrong
+_TIMESTAMP_WEIGHT = 0.5
+
+
+@frozen(kw_only=True)
+class Weights:
+    """Shares of the losses beside that of the tokens."""
+
+    look: float = 0.3
+    look_back: float = 0.1
+    digits: float = 0.4
+
+
+@frozen(kw_only=True)
+class Losses:
+    """Each loss of a batch."""
+
+    tokens: Tensor
+    look: Tensor
+    look_back: Tensor
+    digits: Tensor
+
+    def total(self, weights: Weights) -> Tensor:
+        """Return the weighted sum."""
+        return (
+            self.tokens
+            + weights.look * self.look
+            + weights.look_back * self.look_back
+            + weights.digits * self.digits
+        )
+
+
+def measure(model: Whisper, digit_head: nn.Module, batch: Batch) -> Losses:
+    """Run a batch and measure every loss."""
+    memory = model.encode(torch.from_numpy(batch.features), batch.offset)
+    logits, seen = model.decode(memory, torch.from_numpy(batch.inputs))
+    looks, looks_back = torch.from_numpy(batch.looks), torch.from_numpy(batch.looks_back)
+    below, *alignment = seen
+    return Losses(
+        tokens=_token_loss(logits, torch.from_numpy(batch.outputs)),
+        look=torch.stack([_divergence(attention, looks) for attention in alignment]).mean(),
+        look_back=_divergence(below, looks_back),
+        digits=functional.cross_entropy(
+            digit_head(memory).transpose(1, 2), torch.from_numpy(batch.digits)
+        ),
+    )
+
+
+def _token_loss(logits: Tensor, outputs: Tensor) -> Tensor:
+    """Cross-entropy over the full vocabulary: the last logit stands for every unused token."""
+    logits = torch.cat([logits[..., :-1], logits[..., -1:] + _UNUSED], dim=-1)
+    is_asked = outputs >= 0
+    log_probabilities = torch.log_softmax(logits[is_asked], dim=-1)
+    tokens = outputs[is_asked]
+    losses = -log_probabilities.gather(1, tokens[:, None])[:, 0]
+    is_time = tokens >= _FIRST_TIMESTAMP
+    if is_time.any():
+        near = sum(
+            share
+            * log_probabilities[is_time].gather(
+                1, (tokens[is_time] + step).clamp(_FIRST_TIMESTAMP, COMPACT_SIZE - 1)[:, None]
+            )
+            for step, share in _NEIGHBOURS
+        )
+        losses = losses.masked_scatter(is_time, -_TIMESTAMP_WEIGHT * near[:, 0])
+    return losses.mean()
+
+
+def _divergence(log_attention: Tensor, looks: Tensor) -> Tensor:
+    """Return how far attention (B, heads, U, T) is from where the rows that matter should look."""
+    matters = looks.sum(-1) > 0
+    if not matters.any():
+        return log_attention.new_zeros(())
+    surprise = -(looks * log_attention.mean(dim=1)).sum()
+    entropy = -(looks * (looks + 1e-9).log()).sum()
+    return (surprise - entropy) / matters.sum()

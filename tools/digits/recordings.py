@@ -1,0 +1,89 @@
+"""Spoken digits as clips: folders of recordings, trimmed and levelled, grouped by voice."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+import re
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import resample_poly
+import soundfile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["HELD_OUT_TAKES", "SAMPLE_RATE", "Audio", "Voice", "load_recordings", "trim"]
+
+Audio = NDArray[np.float32]
+
+SAMPLE_RATE = 16_000
+HELD_OUT_TAKES = 5  # recordings 0-4 of each digit and speaker are never trained on
+TRIM_DECIBELS = -30.0  # below the loudest 30 ms: what is quieter at either end is not the word
+CLIP_PEAK = 0.5
+_NAME = re.compile(r"(?P<digit>\d)_(?P<speaker>[^_]+)_(?P<take>\d+)\.wav")
+_FRAME_SAMPLES = SAMPLE_RATE // 100
+_SMOOTHED_FRAMES = 3
+
+
+@frozen(kw_only=True)
+class Voice:
+    """One speaker: for each digit the takes of it, trimmed to the word."""
+
+    name: str
+    takes: tuple[tuple[Audio, ...], ...]
+    is_synthetic: bool = False
+
+    def draw(self, digit: int, rng: np.random.Generator) -> Audio:
+        """Return a random take of a digit."""
+        takes = self.takes[digit]
+        return takes[rng.integers(len(takes))]
+
+
+def trim(audio: Audio, decibels: float = TRIM_DECIBELS) -> Audio:
+    """Cut what is quieter than the loudest part by the given level off both ends."""
+    frames = len(audio) // _FRAME_SAMPLES
+    if frames < _SMOOTHED_FRAMES:
+        return audio
+    energy = np.square(audio[: frames * _FRAME_SAMPLES].reshape(frames, _FRAME_SAMPLES)).mean(
+        axis=1
+    )
+    energy = np.convolve(energy, np.full(_SMOOTHED_FRAMES, 1 / _SMOOTHED_FRAMES), "same")
+    loud = np.flatnonzero(energy > energy.max() * 10 ** (decibels / 10))
+    return audio[loud[0] * _FRAME_SAMPLES : (loud[-1] + 1) * _FRAME_SAMPLES]
+
+
+def load_recordings(folder: Path, *, held_out: bool, without: str | None = None) -> list[Voice]:
+    """Read `{digit}_{speaker}_{take}.wav` files into voices.
+
+    Args:
+        folder: where the recordings are.
+        held_out: True for the takes that are never trained on, False for all the others.
+        without: a speaker to leave out.
+
+    Raises:
+        FileNotFoundError: no recording of that kind is there.
+    """
+    takes: dict[str, list[list[Audio]]] = defaultdict(lambda: [[] for _ in range(10)])
+    for path in sorted(folder.glob("*.wav")):
+        name = _NAME.fullmatch(path.name)
+        if name is None or name["speaker"] == without:
+            continue
+        if (int(name["take"]) < HELD_OUT_TAKES) is held_out:
+            takes[name["speaker"]][int(name["digit"])].append(_read(path))
+    if not takes:
+        raise FileNotFoundError(
+            f"expected {{digit}}_{{speaker}}_{{take}}.wav files in {folder}, found none to use"
+        )
+    return [
+        Voice(name=speaker, takes=tuple(map(tuple, digits))) for speaker, digits in takes.items()
+    ]
+
+
+def _read(path: Path) -> Audio:
+    audio, rate = soundfile.read(path, dtype="float32")
+    common = np.gcd(SAMPLE_RATE, rate)
+    clip = trim(resample_poly(audio, SAMPLE_RATE // common, rate // common).astype(np.float32))
+    return clip * np.float32(CLIP_PEAK / (np.abs(clip).max() + 1e-6))

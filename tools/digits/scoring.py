@@ -1,0 +1,98 @@
+"""Scores of a recogniser on streams whose words and times are known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import Factory, define, frozen
+import numpy as np
+from vocabulary import DIGITS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mixing import Word
+
+__all__ = ["Heard", "Score", "align"]
+
+
+@frozen(kw_only=True)
+class Heard:
+    """A word as it was recognised."""
+
+    text: str
+    start: float
+    end: float
+
+
+@define
+class Score:
+    """Counts of a test, and signed errors of times in seconds; first words are kept apart."""
+
+    words: int = 0
+    errors: int = 0
+    starts: list[float] = Factory(list)
+    first_starts: list[float] = Factory(list)
+    ends: list[float] = Factory(list)
+
+    def add(self, words: Sequence[Word], heard: Sequence[Heard]) -> None:
+        """Count a stream."""
+        pairs, errors = align([DIGITS[word.digit] for word in words], [word.text for word in heard])
+        self.words += len(words)
+        self.errors += errors
+        for index, other in pairs:
+            start = heard[other].start - words[index].start
+            (self.starts if index else self.first_starts).append(start)
+            self.ends.append(heard[other].end - words[index].end)
+
+    @property
+    def error_rate(self) -> float:
+        """Substitutions, insertions and deletions in percent of the words said."""
+        return 100 * self.errors / max(self.words, 1)
+
+    def summary(self) -> dict[str, float]:
+        """Return the figures that reports show: percent, and milliseconds."""
+        return {
+            "words": self.words,
+            "wer": round(self.error_rate, 2),
+            **_milliseconds("start", self.starts),
+            **_milliseconds("first_start", self.first_starts),
+            **_milliseconds("end", self.ends),
+        }
+
+
+def _milliseconds(name: str, errors: Sequence[float]) -> dict[str, float]:
+    if not errors:
+        return {}
+    signed = 1000 * np.asarray(errors)
+    return {
+        f"{name}_median": round(float(np.median(np.abs(signed)))),
+        f"{name}_p90": round(float(np.percentile(np.abs(signed), 90))),
+        f"{name}_bias": round(float(np.median(signed))),
+    }
+
+
+def align(said: Sequence[str], heard: Sequence[str]) -> tuple[list[tuple[int, int]], int]:
+    """Return which words were recognised, as pairs of indices, and the number of errors."""
+    costs = np.zeros((len(said) + 1, len(heard) + 1), int)
+    costs[:, 0] = np.arange(len(said) + 1)
+    costs[0] = np.arange(len(heard) + 1)
+    for row in range(1, len(said) + 1):
+        for column in range(1, len(heard) + 1):
+            costs[row, column] = min(
+                costs[row - 1, column - 1] + (said[row - 1] != heard[column - 1]),
+                costs[row - 1, column] + 1,
+                costs[row, column - 1] + 1,
+            )
+    row, column, pairs = len(said), len(heard), []
+    while row and column:
+        differs = said[row - 1] != heard[column - 1]
+        if costs[row, column] == costs[row - 1, column - 1] + differs:
+            row, column = row - 1, column - 1
+            if not differs:
+                pairs.append((row, column))
+        elif costs[row, column] == costs[row - 1, column] + 1:
+            row -= 1
+        else:
+            column -= 1
+    return pairs[::-1], int(costs[-1, -1])

@@ -1,0 +1,19 @@
+"""Lets the tests import the tools, and gives them a voice whose clips are tones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+import sys
+
+import pytest
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+
+from recordings import Voice  # noqa: E402  # found through the line above
+from sounds import tone  # noqa: E402  # as above
+
+
+@pytest.fixture
+def voice() -> Voice:
+    """Return a speaker whose digit d is a tone of 300 + 100 d Hz, 0.3 s long."""
+    return Voice(name="tones", takes=tuple((tone(300 + 100 * digit, 0.3),) for digit in range(10)))

@@ -1,0 +1,194 @@
+"""Train a Whisper that hears English digits, on a CPU.
+
+python tools/digits/train_whisper.py --recordings DIR --voices FILE --output FILE
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+from functools import partial
+import logging
+import math
+from pathlib import Path
+import time
+from typing import TYPE_CHECKING
+
+from attrs import define, frozen
+from batches import FIRST_COURSE, Batch, draw_batch, draw_window, produce
+from initialise import load_weights, prepare, save_weights
+from losses import Weights, measure
+from mixing import Mixer
+from model import Shape, Whisper
+import numpy as np
+from recordings import load_recordings
+import torch
+from torch import nn
+from voices import load_voices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_log = logging.getLogger("train_whisper")
+
+BATCH_SECONDS = 160.0  # of windows a step
+AVERAGE_DECAY = (
+    0.998  # weights are kept as a running average over some 500 steps: good at any moment
+)
+SAVE_SECONDS = 240.0
+WARM_UP_STEPS = 50
+REPORT_STEPS = 50
+
+
+@frozen(kw_only=True)
+class Plan:
+    """How long and how hard to train."""
+
+    seconds: float
+    learning_rate: float
+    from_scratch: bool
+    dropout: float
+    seed: int
+
+
+@define
+class Clock:
+    """Progress from 0 to 1 through the time allowed."""
+
+    seconds: float
+    start: float
+    done: float = 0.0
+
+    def progress(self) -> float:
+        """Share of the course that is over."""
+        share = min((time.monotonic() - self.start) / self.seconds, 1.0)
+        return self.done + (1 - self.done) * share
+
+
+def draw_step(mixer: Mixer, clock: Clock, *, from_scratch: bool) -> Batch:
+    """Draw the batch of a step; longer windows come in smaller batches."""
+    seconds = draw_window(clock.progress(), mixer.rng, from_scratch=from_scratch)
+    return draw_batch(mixer, seconds, min(max(round(BATCH_SECONDS / seconds), 6), 32))
+
+
+def train(model: Whisper, batches: Iterable[Batch], plan: Plan, clock: Clock, output: Path) -> None:
+    """Train until the time is over, storing averaged weights every few minutes."""
+    digit_head = nn.Linear(model.shape.width, 11)
+    optimizer = _optimizer(model, digit_head)
+    average = copy.deepcopy(model).eval()
+    seen: list[list[float]] = []
+    saved = clock.start
+    for step, batch in enumerate(batches, start=1):
+        progress = clock.progress()
+        early = plan.from_scratch and progress < FIRST_COURSE
+        rate = (
+            plan.learning_rate
+            * min(1.0, step / WARM_UP_STEPS)
+            * (0.03 + 0.97 * _cosine((progress - 0.1) / 0.9))
+        )
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        losses = measure(model, digit_head, batch)
+        optimizer.zero_grad()
+        losses.total(Weights(digits=1.0 if early else 0.4)).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        _follow(average, model, min(AVERAGE_DECAY, 1 - 1 / (step + 1)))
+        seen.append(
+            [
+                losses.tokens.item(),
+                losses.look.item(),
+                losses.look_back.item(),
+                losses.digits.item(),
+            ]
+        )
+        if step % REPORT_STEPS == 0:
+            means = " ".join(
+                f"{name} {value:.3f}"
+                for name, value in zip(
+                    ("tokens", "look", "back", "digits"), np.mean(seen, axis=0), strict=True
+                )
+            )
+            _log.info(
+                "%.0f s step %d rate %.5f %s", time.monotonic() - clock.start, step, rate, means
+            )
+            seen.clear()
+        if progress >= 1.0 or time.monotonic() - saved > SAVE_SECONDS:
+            saved = time.monotonic()
+            save_weights(average, output)
+        if progress >= 1.0:
+            return
+
+
+def _cosine(progress: float) -> float:
+    return 0.5 * (1 + math.cos(math.pi * max(progress, 0.0)))
+
+
+def _optimizer(model: Whisper, digit_head: nn.Module) -> torch.optim.Optimizer:
+    named = [*model.named_parameters(), *digit_head.named_parameters()]
+    decayed = [weight for name, weight in named if weight.ndim > 1 and "embed" not in name]
+    others = [weight for name, weight in named if not (weight.ndim > 1 and "embed" not in name)]
+    groups = [{"params": decayed, "weight_decay": 0.05}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, betas=(0.9, 0.98), eps=1e-8)
+
+
+@torch.no_grad()
+def _follow(average: Whisper, model: Whisper, decay: float) -> None:
+    for kept, current in zip(average.parameters(), model.parameters(), strict=True):
+        kept.lerp_(current, 1 - decay)
+
+
+def main() -> None:
+    """Read the arguments, start the process that draws batches, train."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--recordings", type=Path, required=True, help="folder of {digit}_{speaker}_{take}.wav"
+    )
+    parser.add_argument("--voices", type=Path, required=True, help="what voices.py made")
+    parser.add_argument("--output", type=Path, required=True, help=".npz file to store weights in")
+    parser.add_argument("--init", type=Path, help="weights to go on from, instead of from scratch")
+    parser.add_argument(
+        "--done",
+        type=float,
+        help="share of a course from scratch that --init has behind it: to take up a run",
+    )
+    parser.add_argument("--leave-out", metavar="SPEAKER", help="a speaker to keep for measuring")
+    parser.add_argument("--minutes", type=float, default=90.0)
+    parser.add_argument("--rate", type=float, default=2.2e-3, help="peak learning rate")
+    parser.add_argument("--dropout", type=float, default=0.0)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)  # attention is full of numbers that next to nothing is left of
+    torch.manual_seed(arguments.seed)
+    plan = Plan(
+        seconds=60 * arguments.minutes,
+        learning_rate=arguments.rate,
+        from_scratch=arguments.init is None or arguments.done is not None,
+        dropout=arguments.dropout,
+        seed=arguments.seed,
+    )
+    model = Whisper(Shape(), dropout=plan.dropout)
+    if arguments.init is None:
+        prepare(model)
+    else:
+        load_weights(model, arguments.init)
+    clock = Clock(plan.seconds, time.monotonic(), arguments.done or 0.0)
+    make_mixer = partial(
+        _make_mixer, arguments.recordings, arguments.voices, arguments.leave_out, plan.seed
+    )
+    batches = produce(make_mixer, partial(draw_step, clock=clock, from_scratch=plan.from_scratch))
+    train(model, batches, plan, clock, arguments.output)
+
+
+def _make_mixer(recordings: Path, rendered: Path, without: str | None, seed: int) -> Mixer:
+    voices, others = load_voices(rendered)
+    voices = [*load_recordings(recordings, held_out=False, without=without), *voices]
+    return Mixer(voices=voices, others=others, rng=np.random.default_rng(seed))
+
+
+if __name__ == "__main__":
+    main()

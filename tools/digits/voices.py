@@ -1,0 +1,248 @@
+"""Synthetic voices: digits and other words spoken by espeak-ng and flite, kept in one file.
+
+python tools/digits/voices.py --output voices.npz
+"""
+
+from __future__ import annotations
+
+import argparse
+from concurrent.futures import ThreadPoolExecutor
+import io
+from pathlib import Path
+import subprocess
+
+from attrs import frozen
+import numpy as np
+from recordings import CLIP_PEAK, SAMPLE_RATE, Audio, Voice, trim
+from scipy.signal import resample_poly
+import soundfile
+from vocabulary import DIGITS
+
+__all__ = ["ESPEAK", "FLITE", "SENTENCES", "Speaker", "load_voices", "render", "training_speakers"]
+
+#: Speech without a single digit: a digit recogniser has nothing to write here.
+SENTENCES = (
+    "hello there",
+    "please call me back when you can",
+    "the weather is lovely in the garden",
+    "good morning everybody",
+    "thank you very much",
+    "where is the railway station",
+    "open the window a little",
+    "my brother plays the guitar",
+    "coffee with milk and sugar",
+    "yesterday",
+    "the quick brown fox jumps over a lazy dog",
+    "maybe later",
+)
+
+_ACCENTS = (
+    "en-us",
+    "en-gb",
+    "en-gb-scotland",
+    "en-gb-x-rp",
+    "en-gb-x-gbcwmd",
+    "en-gb-x-gbclan",
+    "en-029",
+    "en-us-nyc",
+)
+_VARIANTS = (
+    *(
+        "m1",
+        "m2",
+        "m3",
+        "m4",
+        "m5",
+        "m6",
+        "m7",
+        "m8",
+        "f1",
+        "f2",
+        "f3",
+        "f4",
+        "f5",
+        "klatt",
+        "klatt2",
+        "klatt4",
+    ),
+    *(
+        "Alex",
+        "Alicia",
+        "Andrea",
+        "Andy",
+        "Annie",
+        "Denis",
+        "Gene",
+        "Hugo",
+        "Jacky",
+        "Lee",
+        "Mario",
+        "Michael",
+    ),
+    *(
+        "adam",
+        "anika",
+        "antonio",
+        "aunty",
+        "belinda",
+        "benjamin",
+        "boris",
+        "caleb",
+        "david",
+        "edward",
+        "grandma",
+    ),
+    *(
+        "grandpa",
+        "iven",
+        "john",
+        "max",
+        "michel",
+        "miguel",
+        "norbert",
+        "pablo",
+        "paul",
+        "quincy",
+        "rob",
+        "sandro",
+    ),
+    *("shelby", "steph", "steph3", "travis", "victor", "whisper", "zac"),
+)
+_RENDERERS = 2
+
+
+@frozen(kw_only=True)
+class Speaker:
+    """A synthesiser with its settings; `pitch` and `speed` are in the synthesiser's own units."""
+
+    engine: str
+    voice: str
+    pitch: int
+    speed: float
+
+    @property
+    def name(self) -> str:
+        """The speaker as one word."""
+        return f"{self.engine}:{self.voice}:p{self.pitch}:s{self.speed:g}"
+
+
+def _espeak_speakers() -> tuple[Speaker, ...]:
+    """Pair every variant with three accents, walking through pitches and speeds as they go."""
+    speakers = []
+    for index, variant in enumerate(_VARIANTS):
+        for turn in range(3):
+            accent = _ACCENTS[(index + 3 * turn) % len(_ACCENTS)]
+            pitch = (35, 50, 62, 44, 56)[(index + 2 * turn) % 5]
+            speed = (115, 130, 145, 160, 175)[(2 * index + turn) % 5]
+            speakers.append(
+                Speaker(engine="espeak-ng", voice=f"{accent}+{variant}", pitch=pitch, speed=speed)
+            )
+    return tuple(speakers)
+
+
+ESPEAK = _espeak_speakers()
+FLITE = tuple(
+    Speaker(engine="flite", voice=voice, pitch=pitch, speed=speed)
+    for voice, pitches in (
+        ("slt", (150, 172, 195, 215)),
+        ("rms", (82, 98, 115, 135)),
+        ("awb", (100, 120, 142, 165)),
+        ("kal16", (90, 110, 130, 155)),
+    )
+    for pitch in pitches
+    for speed in (0.8, 0.95, 1.15)
+)
+
+
+def training_speakers() -> tuple[Speaker, ...]:
+    """Every synthetic speaker that may be trained on."""
+    return ESPEAK + FLITE
+
+
+def render(speaker: Speaker, text: str) -> Audio:
+    """Speak a text at 16 kHz.
+
+    Raises:
+        FileNotFoundError: the synthesiser is not installed.
+        CalledProcessError: it refused the voice.
+    """
+    if speaker.engine == "espeak-ng":
+        settings = ["-v", speaker.voice, "-p", str(speaker.pitch), "-s", f"{speaker.speed:g}"]
+        command = ["espeak-ng", *settings, "--stdout", text]
+    else:
+        settings = [
+            "--setf",
+            f"int_f0_target_mean={speaker.pitch}",
+            "--setf",
+            f"duration_stretch={speaker.speed:g}",
+        ]
+        command = ["flite", "-voice", speaker.voice, *settings, "-t", text, "-o", "/dev/stdout"]
+    wave = subprocess.run(command, check=True, capture_output=True).stdout  # fixed program names
+    audio, rate = soundfile.read(io.BytesIO(_with_true_length(wave)), dtype="float32")
+    common = np.gcd(SAMPLE_RATE, rate)
+    return trim(resample_poly(audio, SAMPLE_RATE // common, rate // common).astype(np.float32))
+
+
+def _with_true_length(wave: bytes) -> bytes:
+    """Repair a header written before the length was known."""
+    data = wave.index(b"data")
+    size = len(wave) - data - 8
+    return (
+        wave[:4]
+        + (len(wave) - 8).to_bytes(4, "little")
+        + wave[8 : data + 4]
+        + size.to_bytes(4, "little")
+        + wave[data + 8 :]
+    )
+
+
+def load_voices(path: Path) -> tuple[list[Voice], list[Audio]]:
+    """Read rendered voices and sentences without digits back."""
+    with np.load(path) as stored:
+        clips = {
+            name: stored[name].astype(np.float32) / np.iinfo(np.int16).max for name in stored.files
+        }
+    names = dict.fromkeys(
+        name.rsplit("/", 1)[0] for name in clips if not name.startswith("sentence/")
+    )
+    voices = [
+        Voice(
+            name=name,
+            takes=tuple((clips[f"{name}/{digit}"],) for digit in range(10)),
+            is_synthetic=True,
+        )
+        for name in names
+    ]
+    return voices, [clip for name, clip in clips.items() if name.startswith("sentence/")]
+
+
+def _stored(audio: Audio) -> np.ndarray:
+    return np.round(
+        audio * (CLIP_PEAK * np.iinfo(np.int16).max / (np.abs(audio).max() + 1e-6))
+    ).astype(np.int16)
+
+
+def main() -> None:
+    """Render every training speaker into one file."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--output", type=Path, required=True)
+    output = parser.parse_args().output
+    jobs = [
+        (f"{speaker.name}/{digit}", speaker, text)
+        for speaker in training_speakers()
+        for digit, text in enumerate(DIGITS)
+    ]
+    for index, speaker in enumerate(training_speakers()[::5]):
+        jobs += [
+            (f"sentence/{index}/{turn}", speaker, SENTENCES[(index + 5 * turn) % len(SENTENCES)])
+            for turn in range(3)
+        ]
+    with ThreadPoolExecutor(_RENDERERS) as pool:
+        clips = pool.map(lambda job: _stored(render(job[1], job[2])), jobs)
+        np.savez_compressed(output, **dict(zip((name for name, _, _ in jobs), clips, strict=True)))
+
+
+if __name__ == "__main__":
+    main()

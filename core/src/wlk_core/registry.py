@@ -90,20 +90,25 @@ class Registry:
         spec = self.spec(name)
         return next(plugin for plugin in self._loaded.values() if spec in plugin.backends)
 
+    def usable(self) -> tuple[BackendSpec, ...]:
+        """
+        Return the backends whose requirements are installed, the most preferred first.
+
+        Read from package metadata: no framework is imported.
+        """
+        return tuple(spec for spec in self._ranked() if not missing_requirements(spec))
+
     def default_backend(self) -> BackendSpec:
         """
         Return the usable backend that prefers this platform most.
-
-        Usable means that the distributions it requires are installed; nothing is imported.
 
         Raises:
             BackendUnavailable: no backend is installed, or none is usable.
 
         """
-        ranked = sorted(self.specs(), key=lambda spec: (-spec.preference, spec.name))
-        for spec in ranked:
-            if not missing_requirements(spec):
-                return spec
+        if usable := self.usable():
+            return usable[0]
+        ranked = self._ranked()
         raise _lacking(ranked[0]) if ranked else self._refusal(None, [])
 
     def load_backend(self, name: str, model: str | None = None, /, **options: Any) -> Backend:
@@ -125,6 +130,9 @@ class Registry:
             return spec.load(model or spec.default_model, **resolved)
         except ImportError as error:
             raise _lacking(spec, error) from error
+
+    def _ranked(self) -> list[BackendSpec]:
+        return sorted(self.specs(), key=lambda spec: (-spec.preference, spec.name))
 
     def _load(self, source: PluginSource) -> PluginInfo:
         if source not in self._loaded:

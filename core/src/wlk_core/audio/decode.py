@@ -161,8 +161,7 @@ def _packets(source: AudioSource, findings: _Findings) -> Iterator[Packet[AudioS
             return
         if packet is None:
             return
-        if isinstance(source.reader.failure, KeyboardInterrupt):
-            raise source.reader.failure
+        source.reader.raise_interruption()
         findings.reached = max(findings.reached, _end_time(packet))
         if packet.stream_index == source.stream.index:
             yield cast("Packet[AudioStream]", packet)

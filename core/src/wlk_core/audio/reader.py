@@ -48,6 +48,11 @@ class Reader:
         if self.failure is not None:
             raise self.failure
 
+    def raise_interruption(self) -> None:
+        """Raise what has interrupted a read, unless the file itself failed."""
+        if not isinstance(self.failure, OSError):
+            self.raise_failure()
+
     def readable(self) -> bool:
         """Say yes, as FFmpeg asks."""
         return True

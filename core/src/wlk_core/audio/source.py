@@ -191,20 +191,19 @@ def _opened(file: BinaryIO, name: str) -> Iterator[AudioSource]:
         raise AudioFormatError(
             f"expected an audio file, got the playlist {name!r}; name the files that it lists"
         )
+    options = {
+        "format_whitelist": _FORMATS,
+        "protocol_whitelist": "none",  # the one file is open: nothing else may be
+    }
+    if head[8:12] == b"WAVE":
+        # The header tells all; by default FFmpeg waits for seconds of a live pipe first.
+        options["probesize"] = "65536"
     try:
-        container = av.open(
-            reader,
-            "r",
-            options={
-                "format_whitelist": _FORMATS,
-                "protocol_whitelist": "none",  # the one file is open: nothing else may be
-            },
-        )
+        container = av.open(reader, "r", options=options)
     except av.FFmpegError as error:
         reader.raise_failure()
         raise AudioFormatError(_not_understood(reader, head)) from error
     with container:
-        reader.raise_failure()
         yield AudioSource(
             name=name, container=container, stream=_audio_stream(container, name), reader=reader
         )

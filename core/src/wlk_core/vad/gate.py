@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["GateEvent", "SilenceEnded", "SilenceGate", "SilenceStarted", "SpeechAudio"]
 
+_NOTHING: NDArray[np.float32] = np.empty(0, dtype=np.float32)
+
 
 @attrs.frozen
 class SpeechAudio:
-    """Audio to be heard: float32[n], n >= 1, the first being sample `start_sample` of the stream."""
+    """Audio to be heard: float32[n], n >= 1, from sample `start_sample` of the stream on."""
 
     samples: NDArray[np.float32] = attrs.field(eq=attrs.cmp_using(eq=np.array_equal))
     start_sample: int
@@ -97,6 +99,8 @@ class SilenceGate:
         self._pre_roll = round(pre_roll * SAMPLE_RATE)
         self._hang_over = round(hang_over * SAMPLE_RATE)
         self._min_silence = max(1, round(min_silence * SAMPLE_RATE))
+        self._rest = _NOTHING  # less than a frame, not heard yet
+        self._held: deque[NDArray[np.float32]] = deque()  # heard, neither passed on nor left out
         self._clear()
 
     def push(self, audio: NDArray[np.float32]) -> list[GateEvent]:
@@ -139,9 +143,9 @@ class SilenceGate:
         return list(_merged(events))
 
     def _clear(self) -> None:
-        self._rest: NDArray[np.float32] = np.empty(0, dtype=np.float32)  # less than a frame
+        self._rest = _NOTHING
         self._position = 0  # end of the last frame heard
-        self._held: deque[NDArray[np.float32]] = deque()  # heard, neither passed on nor left out
+        self._held.clear()
         self._held_start = 0
         self._quiet_from = 0  # where silence begins if no more speech comes
         self._is_speaking = False

@@ -1,0 +1,242 @@
+"""What is no recording, or only part of one: one clear line each."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import struct
+import wave
+
+import av
+import numpy as np
+import pytest
+
+from wlk_core.audio import audio_duration, decode_file
+from wlk_core.errors import AudioFormatError
+
+RANDOM = np.random.default_rng(11)
+NOISE = (RANDOM.standard_normal(16_000 * 4) * 0.2).astype(np.float32)
+
+
+def heard(path):
+    """Decode *path* to the end and return the audio and the failure."""
+    pieces = [np.empty(0, np.float32)]
+    try:
+        pieces.extend(decode_file(path))
+    except (AudioFormatError, OSError) as failure:
+        return np.concatenate(pieces), failure
+    return np.concatenate(pieces), None
+
+
+def is_one_clear_line(message):
+    """Say whether *message* tells what was expected, what came and what helps."""
+    return message.startswith("expected ") and "; " in message and "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("empty.wav", b"", "is empty"),
+        ("notes.txt", b"hello there\n" * 200, "neither, or is damaged"),
+        ("notes.mp3", b"hello there\n" * 2000, "neither, or is damaged"),
+        ("noise.wav", RANDOM.bytes(50_000), "neither, or is damaged"),
+        ("zeros.bin", bytes(50_000), "neither, or is damaged"),
+        ("head.wav", b"RIFF\x24\0\0\0WAVE", "neither, or is damaged"),
+        ("list.m3u", b"a.wav\nb.wav\n", "the playlist"),
+        ("live", b"#EXTM3U\n#EXTINF:4,\nfile:///etc/hostname\n#EXT-X-ENDLIST\n", "the playlist"),
+        ("join", b"ffconcat version 1.0\nfile 'a.wav'\n", "the playlist"),
+        ("radio", b"[playlist]\nFile1=http://example.org/a\n", "the playlist"),
+        ("dash", b'<?xml version="1.0"?>\n<MPD type="static"></MPD>', "the playlist"),
+        ("album", b'TITLE "x"\nFILE "a.wav" WAVE\n  TRACK 01 AUDIO\n', "the playlist"),
+        ("call", b"v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=-\r\n", "the playlist"),
+    ],
+)
+def test_a_file_that_is_no_recording_is_refused(tmp_path, name, content, complaint):
+    """The message names the file, what it is and what to do."""
+    path = tmp_path / name
+    path.write_bytes(content)
+
+    audio, failure = heard(path)
+
+    assert 0 == len(audio)
+    assert isinstance(failure, AudioFormatError)
+    assert complaint in str(failure)
+    assert repr(str(path)) in str(failure)
+    assert is_one_clear_line(str(failure))
+
+
+def test_a_playlist_in_disguise_reads_no_other_file(recording, tmp_path):
+    """What the sniffing does not know is stopped by the list of formats."""
+    recording("secret.ts", codec="aac", rate=48_000)
+    path = tmp_path / "disguised.wav"
+    path.write_text("\n" * 5000 + "#EXTM3U\n#EXTINF:4,\nsecret.ts\n#EXT-X-ENDLIST\n")
+
+    audio, failure = heard(path)
+
+    assert 0 == len(audio)
+    assert isinstance(failure, AudioFormatError)
+
+
+@pytest.mark.parametrize("address", ["http://example.org/a.wav", "rtsp://x/y", "file:///a.wav"])
+def test_an_address_is_refused(address):
+    """Decoding talks to no network."""
+    with pytest.raises(AudioFormatError, match=r"got the address .*; download it first"):
+        audio_duration(address)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    """The one line says where nothing was found."""
+    _, failure = heard(tmp_path / "nothing.wav")
+
+    assert isinstance(failure, FileNotFoundError)
+    assert "nothing.wav" in str(failure)
+    assert is_one_clear_line(str(failure))
+
+
+def test_a_directory_is_no_recording(tmp_path):
+    """The one line asks for the files in it."""
+    _, failure = heard(tmp_path)
+
+    assert isinstance(failure, IsADirectoryError)
+    assert is_one_clear_line(str(failure))
+
+
+def test_an_unreadable_file_is_named(recording, monkeypatch):
+    """The one line says that permission is missing."""
+
+    def forbid(path, _mode):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    monkeypatch.setattr("wlk_core.audio.source.open", forbid, raising=False)
+
+    _, failure = heard(recording("clicks.wav"))
+
+    assert isinstance(failure, PermissionError)
+    assert is_one_clear_line(str(failure))
+
+
+def test_a_disk_that_fails_on_the_way_loses_nothing_read_before(recording):
+    """What was read is heard, then the failure is told."""
+
+    class FailingDisk(io.BytesIO):
+        def read1(self, size=-1):
+            if self.tell() > 60_000:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return super().read1(size)
+
+    audio, failure = heard(FailingDisk(recording("clicks.wav").read_bytes()))
+
+    assert len(audio) > 30_000
+    assert "Input/output error" in str(failure)
+    assert is_one_clear_line(str(failure))
+
+
+def test_a_film_without_sound_is_refused(tmp_path):
+    """The one line says that there is only video."""
+    path = tmp_path / "silent.mp4"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mpeg4", rate=10)
+        stream.width = stream.height = 32
+        stream.pix_fmt = "yuv420p"
+        picture = av.VideoFrame.from_ndarray(np.zeros((32, 32, 3), np.uint8), format="rgb24")
+        container.mux(stream.encode(picture))
+        container.mux(stream.encode(None))
+
+    with pytest.raises(AudioFormatError, match="with video only; choose a recording"):
+        next(decode_file(path))
+
+
+def test_a_recording_without_samples_is_refused(tmp_path):
+    """No sound at all is a failure, not an empty transcript."""
+    with wave.open(str(tmp_path / "none.wav"), "wb") as file:
+        file.setparams((1, 2, 16_000, 0, "NONE", ""))
+
+    with pytest.raises(AudioFormatError, match="holds no audio samples"):
+        next(decode_file(tmp_path / "none.wav"))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "codec"), [("flac", "flac"), ("mp3", "libmp3lame"), ("webm", "libopus")]
+)
+def test_a_truncated_file_is_heard_to_its_end_and_then_told(recording, suffix, codec):
+    """Nothing that can be decoded is lost before the failure."""
+    data = recording(f"noise.{suffix}", samples=NOISE, codec=codec).read_bytes()
+
+    audio, failure = heard(io.BytesIO(data[: len(data) // 2]))
+
+    assert len(audio) > 24_000
+    assert "is truncated" in str(failure)
+    assert is_one_clear_line(str(failure))
+
+
+def test_a_truncated_m4a_with_its_index_first_is_heard_to_its_end(recording):
+    """MP4 made for the web can be heard as far as it came."""
+    path = recording("noise.m4a", samples=NOISE, codec="aac", movflags="faststart")
+    data = path.read_bytes()
+
+    audio, failure = heard(io.BytesIO(data[: len(data) // 2]))
+
+    assert len(audio) > 16_000
+    assert "is truncated" in str(failure)
+
+
+def test_an_m4a_without_its_index_is_refused(recording):
+    """Nothing can be heard, and the one line says why."""
+    data = recording("noise.m4a", samples=NOISE, codec="aac").read_bytes()
+
+    _, failure = heard(io.BytesIO(data[: len(data) // 2]))
+
+    assert "expected a complete MP4" in str(failure)
+
+
+def test_an_m4a_that_needs_seeking_is_refused_in_a_pipe(recording):
+    """The one line asks for the file instead."""
+
+    class Pipe(io.BytesIO):
+        def seekable(self):
+            return False
+
+    _, failure = heard(Pipe(recording("noise.m4a", samples=NOISE, codec="aac").read_bytes()))
+
+    assert "name the file instead" in str(failure)
+
+
+def test_a_wav_cut_short_is_taken_as_it_is(recording):
+    """A recorder that was switched off leaves a good recording."""
+    data = recording("noise.wav", samples=NOISE).read_bytes()
+
+    audio, failure = heard(io.BytesIO(data[:64_000]))
+
+    assert failure is None
+    assert 31_900 < len(audio) <= 32_000
+
+
+@pytest.mark.parametrize(("suffix", "codec"), [("flac", "flac"), ("m4a", "aac")])
+def test_sound_behind_damage_is_heard_at_its_time(recording, suffix, codec):
+    """A damaged part becomes silence, and the failure is raised when all is out."""
+    data = bytearray(recording(f"noise.{suffix}", samples=NOISE, codec=codec).read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 2000] = bytes(2000)
+
+    audio, failure = heard(io.BytesIO(data))
+
+    assert 64_000 == len(audio)
+    assert np.abs(audio[-8000:]).mean() > 0.05
+    assert "damaged data" in str(failure)
+    assert is_one_clear_line(str(failure))
+
+
+@pytest.mark.parametrize("rate", [16_000, 44_100])
+def test_samples_that_are_no_numbers_end_the_recording_where_they_begin(rate):
+    """What came before NaN is heard, and the message says from when on."""
+    samples = np.sin(np.arange(rate * 2) * 0.1).astype(np.float32) * 0.3
+    samples[rate:] = np.nan
+    header = struct.pack("<4sI4s4sIHHIIHH", b"RIFF", 36 + samples.nbytes, b"WAVE", b"fmt ", 16,
+                         3, 1, rate, rate * 4, 4, 32)  # fmt: skip
+    data = header + struct.pack("<4sI", b"data", samples.nbytes) + samples.tobytes()
+
+    audio, failure = heard(io.BytesIO(data))
+
+    assert 16_000 == len(audio)
+    assert "got nan in 'audio data' from 1.000 s on" in str(failure)

@@ -1,0 +1,106 @@
+"""What counts as audio, and converting other sample types."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from wlk_core.audio import to_float32, validate_audio
+from wlk_core.errors import AudioFormatError
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [
+        pytest.param(np.array([-32768, 0, 16384], np.int16), [-1.0, 0.0, 0.5], id="int16"),
+        pytest.param(np.array([-(2**31), 0, 2**30], np.int32), [-1.0, 0.0, 0.5], id="int32"),
+        pytest.param(np.array([0, 128, 192], np.uint8), [-1.0, 0.0, 0.5], id="uint8"),
+        pytest.param(np.array([-1.0, 0.0, 0.5], np.float64), [-1.0, 0.0, 0.5], id="float64"),
+        pytest.param(np.array([-32768, 0, 16384], ">i2"), [-1.0, 0.0, 0.5], id="big-endian"),
+        pytest.param(np.array([], np.int16), [], id="nothing"),
+    ],
+)
+def test_samples_of_every_pcm_type_become_float32_in_full_scale(samples, expected):
+    """Integers are scaled by their full scale, floats are not scaled."""
+    converted = to_float32(samples)
+
+    assert converted.dtype == np.float32
+    assert expected == converted.tolist()
+
+
+def test_the_largest_integers_stay_within_one():
+    """No integer sample leaves [-1, 1]."""
+    extremes = [to_float32(np.array([np.iinfo(t).min, np.iinfo(t).max], t)) for t in ("i2", "i4")]
+
+    assert all(np.abs(pair).max() <= 1.0 for pair in extremes)
+
+
+def test_float32_is_not_copied():
+    """What is float32 already is returned as it is."""
+    samples = np.zeros(3, np.float32)
+
+    assert to_float32(samples) is samples
+
+
+def test_samples_too_large_for_float32_become_infinite_without_a_warning():
+    """Narrowing leaves the verdict on nonsense to the validation."""
+    assert np.isinf(to_float32(np.array([1e300]))).all()
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [
+        pytest.param(np.zeros((2, 8), np.int16), id="two channels"),
+        pytest.param(np.zeros(8, np.int64), id="int64"),
+        pytest.param(np.zeros(8, bool), id="bool"),
+        pytest.param(np.zeros(8, np.complex64), id="complex"),
+        pytest.param(np.array([None, None]), id="objects"),
+        pytest.param(np.float32(0.0), id="scalar"),
+        pytest.param([0.0, 0.5], id="list"),
+        pytest.param(b"\0\0", id="bytes"),
+    ],
+)
+def test_anything_else_is_refused_with_the_remedy(samples):
+    """The converter guesses nothing: it says what it takes and what came."""
+    with pytest.raises(AudioFormatError, match=r"^expected .*, got .*; "):
+        to_float32(samples)
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [
+        pytest.param(np.zeros(0, np.float32), id="nothing"),
+        pytest.param(np.zeros(1, np.float32), id="one sample"),
+        pytest.param(np.zeros(3200, np.float32)[::2], id="every other sample"),
+        pytest.param(np.full(1600, 3e38, np.float32), id="finite but huge"),
+    ],
+)
+def test_finite_float32_is_valid_audio(samples):
+    """Length, layout and level do not matter."""
+    validate_audio(samples)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("level", [0.1, 3e38], ids=["normal", "huge"])
+def test_a_sample_that_is_no_number_is_named_with_its_place(value, level):
+    """One bad sample among many is found, whatever the others are."""
+    samples = np.full(1600, level, np.float32)
+    samples[800] = value
+
+    with pytest.raises(AudioFormatError, match=rf"got {value} at sample 800 of 1600 \(0\.050 s"):
+        validate_audio(samples)
+
+
+@pytest.mark.parametrize(
+    ("samples", "complaint"),
+    [
+        pytest.param(np.zeros(8, np.int16), "got int16; .*to_float32", id="int16"),
+        pytest.param(np.zeros(8), "got float64; .*to_float32", id="float64"),
+        pytest.param(np.zeros((8, 2), np.float32), r"got shape \(8, 2\); mix", id="stereo"),
+        pytest.param([0.0], "got list", id="list"),
+    ],
+)
+def test_other_ranks_and_types_are_no_valid_audio(samples, complaint):
+    """Nothing is converted in silence."""
+    with pytest.raises(AudioFormatError, match=complaint):
+        validate_audio(samples)

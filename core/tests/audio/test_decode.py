@@ -1,0 +1,212 @@
+"""Any recording as 16 kHz mono, every sample at its time."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import sys
+import threading
+import wave
+
+import numpy as np
+import pytest
+
+from wlk_core.audio import audio_duration, decode_file
+
+FORMATS = {
+    "wav": "pcm_s16le",
+    "flac": "flac",
+    "mp3": "libmp3lame",
+    "ogg": "vorbis",
+    "opus": "libopus",
+    "m4a": "aac",
+    "webm": "libopus",
+}
+CASES = [
+    pytest.param(suffix, rate, channels, id=f"{suffix}-{rate}-{['mono', 'stereo'][channels - 1]}")
+    for suffix in FORMATS
+    for rate in (8000, 16_000, 44_100, 48_000)
+    for channels in (1, 2)
+    if not (FORMATS[suffix] == "libopus" and rate == 44_100)  # Opus knows no such rate
+    if not (FORMATS[suffix] == "vorbis" and channels == 1)  # FFmpeg's encoder wants two
+]
+
+
+def decoded(path):
+    """Return the whole recording in one array."""
+    return np.concatenate(list(decode_file(path)))
+
+
+@pytest.mark.parametrize(("suffix", "rate", "channels"), CASES)
+def test_clicks_keep_their_times_in_every_format(recording, click_errors, suffix, rate, channels):
+    """Format, rate and channel count move nothing: the times are right within 10 ms."""
+    path = recording(f"clicks.{suffix}", rate=rate, codec=FORMATS[suffix], channels=channels)
+
+    audio = decoded(path)
+
+    assert audio.dtype == np.float32
+    assert max(map(abs, click_errors(audio))) < 0.01
+    assert 40_000 == pytest.approx(len(audio), abs=64)  # Vorbis rounds to its own blocks
+
+
+@pytest.mark.parametrize("suffix", ["wav", "flac", "mp3", "opus", "m4a", "webm"])
+def test_no_sample_is_added_or_lost(recording, suffix):
+    """What an encoder puts before and behind the sound is left out."""
+    path = recording(f"clicks.{suffix}", codec=FORMATS[suffix])
+
+    assert 40_000 == len(decoded(path))
+
+
+@pytest.mark.parametrize("codec", ["pcm_u8", "pcm_s16le", "pcm_s24le", "pcm_s32le", "pcm_f32le"])
+def test_samples_of_every_width_have_one_scale(recording, codec):
+    """Full scale is 1, whatever the file counts in."""
+    audio = decoded(recording("clicks.wav", codec=codec))
+
+    assert pytest.approx(0.8, abs=0.02) == float(audio.max())
+    assert abs(float(audio[:1000].mean())) < 1e-6
+
+
+def test_channels_are_averaged(tmp_path):
+    """A voice on one of two channels has half its level, and one on both has its own."""
+    left = np.full(1600, 16_384, np.int16)
+    with wave.open(str(tmp_path / "left.wav"), "wb") as file:
+        file.setparams((2, 2, 16_000, 0, "NONE", ""))
+        file.writeframes(np.stack([left, np.zeros_like(left)], axis=1).tobytes())
+
+    assert np.array_equal(np.full(1600, 0.25, np.float32), decoded(tmp_path / "left.wav"))
+
+
+@pytest.mark.parametrize(
+    ("name", "codec", "rate"),
+    [
+        ("late.mkv", "pcm_s16le", 16_000),
+        ("late.mkv", "aac", 44_100),
+        ("late.webm", "libopus", 48_000),
+        ("late.m4a", "aac", 44_100),
+        ("late.nut", "pcm_s16le", 44_100),
+    ],
+)
+def test_a_late_start_and_a_hole_are_filled_with_zeros(recording, click_errors, name, codec, rate):
+    """Sound that begins at 5 s and pauses at 6.5 s is heard at these times."""
+    path = recording(name, codec=codec, rate=rate, first_time=5.0, hole=(1.5, 1.9))
+
+    errors = click_errors(decoded(path), [5.5, 6.25, 7.0])
+
+    assert max(map(abs, errors)) < 0.01
+
+
+def test_sound_before_the_beginning_is_left_out(recording, click_errors):
+    """A negative start, as an edit list gives it, is trimmed."""
+    path = recording("early.m4a", codec="aac", rate=44_100, first_time=-0.6)
+
+    assert max(map(abs, click_errors(decoded(path), [0.65, 1.4]))) < 0.01
+
+
+def test_a_clock_that_began_hours_ago_is_no_pause(recording, click_errors):
+    """A time stamp out of all proportion becomes no day of zeros."""
+    path = recording("cut.mkv", first_time=20_000.0)
+
+    assert max(map(abs, click_errors(decoded(path)))) < 0.01
+
+
+def test_a_broadcast_begins_with_its_first_sound(recording, click_errors):
+    """A transport stream counts from anywhere; its time stamps are no leading silence."""
+    path = recording("cut.ts", codec="aac", rate=48_000, first_time=9.0)
+
+    assert max(map(abs, click_errors(decoded(path)))) < 0.03  # one frame of AAC delay, undeclared
+
+
+def test_a_piece_comes_before_the_rest_is_read(recording):
+    """The first piece needs a fraction of the file."""
+
+    class CountingFile(io.BytesIO):
+        bytes_read = 0
+
+        def read1(self, size=-1):
+            data = super().read1(size)
+            self.bytes_read += len(data)
+            return data
+
+    noise = np.random.default_rng(3).standard_normal(16_000 * 60).astype(np.float32) * 0.1
+    file = CountingFile(recording("noise.wav", samples=noise).read_bytes())
+
+    pieces = decode_file(file)
+    first = next(pieces)
+
+    assert 0 < len(first) < 16_000
+    assert file.bytes_read < 300_000
+    pieces.close()
+    assert not file.closed
+
+
+def test_a_pipe_is_decoded_while_it_is_written(recording):
+    """Sound that was written comes out before the writer is done."""
+    data = recording("clicks.wav").read_bytes()
+    read_end, write_end = os.pipe()
+    heard, was_heard = threading.Event(), []
+
+    def speak():
+        with os.fdopen(write_end, "wb", buffering=0) as pipe:
+            pipe.write(data[:70_000])  # FFmpeg wants 64 KiB to be sure of a wav
+            was_heard.append(heard.wait(timeout=10))
+            pipe.write(data[70_000:])
+
+    speaker = threading.Thread(target=speak)
+    speaker.start()
+    with os.fdopen(read_end, "rb") as pipe:
+        pieces = decode_file(pipe)
+        samples = len(next(pieces))
+        heard.set()
+        samples += sum(map(len, pieces))
+    speaker.join()
+
+    assert was_heard == [True]
+    assert 40_000 == samples
+
+
+def test_a_dash_is_standard_input(recording, monkeypatch):
+    """`-` decodes what is piped in."""
+    stdin = io.TextIOWrapper(io.BytesIO(recording("clicks.flac", codec="flac").read_bytes()))
+    monkeypatch.setattr(sys, "stdin", stdin)
+
+    assert 40_000 == len(decoded("-"))
+    assert audio_duration("-") is None
+
+
+@pytest.mark.parametrize("suffix", ["wav", "flac", "mp3", "m4a", "webm"])
+def test_the_duration_is_read_from_the_header(recording, suffix):
+    """Asking for the length decodes nothing."""
+    path = recording(f"clicks.{suffix}", codec=FORMATS[suffix])
+
+    assert pytest.approx(2.5, abs=0.02) == audio_duration(path)
+
+
+def test_an_interruption_ends_a_wait_for_sound(recording):
+    """Ctrl-C while a pipe gives nothing comes through FFmpeg."""
+
+    class InterruptedPipe(io.BytesIO):
+        def seekable(self):
+            return False
+
+        def read1(self, size=-1):
+            if self.tell() > 60_000:
+                raise KeyboardInterrupt
+            return super().read1(size)
+
+    pipe = InterruptedPipe(recording("clicks.wav").read_bytes())
+
+    with pytest.raises(KeyboardInterrupt):
+        list(decode_file(pipe))
+
+
+def test_ffmpeg_says_nothing(recording, capfd, caplog):
+    """Neither standard error nor the log hears of what FFmpeg mutters."""
+    data = bytearray(recording("clicks.mp3", codec="libmp3lame").read_bytes())
+    data[4000:5000] = bytes(1000)
+
+    with caplog.at_level(logging.DEBUG), pytest.raises(ValueError, match="damaged"):
+        list(decode_file(io.BytesIO(data)))
+
+    assert ("", "") == capfd.readouterr()
+    assert [] == caplog.records

@@ -1,0 +1,101 @@
+"""How likely it is that a short frame of audio holds speech."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+import json
+
+import numpy as np
+import pytest
+
+from wlk_core.audio import decode_file
+from wlk_core.errors import AudioFormatError
+from wlk_core.vad import SilenceEnded, SilenceGate, SileroDetector
+
+CLIPS = files("wlk_core.testing") / "clips"
+RANDOM = np.random.default_rng(17)
+TIME = np.arange(16_000 * 2) / 16_000
+NO_SPEECH = {
+    "zeros": np.zeros_like(TIME),
+    "low noise": RANDOM.standard_normal(len(TIME)) * 0.001,
+    "loud noise": RANDOM.standard_normal(len(TIME)) * 0.3,
+    "mains hum": np.sin(2 * np.pi * 50 * TIME) * 0.05,
+}
+
+
+def silences(audio):
+    """Return what a gate with Silero leaves out of *audio*."""
+    gate = SilenceGate(SileroDetector())
+    events = gate.push(audio.astype(np.float32)) + gate.flush()
+    return [event for event in events if isinstance(event, SilenceEnded)]
+
+
+@pytest.mark.slow  # sixty frames a second of sound, a millisecond each
+@pytest.mark.parametrize("name", NO_SPEECH)
+def test_what_is_no_speech_is_left_out_whole(name):
+    """Neither nothing nor noise is passed on."""
+    assert silences(NO_SPEECH[name]) == [SilenceEnded(0, len(TIME))]
+
+
+@pytest.mark.slow  # twenty seconds of speech
+@pytest.mark.parametrize("level", [1.0, 0.02], ids=["near", "far"])
+@pytest.mark.parametrize("clip", ["demo", "pauses"])
+def test_no_word_is_left_out(clip, level):
+    """Speech is passed on whole, also when it is faint, and pauses are not."""
+    audio = np.concatenate(list(decode_file(str(CLIPS / f"{clip}.flac")))) * level
+    words = json.loads((CLIPS / f"{clip}.json").read_text())["words"]
+
+    left_out = silences(audio)
+
+    assert left_out
+    cut = [
+        word["text"]
+        for word in words
+        for silence in left_out
+        if word["start"] * 16_000 < silence.end_sample
+        and word["end"] * 16_000 > silence.start_sample
+    ]
+    assert cut == []
+
+
+def test_two_detectors_share_nothing():
+    """Interleaved streams are judged as if they were alone."""
+    frames = (RANDOM.standard_normal((20, 512)) * 0.1).astype(np.float32)
+    alone, first, second = SileroDetector(), SileroDetector(), SileroDetector()
+
+    expected = [alone(frame) for frame in frames]
+    interleaved = [(first(frame), second(frame * 0.5))[0] for frame in frames]
+
+    assert expected == interleaved
+
+
+def test_a_reset_forgets_the_stream():
+    """After a reset the same frames have the same probabilities."""
+    frames = (RANDOM.standard_normal((10, 512)) * 0.1).astype(np.float32)
+    detector = SileroDetector()
+
+    before = [detector(frame) for frame in frames]
+    detector.reset()
+
+    assert before == [detector(frame) for frame in frames]
+    assert all(0.0 <= probability <= 1.0 for probability in before)
+
+
+@pytest.mark.parametrize(
+    ("frame", "complaint"),
+    [
+        (np.zeros(511, np.float32), r"frame of 512 samples, got shape \(511,\)"),
+        (np.full(512, np.nan, np.float32), "finite samples, got NaN or infinity"),
+        (np.full(512, np.inf, np.float32), "finite samples, got NaN or infinity"),
+    ],
+    ids=["short", "nan", "infinite"],
+)
+def test_a_bad_frame_is_refused_and_leaves_no_trace(frame, complaint):
+    """NaN would stay in the model's memory for the rest of the stream."""
+    detector, untouched = SileroDetector(), SileroDetector()
+    good = np.full(512, 0.1, np.float32)
+
+    with pytest.raises(AudioFormatError, match=complaint):
+        detector(frame)
+
+    assert untouched(good) == detector(good)

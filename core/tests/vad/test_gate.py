@@ -1,0 +1,272 @@
+"""Passing speech on and measuring the silence between, to the sample."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from wlk_core.vad import SilenceEnded, SilenceGate, SilenceStarted, SpeechAudio
+
+FRAME = 100  # samples; the lengths below are given in frames of the scripted detector
+SECONDS = FRAME / 16_000
+
+
+class ScriptedDetector:
+    """Say of each frame that it holds as much speech as its first sample is large."""
+
+    frame_samples = FRAME
+
+    def __init__(self):
+        self.frames = 0
+
+    def __call__(self, frame):
+        """Return the first sample."""
+        assert frame.shape == (FRAME,)
+        self.frames += 1
+        return float(frame[0])
+
+    def reset(self):
+        """Forget the count."""
+        self.frames = 0
+
+
+def gate(*, pre_roll=4, hang_over=6, min_silence=2):
+    """Return a gate whose lengths are counted in frames."""
+    return SilenceGate(
+        ScriptedDetector(),
+        pre_roll=pre_roll * SECONDS,
+        hang_over=hang_over * SECONDS,
+        min_silence=min_silence * SECONDS,
+    )
+
+
+def stream(script, tail=0):
+    """Return audio whose frames are as likely to be speech as *script* says."""
+    return np.repeat(np.array([*script, 0.0], np.float32), FRAME)[: len(script) * FRAME + tail]
+
+
+def events_of(audio, cuts=(), **lengths):
+    """Push *audio* in the pieces that *cuts* make and return all events, speech joined."""
+    silence_gate = gate(**lengths)
+    events = []
+    for piece in np.split(audio, sorted(cuts)):
+        events.extend(silence_gate.push(piece))
+    events.extend(silence_gate.flush())
+    joined = []
+    for event in events:
+        if isinstance(event, SpeechAudio) and joined and isinstance(joined[-1], SpeechAudio):
+            before = joined.pop()
+            assert before.start_sample + len(before.samples) == event.start_sample
+            event = SpeechAudio(  # noqa: PLW2901 -- joined
+                np.concatenate([before.samples, event.samples]), before.start_sample
+            )
+        joined.append(event)
+    return joined
+
+
+def outline(events):
+    """Return the events with their boundaries in frames."""
+    lines = []
+    for event in events:
+        match event:
+            case SpeechAudio(samples, start):
+                lines.append(("speech", start / FRAME, (start + len(samples)) / FRAME))
+            case SilenceStarted(at):
+                lines.append(("quiet", at / FRAME))
+            case SilenceEnded(start, end):
+                lines.append(("silence", start / FRAME, end / FRAME))
+    return lines
+
+
+SCRIPTS = st.lists(
+    st.tuples(st.sampled_from([0.0, 0.2, 0.4, 0.9]), st.integers(1, 20)), max_size=12
+).map(lambda runs: [probability for probability, count in runs for _ in range(count)])
+LENGTHS = st.fixed_dictionaries(
+    {
+        "pre_roll": st.sampled_from([0, 1.5, 4]),
+        "hang_over": st.sampled_from([0, 2.25, 6]),
+        "min_silence": st.sampled_from([0, 0.5, 3]),
+    }
+)
+
+
+def test_a_pause_is_left_out_but_for_its_margins():
+    """Hang-over and pre-roll belong to the speech, the rest is silence."""
+    audio = stream([0] * 20 + [0.9] * 5 + [0] * 30 + [0.9] * 5)
+
+    assert outline(events_of(audio)) == [
+        ("silence", 0, 16),
+        ("speech", 16, 31),
+        ("quiet", 31),
+        ("silence", 31, 51),
+        ("speech", 51, 60),
+    ]
+
+
+def test_speech_at_once_has_no_silence_before_it():
+    """A stream that begins with speech begins with its audio."""
+    assert outline(events_of(stream([0.9] * 5))) == [("speech", 0, 5)]
+
+
+def test_a_stream_of_silence_has_one_end_and_no_beginning():
+    """It begins in silence, and the silence ends with the audio."""
+    assert outline(events_of(stream([0] * 50, tail=7))) == [("silence", 0, 50.07)]
+
+
+def test_a_stream_without_audio_has_no_events():
+    """Nothing in, nothing out."""
+    assert events_of(stream([])) == []
+
+
+def test_a_short_pause_is_passed_on_whole():
+    """A pause that margins and shortest silence fill is no silence."""
+    audio = stream([0.9] * 5 + [0] * 11 + [0.9] * 5)
+
+    assert outline(events_of(audio)) == [("speech", 0, 21)]
+
+
+def test_a_word_between_the_thresholds_continues_speech_but_does_not_begin_it():
+    """The quieter threshold counts while somebody speaks."""
+    audio = stream([0.4] * 20 + [0.9] + [0.4] * 20)
+
+    assert outline(events_of(audio)) == [("silence", 0, 16), ("speech", 16, 41)]
+
+
+def test_the_end_and_the_beginning_of_speech_in_one_push_are_both_reported():
+    """No event swallows another."""
+    events = gate().push(stream([0.9] * 5 + [0] * 30 + [0.9] * 5))
+
+    assert outline(events) == [
+        ("speech", 0, 11),
+        ("quiet", 11),
+        ("silence", 11, 31),
+        ("speech", 31, 40),
+    ]
+
+
+def test_speech_passes_at_once_and_a_silence_is_announced_when_it_is_sure():
+    """Nothing of the speech is held back, nor of the hang-over."""
+    silence_gate = gate()
+    pushed = [outline(silence_gate.push(stream([p]))) for p in [0.9] + [0] * 12]
+
+    assert pushed[:7] == [[("speech", n, n + 1)] for n in range(7)]
+    assert pushed[7:12] == [[]] * 5
+    assert pushed[12] == [("quiet", 7)]
+
+
+def test_a_word_in_a_tail_shorter_than_a_frame_is_heard():
+    """The tail is filled up for the detector only."""
+    audio = np.concatenate([stream([0] * 50), np.full(30, 0.9, np.float32)])
+
+    assert outline(events_of(audio)) == [("silence", 0, 46), ("speech", 46, 50.3)]
+
+
+@settings(deadline=None, derandomize=True, max_examples=40)
+@given(script=SCRIPTS, tail=st.integers(0, FRAME - 1), lengths=LENGTHS)
+def test_speech_and_silence_add_up_to_the_stream(script, tail, lengths):
+    """Without gap or overlap, every sample is passed on unchanged or left out, once."""
+    audio = stream(script, tail) + np.linspace(0, 1e-3, len(script) * FRAME + tail, dtype="f4")
+    position, announced = 0, None
+    for event in events_of(audio, **lengths):
+        match event:
+            case SpeechAudio(samples, start):
+                assert announced is None
+                assert start == position
+                assert np.array_equal(samples, audio[start : start + len(samples)])
+                position += len(samples)
+            case SilenceStarted(at):
+                assert at == position > 0
+                announced = at
+            case SilenceEnded(start, end):
+                assert start == position == (announced or 0)
+                assert end - start >= max(1, round(lengths["min_silence"] * FRAME))
+                position, announced = end, None
+
+    assert position == len(audio)
+    assert announced is None
+
+
+@settings(deadline=None, derandomize=True, max_examples=40)
+@given(
+    script=SCRIPTS,
+    tail=st.integers(0, FRAME - 1),
+    lengths=LENGTHS,
+    cuts=st.lists(st.integers(0, 8000), max_size=20),
+)
+def test_the_cut_of_the_stream_changes_nothing(script, tail, lengths, cuts):
+    """Any pushes give the events that one push gives."""
+    audio = stream(script, tail)
+
+    expected = events_of(audio, **lengths)
+
+    assert expected == events_of(audio, cuts, **lengths)
+
+
+@settings(deadline=None, derandomize=True, max_examples=40)
+@given(script=SCRIPTS, lengths=LENGTHS)
+def test_no_speech_frame_is_left_out_nor_its_margins(script, lengths):
+    """Whatever the detector took for speech is passed on, with pre-roll and hang-over."""
+    audio = stream(script)
+    heard = np.zeros(len(audio), bool)
+    for event in events_of(audio, **lengths):
+        if isinstance(event, SpeechAudio):
+            heard[event.start_sample : event.start_sample + len(event.samples)] = True
+
+    before = round(lengths["pre_roll"] * FRAME)
+    behind = round(lengths["hang_over"] * FRAME)
+    for frame, probability in enumerate(script):
+        if probability >= 0.5:
+            assert heard[max(0, frame * FRAME - before) : (frame + 1) * FRAME + behind].all()
+
+
+def test_a_flush_begins_a_new_stream():
+    """The second stream has the events of the first, and the detector forgets."""
+    silence_gate = gate()
+    audio = stream([0] * 20 + [0.9] * 5 + [0] * 30, tail=3)
+
+    first = silence_gate.push(audio) + silence_gate.flush()
+
+    assert silence_gate._detector.frames == 0
+    assert first == silence_gate.push(audio) + silence_gate.flush()
+
+
+def test_a_caller_may_use_its_array_again():
+    """Audio is copied, and what is passed on is not the caller's memory."""
+    silence_gate = gate()
+    audio = stream([0.9] * 2, tail=50)
+
+    events = silence_gate.push(audio)
+    audio[:] = 0
+
+    assert float(events[0].samples[0]) == pytest.approx(0.9)
+
+
+def test_an_hour_of_silence_is_not_kept():
+    """What is held is bounded by margins and shortest silence, not by a push."""
+    silence_gate = gate()
+    silence_gate.push(stream([0] * 3000))
+
+    held = [*silence_gate._held, silence_gate._rest]
+
+    assert sum(map(len, held)) <= 7 * FRAME
+    assert all(piece.base is None for piece in held)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"threshold": 0.3, "quiet_threshold": 0.5},
+        {"threshold": 1.5},
+        {"quiet_threshold": float("nan")},
+        {"pre_roll": -0.1},
+        {"hang_over": float("nan")},
+        {"min_silence": float("inf")},
+    ],
+    ids=str,
+)
+def test_impossible_settings_are_refused(options):
+    """Thresholds are probabilities in order, lengths are seconds."""
+    with pytest.raises(ValueError, match="expected "):
+        SilenceGate(ScriptedDetector(), **options)

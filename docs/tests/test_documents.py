@@ -1,0 +1,84 @@
+"""Every example of README.md and docs/ runs as it stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+import pytest
+
+from wlk_core.testing.digits import clip_path
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+COMMANDS = ("wlk-core", "wlk-conformance")
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)[^)]*\)")
+
+
+def blocks(language):
+    """Return (document and number, text) of every block in *language*."""
+    found = []
+    for document in DOCUMENTS:
+        matches = FENCE.findall(document.read_text(encoding="utf-8"))
+        texts = [text for kind, text in matches if kind == language]
+        found += [pytest.param(t, id=f"{document.name}-{i}") for i, t in enumerate(texts, 1)]
+    return found
+
+
+def commands():
+    """Return every command line of ours that needs no network, with its document."""
+    lines = [
+        pytest.param(line, id=line)
+        for parameter in blocks("sh")
+        for line in parameter.values[0].splitlines()
+        if line.startswith(COMMANDS) and "# network" not in line
+    ]
+    return list({line.id: line for line in lines}.values())
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Return a folder that holds the recording the examples speak of."""
+    shutil.copy(clip_path("demo"), tmp_path / "demo.flac")
+    return tmp_path
+
+
+def run(arguments, place):
+    """Run a command to its end."""
+    return subprocess.run(
+        arguments, cwd=place, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", blocks("python"))
+def test_a_python_example_runs(code, place):
+    """The block is a script that ends well and says something, where it prints."""
+    done = run([sys.executable, "-W", "error", "-c", code], place)
+
+    assert 0 == done.returncode, done.stderr
+    assert done.stdout.strip() or "print" not in code
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", commands())
+def test_a_command_runs(line, place):
+    """The line ends with status 0 and a result."""
+    name, *arguments = shlex.split(line, comments=True)
+    done = run([str(Path(sysconfig.get_path("scripts")) / name), *arguments], place)
+
+    assert 0 == done.returncode, done.stderr
+    assert done.stdout.strip() or "--output" in line
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document):
+    """A link to a file of the project finds it."""
+    for target in LINK.findall(document.read_text(encoding="utf-8")):
+        assert (document.parent / target).exists(), target

@@ -1,0 +1,159 @@
+"""Everything that is checked, the same on every desk and in CI: `nox`, or `nox -l` for a list."""
+
+from __future__ import annotations
+
+from pathlib import Path
+import shutil
+import tomllib
+
+import nox
+
+ROOT = Path(__file__).parent
+PYTHONS = ["3.11", "3.12", "3.13"]
+DISTRIBUTIONS = sorted(
+    path.parent
+    for pattern in ("core", "conformance", "bench", "plugins/*")
+    for path in ROOT.glob(f"{pattern}/pyproject.toml")
+)
+PLUGINS = [path for path in DISTRIBUTIONS if path.parent.name == "plugins"]
+PYTEST = ("python", "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "-q")
+TEST_TOOLS = ("pytest>=8.3", "hypothesis>=6.100")  # 6.100: stable database-free profiles
+
+nox.options.default_venv_backend = "virtualenv"  # pip is what users have
+nox.options.sessions = [
+    "lint",
+    "types",
+    "core",
+    "plugin",
+    "suite",
+    "tools",
+    "documents",
+    "build",
+]
+
+
+def _sources(*names: str) -> list[str]:
+    """Return the folders of the named distributions that exist here."""
+    return [str(path) for path in DISTRIBUTIONS if not names or path.name in names]
+
+
+def _test(session: nox.Session, *arguments: str) -> None:
+    """Run pytest, with what was said behind `--` in place of *arguments*."""
+    session.run(*PYTEST, *(session.posargs or arguments), env={"PYTHONUNBUFFERED": "1"})
+
+
+@nox.session(python="3.11")
+def lint(session: nox.Session) -> None:
+    """Check style and layout of every file."""
+    session.install("ruff==0.17.6")  # pinned: select ALL means every release brings new rules
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session(python="3.11")
+def types(session: nox.Session) -> None:
+    """Check the types of all sources together, strictly."""
+    session.install("mypy==2.4.1", *_sources())  # pinned: a new release is a change of its own
+    session.run("mypy", *[str(path / "src") for path in DISTRIBUTIONS])
+
+
+@nox.session(python=PYTHONS)
+def core(session: nox.Session) -> None:
+    """Test wlk-core with no plugin installed."""
+    session.install("-e", str(ROOT / "core"), *TEST_TOOLS)
+    _test(session, "core/tests")
+
+
+@nox.session(python="3.11")
+def minimums(session: nox.Session) -> None:
+    """Test wlk-core with the oldest dependencies it declares."""
+    project = tomllib.loads((ROOT / "core/pyproject.toml").read_text(encoding="utf-8"))
+    floors = [
+        dependency.split(",")[0].replace(">=", "==")
+        for dependency in project["project"]["dependencies"]
+    ]
+    session.install(*floors, *TEST_TOOLS)
+    session.install("--no-deps", "-e", str(ROOT / "core"))
+    _test(session, "core/tests")
+
+
+@nox.session(python=PYTHONS)
+@nox.parametrize("name", [path.name for path in PLUGINS], ids=[path.name for path in PLUGINS])
+def plugin(session: nox.Session, name: str) -> None:
+    """Test one plugin in an environment of its own, its conformance in both tiers included."""
+    session.install(*TEST_TOOLS, *_sources("core", "conformance", name))
+    _test(session, f"plugins/{name}/tests")
+
+
+@nox.session(python="3.11")
+def suite(session: nox.Session) -> None:
+    """Test the conformance suite on its own reference and on backends that break its rules."""
+    session.install(*TEST_TOOLS, *_sources("core", "conformance"))
+    _test(session, "conformance/tests")
+
+
+@nox.session(python="3.11", default=False)
+def conformance(session: nox.Session) -> None:
+    """Prove a backend: nox -s conformance -- BACKEND [options of wlk-conformance]."""
+    if not session.posargs:
+        session.error("name the backend: nox -s conformance -- BACKEND [--model REF] [--speech]")
+    session.install(*_sources("core", "conformance", *[path.name for path in PLUGINS]))
+    session.run("wlk-conformance", *session.posargs)
+
+
+@nox.session(python="3.11")
+def tools(session: nox.Session) -> None:
+    """Test what trains the digits checkpoints, as far as it needs no framework."""
+    session.install(*TEST_TOOLS, "numpy", "scipy", *_sources("core"))
+    _test(session, "tools/digits/tests")
+
+
+@nox.session(python="3.11")
+def documents(session: nox.Session) -> None:
+    """Run every example of README.md and docs/."""
+    session.install(*TEST_TOOLS, *_sources("core", "conformance", "wlk-whisper"))
+    _test(session, "docs/tests")
+
+
+@nox.session(python="3.11")
+def build(session: nox.Session) -> None:
+    """Build the wheels and install them by name, as from an index."""
+    session.install("build>=1.2")  # 1.2: --installer and quiet isolated builds
+    dist = ROOT / "dist"
+    shutil.rmtree(dist, ignore_errors=True)
+    for path in DISTRIBUTIONS:
+        session.run("python", "-m", "build", "--wheel", "-o", str(dist), str(path), silent=True)
+    wheels = sorted(dist.glob("*.whl"))
+    names = [wheel.name.split("-")[0].replace("_", "-") for wheel in wheels]
+    for wheel in wheels:
+        size = wheel.stat().st_size / 1e6
+        session.log("%s %.2f MB", wheel.name, size)
+        if size > 12:  # noqa: PLR2004 -- megabytes, so that an install stays a matter of seconds
+            session.error(f"{wheel.name} is larger than 12 MB")
+    # Dependencies from the index first, the wheels themselves from dist/ alone.
+    session.install(*map(str, wheels))
+    session.run("python", "-m", "pip", "uninstall", "--yes", "--quiet", *names)
+    session.install("--no-index", "--find-links", str(dist), *names)
+    session.chdir(session.create_tmp())
+    session.run("wlk-core", "--version")
+    session.run("wlk-core", "plugins")
+    session.run("wlk-core", "demo", "--fast")
+    session.run("wlk-conformance", "--version")
+
+
+@nox.session(python="3.11", default=False)
+def benchmarks(session: nox.Session) -> None:
+    """Print the figures of benchmarks/."""
+    session.install(*_sources("core", "conformance", "wlk-whisper"))
+    for script in sorted((ROOT / "benchmarks").glob("*.py")):
+        session.run("python", str(script), *session.posargs)
+
+
+@nox.session(python="3.11", default=False)
+def full(session: nox.Session) -> None:
+    """Run what is too long for CI: the long tier of every backend and the benchmarks."""
+    session.install(*TEST_TOOLS, *_sources("core", "conformance", "wlk-whisper"))
+    session.run("wlk-conformance", "scripted", "--speech", "--long")
+    session.run("wlk-conformance", "faster-whisper", "--model", "digits", "--speech", "--long")
+    for script in sorted((ROOT / "benchmarks").glob("*.py")):
+        session.run("python", str(script))

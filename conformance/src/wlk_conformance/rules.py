@@ -1,0 +1,120 @@
+"""What a rule of the contract is, and what one test of it can come to."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = [
+    "SUITE_VERSION",
+    "NotApplicable",
+    "RuleTest",
+    "Status",
+    "TestOutcome",
+    "Tier",
+    "rule",
+    "rule_of",
+    "rule_tests",
+]
+
+SUITE_VERSION = "1.0"  #: moves when a rule is added; `since` and a pinned `suite` compare with it
+
+Tier = Literal["contract", "speech", "long"]
+Status = Literal["pass", "fail", "n/a"]
+
+_Test = TypeVar("_Test", bound="Callable[..., None]")
+
+
+class NotApplicable(Exception):  # noqa: N818 -- an outcome, not a mistake
+    """The rule cannot be tested here; the message says why."""
+
+
+@attrs.frozen(kw_only=True)
+class RuleTest:
+    """
+    One test of a rule.
+
+    Attributes:
+        id: the rule, such as "SIL-04"; several tests may share it.
+        name: the test method.
+        sentence: its docstring on one line; that of a rule's first test is the rule.
+        since: the suite version that brought it.
+        kinds: G any model, O needs known words, F needs faults on demand, S known speech.
+        tier: when it runs.
+        requires: the capability without which it does not apply.
+        causes: what usually breaks it, for the one whose backend does.
+
+    """
+
+    id: str
+    name: str
+    sentence: str
+    since: str = "1.0"
+    kinds: str = "G"
+    tier: Tier = "contract"
+    requires: str | None = None
+    causes: tuple[str, ...] = ()
+
+    @property
+    def family(self) -> str:
+        """The letters of the id."""
+        return self.id.partition("-")[0]
+
+
+@attrs.frozen(kw_only=True)
+class TestOutcome:
+    """What one test of a rule came to; `explanation` is for reading, `detail` is its first line."""
+
+    __test__ = False  # not collected by pytest, whatever imports it
+
+    rule: str
+    test: str
+    status: Status
+    detail: str = ""
+    explanation: str = ""
+
+
+def rule(
+    rule_id: str,
+    *,
+    since: str = "1.0",
+    kinds: str = "G",
+    tier: Tier = "contract",
+    requires: str | None = None,
+    causes: tuple[str, ...] = (),
+) -> Callable[[_Test], _Test]:
+    """Declare a test of the rule *rule_id*; its docstring is the contract's sentence."""
+
+    def declare(test: _Test) -> _Test:
+        cast("Any", test).wlk_rule = RuleTest(
+            id=rule_id,
+            name=test.__name__,
+            sentence=" ".join(inspect.cleandoc(test.__doc__ or "").split()),
+            since=since,
+            kinds=kinds,
+            tier=tier,
+            requires=requires,
+            causes=causes,
+        )
+        return test
+
+    return declare
+
+
+def rule_of(test: object) -> RuleTest | None:
+    """Return what `rule` declared of *test*, None for any other function."""
+    return getattr(test, "wlk_rule", None)
+
+
+def rule_tests(suite: type) -> Iterator[tuple[RuleTest, Callable[..., None]]]:
+    """Yield the tests of *suite*, a class, in the order of its files and lines."""
+    for owner in reversed(suite.__mro__):
+        for function in vars(owner).values():
+            declared = rule_of(function)
+            if declared is not None:
+                yield declared, function

@@ -1,0 +1,250 @@
+"""Rules IN: what a stream takes, and what its clock makes of it."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wlk_conformance.compare import check_same, check_words
+from wlk_conformance.material import hiss
+from wlk_conformance.rules import rule
+from wlk_conformance.suite.held import while_a_step_runs
+from wlk_core import EPS, SAMPLE_RATE
+from wlk_core.errors import AudioFormatError, ClockError
+
+if TYPE_CHECKING:
+    from wlk_conformance.subject import Subject
+
+__all__ = ["AudioRules"]
+
+LENGTHS = (0, 1, 159, 160, 1279, 1280, 1281)
+INSTANT = 1e-6  # seconds: what summing floats may do to a clock that is exact
+PROMPT = 5.0  # seconds within which a call that waits for nothing has returned, on any machine
+
+
+class AudioRules:
+    """Rules of inserting audio."""
+
+    @rule("IN-01", causes=("a feature extractor that needs at least one frame", "an empty concat"))
+    def test_audio_of_any_length_is_taken(self, wlk: Subject) -> None:
+        """
+        Accepts 1-D float32 at 16 kHz of any length >= 0.
+
+        Among them 0, 1, 159, 160, 1279, 1280, 1281 and 320 000 samples.
+        """
+        driver = wlk.stream()
+        for length in LENGTHS:
+            driver.insert(wlk.fed(hiss(1.0)).audio[:length])
+            driver.process()
+        strided = wlk.fed(hiss(1.0)).audio[::2]
+        driver.insert(strided)
+        driver.finish()
+        _check_clock(driver.processed_up_to, driver.clock)
+        for length in (*LENGTHS, 320_000):
+            driver = wlk.stream()
+            driver.insert(wlk.fed(hiss(20.0)).audio[:length])
+            driver.finish()
+            _check_clock(driver.processed_up_to, length / SAMPLE_RATE)
+
+    @rule(
+        "IN-02",
+        causes=(
+            "numpy.append or asarray convert whatever comes",
+            "the check stands behind the line that moves the clock",
+        ),
+    )
+    def test_other_audio_is_refused(self, wlk: Subject) -> None:
+        """
+        Any other rank, dtype, NaN or infinity raises AudioFormatError and changes nothing.
+
+        int16 is taken through the core's converter only.
+        """
+        fed = wlk.speech(4, seed=3)
+        expected = wlk.solo(fed)
+        driver = wlk.stream()
+        for chunk in fed.chunks(1.0):
+            for name, bad in _bad_audio().items():
+                _check_refused(driver.processor, bad, name)
+            driver.insert(chunk)
+            driver.process()
+        driver.finish()
+        check_same(expected, driver.tokens, what="with refused chunks between the good ones")
+        _check_clock(driver.processed_up_to, fed.seconds)
+
+    @rule("IN-03", causes=("the clock is set to what the caller says instead of being checked",))
+    def test_a_shaky_clock_is_absorbed(self, wlk: Subject) -> None:
+        """
+        The sample count is the clock; `audio_stream_end_time` is checked against it.
+
+        Differences up to EPS are absorbed and never accumulate, a larger gap is a silence of that
+        length, a larger overlap raises ClockError and changes nothing.  None means "directly
+        after A".
+        """
+        for shake in ((0.015, -0.015), (0.019,), (-0.019,)):
+            fed = wlk.fed(hiss(4.0))
+            wlk.recipes.append(f"0.1 s chunks with end times off by {shake} in turn")
+            driver = wlk.stream()
+            for index, chunk in enumerate(fed.chunks(0.1)):
+                said = driver.clock + len(chunk) / SAMPLE_RATE + shake[index % len(shake)]
+                driver.insert(chunk, said)
+            driver.finish()
+            _check_clock(driver.processed_up_to, fed.seconds)
+
+    @rule("IN-03", causes=("the gap is dropped, or filled with zeros that the model hears",))
+    def test_a_gap_is_a_silence(self, wlk: Subject) -> None:
+        """A gap beyond EPS is a silence of that length, as if by start_silence, end_silence."""
+        fed, gap = wlk.speech(3, seed=4), 7.5
+        explicit = wlk.stream()
+        explicit.feed(fed.audio)
+        explicit.silence(gap)
+        explicit.feed(fed.audio)
+        explicit.finish()
+        driver = wlk.stream()
+        driver.feed(fed.audio)
+        wlk.recipes.append(f"twice, {gap} s between them by audio_stream_end_time")
+        driver.insert(fed.audio, fed.seconds + gap + fed.seconds)
+        driver.finish()
+        _check_clock(driver.processed_up_to, 2 * fed.seconds + gap)
+        check_same(
+            explicit.tokens, driver.tokens, what="a gap against start_silence and end_silence"
+        )
+
+    @rule("IN-03", causes=("the overlap is trimmed off in silence", "the samples are kept twice"))
+    def test_an_overlap_is_refused(self, wlk: Subject) -> None:
+        """A chunk that begins more than EPS in the past raises ClockError and changes nothing."""
+        fed = wlk.speech(3, seed=4)
+        driver = wlk.stream()
+        for chunk in fed.chunks(1.0):
+            said = driver.clock + len(chunk) / SAMPLE_RATE - EPS - 0.01
+            try:
+                driver.processor.insert_audio_chunk(chunk, said)
+            except ClockError:
+                pass
+            else:
+                raise AssertionError(f"an overlap of {EPS + 0.01:g} s was accepted")
+            driver.insert(chunk)
+            driver.process()
+        driver.finish()
+        check_same(wlk.solo(fed), driver.tokens, what="with refused overlaps between the chunks")
+        _check_clock(driver.processed_up_to, fed.seconds)
+
+    @rule("IN-04", causes=("the caller's array is kept, and the caller uses it again",))
+    def test_inserting_copies(self, wlk: Subject) -> None:
+        """
+        Inserting copies, never runs or waits for the model and works from any thread.
+
+        It is O(chunk) amortised, and may happen while a step runs.
+        """
+        fed = wlk.speech(4, seed=3)
+        driver = wlk.stream()
+        for chunk in fed.chunks(1.0):
+            given = chunk.copy()
+            before = _work(driver.processor.stats)
+            driver.insert(given)
+            assert before == _work(driver.processor.stats), "inserting ran the model"
+            given[:] = 0.5
+            driver.process()
+        driver.finish()
+        check_same(wlk.solo(fed), driver.tokens, what="with chunks overwritten after inserting")
+
+    @rule("IN-04", causes=("one lock guards the buffer and the engine call",))
+    def test_inserting_waits_for_no_step(self, wlk: Subject) -> None:
+        """Audio can be inserted from another thread while a step runs; nothing is lost."""
+        fed = wlk.speech(6, seed=5)
+        first, rest = fed.cut(min(2.0, fed.seconds / 2))
+        driver = wlk.stream()
+        driver.insert(first)
+
+        def insert() -> None:
+            inserting = threading.Thread(target=driver.insert, args=(rest,), daemon=True)
+            inserting.start()
+            inserting.join(PROMPT)
+            assert not inserting.is_alive(), f"inserting did not return within {PROMPT:g} s"
+
+        while_a_step_runs(wlk, driver, insert)
+        driver.drain()
+        driver.finish()
+        check_same(wlk.solo(fed), driver.tokens, what="with audio inserted while a step ran")
+
+    @rule(
+        "IN-05",
+        kinds="O,S",
+        causes=(
+            "a buffer is cut at its maximum whether or not its audio was transcribed (B01)",
+            "the budget of output tokens does not grow with the audio (B14)",
+        ),
+    )
+    def test_a_backlog_loses_nothing(self, wlk: Subject) -> None:
+        """
+        All inserted audio reaches the model before it leaves any buffer.
+
+        That holds whatever the chunk size or backlog: one insert of 60 s equals sixty of 1 s.
+        """
+        fed = wlk.speech(40 if wlk.material.kind == "coded" else 14, seed=6, gap=(0.8, 1.6))
+        if wlk.material.kind == "coded":
+            assert fed.seconds > 55, "the recipe makes about a minute"
+        _check_backlog(wlk, fed)
+
+    @rule("IN-05", kinds="S", tier="speech", causes=("as above, with a model of its own",))
+    def test_a_spoken_backlog_loses_nothing(self, wlk: Subject) -> None:
+        """One insert of a spoken minute equals sixty of a second."""
+        _check_backlog(wlk, wlk.speech(60, seed=16, gap=(0.3, 0.9)))
+
+
+def _check_backlog(wlk: Subject, fed: Any) -> None:
+    expected = wlk.heard(wlk.solo(fed), fed)
+    if wlk.material.kind == "coded":
+        check_words(fed.words, expected, what="sixty inserts of a second")
+    at_once = wlk.run(fed, chunk_seconds=math.ceil(fed.seconds))
+    check_same(expected, at_once.tokens, what="one insert against many", tolerance=0.1)
+    unread = wlk.stream()
+    for chunk in fed.chunks(1.0):
+        unread.insert(chunk)
+    unread.finish()
+    check_same(expected, unread.tokens, what="many inserts and one finish", tolerance=0.1)
+
+
+def _check_clock(came: float, expected: float) -> None:
+    assert abs(came - expected) <= INSTANT, (
+        f"processed_up_to is {came:.6f} s after the end, the clock says {expected:.6f} s"
+    )
+
+
+def _check_refused(processor: Any, bad: object, name: str) -> None:
+    try:
+        processor.insert_audio_chunk(bad)
+    except AudioFormatError:
+        return
+    raise AssertionError(f"{name} was accepted")
+
+
+def _bad_audio() -> dict[str, object]:
+    good = np.zeros(1600, dtype=np.float32)
+    broken = {name: good.copy() for name in ("nan", "inf", "-inf")}
+    for name, audio in broken.items():
+        audio[800] = float(name)
+    return {
+        **{f"float32 with {name}": audio for name, audio in broken.items()},
+        **{
+            f"{dtype} samples": good.astype(dtype)
+            for dtype in ("int16", "int32", "uint8", "float64", "float16", "complex64", "bool")
+        },
+        "shape (1600, 1)": good.reshape(-1, 1),
+        "shape (800, 2)": good.reshape(-1, 2),
+        "shape (1, 1600)": good.reshape(1, -1),
+        "shape ()": np.float32(0.0).reshape(()),
+        "a list": [0.0] * 1600,
+        "bytes": good.tobytes(),
+    }
+
+
+def _work(stats: Any) -> tuple[object, ...]:
+    return (
+        stats.encoder_frames,
+        stats.decoder_positions,
+        stats.decoder_forwards,
+        stats.busy_seconds,
+    )

@@ -1,0 +1,55 @@
+"""The class that the author of a backend subclasses."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from wlk_conformance.rules import SUITE_VERSION
+from wlk_conformance.suite.audio_in import AudioRules
+from wlk_conformance.suite.lifecycle import LifeRules
+from wlk_conformance.suite.packaging import PackagingRules
+from wlk_conformance.suite.silence import SilenceRules
+from wlk_conformance.suite.text_out import TextRules
+from wlk_conformance.suite.times import TimeRules
+
+__all__ = ["BackendConformance"]
+
+
+class BackendConformance(LifeRules, SilenceRules, TimeRules, TextRules, AudioRules, PackagingRules):
+    """
+    The contract, as tests of one backend.
+
+    A test module of the backend says::
+
+        class TestParakeet(BackendConformance):
+            backend = "parakeet"
+            model = "tests/tiny-model"
+
+    Rules are declared away in the backend's spec, with their reason, and nowhere else: a subclass
+    that overrides a test is refused.
+
+    Attributes:
+        backend: the name of an installed backend.
+        model: the model to load, None for the spec's default.
+        options: options of the backend and its streams, by name.
+        suite: the version of the suite to be judged by; failures of newer rules are advisory.
+
+    """
+
+    backend: ClassVar[str] = ""
+    model: ClassVar[str | None] = None
+    options: ClassVar[dict[str, Any]] = {}
+    suite: ClassVar[str] = SUITE_VERSION
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        overridden = sorted(
+            name
+            for name in vars(cls)
+            if name.startswith("test_") and hasattr(BackendConformance, name)
+        )
+        if overridden:
+            raise TypeError(
+                f"{cls.__name__} overrides {', '.join(overridden)}; "
+                "declare a deviation in the backend's spec instead"
+            )

@@ -1,0 +1,55 @@
+"""A step that is running, for the rules about what may happen meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wlk_conformance.subject import Subject
+    from wlk_core.testing import StreamDriver
+
+__all__ = ["while_a_step_runs"]
+
+LIMIT = 30.0  # seconds: a step that has not begun or ended by then is stuck
+
+
+def while_a_step_runs(wlk: Subject, driver: StreamDriver, act: Callable[[], None]) -> bool:
+    """
+    Call process_iter on a thread of its own and *act* on this one while the engine is held.
+
+    Where the engine cannot be held, *act* is called as soon as the step was asked for: it then
+    overlaps the step if it can.  Returns whether the engine was held.  Raises what either raised.
+    """
+    begun, go_on = threading.Event(), threading.Event()
+    failures: list[BaseException] = []
+
+    def wait() -> None:
+        begun.set()
+        go_on.wait(LIMIT)
+
+    def step() -> None:
+        try:
+            if not is_held:
+                begun.set()
+            driver.process()
+        except BaseException as error:  # noqa: BLE001 -- raised again by the thread that waits
+            failures.append(error)
+        finally:
+            begun.set()
+
+    with wlk.gate(wait) as is_held:
+        stepping = threading.Thread(target=step, daemon=True)
+        stepping.start()
+        try:
+            assert begun.wait(LIMIT), f"the step did not reach the engine within {LIMIT:g} s"
+            act()
+        finally:
+            go_on.set()
+            stepping.join(LIMIT)
+    assert not stepping.is_alive(), f"the step did not end within {LIMIT:g} s"
+    if failures:
+        raise failures[0]
+    return is_held

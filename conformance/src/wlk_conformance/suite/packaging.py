@@ -1,0 +1,294 @@
+"""Rules PKG: what a plugin declares, imports and refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from typing import TYPE_CHECKING, Any
+
+from wlk_conformance.isolation import run_python
+from wlk_conformance.network import network_blocked
+from wlk_conformance.output import standard_output
+from wlk_conformance.rules import NotApplicable, rule, rule_tests
+from wlk_core import API_FLOOR, API_VERSION, BackendSpec
+from wlk_core.errors import BackendUnavailable, ModelNotFoundError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wlk_conformance.subject import Subject
+
+__all__ = ["PackagingRules"]
+
+HEAVY = ("numpy", "torch", "mlx", "transformers", "faster_whisper", "huggingface_hub")
+BOUNDS = {"wer", "word_start_median", "word_start_bias"}
+NOWHERE = "no-such-owner/no-such-model-52e1"
+CHECKED_BY_NAME = {"device", "dtype", "compute_type", "alignment_heads", "lora"}
+
+
+class PackagingRules:
+    """Rules of the plugin as a package."""
+
+    @rule(
+        "PKG-01",
+        causes=(
+            "api is taken from wlk_core.API_VERSION of the day instead of written as a number",
+            "a deviation names a rule by an id that was never in the contract",
+        ),
+    )
+    def test_the_spec_is_valid(self, wlk: Subject) -> None:
+        """The spec is valid and its `api` is inside the core's window."""
+        spec = wlk.spec
+        assert isinstance(spec, BackendSpec), f"expected a BackendSpec, got {type(spec).__name__}"
+        assert API_FLOOR <= spec.api <= API_VERSION, (
+            f"api is {spec.api}, this core speaks {API_FLOOR} to {API_VERSION}"
+        )
+        assert spec.summary.strip(), "the summary is empty"
+        assert "\n" not in spec.summary, "the summary is one line"
+        for name, values in (("languages", spec.languages), ("policies", spec.policies)):
+            assert len(set(values)) == len(values), f"{name} repeats a value: {values}"
+        names = [option.name for option in spec.all_options]
+        assert len(set(names)) == len(names), f"an option is declared twice: {sorted(names)}"
+        for option in spec.all_options:
+            assert option.name.isidentifier(), f"option {option.name!r} is no keyword"
+            if option.default is not None:
+                option.convert(option.default, owner=spec.name)
+        assert spec.max_delay is None or 0 < spec.max_delay < math.inf, (
+            f"max_delay is None or a positive number of seconds, got {spec.max_delay}"
+        )
+        assert set(spec.bounds) <= BOUNDS, f"bounds are among {sorted(BOUNDS)}: {spec.bounds}"
+        unknown = sorted(set(spec.deviations) - (_rule_ids() - {"PKG-01"}))
+        assert not unknown, f"deviations are declared for no such rules: {', '.join(unknown)}"
+        bare = sorted(key for key, reason in spec.deviations.items() if not reason.strip())
+        assert not bare, f"deviations are declared without a reason: {', '.join(bare)}"
+
+    @rule("PKG-01", causes=("a capability is declared for what only some models can do",))
+    def test_what_the_spec_declares_is_there(self, wlk: Subject) -> None:
+        """A declared probability or language is on the tokens; an undeclared one is None."""
+        fed = wlk.speech(5, seed=1)
+        tokens = wlk.heard(wlk.solo(fed), fed)
+        for token in tokens:
+            if wlk.has("probabilities"):
+                assert token.probability is not None, f"{token} has no probability"
+                assert 0 <= token.probability <= 1, f"{token} has no probability in [0, 1]"
+            else:
+                assert token.probability is None, f"{token}: probabilities are not declared"
+
+    @rule(
+        "PKG-02",
+        causes=(
+            "the plugin module imports its backend module at the top instead of inside load",
+            "the package's __init__ imports the framework",
+        ),
+    )
+    def test_importing_the_plugin_is_light(self, wlk: Subject) -> None:
+        """
+        Importing the plugin module imports nothing heavy.
+
+        That is none of numpy, torch, mlx, transformers, faster_whisper, huggingface_hub.
+        """
+        came = json.loads(run_python(_IMPORT, _point(wlk), wlk.spec.name, *HEAVY).splitlines()[-1])
+        assert not came, f"importing {_point(wlk)} imports {', '.join(came)}"
+
+    @rule(
+        "PKG-03",
+        causes=(
+            "the framework is handed the name as it is and fetches it by itself",
+            "the framework's own error is passed on without the command that helps",
+        ),
+    )
+    def test_a_model_that_cannot_be_found_is_named(self, wlk: Subject) -> None:
+        """
+        A model that cannot be found raises ModelNotFoundError naming it and the command.
+
+        That is the command that gets it; a local path never touches the network; offline mode
+        never does.
+        """
+        for model in (NOWHERE, os.path.join(".", "no", "such", "model-52e1")):  # noqa: PTH118 -- a Path drops the dot
+            wlk.recipes.append(f"load(model={model!r}), offline")
+            with network_blocked() as attempts:
+                error = _refused(ModelNotFoundError, wlk.load, model, **wlk.backend_options)
+            assert not attempts, f"model {model!r} touched the network offline: {attempts[0]}"
+            assert model.split("/")[-1] in str(error), f"the message does not name it: {error}"
+            assert "wlk-core" in str(error) or "--model" in str(error), (
+                f"the message names no command that helps: {error}"
+            )
+
+    @rule("PKG-03", causes=("a hub library asks for a newer revision at each load",))
+    def test_a_model_that_is_here_needs_no_network(self, wlk: Subject) -> None:
+        """A local path, a bundled model and one in the cache never touch the network."""
+        wlk.backend  # noqa: B018 -- a backend that does not load is told once
+        with network_blocked() as attempts:
+            wlk.another_backend()
+        assert not attempts, f"loading a model that is here touched the network: {attempts[0]}"
+
+    @rule(
+        "PKG-04",
+        causes=(
+            "**kwargs swallow what nobody reads",
+            "an unknown language is passed on to the model's prompt",
+        ),
+    )
+    def test_nothing_is_dropped_in_silence(self, wlk: Subject) -> None:
+        """
+        An unknown, unsupported or contradictory option raises OptionError naming the choices.
+
+        That holds for model, language, task, policy, device, dtype, alignment heads, LoRA, cache
+        directory and all others, at load or creation.  Nothing is dropped in silence.
+        """
+        _check_load_options(wlk)
+        _check_stream_options(wlk)
+
+    @rule(
+        "PKG-05",
+        causes=(
+            "spec.requires does not name the distribution that is imported",
+            "the framework is imported by the plugin module instead of inside load",
+        ),
+    )
+    def test_a_missing_framework_is_told(self, wlk: Subject) -> None:
+        """
+        A framework that is absent or broken gives BackendUnavailable with reason and command.
+
+        The command is the one that installs it; listing backends still works.
+        """
+        if not wlk.spec.requires:
+            raise NotApplicable(f"{wlk.spec.name} requires no distribution")
+        hidden = ",".join(wlk.spec.requires)
+        for state in ("absent", "broken"):
+            wlk.recipes.append(f"load with {hidden} {state}")
+            lines = run_python(_HIDE, _point(wlk), wlk.spec.name, hidden, state).splitlines()
+            came = json.loads(lines[-1])
+            assert came["listed"], f"listing backends fails with {hidden} {state}"
+            assert came["error"] == BackendUnavailable.__name__, (
+                f"with {hidden} {state} loading gives {came['error']}: {came['message']}"
+            )
+            commands = set(wlk.spec.requires.values())
+            assert any(command in came["message"] for command in commands), (
+                f"the message names no command that installs it: {came['message']}"
+            )
+
+    @rule("PKG-06", causes=("a framework's progress line or a forgotten print",))
+    def test_standard_output_belongs_to_the_caller(self, wlk: Subject) -> None:
+        """Nothing is written to standard output: it carries the caller's results."""
+        fed = wlk.speech(3, seed=2)
+        wlk.backend  # noqa: B018 -- a backend that does not load is told once
+        with standard_output() as written:
+            other = wlk.another_backend()
+            other.warmup()
+            driver = wlk.run(fed, of=other)
+            driver.processor.get_buffer()
+            driver.processor.close()
+        text = written()
+        assert not text, f"written to standard output: {text[:200]!r}"
+
+
+def _rule_ids() -> set[str]:
+    from wlk_conformance.suite import BackendConformance  # noqa: PLC0415 -- made of this module
+
+    return {declared.id for declared, _ in rule_tests(BackendConformance)}
+
+
+def _point(wlk: Subject) -> str:
+    if wlk.entry_point is None:
+        raise NotApplicable("it was not loaded from an installed plugin")
+    return wlk.entry_point
+
+
+def _refused(
+    kind: type[Exception], call: Callable[..., object], *args: object, **kwargs: object
+) -> Exception:
+    try:
+        came = call(*args, **kwargs)
+    except kind as error:
+        return error
+    shown = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
+    raise AssertionError(f"expected {kind.__name__} for {shown}, and it was accepted: {came!r}")
+
+
+def _check_load_options(wlk: Subject) -> None:
+    name = wlk.spec.name
+    wlk.recipes.append("load with options that are not declared or take other values")
+    _refused(OptionError, wlk.load_with, no_such_option=1)
+    for option in wlk.spec.all_options:
+        bad = _bad_value(option)
+        if option.scope != "backend" or bad is None:
+            continue
+        error = _refused(OptionError, wlk.load_with, **{option.name: bad})
+        assert option.name in str(error), f"{name}: the message does not name the option: {error}"
+        _check_choices(option.choices, error)
+
+
+def _check_stream_options(wlk: Subject) -> None:
+    spec = wlk.spec
+    wlk.recipes.append("create_processor with options that are not declared")
+    wlk.backend  # noqa: B018 -- a backend that does not load is told once
+    _refused(OptionError, wlk.stream, no_such_option=1)
+    for language in ("xx-nowhere", "EN_us", ""):
+        error = _refused(OptionError, wlk.stream, language=language)
+        if "language-forcing" in spec.capabilities:
+            _check_choices(spec.languages[:1], error)
+    error = _refused(OptionError, wlk.stream, task="summarise")
+    _check_choices(("transcribe",), error)
+    if "translation" not in spec.capabilities:
+        _refused(OptionError, wlk.stream, task="translate")
+    error = _refused(OptionError, wlk.stream, policy="no-such-policy")
+    _check_choices(spec.policies, error)
+    for option in spec.all_options:
+        bad = _bad_value(option)
+        if option.scope == "stream" and bad is not None:
+            error = _refused(OptionError, wlk.stream, **{option.name: bad})
+            _check_choices(option.choices, error)
+
+
+def _bad_value(option: Any) -> object:
+    """Return a value that the option cannot take, None where any text may be right."""
+    if option.choices or option.type is not str or option.name in CHECKED_BY_NAME:
+        return "no-such-value"
+    return None
+
+
+def _check_choices(choices: tuple[Any, ...], error: Exception) -> None:
+    missing = [choice for choice in choices if str(choice) not in str(error)]
+    assert not missing, f"the message does not name the choices {missing}: {error}"
+
+
+_IMPORT = """
+import json, sys
+from importlib.metadata import EntryPoint
+from wlk_core.registry import Registry
+point, name, *heavy = sys.argv[1:]
+Registry([EntryPoint(name, point, "wlk.plugins")]).spec(name)
+print(json.dumps([module for module in heavy if module in sys.modules]))
+"""
+
+_HIDE = """
+import json, sys
+from importlib.metadata import EntryPoint, packages_distributions
+point, name, distributions, state = sys.argv[1:]
+normal = lambda text: text.lower().replace("_", "-").replace(".", "-")
+hidden = {normal(text) for text in distributions.split(",")}
+modules = {module for module, owners in packages_distributions().items()
+           if hidden & {normal(owner) for owner in owners}}
+modules |= {text.replace("-", "_") for text in hidden}
+
+class Hide:
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname.split(".")[0] not in modules:
+            return None
+        if state == "absent":
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+        raise ImportError(f"lib{fullname}.so: cannot open shared object file")
+
+sys.meta_path.insert(0, Hide())
+from wlk_core.registry import Registry
+registry = Registry([EntryPoint(name, point, "wlk.plugins")])
+listed = name in [spec.name for spec in registry.specs()]
+came = {"listed": listed, "error": "nothing", "message": ""}
+try:
+    registry.load_backend(name)
+except BaseException as error:
+    came.update(error=type(error).__name__, message=str(error))
+print(json.dumps(came))
+"""

@@ -156,6 +156,13 @@ def test_a_recording_without_samples_is_refused(tmp_path):
         next(decode_file(tmp_path / "none.wav"))
 
 
+def test_samples_of_a_type_nobody_uses_are_refused(recording):
+    """64-bit integers get one clear line."""
+    _, failure = heard(recording("wide.wav", codec="pcm_s64le"))
+
+    assert "got s64; convert the recording" in str(failure)
+
+
 @pytest.mark.parametrize(
     ("suffix", "codec"), [("flac", "flac"), ("mp3", "libmp3lame"), ("webm", "libopus")]
 )

@@ -117,6 +117,15 @@ def test_a_broadcast_begins_with_its_first_sound(recording, click_errors):
     assert max(map(abs, click_errors(decoded(path)))) < 0.03  # one frame of AAC delay, undeclared
 
 
+def test_mp3_files_joined_and_padded_are_heard_through(recording):
+    """Tags and padding between the frames are no damage."""
+    data = recording("clicks.mp3", codec="libmp3lame").read_bytes()
+
+    audio = decoded(io.BytesIO(data + data + bytes(3000)))
+
+    assert pytest.approx(80_000, abs=2500) == len(audio)
+
+
 def test_a_piece_comes_before_the_rest_is_read(recording):
     """The first piece needs a fraction of the file."""
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from wlk_core.audio.convert import to_float32
-from wlk_core.audio.placement import JITTER_SECONDS, Piece, placed
+from wlk_core.audio.findings import Findings
+from wlk_core.audio.placement import Piece, placed
 from wlk_core.audio.resample import Resampler
-from wlk_core.audio.source import needs_a_file, open_audio
+from wlk_core.audio.source import open_audio
 from wlk_core.errors import AudioFormatError
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from wlk_core.audio.source import AudioPath, AudioSource
 
 __all__ = ["audio_duration", "decode_file"]
-
-_MISSING_SECONDS = 1.0  # a file this much shorter than its header says is truncated
 
 
 def decode_file(path: AudioPath) -> Iterator[NDArray[np.float32]]:
@@ -75,64 +74,12 @@ def audio_duration(path: AudioPath) -> float | None:
         return source.seconds
 
 
-class _Findings:
-    """What was noticed while decoding, for the verdict at the end."""
-
-    def __init__(self) -> None:
-        self.samples = 0
-        self.decoded_until = 0.0
-        self.reached = 0.0  # end of the last packet of any track
-        self.damaged_at: float | None = None
-        self.cause: Exception | None = None
-
-    def damage(self, cause: Exception | None = None) -> None:
-        """Note that nothing could be decoded behind what was; the first time counts."""
-        if self.damaged_at is None:
-            self.damaged_at, self.cause = self.decoded_until, cause
-
-    def precede(self, piece: Piece) -> bool:
-        """Say whether there is a hole between what was decoded and the piece."""
-        if self.samples == 0 or piece.start is None:
-            return False
-        return piece.start > self.decoded_until + JITTER_SECONDS
-
-    def hear(self, piece: Piece) -> None:
-        """Note what was decoded."""
-        self.samples += len(piece.samples)
-        if piece.start is not None:
-            self.decoded_until = piece.start
-        self.decoded_until += len(piece.samples) / piece.rate
-
-    def judge(self, source: AudioSource) -> None:
-        """Raise what keeps the recording from having been heard whole."""
-        source.reader.raise_failure()
-        if self.samples == 0 and source.format == "mov" and not source.reader.seekable():
-            raise AudioFormatError(needs_a_file(source.name)) from self.cause
-        if self.samples == 0:
-            raise AudioFormatError(
-                f"expected a recording, got no sound: {source.name!r} holds no audio samples that "
-                "can be decoded; record or download it again"
-            ) from self.cause
-        promised = source.promised_end
-        if promised is not None and self.reached < promised - _MISSING_SECONDS:
-            raise AudioFormatError(
-                f"expected {promised - source.origin:.1f} s as the header of {source.name!r} "
-                f"says, got {self.reached - source.origin:.1f} s; it is truncated: copy or "
-                "download it again"
-            ) from self.cause
-        if self.damaged_at is not None:
-            raise AudioFormatError(
-                f"expected sound throughout, got damaged data in {source.name!r} at "
-                f"{max(0.0, self.damaged_at - source.origin):.1f} s; copy or download it again"
-            ) from self.cause
-
-
 def _decoded(source: AudioSource) -> Iterator[Piece]:
     """Yield the frames, mixed to one channel; raise what was wrong when all is out."""
-    findings = _Findings()
+    findings = Findings()
     last: tuple[Piece, Packet[AudioStream]] | None = None
     for packet in _packets(source, findings):
-        for frame in _frames(packet, findings):
+        for frame in _frames(packet, source.format, findings):
             piece = _piece(frame)
             if source.has_no_holes and findings.precede(piece):
                 findings.damage()
@@ -148,7 +95,7 @@ def _decoded(source: AudioSource) -> Iterator[Piece]:
     findings.judge(source)
 
 
-def _packets(source: AudioSource, findings: _Findings) -> Iterator[Packet[AudioStream]]:
+def _packets(source: AudioSource, findings: Findings) -> Iterator[Packet[AudioStream]]:
     """Yield the packets of the chosen stream, an empty one last."""
     import av  # noqa: PLC0415 -- loads the FFmpeg libraries
 
@@ -167,14 +114,25 @@ def _packets(source: AudioSource, findings: _Findings) -> Iterator[Packet[AudioS
             yield cast("Packet[AudioStream]", packet)
 
 
-def _frames(packet: Packet[AudioStream], findings: _Findings) -> list[AudioFrame]:
+def _frames(
+    packet: Packet[AudioStream], container_format: str, findings: Findings
+) -> list[AudioFrame]:
     import av  # noqa: PLC0415 -- loads the FFmpeg libraries
 
     try:
         return packet.decode()
     except av.FFmpegError as error:
-        findings.damage(error)
+        if container_format == "mp3" and _is_tag(bytes(packet)):
+            findings.has_tags_within = True
+        else:
+            findings.damage(error)
         return []
+
+
+def _is_tag(data: bytes) -> bool:
+    """Say whether *data* is what joined or padded MP3 files have between their frames."""
+    is_padding = len(data) > 0 and not data.strip(b"\0")
+    return is_padding or data.startswith((b"ID3", b"TAG", b"APETAGEX"))
 
 
 def _without_filling(piece: Piece, packet: Packet[AudioStream]) -> Piece:
@@ -191,10 +149,14 @@ def _end_time(packet: Packet[Any]) -> float:
 
 
 def _piece(frame: AudioFrame) -> Piece:
-    array = frame.to_ndarray()
-    channels = len(frame.layout.channels)
-    if array.dtype.kind == "i" and array.dtype.itemsize == 8:  # noqa: PLR2004 -- bytes of int64
-        array = array / 2.0**63  # a type that only wav files from laboratories have
+    try:
+        array = frame.to_ndarray()
+    except ValueError as error:
+        raise AudioFormatError(
+            f"expected samples of up to 32 bits or floats, got {frame.format.name}; "
+            "convert the recording to 16-bit wav or flac"
+        ) from error
+    channels = frame.layout.nb_channels
     samples = to_float32(array.reshape(-1))
     if channels > 1:
         by_channel = (

@@ -50,7 +50,7 @@ def demo(context: click.Context, *, backend: str | None, fast: bool) -> None:
     """
     from wlk_core.cli.destinations import StandardOutput  # noqa: PLC0415 -- as below
     from wlk_core.cli.records import Outcome  # noqa: PLC0415 -- brings numpy
-    from wlk_core.cli.screen import open_screen  # noqa: PLC0415 -- brings numpy
+    from wlk_core.cli.screen import loading, open_screen  # noqa: PLC0415 -- brings numpy
     from wlk_core.cli.transcribe import Listening  # noqa: PLC0415 -- as above
     from wlk_core.session import Commit  # noqa: PLC0415 -- brings numpy
     from wlk_core.testing.digits import clip_path, load_clip  # noqa: PLC0415 -- brings numpy
@@ -73,13 +73,13 @@ def demo(context: click.Context, *, backend: str | None, fast: bool) -> None:
     )
     outcome = Outcome(file=str(clip_path(SAMPLE)), backend=name, model=MODEL)
     heard: list[Heard] = []
-    with registry.load_backend(name, MODEL) as engine:
+    click.echo(f"{clip.seconds:.1f} s of spoken digits, heard by {name}:")
+    with loading(f"{name} {MODEL}"):
+        engine = registry.load_backend(name, MODEL)
+    with engine:
         engine.warmup()
         with open_screen(shows_committed=False) as screen:
             out = StandardOutput(screen.hide if sys.stdout.isatty() else lambda: None)
-            out.write(
-                f"{clip.seconds:.1f} s of spoken digits through {name}, words as committed:\n"
-            )
             screen.begin(SAMPLE, clip.seconds)
             began = time.perf_counter()
             for event in listening.events(engine, outcome.file, outcome):
@@ -88,7 +88,7 @@ def demo(context: click.Context, *, backend: str | None, fast: bool) -> None:
                     heard += (Heard(token.text.strip(), moment) for token in event.tokens)
                     out.write("".join(map(_line, event.tokens)))
                 screen.show(event)
-        out.write(_figures(outcome, heard, clip.words, fast=fast))
+    click.echo(_figures(outcome, heard, clip.words, fast=fast))
 
 
 def _capable(registry: Registry) -> str:
@@ -116,11 +116,11 @@ def _figures(
     ]
     if delays:
         waiting = "computing left out" if fast else "computing included"
-        lines.append(f"median latency {median(delays):.2f} s after the end of a word, {waiting}")
+        lines.append(f"median latency {median(delays):.2f} s behind the end of a word, {waiting}")
     if outcome.stats is not None and outcome.audio_time:
         factor = outcome.stats.busy_seconds / outcome.audio_time
         lines.append(f"real-time factor {factor:.3f} (computing / audio)")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _delays(heard: Iterable[Heard], spoken: Iterable[Word]) -> Iterable[float]:

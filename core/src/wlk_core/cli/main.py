@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import io
-import logging
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -87,7 +86,7 @@ def execute(arguments: Sequence[str], registry: Registry | None = None) -> int:
     except WLKError as error:
         say(error)
     except (click.Abort, KeyboardInterrupt):
-        say("interrupted; what was committed is kept")
+        say("interrupted; what was done by then is kept")
     except BrokenPipeError:
         _let_go_of_output()  # whoever read this has seen enough
     except OSError as error:
@@ -102,13 +101,11 @@ def execute(arguments: Sequence[str], registry: Registry | None = None) -> int:
 
 
 def prepare_streams() -> None:
-    """Let results be UTF-8 whatever the locale, and warnings look like other messages."""
+    """Let results be UTF-8 whatever the locale."""
     for stream in (sys.stdout, sys.stderr):
         # Of text that is no Unicode (a file name) the escape is also what JSON would write.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    logging.basicConfig(format="wlk-core: %(message)s", level=logging.WARNING)
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its failures are ours to tell
 
 
 def say(message: object) -> None:
@@ -117,11 +114,19 @@ def say(message: object) -> None:
 
 
 def registry_of(context: click.Context) -> Registry:
-    """Return the registry of this run; the installed plugins are looked at on first use."""
+    """
+    Return the registry of this run.
+
+    On first use the installed plugins are looked at, and warnings get the look of our messages.
+    """
+    import logging  # noqa: PLC0415 -- as below
+
     from wlk_core.registry import Registry  # noqa: PLC0415 -- `--help` needs no plugins
 
     root = context.find_root()
     if root.obj is None:
+        logging.basicConfig(format="wlk-core: %(message)s", level=logging.WARNING)
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its failures are ours
         root.obj = Registry()
     registry: Registry = root.obj
     return registry

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 import sys
-import time
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 import attrs
+import click
 
 from wlk_core.segments import SegmentBuilder
 from wlk_core.session import Commit, HypothesisChange
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
     from rich.live import Live
+    from rich.text import Text
 
     from wlk_core.session.events import Event
 
-__all__ = ["BlankScreen", "LiveScreen", "Screen", "open_screen"]
+__all__ = ["BlankScreen", "LiveScreen", "Screen", "loading", "open_screen"]
 
-_REDRAW_SECONDS = 0.05  # a file is heard faster than anyone reads
+_REDRAWS = 12  # a second; a file is heard faster than anyone reads
 
 
 class Screen(Protocol):
@@ -86,7 +89,6 @@ class LiveScreen:
     _open: str = ""
     _hypothesis: str = ""
     _audio_time: float = 0.0
-    _drawn_at: float = 0.0
 
     def begin(self, title: str, duration: float | None) -> None:
         """Turn to another recording."""
@@ -94,10 +96,10 @@ class LiveScreen:
         self._captions = SegmentBuilder()
         self._open = self._hypothesis = ""
         self._audio_time = 0.0
-        self._draw()
+        self._live.update(self._view(), refresh=True)
 
     def show(self, event: Event) -> None:
-        """Draw what happened, at most twenty times a second."""
+        """Take note of what happened; the next redraw shows it."""
         self._audio_time = event.audio_time
         if isinstance(event, Commit):
             for token in event.tokens:
@@ -105,13 +107,11 @@ class LiveScreen:
                 self._open = token.text if ended else self._open + token.text
         elif isinstance(event, HypothesisChange):
             self._hypothesis = event.transcript.text
-        if time.monotonic() - self._drawn_at >= _REDRAW_SECONDS:
-            self._draw()
+        self._live.update(self._view())
 
     def hide(self) -> None:
         """Leave an empty line and the cursor at its beginning."""
         self._live.update("", refresh=True)
-        self._drawn_at = 0.0
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -121,7 +121,7 @@ class LiveScreen:
         self.hide()
         self._live.stop()
 
-    def _draw(self) -> None:
+    def _view(self) -> Text:
         from rich.text import Text  # noqa: PLC0415 -- only where there is a terminal
 
         view = Text(self._open.lstrip() if self._shows_committed else "")
@@ -129,8 +129,7 @@ class LiveScreen:
         view.append("\n" if view else "")
         of = "" if self._duration is None else f" of {_clock(self._duration)}"
         view.append(f"{_clock(self._audio_time)}{of}  {self._title}", style="dim cyan")
-        self._live.update(view, refresh=True)
-        self._drawn_at = time.monotonic()
+        return view
 
 
 def open_screen(*, shows_committed: bool = True) -> Screen:
@@ -145,13 +144,26 @@ def open_screen(*, shows_committed: bool = True) -> Screen:
         return BlankScreen()
     live = Live(
         console=console,
-        auto_refresh=False,
+        refresh_per_second=_REDRAWS,
         transient=True,
         redirect_stdout=False,
         redirect_stderr=False,
         vertical_overflow="crop",
     )
     return LiveScreen(live, shows_committed)
+
+
+@contextmanager
+def loading(what: str) -> Iterator[None]:
+    """Say on a terminal what is being loaded, and wipe it away afterwards."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    click.echo(f"loading {what} ...\r", err=True, nl=False)  # a progress bar may overwrite it
+    try:
+        yield
+    finally:
+        click.echo("\r\x1b[K", err=True, nl=False)
 
 
 def _clock(seconds: float) -> str:

@@ -159,7 +159,11 @@ def transcribe(
     run = _Run(listening=listening, style=style, is_several=len(files) > 1)
     found = [run.look_at(file, path) for file, path in zip(files, outputs, strict=True)]
     if jobs := [job for job in found if job is not None]:
-        with registry.load_backend(spec.name, model, **backend_options) as engine:
+        from wlk_core.cli.screen import loading  # noqa: PLC0415 -- brings numpy
+
+        with loading(f"{spec.name} {listening.model}"):
+            engine = registry.load_backend(spec.name, model, **backend_options)
+        with engine:
             run.hear_all(engine, jobs)
     return 1 if run.has_failed else 0
 

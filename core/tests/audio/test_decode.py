@@ -188,7 +188,7 @@ def test_the_duration_is_read_from_the_header(recording, suffix):
     """Asking for the length decodes nothing."""
     path = recording(f"clicks.{suffix}", codec=FORMATS[suffix])
 
-    assert pytest.approx(2.5, abs=0.02) == audio_duration(path)
+    assert pytest.approx(2.5, abs=0.1) == audio_duration(path)  # older FFmpegs count MP3 padding
 
 
 def test_an_interruption_ends_a_wait_for_sound(recording):

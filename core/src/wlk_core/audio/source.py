@@ -46,6 +46,7 @@ _PLAYLIST_OPENING = re.compile(
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _ABSOLUTE_FORMATS = frozenset({"avi", "matroska", "mov", "nut"})  # times count from the beginning
 _AV_TIME_BASE = 1_000_000  # FFmpeg's units of container times, a second
+_ATTACHED_PICTURE = 0x400  # FFmpeg's AV_DISPOSITION_ATTACHED_PIC
 _CLOCK_MAY_JUMP = 0x200  # FFmpeg's AVFMT_TS_DISCONT
 _LONGEST_JUMPY_HOLE = 10.0  # seconds, ffmpeg's -dts_delta_threshold
 _LONGEST_HOLE = 4 * 3600.0  # seconds; a broken time stamp must not become a day of zeros
@@ -82,7 +83,7 @@ class AudioSource:
             if stream.start_time is not None
             and stream.time_base is not None
             and stream.type in {"audio", "video"}
-            and not stream.disposition & _attached_picture()
+            and not getattr(stream, "disposition", 0) & _ATTACHED_PICTURE  # av 14 has none
         ]
         return min(starts, default=0.0)
 
@@ -245,9 +246,3 @@ def _not_understood(reader: Reader, head: bytes) -> str:
         f"expected an audio or video file, got {reader.name!r}, which is neither, or is damaged; "
         "check that it plays, or convert it to wav or flac"
     )
-
-
-def _attached_picture() -> int:
-    from av.stream import Disposition  # noqa: PLC0415 -- loads the FFmpeg libraries
-
-    return int(Disposition.attached_pic)

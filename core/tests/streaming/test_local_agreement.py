@@ -92,3 +92,12 @@ def test_a_boundary_that_moves_neither_loses_nor_repeats_a_word(shift):
     _, fresh = split_overlap(again, committed, committed[-1].end)
 
     assert [" seven", " two"] == [word.text for word in fresh]
+
+
+def test_an_end_that_reaches_into_the_pause_hides_no_word():
+    """A new word behind a committed one whose end was given far too late is still new."""
+    committed = [Word(3.0, 5.0, " one")]
+    again = [Word(3.0, 3.4, " one"), Word(4.0, 4.4, " two"), Word(4.6, 4.9, " one")]
+    _, fresh = split_overlap(again, committed, 5.0)
+
+    assert [" two", " one"] == [word.text for word in fresh]

@@ -25,6 +25,7 @@ __all__ = ["AgreementRecognizer", "Hypothesis", "Transcriber"]
 PROMPT_CHARACTERS = 200  # committed text given to the engine as context (whisper_streaming)
 QUIET_SECONDS = 3.0  # audio kept when two hypotheses in a row hear no new word
 SEARCH_SECONDS = 0.1  # how far from a word boundary the quietest place for a cut may lie
+REMAINDER_SECONDS = 0.15  # of a committed word, at most, behind a cut; half the shortest word
 CUT_WINDOW = SAMPLE_RATE // 50  # samples whose energy is compared to find that place
 
 
@@ -198,6 +199,9 @@ class AgreementRecognizer:
         self._buffer.trim(sample)
         seconds = sample / SAMPLE_RATE
         gone = [word for word in self._context if word.middle < seconds]
+        if gone:
+            # What is left of the last word behind the cut is shorter than any word.
+            self._committed_end = min(self._committed_end, seconds + REMAINDER_SECONDS)
         self._context = self._context[len(gone) :]
         self._before = _last_words(self._before + "".join(word.text for word in gone))
 

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalAgreement", "split_overlap"]
 
-BOUNDARY_SLACK = (
-    0.35  # seconds a word boundary may move between hypotheses (half a short word more)
-)
+BOUNDARY_SLACK = 0.35  # seconds a word may move between hypotheses: more than half a short one
+LONG_WORD = 0.8  # seconds; an end farther from its start than that may lie in the pause behind it
 
 
 @attrs.define
@@ -65,10 +64,11 @@ def split_overlap(
 
     The audio of the last commits is often still in the buffer, so a hypothesis begins with words
     that were committed before.  They are told from new ones by time: a word whose middle lies
-    before `committed_end` is old.  Times move a little from one hypothesis to the next, so
-    among the places within BOUNDARY_SLACK of that cut the one wins where the word before it is the
-    last committed word; text alone never removes anything, so words said twice survive
-    (defect B56 of the published LocalAgreement).
+    before `committed_end` is old.  Times move a little from one hypothesis to the next, and an end
+    may reach into the pause behind its word; so, one place to either side of that cut, a word
+    that is the last committed one by its letters and by its place settles where the old ones end.
+    Text alone never removes anything, so words said twice survive (defect B56 of the published
+    LocalAgreement).
 
     Args:
         words: the hypothesis, in order, times in the same seconds as the rest.
@@ -79,22 +79,26 @@ def split_overlap(
         The old words and the new ones; together they are *words*.
 
     """
+    last = committed[-1] if committed else None
+    if last is not None:
+        committed_end = min(committed_end, max(last.start + LONG_WORD, last.middle))
     cut = 0
     while cut < len(words) and words[cut].middle < committed_end:
         cut += 1
-    if not committed:
-        return tuple(words[:cut]), tuple(words[cut:])
-    last = committed[-1]
-    places = [
-        (abs(words[place - 1].end - last.end) + abs(words[place - 1].start - last.start), place)
-        for place in range(1, len(words) + 1)
-        if letters(words[place - 1].text) == letters(last.text)
-        and abs(words[place - 1].middle - last.middle) <= BOUNDARY_SLACK
-        and abs(place - cut) <= 1
-    ]
-    if places:
-        cut = min(places)[1]
+    if last is not None:
+        places = [
+            (_distance(words[place - 1], last), place)
+            for place in range(max(1, cut - 1), min(len(words), cut + 1) + 1)
+            if letters(words[place - 1].text) == letters(last.text)
+        ]
+        distance, place = min(places, default=(BOUNDARY_SLACK, cut))
+        cut = place if distance < BOUNDARY_SLACK else cut
     return tuple(words[:cut]), tuple(words[cut:])
+
+
+def _distance(word: Word, other: Word) -> float:
+    """Return how far apart two words lie, by whichever of start and middle moved less."""
+    return min(abs(word.start - other.start), abs(word.middle - other.middle))
 
 
 def letters(text: str) -> str:

@@ -1,0 +1,74 @@
+"""Word times: silence taken off, loops cut."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from wlk_core.streaming import Word
+from wlk_core.testing import noise
+from wlk_whisper.alignment import settle_times, without_loops
+
+RATE = 16_000
+
+
+def sounding(*spans, seconds=4.0, level=1e-4):
+    """Return audio with noise in *spans* (seconds) and next to nothing elsewhere."""
+    audio = noise(seconds, level=level, seed=1)
+    for start, end in spans:
+        place = slice(round(start * RATE), round(end * RATE))
+        audio[place] = noise(end - start, level=0.1, seed=2)
+    return audio
+
+
+@given(st.floats(0.0, 0.9), st.floats(1.6, 3.0))
+def test_silence_around_a_word_is_not_the_word(before, after):
+    """Whatever pause lies in the span, the word begins and ends where it sounds."""
+    (word,) = settle_times([Word(before, after, " one")], sounding((1.0, 1.5)))
+
+    assert 1.0 == pytest.approx(word.start, abs=0.011)
+    assert 1.5 == pytest.approx(word.end, abs=0.011)
+
+
+def test_the_tail_of_a_neighbour_is_not_the_word():
+    """A short sound at the very edge of the span, with a pause behind it, belongs next door."""
+    audio = sounding((0.5, 1.0), (1.3, 1.8), (2.1, 2.6))
+    (word,) = settle_times([Word(0.95, 2.15, " one")], audio)
+
+    assert 1.3 == pytest.approx(word.start, abs=0.011)
+    assert 1.8 == pytest.approx(word.end, abs=0.011)
+
+
+def test_a_stop_inside_a_word_does_not_divide_it():
+    """The closure of a consonant is part of the word."""
+    (word,) = settle_times([Word(0.8, 2.0, " six")], sounding((1.0, 1.3), (1.38, 1.6)))
+
+    assert (1.0, 1.6) == (pytest.approx(word.start, abs=0.011), pytest.approx(word.end, abs=0.011))
+
+
+@given(st.floats(0, 3.9), st.floats(0, 1.0), st.integers(0, 20))
+def test_a_word_never_leaves_its_span(start, length, seed):
+    """Times are only ever moved inwards."""
+    word = Word(start, min(4.0, start + length), " one")
+    (settled,) = settle_times([word], noise(4.0, level=0.05, seed=seed))
+
+    assert word.start <= settled.start <= settled.end <= max(word.end, word.start)
+
+
+def test_audio_too_short_to_look_at_changes_nothing():
+    """A few samples have no loudness."""
+    words = (Word(0.0, 0.005, " one"),)
+
+    assert words == settle_times(words, np.zeros(80, dtype=np.float32))
+
+
+@given(st.integers(0, 6), st.integers(0, 6))
+def test_a_loop_is_cut_where_it_begins(heard, looping):
+    """Words without any audio are dropped from the third in a row on, as far back as they go."""
+    words = [Word(i * 0.5, i * 0.5 + 0.4, " one") for i in range(heard)]
+    words += [Word(heard * 0.5, heard * 0.5, " one")] * looping
+    expected = heard if looping >= 3 else heard + looping
+
+    assert expected == len(without_loops(words))

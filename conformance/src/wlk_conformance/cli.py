@@ -49,8 +49,8 @@ def run() -> None:
     "--time-limit",
     metavar="SECONDS",
     type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
-    help="After which a call that does not return is given up (default: 60).",
+    default=120.0,
+    help="After which a call that does not return is given up (default: 120).",
 )
 @click.version_option(package_name="wlk-conformance", message="wlk-conformance %(version)s")
 def main(

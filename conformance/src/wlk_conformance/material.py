@@ -19,6 +19,7 @@ from wlk_core.testing import (
     partition,
     script_words,
     silence,
+    tone,
 )
 
 if TYPE_CHECKING:
@@ -29,7 +30,16 @@ if TYPE_CHECKING:
     from wlk_core import Backend
     from wlk_core.streaming import Word
 
-__all__ = ["CodedMaterial", "DigitMaterial", "Fed", "Material", "choose_material"]
+__all__ = [
+    "CodedMaterial",
+    "DigitMaterial",
+    "Fed",
+    "Material",
+    "choose_material",
+    "hiss",
+    "pause",
+    "tones",
+]
 
 WORD_CELLS = 3  # cells of 80 ms a coded word lasts: 0.24 s, a spoken digit
 
@@ -198,3 +208,10 @@ def hiss(seconds: float, *, seed: int = 0, level: float = 0.01) -> Fed:
         audio=noise(seconds, seed=seed, level=level),
         recipe=f"noise({seconds}, seed={seed}, level={level})",
     )
+
+
+def tones(seconds: float) -> Fed:
+    """Return three pure tones one after the other: sound, and no word of any vocabulary."""
+    third = seconds / 3
+    pieces = [tone(third, hertz=hertz, level=0.05) for hertz in (220.0, 440.0, 1000.0)]
+    return Fed(audio=np.concatenate(pieces), recipe=f"{seconds} s of tones at 220, 440, 1000 Hz")

@@ -38,8 +38,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--wlk-time-limit",
         metavar="SECONDS",
         type=float,
-        default=60.0,
-        help="after which a call that does not return is given up (default: 60)",
+        default=120.0,
+        help="after which a call that does not return is given up (default: 120)",
     )
 
 

@@ -29,7 +29,7 @@ def examine(
     subject: Subject,
     *,
     worker: Worker | None = None,
-    limit: float = 60.0,
+    limit: float = 120.0,
 ) -> TestOutcome:
     """
     Run *test* on *subject* and return its outcome; never raises what a backend raises.

@@ -18,7 +18,7 @@ from wlk_conformance.report import Report, judge_all
 from wlk_conformance.rules import SUITE_VERSION, RuleTest, TestOutcome, rule_tests
 from wlk_conformance.suite import BackendConformance
 from wlk_conformance.watchdog import PATIENCE
-from wlk_core.errors import BackendUnavailable
+from wlk_core.errors import BackendUnavailable, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ class Session:
 
     subject: Subject
     owner: PluginInfo
-    time_limit: float = 60.0
+    time_limit: float = 120.0
     tests: Sequence[RuleTest] = attrs.field(
         factory=lambda: [test for test, _ in rule_tests(BackendConformance)], init=False
     )
@@ -69,6 +69,13 @@ class Session:
 
         """
         subject, owner = open_subject(backend, model=model, options=options, tiers=tiers)
+        declared = {option.name for option in subject.spec.all_options} | {"language", "task"}
+        unknown = [name for name in options if name not in declared]
+        if unknown:
+            raise OptionError(
+                f"{backend}: no option is called {unknown[0]!r}; "
+                f"expected one of: {', '.join(sorted(declared))}"
+            )
         subject.spec.backend_options(subject.backend_options)
         stream = subject.stream_options
         subject.spec.check_language(stream.pop("language", None))

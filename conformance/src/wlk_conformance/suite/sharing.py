@@ -1,0 +1,273 @@
+"""Rules ISO: many streams on one model."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+import threading
+from typing import TYPE_CHECKING, Any
+
+from wlk_conformance.compare import check_same
+from wlk_conformance.fingerprint import fingerprint
+from wlk_conformance.rules import NotApplicable, rule
+from wlk_conformance.seams import SupportsEngineGate, SupportsFaults
+from wlk_conformance.suite.held import while_a_step_runs
+from wlk_core.errors import BackendError, ConcurrentCallError, StreamClosed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from wlk_conformance.material import Fed
+    from wlk_conformance.subject import Subject
+    from wlk_core.testing import StreamDriver
+
+__all__ = ["SharingRules"]
+
+STREAMS = 4
+LIMIT = 60.0  # seconds: a thread that has not ended by then is stuck
+MEETING = 0.05  # seconds an engine call waits for one of another stream, at most
+ATTEMPTS = 20  # to bring about an overlap where the engine cannot be held
+
+
+class SharingRules:
+    """Rules of streams that share a model."""
+
+    @rule("ISO-01", causes=("decoder state or a prompt is kept on the backend",))
+    def test_interleaved_streams_equal_solo_runs(self, wlk: Subject) -> None:
+        """N interleaved streams equal solo runs."""
+        fed = _different(wlk)
+        drivers = [wlk.stream() for _ in fed]
+        pieces = [one.chunks(0.7) for one in fed]
+        for turn in range(max(map(len, pieces))):
+            for driver, chunks in zip(drivers, pieces, strict=True):
+                driver.feed(chunks[turn] if turn < len(chunks) else chunks[0][:0])
+        for driver in drivers:
+            driver.finish()
+        _check_solo(wlk, fed, drivers, "interleaved")
+
+    @rule("ISO-02", causes=("hooks or caches of one stream are seen by another's pass (B03, B04)",))
+    def test_threaded_streams_equal_solo_runs(self, wlk: Subject) -> None:
+        """N threaded streams equal solo runs (forced interleaving in the engine)."""
+        fed = _different(wlk)
+        drivers = [wlk.stream() for _ in fed]
+        meeting = threading.Barrier(2)
+
+        def wait() -> None:
+            try:
+                meeting.wait(MEETING)
+            except threading.BrokenBarrierError:
+                meeting.reset()  # nobody came: the other streams are at their end
+
+        def run(driver: StreamDriver, one: Fed) -> None:
+            driver.feed(one.audio, chunk_seconds=0.5)
+            driver.finish()
+
+        with wlk.gate(wait) as is_forced:
+            _together([_call(run, driver, one) for driver, one in zip(drivers, fed, strict=True)])
+        if not is_forced:
+            wlk.note("interleaved by chance: the engine cannot be held")
+        _check_solo(wlk, fed, drivers, "threaded")
+
+    @rule("ISO-03", causes=("a device stream or a cache belongs to the thread that made it",))
+    def test_every_call_may_come_from_a_new_thread(self, wlk: Subject) -> None:
+        """Every call of a stream from a fresh thread, one at a time, works."""
+        if wlk.spec.thread_affinity == "same-thread":
+            raise NotApplicable("thread_affinity is declared to be same-thread")
+        fed = wlk.speech(6, seed=5)
+        driver = wlk.stream()
+        for chunk in fed.chunks(1.0):
+            _together([_call(driver.insert, chunk)])
+            _together([driver.process])
+            _together([driver.processor.get_buffer])
+        _together([driver.drain])
+        _together([driver.finish])
+        check_same(wlk.solo(fed), driver.tokens, what="each call from a thread of its own")
+        _together([driver.processor.close])
+
+    @rule("ISO-04", causes=("layers are replaced during a call and put back after it (B03)",))
+    def test_the_model_is_not_changed(self, wlk: Subject) -> None:
+        """
+        The shared model is not mutated, also after exceptions.
+
+        Module ids, hook counts and parameter names are the same before, between and after.
+        """
+        fed = wlk.speech(4, seed=3)
+        wlk.run(fed)  # what is made on first use is there from here on
+        before = fingerprint(wlk.backend)
+        driver = wlk.stream()
+        driver.feed(fed.audio)
+        _check_unchanged(before, wlk, "between two calls")
+        stepping = wlk.stream()
+        stepping.insert(fed.audio)
+        while_a_step_runs(wlk, stepping, lambda: _check_unchanged(before, wlk, "in a step"))
+        driver.finish()
+        driver.processor.close()
+        _check_unchanged(before, wlk, "after a stream")
+        if isinstance(wlk.backend, SupportsFaults):
+            with wlk.faults(1):
+                failing = wlk.stream()
+                failing.insert(fed.audio)
+                with suppress(BackendError):
+                    failing.finish()
+            _check_unchanged(before, wlk, "after an exception")
+
+    @rule(
+        "ISO-05",
+        requires="language-forcing",
+        causes=("transcribe_kargs of the backend are written by each stream (B50)",),
+    )
+    def test_the_language_belongs_to_the_stream(self, wlk: Subject) -> None:
+        """Language and task belong to the stream, not to the backend."""
+        languages = [code for code in ("en", *wlk.spec.languages) if code in wlk.spec.languages]
+        languages = list(dict.fromkeys(languages))[:2]
+        if len(languages) < 2:
+            raise NotApplicable("one language is declared: there is nothing to mix up")
+        fed = wlk.speech(4, seed=3)
+        calls: list[dict[str, Any]] = [{"language": code} for code in languages]
+        if wlk.has("translation"):
+            calls.append({"language": languages[0], "task": "translate"})
+        calls.append({"language": languages[0]})
+        expected = [wlk.run(fed, **call).tokens for call in calls]
+        drivers = [wlk.stream(**call) for call in calls]
+        for chunk in fed.chunks(1.0):
+            for driver in drivers:
+                driver.feed(chunk)
+        for call, tokens, driver in zip(calls, expected, drivers, strict=True):
+            driver.drain()
+            driver.finish()
+            check_same(tokens, driver.tokens, what=f"{call} beside other streams")
+            for token in driver.tokens:
+                assert token.detected_language == call["language"], (
+                    f"{call} and {token.text!r} came as {token.detected_language!r}"
+                )
+        wlk.heard(drivers[0].tokens, fed)
+
+    @rule(
+        "ISO-06",
+        causes=("a lock makes the second call wait for the first", "both run and share a buffer"),
+    )
+    def test_overlapping_calls_are_refused(self, wlk: Subject) -> None:
+        """
+        Exclusive calls that overlap raise ConcurrentCallError and change nothing.
+
+        `close()` from another thread takes effect after the step; two backends in one process
+        work.
+        """
+        fed = wlk.speech(8, seed=7)
+        for _ in range(ATTEMPTS):
+            driver = wlk.stream()
+            driver.insert(fed.audio)
+            refused: list[str] = []
+            is_held = isinstance(wlk.backend, SupportsEngineGate)
+            overlap = _call(_overlap, driver, refused, is_held=is_held)
+            while_a_step_runs(wlk, driver, overlap)
+            if refused:
+                break
+            assert not is_held, "a call was accepted while another one was running"
+        else:
+            wlk.note(f"no overlap came about in {ATTEMPTS} attempts")
+            return
+        driver.drain()
+        driver.finish()
+        check_same(
+            wlk.solo(fed), driver.tokens, what="after overlapping calls were refused", tolerance=0.1
+        )
+
+    @rule("ISO-06", causes=("close frees what a running step is using",))
+    def test_close_waits_for_the_step(self, wlk: Subject) -> None:
+        """A close from another thread ends the stream after its step."""
+        fed = wlk.speech(6, seed=5)
+        driver = wlk.stream()
+        driver.insert(fed.audio)
+        while_a_step_runs(wlk, driver, driver.processor.close, may_raise=(StreamClosed,))
+        try:
+            driver.process()
+        except StreamClosed:
+            return
+        raise AssertionError("process_iter was accepted after close()")
+
+    @rule("ISO-06", causes=("module-level state", "a framework that is initialised twice"))
+    def test_two_backends_work_side_by_side(self, wlk: Subject) -> None:
+        """Two backends in one process work, and closing one leaves the other."""
+        fed = wlk.speech(6, seed=5)
+        other = wlk.another_backend()
+        mine, theirs = wlk.stream(), wlk.stream(of=other)
+        for chunk in fed.chunks(1.0):
+            mine.feed(chunk)
+            theirs.feed(chunk)
+        theirs.finish()
+        other.close()
+        mine.finish()
+        _check_solo(wlk, [fed, fed], [mine, theirs], "on two backends")
+
+
+def _different(wlk: Subject) -> list[Fed]:
+    return [wlk.speech(4 + index, seed=50 + index) for index in range(STREAMS)]
+
+
+def _check_solo(
+    wlk: Subject, fed: Sequence[Fed], drivers: Sequence[StreamDriver], how: str
+) -> None:
+    for number, (one, driver) in enumerate(zip(fed, drivers, strict=True), 1):
+        expected = wlk.heard(wlk.solo(one), one)
+        what = f"stream {number} of {len(fed)}, {how}, against alone"
+        check_same(expected, driver.tokens, what=what, tolerance=0.1)
+
+
+def _check_unchanged(before: dict[str, str], wlk: Subject, when: str) -> None:
+    now = fingerprint(wlk.backend)
+    changed = sorted(
+        place for place in before.keys() | now.keys() if before.get(place) != now.get(place)
+    )
+    assert not changed, (
+        f"{when} {changed[0]} is {now.get(changed[0], 'gone')}, was "
+        f"{before.get(changed[0], 'not there')}"
+    )
+
+
+def _overlap(driver: StreamDriver, refused: list[str], *, is_held: bool) -> None:
+    """Make exclusive calls; a step that is not held may end between two, so there it is one."""
+    processor = driver.processor
+    calls: dict[str, Callable[[], object]] = {"process_iter": driver.process}
+    if is_held:
+        calls |= {
+            "start_silence": processor.start_silence,
+            "end_silence": lambda: processor.end_silence(1.0),
+            "finish": processor.finish,
+            "reset": processor.reset,
+        }
+    for name, call in calls.items():
+        try:
+            came = call()
+        except ConcurrentCallError:
+            refused.append(name)
+        else:
+            assert not is_held, f"{name} was accepted during process_iter and gave {came!r}"
+
+
+def _call(function: Callable[..., object], *args: object, **kwargs: object) -> Callable[[], None]:
+    def call() -> None:
+        function(*args, **kwargs)
+
+    return call
+
+
+def _together(calls: Sequence[Callable[[], object]]) -> None:
+    """Make each call on a fresh thread, all at once; raise what one of them raised."""
+    failures: list[BaseException] = []
+    begin = threading.Barrier(len(calls))
+
+    def make(call: Callable[[], object]) -> None:
+        try:
+            begin.wait(LIMIT)
+            call()
+        except BaseException as error:  # noqa: BLE001 -- raised again by the thread that waits
+            failures.append(error)
+
+    threads = [threading.Thread(target=make, args=(call,), daemon=True) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT)
+    assert not any(thread.is_alive() for thread in threads), "a call did not return"
+    if failures:
+        raise failures[0]

@@ -51,7 +51,7 @@ def download(
             )
         directory = store.directory(repo, info.sha)
         sizes = {file.rfilename: file.size or 0 for file in wanted}
-        _check_space(directory, sizes, repo)
+        _check_space(store, directory, sizes, repo)
         for file in wanted:
             _fetch(repo, file, info.sha, directory)
         record = Record(backend=backend, repo=repo, revision=info.sha, files=sizes)
@@ -116,14 +116,14 @@ def _is_inside(name: str) -> bool:
     return not path.is_absolute() and ".." not in path.parts and "\\" not in name
 
 
-def _check_space(directory: Path, wanted: dict[str, int], repo: str) -> None:
+def _check_space(store: Store, directory: Path, wanted: dict[str, int], repo: str) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     there = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
     needed = sum(wanted.values()) - there
     free = shutil.disk_usage(directory).free
     if needed > free:
         raise ModelNotFoundError(
-            f"{repo} needs {needed / 1e6:.0f} MB more, and the disk of {directory} has "
+            f"{repo} needs {needed / 1e6:.0f} MB more, and the disk of {store.root} has "
             f"{free / 1e6:.0f} MB free; make room, or point WLK_CACHE_DIR at another disk"
         )
 
@@ -160,13 +160,14 @@ def _explain(error: BaseException, repo: str, store: Store, command: str) -> NoR
     chain: list[BaseException] = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
         chain.append(cause)
-    codes = {link.errno for link in chain if isinstance(link, OSError)}
+    system = [link for link in chain if isinstance(link, OSError)]
+    codes = {link.errno for link in system}
     if codes & {errno.ENOSPC, errno.EDQUOT}:
         raise ModelNotFoundError(
             f"{repo} was not pulled: the disk of {store.root} is full; make room or point "
             f"WLK_CACHE_DIR at another disk, then: {command}"
         ) from error
-    if codes & {errno.EACCES, errno.EPERM, errno.EROFS}:
+    if codes & {errno.EACCES, errno.EPERM, errno.EROFS} or any(link.filename for link in system):
         raise ModelNotFoundError(
             f"{repo} was not pulled: {store.root} cannot be written; point WLK_CACHE_DIR at a "
             f"directory of yours, then: {command}"

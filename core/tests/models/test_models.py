@@ -394,6 +394,15 @@ def test_a_disk_that_fails_during_the_download_says_so(spec, hub, monkeypatch, c
     assert list_models([spec])[0].state == "absent"
 
 
+def test_a_place_that_cannot_hold_a_store_says_so(spec, hub, tmp_path):
+    """A cache directory below a file is told from a bad connection."""
+    hub.publish("acme/base", FILES)
+    (tmp_path / "file").touch()
+
+    with pytest.raises(ModelNotFoundError, match="cannot be written; point WLK_CACHE_DIR at a dir"):
+        pull("base", spec, cache_dir=tmp_path / "file" / "store")
+
+
 def test_a_newer_revision_replaces_the_older_one(spec, hub, cache):
     """Pulling again brings the newest revision and drops the old files."""
     hub.publish("acme/base", FILES)

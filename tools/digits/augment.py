@@ -5,6 +5,7 @@ from __future__ import annotations
 from chance import happens
 import numpy as np
 from recordings import SAMPLE_RATE, Audio
+from scipy.fft import next_fast_len
 from scipy.signal import fftconvolve, lfilter
 
 __all__ = ["add_noise", "change_speed", "coloured_noise", "degrade", "fade"]
@@ -70,10 +71,11 @@ def _reverberate(audio: Audio, rng: np.random.Generator) -> Audio:
 
 def _limit_band(audio: Audio, hertz: float) -> Audio:
     """Cut all that is above a frequency, as lossy codecs do."""
-    spectrum = np.fft.rfft(audio)
-    frequencies = np.fft.rfftfreq(len(audio), 1 / SAMPLE_RATE)
+    length = next_fast_len(len(audio), real=True)
+    spectrum = np.fft.rfft(audio, length)
+    frequencies = np.fft.rfftfreq(length, 1 / SAMPLE_RATE)
     spectrum *= 1 / (1 + np.exp(np.clip((frequencies - hertz) / 60, -40, 40)))
-    return np.fft.irfft(spectrum, len(audio)).astype(np.float32)
+    return np.fft.irfft(spectrum, length)[: len(audio)].astype(np.float32)
 
 
 def _mu_law(audio: Audio) -> Audio:

@@ -12,17 +12,17 @@ from attrs import frozen
 from chance import happens
 from features import MELS, disturb, fit, log_mel
 import numpy as np
-from targets import POSITIONS_PER_SECOND, Target, draw_target
+from targets import POSITIONS_PER_SECOND, draw_target
 from vocabulary import END_OF_TEXT, FIRST_TIMESTAMP, NO_SPEECH, compact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from multiprocessing.queues import Queue
 
     from mixing import Mixer, Mixture
     from numpy.typing import NDArray
 
-__all__ = ["FIRST_COURSE", "IGNORED", "Batch", "draw_batch", "draw_window", "produce"]
+__all__ = ["FIRST_COURSE", "IGNORED", "Batch", "Draft", "draw_batch", "draw_window", "produce"]
 
 IGNORED = -100
 POSITIONS = 1500  # of a 30 s window
@@ -34,25 +34,33 @@ _SHORTEST_SECONDS = 0.4
 
 
 @frozen(kw_only=True)
-class Batch:
-    """Arrays of a training step: B utterances, T encoder positions, U decoder rows."""
+class Draft:
+    """What a decoder should write in U rows for B utterances, and where it should look."""
 
-    features: NDArray[np.float32]  #: B, 80, 2 T
     inputs: NDArray[np.int64]  #: B, U: compact ids
     outputs: NDArray[np.int64]  #: B, U: compact ids or IGNORED
     looks: NDArray[
         np.float32
     ]  #: B, U, T: where a row should attend, all zero where it does not matter
     looks_back: NDArray[np.float32]  #: B, U, T: the word before, for the head that keeps the place
+
+
+@frozen(kw_only=True)
+class Batch:
+    """B utterances of T encoder positions, and what to write with and without timestamps."""
+
+    features: NDArray[np.float32]  #: B, 80, 2 T
     digits: NDArray[np.int64]  #: B, T: the digit heard at each position plus one, 0 for none
     offset: int  #: position of the first frame: windows need not begin at 0
+    timed: Draft
+    untimed: Draft
 
 
 def draw_window(progress: float, rng: np.random.Generator, *, from_scratch: bool) -> float:
     """Return a window length in seconds: short ones first when there is everything to learn."""
     if from_scratch and progress < FIRST_COURSE:
         return rng.uniform(3, 6) if happens(0.93, rng) else rng.uniform(6, 12)
-    shares = (0.5, 0.42) if from_scratch and progress < SECOND_COURSE else (0.24, 0.34)
+    shares = (0.5, 0.42) if from_scratch and progress < SECOND_COURSE else (0.28, 0.37)
     kind = rng.random()
     if kind < shares[0]:
         return rng.uniform(1.5, 7)
@@ -68,15 +76,16 @@ def draw_batch(mixer: Mixer, seconds: float, size: int) -> Batch:
     offset = int(rng.integers(0, POSITIONS - positions + 1)) if happens(0.2, rng) else 0
     features = np.zeros((size, MELS, 2 * positions), np.float32)
     digits = np.zeros((size, positions), np.int64)
-    targets = []
-    longest_prompt = 160 if happens(0.05, rng) else 24  # a batch is as slow as its longest text
-    for index in range(size):
-        mixture = mixer.draw(_content(positions / POSITIONS_PER_SECOND, rng))
+    mixtures = [mixer.draw(_content(positions / POSITIONS_PER_SECOND, rng)) for _ in range(size)]
+    for index, mixture in enumerate(mixtures):
         mel = disturb(log_mel(mixture.audio), rng)
-        features[index] = fit(mel, 2 * positions, zero_padded=happens(0.65, rng))
-        targets.append(draw_target(mixture, positions, rng, longest_prompt=longest_prompt))
+        features[index] = fit(mel, 2 * positions, zero_padded=happens(0.5, rng))
         _mark(digits[index], mixture)
-    return _collate(features, digits, targets, offset)
+    timed, untimed = (
+        _draft(mixtures, positions, offset, rng, with_timestamps=with_timestamps)
+        for with_timestamps in (True, False)
+    )
+    return Batch(features=features, digits=digits, offset=offset, timed=timed, untimed=untimed)
 
 
 def _content(seconds: float, rng: np.random.Generator) -> float:
@@ -94,11 +103,22 @@ def _mark(digits: NDArray[np.int64], mixture: Mixture) -> None:
         digits[first : max(int(word.end * POSITIONS_PER_SECOND), first + 1)] = word.digit + 1
 
 
-def _collate(
-    features: NDArray[np.float32], digits: NDArray[np.int64], targets: list[Target], offset: int
-) -> Batch:
-    rows = max(len(target.tokens) for target in targets) - 1
-    size, positions = digits.shape
+def _draft(
+    mixtures: Sequence[Mixture],
+    positions: int,
+    offset: int,
+    rng: np.random.Generator,
+    *,
+    with_timestamps: bool,
+) -> Draft:
+    longest_prompt = 160 if happens(0.05, rng) else 24  # a batch is as slow as its longest text
+    targets = [
+        draw_target(
+            mixture, positions, rng, with_timestamps=with_timestamps, longest_prompt=longest_prompt
+        )
+        for mixture in mixtures
+    ]
+    size, rows = len(targets), max(len(target.tokens) for target in targets) - 1
     inputs = np.full((size, rows), compact(END_OF_TEXT))
     outputs = np.full((size, rows), IGNORED)
     looks = np.zeros((size, rows, positions), np.float32)
@@ -113,15 +133,7 @@ def _collate(
             looks[index, look.row] = look.distribution
         for look in target.looks_back:
             looks_back[index, look.row] = look.distribution
-    return Batch(
-        features=features,
-        inputs=inputs,
-        outputs=outputs,
-        looks=looks,
-        looks_back=looks_back,
-        digits=digits,
-        offset=offset,
-    )
+    return Draft(inputs=inputs, outputs=outputs, looks=looks, looks_back=looks_back)
 
 
 def _moved(token: int, offset: int) -> int:

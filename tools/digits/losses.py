@@ -12,10 +12,10 @@ from torch.nn import functional
 from vocabulary import COMPACT_SIZE, FIRST_TIMESTAMP, UNUSED_SIZE, compact
 
 if TYPE_CHECKING:
-    from batches import Batch
+    from batches import Batch, Draft
     from model import Whisper
 
-__all__ = ["Losses", "Weights", "measure"]
+__all__ = ["Losses", "Weights", "measure", "measure_digits"]
 
 _UNUSED = math.log(UNUSED_SIZE)
 _FIRST_TIMESTAMP = compact(FIRST_TIMESTAMP)
@@ -40,37 +40,32 @@ class Weights:
 
 @frozen(kw_only=True)
 class Losses:
-    """Each loss of a batch."""
+    """Each loss of a draft."""
 
     tokens: Tensor
     look: Tensor
     look_back: Tensor
-    digits: Tensor
 
     def total(self, weights: Weights) -> Tensor:
         """Return the weighted sum."""
-        return (
-            self.tokens
-            + weights.look * self.look
-            + weights.look_back * self.look_back
-            + weights.digits * self.digits
-        )
+        return self.tokens + weights.look * self.look + weights.look_back * self.look_back
 
 
-def measure(model: Whisper, digit_head: nn.Module, batch: Batch) -> Losses:
-    """Run a batch and measure every loss."""
-    memory = model.encode(torch.from_numpy(batch.features), batch.offset)
-    logits, seen = model.decode(memory, torch.from_numpy(batch.inputs))
-    looks, looks_back = torch.from_numpy(batch.looks), torch.from_numpy(batch.looks_back)
-    below, *alignment = seen
+def measure(model: Whisper, memory: Tensor, draft: Draft) -> Losses:
+    """Decode a draft from encoder states and measure every loss of it."""
+    logits, (below, *alignment) = model.decode(memory, torch.from_numpy(draft.inputs))
+    looks, looks_back = torch.from_numpy(draft.looks), torch.from_numpy(draft.looks_back)
     return Losses(
-        tokens=_token_loss(logits, torch.from_numpy(batch.outputs)),
+        tokens=_token_loss(logits, torch.from_numpy(draft.outputs)),
         look=torch.stack([_divergence(attention, looks) for attention in alignment]).mean(),
         look_back=_divergence(below, looks_back),
-        digits=functional.cross_entropy(
-            digit_head(memory).transpose(1, 2), torch.from_numpy(batch.digits)
-        ),
     )
+
+
+def measure_digits(digit_head: nn.Module, memory: Tensor, batch: Batch) -> Tensor:
+    """Measure how well encoder states tell which digit is heard."""
+    guesses = digit_head(memory).transpose(1, 2)
+    return functional.cross_entropy(guesses, torch.from_numpy(batch.digits))
 
 
 def _token_loss(logits: Tensor, outputs: Tensor) -> Tensor:

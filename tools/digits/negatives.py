@@ -6,6 +6,7 @@ from augment import coloured_noise
 from chance import happens
 import numpy as np
 from recordings import SAMPLE_RATE, Audio
+from scipy.fft import next_fast_len
 from scipy.signal import lfilter
 
 __all__ = ["NEGATIVES", "draw_negative"]
@@ -42,9 +43,10 @@ def _coloured(samples: int, rng: np.random.Generator) -> Audio:
 
 
 def _pink(samples: int, rng: np.random.Generator) -> Audio:
-    spectrum = np.fft.rfft(rng.standard_normal(samples))
+    length = next_fast_len(samples, real=True)
+    spectrum = np.fft.rfft(rng.standard_normal(length))
     spectrum /= np.maximum(np.arange(len(spectrum)), 1) ** rng.uniform(0.3, 1.0)
-    return _level(np.fft.irfft(spectrum, samples), rng)
+    return _level(np.fft.irfft(spectrum, length)[:samples], rng)
 
 
 def _chord(samples: int, rng: np.random.Generator) -> Audio:

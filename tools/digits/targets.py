@@ -40,8 +40,6 @@ Distribution = NDArray[np.float32]
 POSITIONS_PER_SECOND = 50  # encoder positions, 20 ms each
 FIRST_TIMESTAMP_LIMIT = 1.0  # engines allow no later first timestamp by default
 WINDOW_SECONDS = 30.0
-SEGMENT_GAP = 0.4
-SEGMENT_WORDS = 8
 EDGE = 0.5  # attention at a word's edges and in the gap right before the next onset
 MIDDLE = 0.7  # what comes on top in the middle of a word
 FAR_GAP = 0.2
@@ -79,7 +77,12 @@ class Target:
 
 
 def draw_target(
-    mixture: Mixture, positions: int, rng: np.random.Generator, *, longest_prompt: int = 24
+    mixture: Mixture,
+    positions: int,
+    rng: np.random.Generator,
+    *,
+    with_timestamps: bool,
+    longest_prompt: int = 24,
 ) -> Target:
     """Write a mixture down with or without timestamps, sometimes after unrelated digits."""
     prompt = _prompt(longest_prompt, rng) if happens(0.25, rng) else []
@@ -88,17 +91,15 @@ def draw_target(
     )
     if not mixture.words:
         target.is_empty = True
-        target.tokens += [NO_TIMESTAMPS if happens(0.5, rng) else FIRST_TIMESTAMP, END_OF_TEXT]
+        target.tokens += [FIRST_TIMESTAMP if with_timestamps else NO_TIMESTAMPS, END_OF_TEXT]
         return target
     looks = [
         word_look(word, after.start, positions)
         for word, after in zip(mixture.words, mixture.words[1:], strict=False)
     ]
     looks.append(word_look(mixture.words[-1], mixture.words[-1].end, positions))
-    if happens(0.5, rng):
-        _without_timestamps(target, mixture.words, looks, positions)
-    else:
-        _with_timestamps(target, mixture, looks, positions)
+    write = _with_timestamps if with_timestamps else _without_timestamps
+    write(target, mixture, looks, positions)
     return target
 
 
@@ -132,32 +133,33 @@ def _end_look(words: Sequence[Word], positions: int) -> Distribution:
 
 
 def _without_timestamps(
-    target: Target, words: Sequence[Word], looks: Sequence[Distribution], positions: int
+    target: Target, mixture: Mixture, looks: Sequence[Distribution], positions: int
 ) -> None:
     target.tokens.append(NO_TIMESTAMPS)
     previous = None
-    for word, look in zip(words, looks, strict=True):
+    for word, look in zip(mixture.words, looks, strict=True):
         target.append(WORD_IDS[word.digit], look, previous)
         previous = look
-    target.append(END_OF_TEXT, _end_look(words, positions), previous)
+    target.append(END_OF_TEXT, _end_look(mixture.words, positions), previous)
 
 
 def _with_timestamps(
     target: Target, mixture: Mixture, looks: Sequence[Distribution], positions: int
 ) -> None:
-    previous, index = None, 0
-    segments = _segments(mixture.words)
-    for number, segment in enumerate(segments):
-        start = segment[0].start if number else min(segment[0].start, FIRST_TIMESTAMP_LIMIT)
-        target.append(timestamp_id(start), _around(start, positions), previous)
-        if number and number == len(segments) - 1 and _runs_on(mixture, positions):
+    """Write every word between its own start and end.
+
+    A row sees earlier tokens, not where their rows looked: without times it can only count words,
+    and loses its place among thirty. With them it never has to look further than the next word.
+    """
+    previous = None
+    for index, (word, look) in enumerate(zip(mixture.words, looks, strict=True)):
+        start = word.start if index else min(word.start, FIRST_TIMESTAMP_LIMIT)
+        target.append(timestamp_id(start), _around(word.start, positions), previous)
+        if index == len(looks) - 1 > 0 and _runs_on(mixture, positions):
             break
-        for word in segment:
-            target.append(WORD_IDS[word.digit], looks[index], previous)
-            previous = looks[index]
-            index += 1
-        end = segment[-1].end
-        target.append(timestamp_id(end), _around(end, positions), previous)
+        target.append(WORD_IDS[word.digit], look, previous)
+        target.append(timestamp_id(word.end), _around(word.end, positions), look)
+        previous = look
     target.append(END_OF_TEXT, None, None)
 
 
@@ -167,24 +169,10 @@ def _runs_on(mixture: Mixture, positions: int) -> bool:
     return mixture.is_cut and length >= WINDOW_SECONDS and mixture.words[-1].end > length - 0.4
 
 
-def _segments(words: Sequence[Word]) -> list[list[Word]]:
-    segments: list[list[Word]] = []
-    for word in words:
-        if (
-            segments
-            and word.start - segments[-1][-1].end < SEGMENT_GAP
-            and len(segments[-1]) < SEGMENT_WORDS
-        ):
-            segments[-1].append(word)
-        else:
-            segments.append([word])
-    return segments
-
-
 def _prompt(longest: int, rng: np.random.Generator) -> list[int]:
     """Return earlier text as engines give it, with timestamps or without."""
     count = int(rng.integers(1, longest))
-    with_times = happens(0.4, rng)
+    with_times = happens(0.2, rng)
     tokens, time = [START_OF_PREVIOUS], 0
     while count > 0:
         words = min(count, int(rng.integers(1, 8)))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from attrs import define, frozen
 from batches import FIRST_COURSE, Batch, draw_batch, draw_window, produce
 from initialise import load_weights, prepare, save_weights
-from losses import Weights, measure
+from losses import Weights, measure, measure_digits
 from mixing import Mixer
 from model import Shape, Whisper
 import numpy as np
@@ -88,25 +88,16 @@ def train(model: Whisper, batches: Iterable[Batch], plan: Plan, clock: Clock, ou
         )
         for group in optimizer.param_groups:
             group["lr"] = rate
-        losses = measure(model, digit_head, batch)
-        optimizer.zero_grad()
-        losses.total(Weights(digits=1.0 if early else 0.4)).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        weights = Weights(digits=1.0 if early else 0.4)
+        seen.append(_step(model, digit_head, optimizer, batch, weights))
         _follow(average, model, min(AVERAGE_DECAY, 1 - 1 / (step + 1)))
-        seen.append(
-            [
-                losses.tokens.item(),
-                losses.look.item(),
-                losses.look_back.item(),
-                losses.digits.item(),
-            ]
-        )
         if step % REPORT_STEPS == 0:
             means = " ".join(
                 f"{name} {value:.3f}"
                 for name, value in zip(
-                    ("tokens", "look", "back", "digits"), np.mean(seen, axis=0), strict=True
+                    ("timed", "look", "untimed", "look", "digits"),
+                    np.mean(seen, axis=0),
+                    strict=True,
                 )
             )
             _log.info(
@@ -118,6 +109,34 @@ def train(model: Whisper, batches: Iterable[Batch], plan: Plan, clock: Clock, ou
             save_weights(average, output)
         if progress >= 1.0:
             return
+
+
+def _step(
+    model: Whisper,
+    digit_head: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batch: Batch,
+    weights: Weights,
+) -> list[float]:
+    """Learn a batch with timestamps, then, the decoder alone, without them.
+
+    The encoder costs several times what the decoder does: its states serve twice.
+    """
+    memory = model.encode(torch.from_numpy(batch.features), batch.offset)
+    digits = measure_digits(digit_head, memory, batch)
+    timed = measure(model, memory, batch.timed)
+    _descend(model, optimizer, timed.total(weights) + weights.digits * digits)
+    untimed = measure(model, memory.detach(), batch.untimed)
+    _descend(model, optimizer, untimed.total(weights))
+    losses = (timed.tokens, timed.look, untimed.tokens, untimed.look, digits)
+    return [loss.item() for loss in losses]
+
+
+def _descend(model: Whisper, optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
 
 
 def _cosine(progress: float) -> float:

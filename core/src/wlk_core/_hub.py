@@ -63,8 +63,8 @@ def _fetch(repo: str, sibling: RepoSibling, revision: str, directory: Path) -> N
     """
     Bring one file, going on with the part of it that an earlier run left.
 
-    `hf_hub_download` begins every file anew since huggingface-hub 2, and its threads outlive a
-    Ctrl-C; `http_get` under it does neither, tries again on a lost connection and draws the bar.
+    `hf_hub_download` of huggingface-hub 2.4 begins a file anew after an interruption.  `http_get`
+    under it can go on, tries again on a lost connection and draws the bar.
     """
     from huggingface_hub import get_hf_file_metadata, hf_hub_url  # noqa: PLC0415 -- half a second
     from huggingface_hub.file_download import http_get  # noqa: PLC0415 -- half a second

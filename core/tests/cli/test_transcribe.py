@@ -204,6 +204,16 @@ def without_clock(text):
     return [line for line in text.split(",") if not any(name in line for name in drop)]
 
 
+def test_several_files_as_json_in_a_directory_are_objects(hear, recording, tmp_path):
+    """With a directory each file holds its own object, and nothing is printed."""
+    paths = recording("a.wav", 1), recording("b.wav", 2)
+
+    done = hear(*paths, "--format", "json", "--output", tmp_path / "out")
+
+    assert done == (0, "", "")
+    assert json.loads((tmp_path / "out" / "b.json").read_text())["text"] == "two"
+
+
 def test_several_files_go_into_a_directory(hear, recording, tmp_path):
     """Each recording gets a file of its own name."""
     target = tmp_path / "out"
@@ -283,6 +293,7 @@ def test_an_array_of_nothing_is_still_an_array(hear, save):
     paths = [save(name, np.full(99, np.nan)) for name in ("a.wav", "b.wav")]
 
     assert hear(*paths, "--format", "json").out == "[]\n"
+    assert hear("missing.wav", "none.wav", "--format", "json").out == "[]\n"
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from wlk_core.registry import Registry
 
-__all__ = ["execute", "main", "prepare_streams", "say"]
+__all__ = ["execute", "main", "prepare_streams", "registry_of", "say"]
 
 FAILED = 1
 USAGE = 2

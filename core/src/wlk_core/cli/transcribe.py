@@ -156,7 +156,12 @@ def transcribe(
     spec.check_language(listening.language)
     spec.check_task(task)
 
-    run = _Run(listening=listening, style=style, is_several=len(files) > 1)
+    run = _Run(
+        listening=listening,
+        style=style,
+        is_several=len(files) > 1,
+        has_outputs=output is not None,
+    )
     found = [run.look_at(file, path) for file, path in zip(files, outputs, strict=True)]
     if jobs := [job for job in found if job is not None]:
         from wlk_core.cli.screen import loading  # noqa: PLC0415 -- brings numpy
@@ -165,6 +170,8 @@ def transcribe(
             engine = registry.load_backend(spec.name, model, **backend_options)
         with engine:
             run.hear_all(engine, jobs)
+    elif run.is_array:
+        click.echo("[]")
     return 1 if run.has_failed else 0
 
 
@@ -184,7 +191,13 @@ class _Run:
     listening: Listening
     style: str
     is_several: bool
+    has_outputs: bool
     has_failed: bool = False
+
+    @property
+    def is_array(self) -> bool:
+        """Whether the results are one JSON array, on standard output."""
+        return self.style == "json" and self.is_several and not self.has_outputs
 
     def look_at(self, file: str, path: Path | None) -> _Job | None:
         """Open *file* before a model is loaded for it; None, and a line, where that fails."""
@@ -201,11 +214,9 @@ class _Run:
 
         with open_screen() as screen, ExitStack() as stack:
             out: Destination = StandardOutput(screen.hide if sys.stdout.isatty() else _nothing)
-            if self.is_several and self.style == "json":
-                array = ArrayDestination(out)
-                if any(job.path is None for job in jobs):
-                    stack.callback(array.end)
-                out = array
+            if self.is_array:
+                out = array = ArrayDestination(out)
+                stack.callback(array.end)
             for number, job in enumerate(jobs, 1):
                 count = f"  ({number} of {len(jobs)})" if self.is_several else ""
                 screen.begin(f"{Path(job.file).name}{count}", job.duration)

@@ -1,0 +1,9 @@
+"""wlk-hello keeps the contract."""
+
+from wlk_conformance import BackendConformance
+
+
+class TestHello(BackendConformance):
+    """Every rule that needs no speech to be understood."""
+
+    backend = "hello"

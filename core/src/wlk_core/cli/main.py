@@ -117,7 +117,8 @@ def registry_of(context: click.Context) -> Registry:
     """
     Return the registry of this run.
 
-    On first use the installed plugins are looked at, and warnings get the look of our messages.
+    On first use the installed plugins are looked at, and what is logged below an error is hushed:
+    of a failure that was overcome nobody needs a line, and of the others there is one already.
     """
     import logging  # noqa: PLC0415 -- as below
 
@@ -125,7 +126,7 @@ def registry_of(context: click.Context) -> Registry:
 
     root = context.find_root()
     if root.obj is None:
-        logging.basicConfig(format="wlk-core: %(message)s", level=logging.WARNING)
+        logging.basicConfig(format="wlk-core: %(message)s", level=logging.ERROR)
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its failures are ours
         root.obj = Registry()
     registry: Registry = root.obj

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from wlk_conformance.compare import check_same, check_words
 from wlk_conformance.material import hiss
 from wlk_conformance.rules import rule
-from wlk_conformance.suite.held import while_a_step_runs
+from wlk_conformance.suite.held import returns_promptly, while_a_step_runs
 from wlk_core import EPS, SAMPLE_RATE
 from wlk_core.errors import AudioFormatError, ClockError
 
@@ -22,7 +21,6 @@ __all__ = ["AudioRules"]
 
 LENGTHS = (0, 1, 159, 160, 1279, 1280, 1281)
 INSTANT = 1e-6  # seconds: what summing floats may do to a clock that is exact
-PROMPT = 5.0  # seconds within which a call that waits for nothing has returned, on any machine
 
 
 class AudioRules:
@@ -159,10 +157,7 @@ class AudioRules:
         driver.insert(first)
 
         def insert() -> None:
-            inserting = threading.Thread(target=driver.insert, args=(rest,), daemon=True)
-            inserting.start()
-            inserting.join(PROMPT)
-            assert not inserting.is_alive(), f"inserting did not return within {PROMPT:g} s"
+            returns_promptly(lambda: driver.insert(rest), name="insert_audio_chunk")
 
         while_a_step_runs(wlk, driver, insert)
         driver.drain()

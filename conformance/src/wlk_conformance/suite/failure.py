@@ -50,7 +50,8 @@ class FailureRules:
         The recovered text equals the fault-free text (fault at call 1..20).  A failed `finish`
         leaves the stream open and can be retried.
         """
-        fed = wlk.speech(24, seed=19)
+        with wlk.faults():
+            fed = wlk.speech(24, seed=19)
         expected = wlk.solo(fed)
         wlk.heard(expected, fed)
         failed = 0

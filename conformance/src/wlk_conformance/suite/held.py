@@ -11,9 +11,28 @@ if TYPE_CHECKING:
     from wlk_conformance.subject import Subject
     from wlk_core.testing import StreamDriver
 
-__all__ = ["while_a_step_runs"]
+__all__ = ["returns_promptly", "while_a_step_runs"]
 
+PROMPT = 5.0  # seconds within which a call that waits for nothing has returned, on any machine
 LIMIT = 30.0  # seconds: a step that has not begun or ended by then is stuck
+
+
+def returns_promptly(call: Callable[[], object], *, name: str) -> None:
+    """Make *call* on a thread of its own; AssertionError if it waits for something."""
+    failures: list[BaseException] = []
+
+    def make() -> None:
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001 -- raised again by the thread that waits
+            failures.append(error)
+
+    calling = threading.Thread(target=make, daemon=True)
+    calling.start()
+    calling.join(PROMPT)
+    assert not calling.is_alive(), f"{name} did not return within {PROMPT:g} s while a step ran"
+    if failures:
+        raise failures[0]
 
 
 def while_a_step_runs(

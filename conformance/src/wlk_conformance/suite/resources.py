@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["ResourceRules"]
 
 MINUTE = 60.0  # seconds
-GROWTH = 1.02  # what minute 10 may be of minute 2
+SHORT = 20.0  # seconds, in place of the minute where each second costs an engine call
+GROWTH = 1.02  # what the last round may be of an early one, each ending in a pause
+UNEVEN = 1.25  # the same without pauses: buffers are trimmed at other places in each round
 DETOKENISED = 9  # ids detokenised for each id the model emitted, at most
 COUNTERS = (
     "encoder_frames", "decoder_positions", "decoder_forwards", "host_syncs", "detokenised_ids",
@@ -27,17 +30,32 @@ COUNTERS = (
 
 
 @attrs.frozen
-class _Minutes:
-    """What a looped minute left in the counters: one entry a minute, after it was drained."""
+class _Loop:
+    """The counters after each round of the same audio; entry 0 stands before the first."""
 
+    seconds: float
     stats: tuple[StreamStats, ...]
-    tokens: int
+    is_paused: bool
 
-    def work(self, name: str, minute: int) -> int | None:
-        """Return what the counter *name* grew by in *minute*, 1 being the first."""
-        before = getattr(self.stats[minute - 1], name)
-        now = getattr(self.stats[minute], name)
-        return None if now is None else now - (before or 0)
+    @property
+    def early(self) -> range:
+        """The rounds of minute 2, and the one after it where rounds are not alike."""
+        rounds = max(1, round(MINUTE / self.seconds))
+        return range(rounds + 1, 2 * rounds + (1 if self.is_paused else 3))
+
+    @property
+    def last(self) -> int:
+        """The last round."""
+        return len(self.stats) - 1
+
+    def check(self, name: str, values: list[int]) -> None:
+        """Make sure that the last of *values*, one a round, is not above those of early rounds."""
+        early = max(values[number - 1] for number in self.early)
+        allowed = (GROWTH if self.is_paused else UNEVEN) * early
+        assert values[-1] <= allowed, (
+            f"{name}: {early} in round {self.early[0]}, {values[-1]} in round {self.last} of "
+            f"{self.seconds:g} s"
+        )
 
 
 class ResourceRules:
@@ -50,7 +68,18 @@ class ResourceRules:
 
         On a looped identical minute, `stats.state_bytes` at minute 10 <= 1.02 x minute 2.
         """
-        _check_state(_minutes(wlk, 10), late=10)
+        _check_state(_loop(wlk, is_paused=True))
+
+    @rule("RES-01", kinds="O", causes=("a cache is emptied at pauses only (B15)",))
+    def test_state_is_bounded_without_a_pause(self, wlk: Subject) -> None:
+        """Ten minutes without a single pause hold what two hold, but for where a cut falls."""
+        _check_state(_loop(_exactly(wlk), is_paused=False))
+
+    @rule("RES-01", tier="long", causes=("as above, more slowly",))
+    def test_state_is_bounded_for_an_hour(self, wlk: Subject) -> None:
+        """On a looped identical minute, state_bytes at minute 60 <= 1.02 x minute 2."""
+        for is_paused in (True, False):
+            _check_state(_loop(wlk, is_paused=is_paused, is_hour=True))
 
     @rule("RES-02", causes=("the whole list of ids is decoded at each call (B28)",))
     def test_work_does_not_grow(self, wlk: Subject) -> None:
@@ -59,17 +88,18 @@ class ResourceRules:
 
         Every work counter (not busy_seconds) at minute 10 <= 1.02 x minute 2.
         """
-        _check_work(_minutes(wlk, 10), late=10)
+        _check_work(_loop(wlk, is_paused=True))
 
-    @rule("RES-01", tier="long", causes=("as above, more slowly",))
-    def test_state_is_bounded_for_an_hour(self, wlk: Subject) -> None:
-        """On a looped identical minute, state_bytes at minute 60 <= 1.02 x minute 2."""
-        _check_state(_minutes(wlk, 60), late=60)
+    @rule("RES-02", kinds="O", causes=("attention over everything since the last pause (B15)",))
+    def test_work_does_not_grow_without_a_pause(self, wlk: Subject) -> None:
+        """Minute 10 without a single pause costs what minute 2 cost, but for where a cut falls."""
+        _check_work(_loop(_exactly(wlk), is_paused=False))
 
     @rule("RES-02", tier="long", causes=("as above, more slowly",))
     def test_work_does_not_grow_for_an_hour(self, wlk: Subject) -> None:
         """Every work counter at minute 60 <= 1.02 x minute 2."""
-        _check_work(_minutes(wlk, 60), late=60)
+        for is_paused in (True, False):
+            _check_work(_loop(wlk, is_paused=is_paused, is_hour=True))
 
     @rule("RES-03", kinds="G,S", causes=("a word waits for the next one, which may never come",))
     def test_the_declared_delay_holds(self, wlk: Subject) -> None:
@@ -93,7 +123,7 @@ class ResourceRules:
     @rule("RES-04", causes=("the hypothesis is decoded from its first id at each call (B28)",))
     def test_each_id_is_detokenised_a_few_times(self, wlk: Subject) -> None:
         """The text path is O(1): ids detokenised per id emitted <= 9."""
-        stats = _minutes(wlk, 10).stats[-1]
+        stats = _loop(wlk, is_paused=True).stats[-1]
         if stats.detokenised_ids is None:
             raise NotApplicable("detokenised_ids is not counted")
         emitted = stats.decoder_forwards or stats.decoder_positions
@@ -106,56 +136,64 @@ class ResourceRules:
         )
 
 
-def _minutes(wlk: Subject, count: int) -> _Minutes:
-    def loop() -> _Minutes:
-        minute = _minute(wlk)
+def _exactly(wlk: Subject) -> Subject:
+    if wlk.material.kind != "coded":
+        raise NotApplicable("ten minutes without a pause are part of the long tier: --long")
+    return wlk
+
+
+def _loop(wlk: Subject, *, is_paused: bool, is_hour: bool = False) -> _Loop:
+    is_short = wlk.material.kind != "coded" and not is_hour
+    seconds, count = SHORT if is_short else MINUTE, 60 if is_hour else 10
+    fed = _filled(wlk, seconds)
+
+    def loop() -> _Loop:
         driver = wlk.stream()
         stats = [driver.processor.stats]
         for _ in range(count):
-            driver.feed(minute.audio)
+            driver.feed(fed.audio)
             driver.drain()
+            if is_paused:
+                driver.silence(1.0)
             stats.append(driver.processor.stats)
-        return _Minutes(tuple(stats), len(driver.tokens))
+        return _Loop(seconds, tuple(stats), is_paused)
 
-    wlk.recipes.append(f"{count} times the same minute, with a pause at its end")
-    return wlk.remember(f"{count} minutes", loop)
+    pause = "a second of silence after each" if is_paused else "no silence"
+    wlk.recipes.append(f"{count} times the same {seconds:g} s, {pause}")
+    return wlk.remember(f"{count} times {seconds} s, {pause}", loop)
 
 
-def _minute(wlk: Subject) -> Fed:
-    """Return exactly a minute, a whole number of any tick, so that each is cut the same way."""
-    fed = wlk.speech(40, seed=22, gap=(0.3, 1.1))
-    samples = round(MINUTE * SAMPLE_RATE)
-    audio = fed.audio[:samples]
-    if len(audio) < samples:
-        audio = np.concatenate([audio, np.zeros(samples - len(audio), dtype=np.float32)])
+def _filled(wlk: Subject, seconds: float) -> Fed:
+    """Return exactly *seconds* of speech, a whole number of any tick: each round is cut alike."""
+    fed = wlk.speech(round(seconds * 0.75), seed=22, gap=(0.3, 1.1))
+    audio = np.zeros(round(seconds * SAMPLE_RATE), dtype=np.float32)
+    audio[: len(fed.audio)] = fed.audio[: len(audio)]
     return attrs.evolve(fed, audio=audio)
 
 
-def _check_state(minutes: _Minutes, *, late: int) -> None:
-    early, now = minutes.stats[2].state_bytes, minutes.stats[late].state_bytes
-    if early is None or now is None:
+def _check_state(loop: _Loop) -> None:
+    held = [stats.state_bytes for stats in loop.stats[1:] if stats.state_bytes is not None]
+    if not held:
         raise NotApplicable("state_bytes is not counted")
-    assert now <= GROWTH * early, (
-        f"state_bytes is {early} after minute 2 and {now} after minute {late}"
-    )
+    loop.check("state_bytes", held)
 
 
-def _check_work(minutes: _Minutes, *, late: int) -> None:
-    counted = False
-    for name in COUNTERS:
-        early, now = minutes.work(name, 2), minutes.work(name, late)
-        if early is None or now is None:
-            continue
-        counted = True
-        assert now <= GROWTH * early, f"{name}: {early} in minute 2, {now} in minute {late}"
+def _check_work(loop: _Loop) -> None:
+    counted = [name for name in COUNTERS if getattr(loop.stats[-1], name) is not None]
     if not counted:
         raise NotApplicable("no work is counted")
+    for name in counted:
+        sums = [getattr(stats, name) or 0 for stats in loop.stats]
+        loop.check(name, [after - before for before, after in pairwise(sums)])
 
 
 def _check_shown(driver: StreamDriver, fed: Fed, delay: float) -> None:
-    shown: Any = (*driver.tokens, *driver.processor.get_buffer().tokens)
+    shown = (*driver.tokens, *driver.processor.get_buffer().tokens)
     due = [word for word in fed.words if word.end < driver.clock - delay]
-    assert len(shown) >= len(due), (
-        f"{due[len(shown)].text!r} ended {driver.clock - due[len(shown)].end:.2f} s ago and is "
-        f"nowhere to be seen; declared is {delay:g} s"
+    if len(shown) >= len(due):
+        return
+    late = due[len(shown)]
+    raise AssertionError(
+        f"{late.text!r} ended {driver.clock - late.end:.2f} s ago and is nowhere to be seen; "
+        f"declared is {delay:g} s"
     )

@@ -11,7 +11,7 @@ from wlk_conformance.fingerprint import fingerprint
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.seams import SupportsEngineGate, SupportsFaults
 from wlk_conformance.suite.held import while_a_step_runs
-from wlk_core.errors import BackendError, ConcurrentCallError, StreamClosed
+from wlk_core.errors import BackendError, ConcurrentCallError, OptionError, StreamClosed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -117,10 +117,9 @@ class SharingRules:
     )
     def test_the_language_belongs_to_the_stream(self, wlk: Subject) -> None:
         """Language and task belong to the stream, not to the backend."""
-        languages = [code for code in ("en", *wlk.spec.languages) if code in wlk.spec.languages]
-        languages = list(dict.fromkeys(languages))[:2]
+        languages = _accepted(wlk)
         if len(languages) < 2:
-            raise NotApplicable("one language is declared: there is nothing to mix up")
+            raise NotApplicable("this model takes one language: there is nothing to mix up")
         fed = wlk.speech(4, seed=3)
         calls: list[dict[str, Any]] = [{"language": code} for code in languages]
         if wlk.has("translation"):
@@ -198,6 +197,18 @@ class SharingRules:
         other.close()
         mine.finish()
         _check_solo(wlk, [fed, fed], [mine, theirs], "on two backends")
+
+
+def _accepted(wlk: Subject) -> list[str]:
+    """Return two languages that streams of this model can be forced to, or as many as it has."""
+    accepted: list[str] = []
+    for code in dict.fromkeys(("en", *wlk.spec.languages)):
+        with suppress(OptionError):
+            wlk.stream(language=code)
+            accepted.append(code)
+        if len(accepted) == 2:
+            break
+    return accepted
 
 
 def _different(wlk: Subject) -> list[Fed]:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_conformance.compare import check_same, check_texts, check_words
+from wlk_conformance.compare import check_same, check_texts, check_words, words_of
 from wlk_conformance.material import CodedMaterial
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.seams import SupportsCodedAudio
-from wlk_conformance.suite.held import while_a_step_runs
+from wlk_conformance.suite.held import returns_promptly, while_a_step_runs
 from wlk_core import EPS
 from wlk_core.testing import CodedToken
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["TextRules"]
 
 CHUNKS = (0.08, 0.5, 1.0, 2.0, 5.0, 60.0)  # seconds
+MISHEARD = 0.1  # share of words that a small model may miss or invent
 SAME_START = 0.1  # seconds a start may move with the chunk size
 # Vocabularies that a join can go wrong on: words in pieces, and scripts without spaces.
 PIECES = (" trans", "crip", "tion", ",", " un", "believ", "able", "!", " 1", "00")
@@ -59,10 +60,16 @@ class TextRules:
     @rule("COM-01", kinds="O,S", causes=("the overlap is found by text instead of by time (B56)",))
     def test_a_word_said_twice_is_committed_twice(self, wlk: Subject) -> None:
         """Words said twice in a row are committed twice, whatever the gap between them."""
+        said = heard = 0
         for gap in (0.08, 0.24, 0.48, 0.96):
             fed = wlk.speech(6, seed=8, gap=(gap, gap), digits=(7, 7, 3, 3, 9, 9))
             driver = wlk.run(fed, chunk_seconds=0.5)
-            check_words(fed.words, wlk.heard(driver.tokens, fed), what=f"pairs {gap} s apart")
+            wlk.heard(driver.tokens, fed)
+            if wlk.material.kind == "coded":
+                check_words(fed.words, driver.tokens, what=f"pairs {gap} s apart")
+            said, heard = said + len(fed.words), heard + len(words_of(driver.tokens))
+        # Which digit a model hears is QUAL-01's to judge; that it was said is not lost.
+        assert heard >= (1 - MISHEARD) * said, f"of {said} words said in pairs {heard} came"
 
     @rule("COM-02", causes=("the emission hands out the list that the processor goes on with",))
     def test_tokens_are_immutable(self, wlk: Subject) -> None:
@@ -312,8 +319,8 @@ def _check_pure(driver: StreamDriver) -> None:
 
 
 def _check_readable(driver: StreamDriver) -> None:
-    driver.processor.get_buffer()
-    driver.processor.stats  # noqa: B018 -- reading must not wait
+    returns_promptly(driver.processor.get_buffer, name="get_buffer")
+    returns_promptly(lambda: driver.processor.stats, name="stats")
 
 
 def _check_follows(committed: Sequence[ASRToken], shown: Sequence[ASRToken]) -> None:

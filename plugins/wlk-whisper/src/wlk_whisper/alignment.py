@@ -91,4 +91,5 @@ def _loudness(audio: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the loudness of every 10 ms in decibels; digital silence is -120."""
     whole = len(audio) // FRAME * FRAME
     power = np.square(audio[:whole].reshape(-1, FRAME), dtype=np.float64).mean(axis=1)
-    return 10 * np.log10(np.maximum(power, 1e-12))
+    decibels: NDArray[np.float64] = 10 * np.log10(np.maximum(power, 1e-12))
+    return decibels

@@ -1,0 +1,1 @@
+"""PocketSphinx for wlk-core: what a grammar allows, heard while it is said."""

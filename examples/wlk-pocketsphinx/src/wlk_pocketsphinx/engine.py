@@ -1,0 +1,90 @@
+"""The engine: one decoder of one stream, a stretch of audio in, timed words out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+import pocketsphinx  # type: ignore[import-untyped]  # a Cython module without stubs
+
+from wlk_core import SAMPLE_RATE, Hypothesis, Work
+from wlk_core.streaming import Word
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+__all__ = ["Engine"]
+
+FRAMES_PER_SECOND = 100  # PocketSphinx's -frate
+MIN_SAMPLES = SAMPLE_RATE // 20  # no word is shorter, and less than a few frames has no features
+WORD_PENALTY = 0.05  # -wip; at its default of 0.65 breathing is heard as "eight"
+HISS = 0.0005  # standard deviation of the noise added: digital silence has no logarithm
+
+
+@attrs.frozen
+class Engine:
+    """
+    A decoder and the grammar it follows; calls of one engine must not overlap.
+
+    Each call decodes one whole utterance with cepstral means of its own, so that nothing of a call
+    is left for the next one.
+    """
+
+    decoder: pocketsphinx.Decoder
+    hiss: NDArray[np.float32]
+
+    @classmethod
+    def load(cls, model: Path) -> Engine:
+        """Return a new decoder for the grammar in *model*; takes some 20 ms."""
+        config = pocketsphinx.Config(
+            hmm=pocketsphinx.get_model_path("en-us/en-us"),
+            lm=None,
+            dict=str(model / "words.dict"),
+            jsgf=str(model / "grammar.jsgf"),
+            wip=WORD_PENALTY,
+            cmn="batch",
+            loglevel="FATAL",  # it writes to standard error by itself
+        )
+        seconds = np.random.default_rng(0).standard_normal(SAMPLE_RATE)
+        return cls(pocketsphinx.Decoder(config), (HISS * seconds).astype(np.float32))
+
+    def transcribe(
+        self,
+        audio: NDArray[np.float32],
+        *,
+        prompt: str,
+        language: str | None,
+        min_probability: float = 0.0,
+    ) -> Hypothesis:
+        """
+        Transcribe float32[n] at 16 kHz on its own.
+
+        Times are those of the decoder's frames, probabilities its posteriors in the lattice.
+        """
+        del prompt, language  # the grammar is all the context there is, and it is English
+        if len(audio) < MIN_SAMPLES:
+            return Hypothesis(language="en")
+        self.decoder.start_utt()
+        try:
+            self.decoder.process_raw(self._pcm(audio), no_search=False, full_utt=True)
+        finally:
+            self.decoder.end_utt()
+        words = tuple(
+            Word(
+                segment.start_frame / FRAMES_PER_SECOND,
+                (segment.end_frame + 1) / FRAMES_PER_SECOND,
+                f" {segment.word.partition('(')[0]}",  # "zero(2)" is another way to say it
+                min(1.0, segment.prob),
+            )
+            for segment in self.decoder.seg() or ()
+            if not segment.word.startswith(("<", "[", "(")) and segment.prob >= min_probability
+        )
+        work = Work(encoder_frames=self.decoder.n_frames(), decoder_forwards=1)
+        return Hypothesis(words=words, language="en", work=work)
+
+    def _pcm(self, audio: NDArray[np.float32]) -> bytes:
+        noisy = audio + np.resize(self.hiss, len(audio))
+        return (np.clip(noisy, -1.0, 1.0) * 32767).astype("<i2").tobytes()

@@ -1,0 +1,10 @@
+"""wlk-pocketsphinx keeps the contract."""
+
+from wlk_conformance import BackendConformance
+
+
+class TestPocketSphinx(BackendConformance):
+    """Every rule; `pytest --wlk-speech` adds the speech tier."""
+
+    backend = "pocketsphinx"
+    model = "digits"

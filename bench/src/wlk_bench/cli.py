@@ -1,0 +1,233 @@
+"""The command wlk-bench."""
+
+from __future__ import annotations
+
+from pathlib import Path
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wlk_bench.metrics.normalise import NORMALISERS
+from wlk_core.errors import WLKError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from wlk_bench.runner import Progress
+
+__all__ = ["main", "run_command"]
+
+
+def run_command(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return 0 done, 1 something failed, 2 usage."""
+    try:
+        status = main.main(args=arguments, prog_name="wlk-bench", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        click.echo("interrupted; the same command goes on where it was", err=True)
+        return 1
+    except (WLKError, OSError) as error:
+        click.echo(f"wlk-bench: {' '.join(str(error).split())}", err=True)
+        return 1
+    return int(status or 0)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="wlk-bench")
+def main() -> None:
+    """Measure streaming backends: errors, latency, cost, stability, word times and growth."""
+
+
+@main.command()
+@click.argument("backend")
+@click.option("--model", help="Size alias, repository id or local directory.")
+@click.option("--policy", help="How text is decided to be final.")
+@click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="May be repeated.")
+@click.option("--language", help="Code the backend is told; by default the data set's.")
+@click.option(
+    "--task",
+    type=click.Choice(["transcribe", "translate"]),
+    default="transcribe",
+    show_default=True,
+)
+@click.option(
+    "--data",
+    default="digits",
+    show_default=True,
+    metavar="NAME",
+    help="digits, librispeech:DIRECTORY or manifest:FILE.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["utterance", "chapter", "single-shot"]),
+    default="utterance",
+    show_default=True,
+    help="A stream per utterance, per chapter, or utterances given in one piece.",
+)
+@click.option("--limit", type=int, help="First streams, taken from the speakers in turn.")
+@click.option("--chunk-seconds", type=float, default=1.0, show_default=True)
+@click.option("--realtime", is_flag=True, help="Let chunks come when they would be spoken.")
+@click.option("--streams", type=int, default=1, show_default=True, help="Streams at a time.")
+@click.option(
+    "--pauses", is_flag=True, help="Tell the gaps of chapters as silences instead of giving zeros."
+)
+@click.option(
+    "--normaliser",
+    type=click.Choice(NORMALISERS),
+    help="By default basic for digits and manifests, english for LibriSpeech.",
+)
+@click.option("--output", type=click.Path(path_type=Path, file_okay=False), required=True)
+def run(
+    *,
+    backend: str,
+    policy: str | None,
+    options: tuple[str, ...],
+    data: str,
+    mode: Any,
+    limit: int | None,
+    output: Path,
+    realtime: bool,
+    pauses: bool,
+    normaliser: str | None,
+    **conditions: Any,
+) -> None:
+    """Measure BACKEND; an interrupted run goes on where it was."""
+    from wlk_bench.data import load_dataset  # noqa: PLC0415 -- brings numpy
+    from wlk_bench.report import table  # noqa: PLC0415 -- as above
+    from wlk_bench.runner import run_benchmark  # noqa: PLC0415 -- as above
+    from wlk_bench.setup import load, prepare  # noqa: PLC0415 -- as above
+
+    chosen = dict(_pair(option) for option in options)
+    if policy is not None:
+        chosen["policy"] = policy
+    dataset = load_dataset(data, mode=mode, limit=limit, tells_pauses=pauses)
+    setup, spec = prepare(
+        dataset,
+        backend,
+        options=chosen,
+        is_paced=realtime,
+        normaliser_name=normaliser,
+        **conditions,
+    )
+    result = run_benchmark(
+        dataset, setup, lambda: load(setup, spec), output, observe=_progress(sys.stderr.isatty())
+    )
+    _print(table(result))
+
+
+@main.command()
+@click.argument("a", type=click.Path(path_type=Path, exists=True))
+@click.argument("b", type=click.Path(path_type=Path, exists=True))
+def compare(a: Path, b: Path) -> None:
+    """Say how result B differs from result A, sample by sample."""
+    from rich.table import Table  # noqa: PLC0415 -- only a terminal needs it
+
+    from wlk_bench.compare import compare as compared  # noqa: PLC0415 -- brings numpy
+    from wlk_bench.report import comparison_rows  # noqa: PLC0415 -- as above
+    from wlk_bench.results import read_result, title  # noqa: PLC0415 -- as above
+
+    ours, theirs = read_result(a), read_result(b)
+    grid = Table(title=f"A: {title(ours)}\nB: {title(theirs)}", title_justify="left",
+                 show_header=False, box=None)  # fmt: skip
+    for row in comparison_rows(compared(ours, theirs)):
+        grid.add_row(*row)
+    _print(grid)
+
+
+@main.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), required=True)
+def plot(files: tuple[Path, ...], output: Path) -> None:
+    """Draw results: error against cost, latency, cost over the stream."""
+    from wlk_bench.figures import plot_results  # noqa: PLC0415 -- brings numpy
+    from wlk_bench.results import read_result  # noqa: PLC0415 -- as above
+
+    plot_results([read_result(file) for file in files], output)
+    click.echo(str(output))
+
+
+@main.command()
+@click.option("--speed", is_flag=True, help="Also score a made-up hour of speech and time it.")
+def selftest(*, speed: bool) -> None:
+    """Check every metric against cases worked out by hand."""
+    from rich.table import Table  # noqa: PLC0415 -- only a terminal needs it
+
+    from wlk_bench.selftest import cases  # noqa: PLC0415 -- brings numpy
+
+    grid = Table("metric", "case", "by hand", "found", "", box=None)
+    wrong = total = 0
+    for case in cases():
+        total += 1
+        wrong += not case.is_right
+        verdict = "ok" if case.is_right else "WRONG"
+        grid.add_row(case.metric, case.sentence, _short(case.expected), _short(case.found), verdict)
+    _print(grid)
+    click.echo(f"{total - wrong} of {total} cases are right")
+    if speed:
+        from wlk_bench.speed import time_scoring  # noqa: PLC0415 -- brings numpy
+
+        timing = time_scoring()
+        click.echo(
+            f"scored {timing.audio_seconds:.0f} s of speech, {timing.words} words, in "
+            f"{timing.wall_seconds:.2f} s ({timing.cpu_seconds:.2f} s of processor time)"
+        )
+    if wrong:
+        click.get_current_context().exit(1)
+
+
+@main.command()
+@click.argument("logs", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.option("--format", "form", type=click.Choice(["omnisteval", "simulstream"]), required=True)
+@click.option("--output", type=click.Path(path_type=Path, file_okay=False), required=True)
+def export(logs: tuple[Path, ...], form: str, output: Path) -> None:
+    """Write event LOGS, or directories of them, for another scorer."""
+    from wlk_bench.events import read_log  # noqa: PLC0415 -- as below
+    from wlk_bench.exports import export as exported  # noqa: PLC0415 -- brings the metrics
+
+    files = [file for path in logs for file in _log_files(path)]
+    for path in exported([read_log(file) for file in files], form, output):
+        click.echo(str(path))
+
+
+def _log_files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted((path / "logs" if (path / "logs").is_dir() else path).glob("*.jsonl"))
+    if not found:
+        raise click.UsageError(
+            f"expected event logs (*.jsonl) below {path}, got none; "
+            "name a file of logs/ in the output of wlk-bench run"
+        )
+    return found
+
+
+def _pair(option: str) -> tuple[str, str]:
+    key, equals, value = option.partition("=")
+    if not equals or not key:
+        raise click.UsageError(f"expected --option KEY=VALUE, got {option!r}")
+    return key, value
+
+
+def _progress(is_terminal: bool) -> Callable[[Progress], None]:  # noqa: FBT001 -- one claim
+    def show(progress: Progress) -> None:
+        wer = "-" if progress.wer is None else f"{100 * progress.wer:.2f} %"
+        rtf = "-" if progress.rtf is None else f"{progress.rtf:.3f}"
+        end = "\n" if progress.done == progress.total else ""
+        line = f"{progress.done}/{progress.total}  WER {wer}  RTF {rtf}  {progress.sample}"
+        click.echo(f"\r\x1b[K{line}{end}", err=True, nl=False)
+
+    return show if is_terminal else lambda _progress: None
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _print(renderable: Any) -> None:
+    from rich.console import Console  # noqa: PLC0415 -- only a terminal needs it
+
+    is_terminal = sys.stdout.isatty()
+    Console(width=None if is_terminal else 160).print(renderable)

@@ -1,0 +1,94 @@
+"""Two results side by side: refused where their figures do not mean the same."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from wlk_bench.errors import NotComparable
+from wlk_bench.metrics.bootstrap import paired_difference
+
+if TYPE_CHECKING:
+    from wlk_bench.metrics.bootstrap import PairedDifference
+
+__all__ = ["Comparison", "compare", "differences"]
+
+# What an error rate means, with the word for it in a message.
+_MEANING = {"data": "data", "mode": "mode", "normaliser": "normaliser", "unit": "unit"}
+_TASK = {"task": "task"}
+
+
+@attrs.frozen(kw_only=True)
+class Comparison:
+    """
+    How B differs from A; negative error rates are better.
+
+    `notes` say what keeps times from being compared: the machine, the schedule, pacing.
+    """
+
+    wer: PairedDifference | None
+    cer: PairedDifference | None
+    rtf_ratio: float | None
+    notes: tuple[str, ...]
+
+
+def differences(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
+    """Return why the error rates of two results are not comparable; empty where they are."""
+    found = [
+        f"{word} {a['setup'][key]} and {b['setup'][key]}"
+        for key, word in (_MEANING | _TASK).items()
+        if a["setup"][key] != b["setup"][key]
+    ]
+    if not found and _references(a) != _references(b):
+        found.append("references that differ under the same name of data")
+    return found
+
+
+def compare(a: dict[str, Any], b: dict[str, Any]) -> Comparison:
+    """
+    Compare two results sample by sample.
+
+    Raises:
+        NotComparable: other data, mode, normaliser, unit or task; the message names it.
+
+    """
+    if found := differences(a, b):
+        raise NotComparable(
+            f"expected two results of the same data and normaliser, got {'; '.join(found)}; "
+            "run both with the same --data, --mode, --limit and --normaliser"
+        )
+    ours, theirs = (result["summary"]["real_time"]["rtf"] for result in (a, b))
+    return Comparison(
+        wer=_paired(a, b, "word_blocks"),
+        cer=_paired(a, b, "character_blocks"),
+        rtf_ratio=theirs / ours if ours and theirs is not None else None,
+        notes=tuple(_notes(a, b)),
+    )
+
+
+def _references(result: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(sample["id"], sample["reference_normalised"]) for sample in result["samples"]]
+
+
+def _paired(a: dict[str, Any], b: dict[str, Any], blocks: str) -> PairedDifference | None:
+    ours, theirs = (
+        list(chain.from_iterable(sample[blocks] for sample in result["samples"]))
+        for result in (a, b)
+    )
+    return paired_difference(ours, theirs)
+
+
+def _notes(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
+    notes: list[str] = []
+    if a["platform"] != b["platform"]:
+        notes.append("the machines differ: times are not comparable")
+    for key, words in {
+        "chunk_seconds": "chunk schedules differ: latencies are not comparable",
+        "is_paced": "one was paced by real time: times are not comparable",
+        "streams": "other numbers of streams at a time: times are not comparable",
+    }.items():
+        if a["setup"][key] != b["setup"][key]:
+            notes.append(f"{words} ({a['setup'][key]} and {b['setup'][key]})")
+    return notes

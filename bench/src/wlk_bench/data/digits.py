@@ -1,0 +1,63 @@
+"""The project's own set: the digit clips of wlk_core.testing, and streams composed of them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from wlk_bench.data.sample import Sample
+from wlk_bench.reference import Reference, ReferenceWord
+from wlk_core.testing import clip_names, connected_digits, load_clip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wlk_core.testing import Clip
+
+__all__ = ["COMPOSED", "digits"]
+
+COMPOSED = 24  #: streams composed of single digits, besides the clips themselves
+_WORDS = 10  # digits in each: about seven seconds
+_SEED = 1000  # far from the seeds that tests use
+_PER_CHAPTER = 12
+
+
+def digits() -> tuple[Sample, ...]:
+    """
+    Return the clips that ship with wlk-core, then the composed streams; all with exact times.
+
+    Audio and words are functions of the release of wlk-core alone.  Composed streams cut their
+    digits out of the clips, so that the set is 33 streams, not 33 independent recordings.
+    """
+    clips = [_sample(name, "clips", partial(load_clip, name)) for name in clip_names()]
+    composed = [
+        _sample(
+            f"composed-{index:02}",
+            f"composed-{index // _PER_CHAPTER}",
+            partial(connected_digits, _WORDS, seed=_SEED + index),
+        )
+        for index in range(COMPOSED)
+    ]
+    return (*clips, *composed)
+
+
+def _sample(name: str, group: str, load: Callable[[], Clip]) -> Sample:
+    clip = load()
+
+    def audio() -> Iterator[NDArray[np.float32]]:
+        yield load().audio
+
+    return Sample(
+        id=name,
+        audio=audio,
+        seconds=clip.seconds,
+        reference=Reference(
+            text=clip.text,
+            words=(ReferenceWord(w.text.strip(), w.start, w.end) for w in clip.words),
+        ),
+        group=group,
+        speaker=name,
+    )

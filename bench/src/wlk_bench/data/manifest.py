@@ -1,0 +1,83 @@
+"""
+A manifest: JSON lines, one recording each.
+
+    {"audio": "talk.flac", "text": "what is said", "words": [["what", 0.31, 0.48], ...]}
+
+`audio` is relative to the manifest; `words` (text, start, end in seconds), `id`, `group`
+(recordings of one chapter) and `speaker` may be left out.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+import json
+from typing import TYPE_CHECKING, Any
+
+from wlk_bench.data.sample import Sample
+from wlk_bench.errors import DataError
+from wlk_bench.reference import Reference, ReferenceWord
+from wlk_core.audio.decode import audio_duration, decode_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["manifest"]
+
+_SHAPE = '{"audio": "file", "text": "words"}'
+
+
+def manifest(path: Path) -> tuple[Sample, ...]:
+    """
+    Return the recordings a manifest lists, in its order.
+
+    Raises:
+        DataError: it is not there, empty, or a line is not of the form.
+
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"expected a manifest of JSON lines, got {path}: {error}") from error
+    samples = [_sample(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    if not samples:
+        raise DataError(f"expected recordings in {path}, got none; write lines such as {_SHAPE}")
+    ids = [sample.id for sample in samples]
+    if twice := sorted({name for name in ids if ids.count(name) > 1}):
+        raise DataError(
+            f"expected every recording of {path} once, got {twice[0]!r} twice; "
+            'give each line an "id" of its own'
+        )
+    return tuple(samples)
+
+
+def _sample(path: Path, number: int, line: str) -> Sample:
+    where = f"line {number} of {path}"
+    try:
+        entry: dict[str, Any] = json.loads(line)
+        audio = path.parent / entry["audio"]
+        words = [ReferenceWord(str(text), float(a), float(b)) for text, a, b in _timed(entry)]
+        text = str(entry.get("text") or " ".join(word.text for word in words))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, DataError):
+            raise DataError(f"{where}: {error}") from error
+        raise DataError(f"expected {_SHAPE} in {where}, got {line[:60]!r}") from error
+    if not audio.is_file():
+        raise DataError(f"expected the recording {audio}, which {where} names; correct its path")
+    seconds = audio_duration(audio)
+    if seconds is None:
+        seconds = sum(map(len, decode_file(audio))) / 16_000
+    return Sample(
+        id=str(entry.get("id") or audio.stem),
+        audio=partial(decode_file, audio),
+        seconds=seconds,
+        reference=Reference(text=text, words=words),
+        group=str(entry.get("group") or "all"),
+        speaker=str(entry.get("speaker") or ""),
+    )
+
+
+def _timed(entry: dict[str, Any]) -> list[Any]:
+    return [
+        (word["text"], word["start"], word["end"]) if isinstance(word, dict) else word
+        for word in entry.get("words") or ()
+    ]

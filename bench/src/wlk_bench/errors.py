@@ -1,0 +1,41 @@
+"""
+What can go wrong while measuring, as one tree below wlk_core's.
+
+* BenchError           anything wlk-bench raises on purpose
+  x DataError          a data set, manifest or reference that cannot be used
+  x LogError           an event log that is damaged or of another schema
+  x ResultError        a result file or output directory that cannot be used
+  x NotComparable      results whose figures do not mean the same
+"""
+
+from __future__ import annotations
+
+from wlk_core.errors import WLKError
+
+__all__ = [
+    "BenchError",
+    "DataError",
+    "LogError",
+    "NotComparable",
+    "ResultError",
+]
+
+
+class BenchError(WLKError):
+    """Anything wlk-bench raises on purpose."""
+
+
+class DataError(BenchError, ValueError):
+    """A data set is absent, empty or not what its format promises."""
+
+
+class LogError(BenchError, ValueError):
+    """An event log is damaged, cut short or written in another schema."""
+
+
+class ResultError(BenchError, ValueError):
+    """A result file or an output directory is not what the command takes."""
+
+
+class NotComparable(BenchError):  # noqa: N818 -- a relation between results, not a mistake
+    """Results differ in what their figures mean: the data, the normaliser or the unit."""

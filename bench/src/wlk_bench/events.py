@@ -1,0 +1,266 @@
+"""The event log of one stream: everything a metric may look at, as JSON lines."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+
+from wlk_bench.errors import LogError
+from wlk_bench.reference import Reference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+__all__ = [
+    "FLUSHES",
+    "SCHEMA",
+    "AudioIn",
+    "Call",
+    "Commit",
+    "End",
+    "Event",
+    "EventLog",
+    "Header",
+    "HypothesisShown",
+    "TimedText",
+    "Work",
+    "read_log",
+    "write_log",
+]
+
+SCHEMA = "wlk-bench/1"  #: what the first line of a log says; a change of meaning is a new number
+FLUSHES = frozenset({"start_silence", "finish"})  #: calls that must commit all audio before them
+_DECIMALS = 6  # microseconds: finer than a sample, coarser than the noise of float
+
+
+@attrs.frozen
+class TimedText:
+    """A token as it was emitted; joining the texts gives the transcript."""
+
+    start: float
+    end: float
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class Work:
+    """Counters of work done, None where the backend cannot know; see wlk_core.StreamStats."""
+
+    encoder_frames: int | None = None
+    decoder_positions: int | None = None
+    decoder_forwards: int | None = None
+    host_syncs: int | None = None
+    detokenised_ids: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class AudioIn:
+    """A chunk was given: audio up to `audio_time` is inserted, `wall` seconds after the start."""
+
+    audio_time: float
+    wall: float
+    resident_bytes: int | None = None  #: of the process, where the platform tells
+
+
+@attrs.frozen(kw_only=True)
+class Call:
+    """
+    An exclusive call of the processor.
+
+    It began at `wall` and took `duration` seconds of real time; `work` is what it added to the
+    stream's counters.  `state_bytes` is what the stream held afterwards.
+    """
+
+    kind: str
+    audio_time: float
+    wall: float
+    duration: float
+    processed_up_to: float
+    stable_up_to: float
+    work: Work = Work()
+    state_bytes: int | None = None
+    is_failed: bool = False  #: it raised a retryable error and was made again
+
+
+def _tokens(values: Iterable[TimedText]) -> tuple[TimedText, ...]:
+    return tuple(values)
+
+
+def _events(values: Iterable[Event]) -> tuple[Event, ...]:
+    return tuple(values)
+
+
+@attrs.frozen(kw_only=True)
+class Commit:
+    """Text became final at `wall`, when audio up to `audio_time` had been given."""
+
+    audio_time: float
+    wall: float
+    tokens: tuple[TimedText, ...] = attrs.field(converter=_tokens)
+
+
+@attrs.frozen(kw_only=True)
+class HypothesisShown:
+    """The text behind the committed one, which may still change, is this now."""
+
+    audio_time: float
+    wall: float
+    tokens: tuple[TimedText, ...] = attrs.field(converter=_tokens)
+
+
+@attrs.frozen(kw_only=True)
+class End:
+    """The stream is over: a log without this line was cut short."""
+
+    audio_time: float
+    wall: float
+    engine_seconds: float = 0.0  #: the processor's own account of its time in the engine
+
+
+Event = AudioIn | Call | Commit | HypothesisShown | End
+_Kind = TypeVar("_Kind", AudioIn, Call, Commit, HypothesisShown, End)
+
+_NAMES: dict[type[Any], str] = {
+    AudioIn: "audio",
+    Call: "call",
+    Commit: "commit",
+    HypothesisShown: "hypothesis",
+    End: "end",
+}
+_TYPES = {name: kind for kind, name in _NAMES.items()}
+
+
+@attrs.frozen(kw_only=True)
+class Header:
+    """
+    Under which conditions a stream was recorded.
+
+    Attributes:
+        audio: the id of the sample, unique within its data set.
+        audio_seconds: the length of the stream, pauses included.
+        backend, model, language, task, options: what was measured.
+        versions: the distributions involved.
+        platform: the machine, as it describes itself.
+        data: the data set, in the words of the command line, and its mode.
+        chunk_seconds: the chunk schedule; None gave everything at once.
+        is_paced: whether chunks waited for real time; otherwise the clock stood still while the
+            backend worked and the schedule was kept.
+        streams: how many streams ran at the same time.
+        reference: what was said.
+
+    """
+
+    audio: str
+    audio_seconds: float
+    backend: str
+    model: str | None = None
+    language: str | None = None
+    task: str = "transcribe"
+    options: Mapping[str, Any] = attrs.field(factory=dict)
+    versions: Mapping[str, str] = attrs.field(factory=dict)
+    platform: Mapping[str, Any] = attrs.field(factory=dict)
+    data: str = ""
+    chunk_seconds: float | None = None
+    is_paced: bool = False
+    streams: int = 1
+    reference: Reference = attrs.field(factory=lambda: Reference(text=""))
+
+
+@attrs.frozen(kw_only=True)
+class EventLog:
+    """A header and the events of one stream, in the order they happened."""
+
+    header: Header
+    events: tuple[Event, ...] = attrs.field(converter=_events)
+
+    def of(self, kind: type[_Kind]) -> Iterator[_Kind]:
+        """Iterate over the events of one kind."""
+        return (event for event in self.events if isinstance(event, kind))
+
+
+def write_log(path: Path, log: EventLog) -> None:
+    """Write *log* whole or not at all: a file of this name is never half a log."""
+    part = path.with_name(f"{path.name}.part")
+    with part.open("w", encoding="utf-8") as file:
+        for line in _lines(log):
+            file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+    part.replace(path)
+
+
+def read_log(path: Path) -> EventLog:
+    """
+    Return the log at *path*.
+
+    Raises:
+        LogError: it is no log, of another schema, damaged, or has no end.
+        OSError: it cannot be read.
+
+    """
+    lines = path.read_text(encoding="utf-8").splitlines()
+    header = _header(path, lines[0] if lines else "")
+    events = tuple(_event(path, number, line) for number, line in enumerate(lines[1:], 2))
+    if not events or not isinstance(events[-1], End):
+        raise LogError(
+            f"expected an end event last, got {len(events)} events in {path}; "
+            "the recording was interrupted: delete the file and run again"
+        )
+    return EventLog(header=header, events=events)
+
+
+def _lines(log: EventLog) -> Iterator[dict[str, Any]]:
+    header = attrs.asdict(log.header, recurse=False)
+    header["reference"] = log.header.reference.to_json()
+    yield {"schema": SCHEMA, **header}
+    for event in log.events:
+        fields = attrs.asdict(event, filter=lambda _attribute, value: value is not None)
+        yield {"event": _NAMES[type(event)], **{k: _rounded(v) for k, v in fields.items()}}
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, _DECIMALS)
+    if isinstance(value, (list, tuple)):
+        return [_rounded(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    return value
+
+
+def _header(path: Path, line: str) -> Header:
+    try:
+        fields = json.loads(line)
+        schema = fields.pop("schema")
+    except (ValueError, KeyError, AttributeError, TypeError):
+        raise LogError(
+            f"expected a header with a schema in line 1 of {path}; it is no log of wlk-bench"
+        ) from None
+    if schema != SCHEMA:
+        raise LogError(
+            f"expected schema {SCHEMA}, got {schema!r} in {path}; "
+            "read it with the release of wlk-bench that wrote it, or record it again"
+        )
+    try:
+        fields["reference"] = Reference.from_json(fields["reference"])
+        return Header(**fields)
+    except (KeyError, TypeError) as error:
+        raise LogError(f"expected the fields of a header in line 1 of {path}: {error}") from error
+
+
+def _event(path: Path, number: int, line: str) -> Event:
+    try:
+        fields = json.loads(line)
+        kind = _TYPES[fields.pop("event")]
+        if "tokens" in fields:
+            fields["tokens"] = [TimedText(**token) for token in fields["tokens"]]
+        if "work" in fields:
+            fields["work"] = Work(**fields["work"])
+        event: Event = kind(**fields)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise LogError(
+            f"expected an event in line {number} of {path}, got {line[:60]!r}; "
+            "delete the file and run again"
+        ) from error
+    return event

@@ -1,0 +1,106 @@
+"""How sure a ratio is: percentile bootstrap over blocks, and the paired one for two systems."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from wlk_bench.errors import NotComparable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["Interval", "PairedDifference", "paired_difference", "ratio_interval"]
+
+RESAMPLES = 1000
+CONFIDENCE = 0.95
+_SEED = 0  # the same blocks give the same interval, everywhere
+
+
+@attrs.frozen
+class Interval:
+    """A 95 % confidence interval."""
+
+    low: float
+    high: float
+
+
+@attrs.frozen(kw_only=True)
+class PairedDifference:
+    """
+    Ratio of B minus ratio of A on the same blocks.
+
+    `share_better` is the share of resamples in which B has the lower ratio.
+    """
+
+    difference: float
+    interval: Interval
+    share_better: float
+
+    @property
+    def is_significant(self) -> bool:
+        """The interval does not hold 0."""
+        return self.interval.low > 0 or self.interval.high < 0
+
+
+def ratio_interval(blocks: Sequence[tuple[int, int]]) -> Interval | None:
+    """
+    Return the interval of sum(numerators) / sum(denominators) over *blocks*.
+
+    Whole blocks are drawn with replacement (Bisani & Ney 2004,
+    https://doi.org/10.1109/ICASSP.2004.1326009).  None where there are fewer than two blocks or
+    nothing to divide by.
+    """
+    counts = np.asarray(blocks, dtype=np.float64).reshape(-1, 2)
+    if len(counts) < 2 or counts[:, 1].sum() == 0:  # noqa: PLR2004 -- one block has no spread
+        return None
+    sums = _drawn(len(counts)) @ counts
+    return _interval(sums[:, 0] / np.maximum(sums[:, 1], 1.0))
+
+
+def paired_difference(
+    ours: Sequence[tuple[int, int]], theirs: Sequence[tuple[int, int]]
+) -> PairedDifference | None:
+    """
+    Compare two systems, A (*ours*) and B (*theirs*), block by block.
+
+    None where there are fewer than two blocks.
+
+    Raises:
+        NotComparable: the blocks are not of the same references.
+
+    """
+    a = np.asarray(ours, dtype=np.float64).reshape(-1, 2)
+    b = np.asarray(theirs, dtype=np.float64).reshape(-1, 2)
+    if a.shape != b.shape or not np.array_equal(a[:, 1], b[:, 1]):
+        raise NotComparable(
+            f"expected the same references on both sides, got {len(a)} and {len(b)} blocks of "
+            "other lengths; score both runs on the same data with the same normaliser"
+        )
+    if len(a) < 2 or a[:, 1].sum() == 0:  # noqa: PLR2004 -- one block has no spread
+        return None
+    draws = _drawn(len(a))
+    lengths = np.maximum(draws @ a[:, 1], 1.0)
+    differences = (draws @ (b[:, 0] - a[:, 0])) / lengths
+    return PairedDifference(
+        difference=float((b[:, 0].sum() - a[:, 0].sum()) / a[:, 1].sum()),
+        interval=_interval(differences),
+        share_better=float(np.mean(differences < 0)),
+    )
+
+
+def _drawn(blocks: int) -> NDArray[np.float64]:
+    """Return how often each block is drawn in each resample."""
+    rng = np.random.default_rng(_SEED)
+    shares = np.full(blocks, 1.0 / blocks)
+    return rng.multinomial(blocks, shares, size=RESAMPLES).astype(np.float64)
+
+
+def _interval(values: NDArray[np.float64]) -> Interval:
+    outside = 100 * (1 - CONFIDENCE) / 2
+    low, high = np.percentile(values, [outside, 100 - outside])
+    return Interval(float(low), float(high))

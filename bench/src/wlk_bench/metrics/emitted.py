@@ -1,0 +1,172 @@
+"""Words as a listener got them: tokens of a log joined to words, with when each was complete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from wlk_bench.events import FLUSHES, AudioIn, Call, Commit, HypothesisShown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from wlk_bench.events import EventLog, TimedText
+
+__all__ = [
+    "EmittedWord",
+    "Screen",
+    "committed_words",
+    "common_prefix",
+    "displayed_words",
+    "join_words",
+    "screens",
+    "transcript",
+]
+
+
+@attrs.frozen
+class EmittedWord:
+    """
+    A word with its own time and the times of its emission.
+
+    It was complete when audio up to `audio_time` had been given (computation-unaware), `wall`
+    seconds after the start of the stream (computation-aware).
+    """
+
+    text: str
+    start: float
+    end: float
+    audio_time: float
+    wall: float
+
+
+def transcript(log: EventLog) -> str:
+    """Return everything committed, joined as the tokens say."""
+    return "".join(token.text for commit in log.of(Commit) for token in commit.tokens)
+
+
+def committed_words(log: EventLog, unit: str = "word") -> tuple[EmittedWord, ...]:
+    """Return the committed words, or characters; a word is complete with its last token."""
+    return join_words(
+        (
+            (token, commit.audio_time, commit.wall)
+            for commit in log.of(Commit)
+            for token in commit.tokens
+        ),
+        unit,
+    )
+
+
+def join_words(
+    tokens: Iterable[tuple[TimedText, float, float]], unit: str = "word"
+) -> tuple[EmittedWord, ...]:
+    """Join tokens, each with the audio time and the wall time of its emission, to words."""
+    joiner = _Joiner(unit)
+    for token, audio_time, wall in tokens:
+        joiner.add(token, audio_time, wall)
+    return tuple(joiner.words)
+
+
+@attrs.define
+class Screen:
+    """
+    The text on the screen after a chunk in which it changed.
+
+    The words before `base` are what they were; from there on they are `tail`.
+    """
+
+    audio_time: float
+    wall: float
+    base: int
+    tail: tuple[EmittedWord, ...]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of the tail."""
+        return tuple(word.text for word in self.tail)
+
+
+def screens(log: EventLog, unit: str = "word") -> Iterator[Screen]:
+    """
+    Yield every text that was on the screen: committed text and the hypothesis behind it.
+
+    What came with one chunk, or with one flush, is one change.
+    """
+    joiner = _Joiner(unit)
+    hypothesis: tuple[TimedText, ...] = ()
+    waiting: tuple[float, float] | None = None
+    base = 0
+    for event in log.events:
+        is_next = isinstance(event, AudioIn) or (isinstance(event, Call) and event.kind in FLUSHES)
+        if is_next and waiting is not None:
+            yield Screen(*waiting, base, joiner.seen_from(base, hypothesis, waiting))
+            base = max(0, len(joiner.words) - 1)  # the last word may still grow
+            waiting = None
+        if not isinstance(event, (Commit, HypothesisShown)):
+            continue
+        waiting = event.audio_time, event.wall
+        if isinstance(event, Commit):
+            for token in event.tokens:
+                joiner.add(token, event.audio_time, event.wall)
+        else:
+            hypothesis = event.tokens
+    if waiting is not None:
+        yield Screen(*waiting, base, joiner.seen_from(base, hypothesis, waiting))
+
+
+def displayed_words(displayed: Iterable[Screen]) -> tuple[EmittedWord, ...]:
+    """Return the final words, each with the time since when it stood on the screen unchanged."""
+    shown: list[EmittedWord] = []
+    for screen in displayed:
+        before = shown[screen.base :]
+        kept = common_prefix([word.text for word in before], screen.texts)
+        shown[screen.base :] = [
+            *(
+                EmittedWord(word.text, word.start, word.end, old.audio_time, old.wall)
+                for old, word in zip(before[:kept], screen.tail[:kept], strict=True)
+            ),
+            *(
+                EmittedWord(word.text, word.start, word.end, screen.audio_time, screen.wall)
+                for word in screen.tail[kept:]
+            ),
+        ]
+    return tuple(shown)
+
+
+def common_prefix(before: Sequence[str], after: Sequence[str]) -> int:
+    """Return how many words two texts begin with in common."""
+    length = min(len(before), len(after))
+    return next((i for i in range(length) if before[i] != after[i]), length)
+
+
+@attrs.define
+class _Joiner:
+    """Joins tokens to words, one after another."""
+
+    unit: str
+    words: list[EmittedWord] = attrs.field(factory=list)
+    _is_open: bool = attrs.field(default=False, alias="is_open")
+
+    def add(self, token: TimedText, audio_time: float, wall: float) -> None:
+        """Append a token: to the last word, unless white space stands between."""
+        is_char = self.unit == "char"
+        pieces = list("".join(token.text.split())) if is_char else token.text.split()
+        for index, piece in enumerate(pieces):
+            word = EmittedWord(piece, token.start, token.end, audio_time, wall)
+            continues = index == 0 and self._is_open and not token.text[0].isspace()
+            if continues and not is_char:
+                last = self.words.pop()
+                word = attrs.evolve(word, text=last.text + piece, start=last.start)
+            self.words.append(word)
+        if token.text:
+            self._is_open = bool(self.words) and not token.text[-1].isspace()
+
+    def seen_from(
+        self, base: int, hypothesis: Sequence[TimedText], when: tuple[float, float]
+    ) -> tuple[EmittedWord, ...]:
+        """Return the words from *base* on with a hypothesis behind them."""
+        seen = _Joiner(self.unit, self.words[base:], is_open=self._is_open)
+        for token in hypothesis:
+            seen.add(token, *when)
+        return tuple(seen.words)

@@ -1,0 +1,218 @@
+"""Drive one processor over audio on a chunk schedule and record every event of it."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from time import perf_counter, sleep
+from typing import TYPE_CHECKING, cast
+
+import attrs
+
+from wlk_bench.events import AudioIn, Call, Commit, End, HypothesisShown, TimedText, Work
+from wlk_bench.machine import resident_bytes
+from wlk_core.audio.chunks import rechunk
+from wlk_core.errors import BackendError, StreamBroken
+from wlk_core.processor import SAMPLE_RATE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wlk_bench.events import Event
+    from wlk_core.processor import OnlineProcessor
+    from wlk_core.tokens import ASRToken, Emission
+
+__all__ = ["Clock", "Pause", "record_stream"]
+
+MAX_ATTEMPTS = 4  # one call and the three retries after which a stream is broken (ERR-03)
+
+
+@attrs.frozen
+class Pause:
+    """Silence of that many seconds that the processor is told of, instead of given as audio."""
+
+    seconds: float
+
+
+@attrs.define
+class Clock:
+    """
+    Seconds since the start of a stream, in one of two ways.
+
+    Paced, it is real time, and a chunk waits until it would have been spoken.  Otherwise it stands
+    still while nothing works: a chunk comes exactly when its audio ends or, if the work on the
+    ones before took longer, right after it.  Queueing is accounted for in both.
+    """
+
+    is_paced: bool = False
+    timer: Callable[[], float] = perf_counter
+    sleep: Callable[[float], None] = sleep
+    _now: float = attrs.field(default=0.0, init=False)
+    _began: float = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._began = self.timer()
+
+    @property
+    def now(self) -> float:
+        """Seconds since the start."""
+        return self.timer() - self._began if self.is_paced else self._now
+
+    def wait_for(self, time: float) -> float:
+        """Let *time* come, unless it has passed; return the time it is then."""
+        if self.is_paced:
+            self.sleep(max(0.0, time - self.now))
+        else:
+            self._now = max(self._now, time)
+        return self.now
+
+    def spend(self, seconds: float) -> None:
+        """Account for work that took that long in real time."""
+        if not self.is_paced:
+            self._now += seconds
+
+
+def record_stream(
+    processor: OnlineProcessor,
+    audio: Iterable[NDArray[np.float32] | Pause],
+    *,
+    chunk_seconds: float | None = 1.0,
+    clock: Clock | None = None,
+) -> Iterator[Event]:
+    """
+    Run *audio*, float32 arrays of any lengths at 16 kHz and pauses, through *processor*.
+
+    Audio between two pauses is given in chunks of `chunk_seconds`, or all at once where that is
+    None; after each chunk the processor is called until its backlog no longer shrinks.  Only
+    calls of the processor are timed.  The processor is finished, not closed.
+
+    Raises:
+        BackendError: a call failed for good, or as often as a stream may.
+
+    """
+    recording = _Recording(processor, clock or Clock())
+    for is_pause, stretch in groupby(audio, lambda item: isinstance(item, Pause)):
+        if is_pause:
+            for pause in cast("Iterator[Pause]", stretch):
+                yield from recording.pause(pause.seconds)
+            continue
+        for chunk in _chunks(cast("Iterator[NDArray[np.float32]]", stretch), chunk_seconds):
+            yield from recording.take(chunk)
+    yield from recording.call("finish", processor.finish)
+    yield from recording.show()
+    yield End(
+        audio_time=recording.audio_time,
+        wall=recording.clock.now,
+        engine_seconds=processor.stats.busy_seconds,
+    )
+
+
+def _chunks(
+    pieces: Iterator[NDArray[np.float32]], chunk_seconds: float | None
+) -> Iterator[NDArray[np.float32]]:
+    if chunk_seconds is not None:
+        return rechunk(pieces, max(1, round(chunk_seconds * SAMPLE_RATE)))
+    whole = list(pieces)
+    return rechunk(whole, max(1, sum(map(len, whole))))
+
+
+@attrs.define
+class _Recording:
+    """The running state of record_stream."""
+
+    processor: OnlineProcessor
+    clock: Clock
+    _samples: int = 0
+    _paused_samples: int = 0
+    _shown: tuple[TimedText, ...] = ()
+    _reached: float = -1.0
+
+    @property
+    def audio_time(self) -> float:
+        return (self._samples + self._paused_samples) / SAMPLE_RATE
+
+    def take(self, chunk: NDArray[np.float32]) -> Iterator[Event]:
+        """Give one chunk when it is due and work until nothing is left to do."""
+        due = self.audio_time + len(chunk) / SAMPLE_RATE
+        wall = self.clock.wait_for(due)
+        self._samples += len(chunk)
+        self.processor.insert_audio_chunk(chunk, self.audio_time)
+        yield AudioIn(audio_time=self.audio_time, wall=wall, resident_bytes=resident_bytes())
+        reached = -1.0
+        while True:
+            yield from self.call("process_iter", self.processor.process_iter)
+            if self._reached <= reached:
+                break
+            reached = self._reached
+        yield from self.show()
+
+    def pause(self, seconds: float) -> Iterator[Event]:
+        """Tell of a pause: flush at its start, move the clock at its end."""
+        yield from self.call("start_silence", self.processor.start_silence)
+        yield from self.show()
+        samples = round(seconds * SAMPLE_RATE)
+        self.processor.end_silence(samples / SAMPLE_RATE)
+        self._paused_samples += samples
+        self.clock.wait_for(self.audio_time)
+
+    def call(self, kind: str, call: Callable[[], Emission]) -> Iterator[Event]:
+        """Make an exclusive call, again where that makes sense, and record what it did."""
+        for attempt in range(MAX_ATTEMPTS):
+            before = self.processor.stats
+            wall = self.clock.now
+            began = self.clock.timer()
+            emission: Emission | None = None
+            try:
+                emission = call()
+            except BackendError as error:
+                is_over = isinstance(error, StreamBroken) or not error.retryable
+                if is_over or attempt + 1 == MAX_ATTEMPTS:
+                    raise
+            duration = self.clock.timer() - began
+            self.clock.spend(duration)
+            after = self.processor.stats
+            if emission is not None:
+                self._reached = emission.processed_up_to
+            yield Call(
+                kind=kind,
+                audio_time=self.audio_time,
+                wall=wall,
+                duration=duration,
+                processed_up_to=self._reached if emission is None else emission.processed_up_to,
+                stable_up_to=0.0 if emission is None else emission.stable_up_to,
+                work=Work(
+                    **{
+                        field.name: _difference(
+                            getattr(before, field.name), getattr(after, field.name)
+                        )
+                        for field in attrs.fields(Work)
+                    }
+                ),
+                state_bytes=after.state_bytes,
+                is_failed=emission is None,
+            )
+            if emission is not None:
+                if emission.committed:
+                    yield Commit(
+                        audio_time=self.audio_time,
+                        wall=wall + duration,
+                        tokens=_timed(emission.committed),
+                    )
+                return
+
+    def show(self) -> Iterator[Event]:
+        """Record the hypothesis if it changed."""
+        tokens = _timed(self.processor.get_buffer().tokens)
+        if tokens != self._shown:
+            self._shown = tokens
+            yield HypothesisShown(audio_time=self.audio_time, wall=self.clock.now, tokens=tokens)
+
+
+def _timed(tokens: Iterable[ASRToken]) -> tuple[TimedText, ...]:
+    return tuple(TimedText(token.start, token.end, token.text) for token in tokens)
+
+
+def _difference(before: int | None, after: int | None) -> int | None:
+    return None if after is None else after - (before or 0)

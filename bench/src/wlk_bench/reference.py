@@ -1,0 +1,89 @@
+"""What was really said: the text of a stream, and where it is known, when."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from wlk_bench.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["Reference", "ReferenceSegment", "ReferenceWord"]
+
+
+def _words(values: Iterable[ReferenceWord]) -> tuple[ReferenceWord, ...]:
+    return tuple(values)
+
+
+def _segments(values: Iterable[ReferenceSegment]) -> tuple[ReferenceSegment, ...]:
+    return tuple(values)
+
+
+def _check_span(instance: Any, _attribute: object, end: float) -> None:
+    if not (math.isfinite(instance.start) and math.isfinite(end) and 0 <= instance.start <= end):
+        raise DataError(
+            f"expected 0 <= start <= end in seconds for {instance.text!r}, "
+            f"got {instance.start} to {end}; correct the reference"
+        )
+
+
+@attrs.frozen
+class ReferenceWord:
+    """A word and its true time, in seconds of the stream."""
+
+    text: str
+    start: float
+    end: float = attrs.field(validator=_check_span)
+
+
+@attrs.frozen
+class ReferenceSegment:
+    """An utterance of a longer stream: what is re-segmented to for StreamLAAL and LongYAAL."""
+
+    text: str
+    start: float
+    end: float = attrs.field(validator=_check_span)
+
+    @property
+    def seconds(self) -> float:
+        """The length."""
+        return self.end - self.start
+
+
+@attrs.frozen(kw_only=True)
+class Reference:
+    """
+    The truth about one stream.
+
+    `words` are empty where no word times are known.  `segments` are empty where the stream is one
+    utterance: then it is one segment, from 0 to the end of the audio.
+    """
+
+    text: str
+    words: tuple[ReferenceWord, ...] = attrs.field(default=(), converter=_words)
+    segments: tuple[ReferenceSegment, ...] = attrs.field(default=(), converter=_segments)
+
+    def segments_within(self, audio_seconds: float) -> tuple[ReferenceSegment, ...]:
+        """Return the segments, or the whole stream as one."""
+        return self.segments or (ReferenceSegment(self.text, 0.0, audio_seconds),)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data for a log."""
+        return {
+            "text": self.text,
+            "words": [attrs.asdict(word) for word in self.words],
+            "segments": [attrs.asdict(segment) for segment in self.segments],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Reference:
+        """Return the reference that to_json described."""
+        return cls(
+            text=data["text"],
+            words=(ReferenceWord(**word) for word in data.get("words", ())),
+            segments=(ReferenceSegment(**segment) for segment in data.get("segments", ())),
+        )

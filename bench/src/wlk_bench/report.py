@@ -1,0 +1,252 @@
+"""A result for people: a table for the terminal and Markdown for pages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wlk_bench.results import title
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rich.table import Table
+
+    from wlk_bench.compare import Comparison
+
+__all__ = ["comparison_rows", "markdown", "markdown_table", "rows", "table"]
+
+_MILLI = 1000.0
+
+
+def rows(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the figures of a result as label and text; what was not measured is left out."""
+    summary = result["summary"]
+    for label, text in (
+        *_quality(summary),
+        *_speed(result),
+        *_latency(summary),
+        *_stability(summary),
+        *_times(summary),
+        *_work(summary),
+    ):
+        if text is not None:
+            yield label, text
+
+
+def table(result: dict[str, Any]) -> Table:
+    """Return the figures as a rich table."""
+    from rich.table import Table  # noqa: PLC0415 -- only a terminal needs it
+
+    grid = Table(title=title(result), title_justify="left", show_header=False, box=None)
+    grid.add_column(no_wrap=True)
+    grid.add_column()
+    for label, text in rows(result):
+        grid.add_row(label, text)
+    return grid
+
+
+def markdown(result: dict[str, Any]) -> str:
+    """Return a page: the conditions, the figures and the worst samples with their texts."""
+    setup = result["setup"]
+    chunks = (
+        "one chunk a sample" if setup["chunk_seconds"] is None else f"{setup['chunk_seconds']:g} s"
+    )
+    conditions = [
+        ("backend", title(result)),
+        ("data", f"{setup['data']}, {setup['mode']}"),
+        ("normaliser", f"{setup['normaliser']}, counted by {setup['unit']}"),
+        ("chunks", f"{chunks}, {'paced' if setup['is_paced'] else 'as fast as possible'}"),
+        ("streams at a time", str(setup["streams"])),
+        ("platform", describe(result["platform"])),
+        ("versions", ", ".join(f"{k} {v}" for k, v in sorted(result["versions"].items()))),
+    ]
+    lines = [
+        f"# {title(result)}",
+        "",
+        *markdown_table(["condition", ""], conditions),
+        "",
+        *markdown_table(["figure", ""], rows(result)),
+        "",
+        *_worst(result),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def markdown_table(header: Iterable[str], body: Iterable[Iterable[str]]) -> list[str]:
+    """Return a Markdown table as lines."""
+    names = list(header)
+    return [
+        f"| {' | '.join(names)} |",
+        f"|{'|'.join(' --- ' for _ in names)}|",
+        *(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in body),
+    ]
+
+
+def describe(platform: dict[str, Any]) -> str:
+    """Return a machine in a line."""
+    return (
+        f"{platform['processor']}, {platform['cores']} cores, {platform['system']} "
+        f"{platform['machine']}, Python {platform['python']}"
+    )
+
+
+def comparison_rows(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    """Yield what separates B from A as label and text."""
+    for label, found in (("WER, B - A", comparison.wer), ("CER, B - A", comparison.cer)):
+        if found is None:
+            yield label, "too little data for an interval"
+            continue
+        verdict = "differs" if found.is_significant else "no difference shown"
+        low, high = 100 * found.interval.low, 100 * found.interval.high
+        yield label, f"{100 * found.difference:+.2f} points [{low:+.2f}, {high:+.2f}], {verdict}"
+    if comparison.rtf_ratio is not None:
+        yield "RTF, B / A", f"{comparison.rtf_ratio:.2f}"
+    for note in comparison.notes:
+        yield "note", note
+
+
+def percent(rate: dict[str, Any]) -> str | None:
+    """Return an error rate in percent with its interval, None where it is undefined."""
+    if rate["rate"] is None:
+        return None
+    text = f"{100 * rate['rate']:.2f} %"
+    if rate["low"] is not None:
+        text += f" [{100 * rate['low']:.2f}, {100 * rate['high']:.2f}]"
+    return text
+
+
+def _quality(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
+    yield "samples, audio", f"{summary['samples']}, {summary['audio_seconds']:.1f} s"
+    yield "WER [95 %]", percent(summary["wer"])
+    words = summary["wer"]
+    edits = ", ".join(str(words[name]) for name in ("substitutions", "deletions", "insertions"))
+    yield "substituted, deleted, inserted", f"{edits} of {words['reference_length']} words"
+    yield "CER [95 %]", percent(summary["cer"])
+    raw = summary["wer_raw"]
+    yield "WER without normalising", None if raw is None else f"{100 * raw:.2f} %"
+    yield "samples without error", str(summary["perfect_samples"])
+
+
+def _speed(result: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
+    times = result["summary"]["real_time"]
+    rtf = times["rtf"]
+    yield "RTF", None if rtf is None else f"{rtf:.3f} (speed {times['speed'] or 0:.1f}x)"
+    tick = times["tick_rtf"]
+    yield (
+        "RTF of a tick, p50, p95, max",
+        tick and f"{tick['p50']:.3f}, {tick['p95']:.3f}, {tick['max']:.3f}",
+    )
+    late = times["lateness"]
+    yield (
+        "a tick is done after, p50, p95",
+        late and f"{_ms(late['p50'])}, {_ms(late['p95'])}",
+    )
+    session = result["session"]
+    if session is not None and session["streams"] > 1:
+        yield (
+            f"{session['streams']} streams together",
+            f"{session['audio_per_second']:.1f} s of audio a second",
+        )
+
+
+def _latency(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
+    latency = summary["latency"]
+    coverage = latency["coverage"]
+    for kind in ("unaware", "aware"):
+        found = latency["emission"][kind]
+        yield (
+            f"emission latency, computation-{kind}",
+            found and f"p50 {_s(found['p50'])}, p90 {_s(found['p90'])}, p95 {_s(found['p95'])}",
+        )
+    yield "words it is measured on", None if coverage is None else f"{100 * coverage:.1f} %"
+    for name, label in (
+        ("first_display", "first text shown after"),
+        ("first_commit", "first text committed after"),
+        ("finalisation", "last text committed after"),
+    ):
+        found = latency[name]["aware"]
+        yield label, found and f"p50 {_s(found['p50'])}, p90 {_s(found['p90'])}"
+    for name, label in (
+        ("long_yaal", "LongYAAL"),
+        ("stream_laal", "StreamLAAL"),
+        ("laal", "LAAL"),
+    ):
+        lag = summary["lagging"][name]
+        if lag["unaware"] is not None:
+            aware = "-" if lag["aware"] is None else _s(lag["aware"])
+            yield f"{label}, unaware, aware", f"{_s(lag['unaware'])}, {aware}"
+
+
+def _stability(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
+    stability = summary["stability"]
+    erased = stability["normalised_erasure"]
+    yield "normalised erasure", None if erased is None else f"{erased:.3f}"
+    held = stability["hold_back"]
+    yield "hold-back", held and f"p50 {_s(held['p50'])}, p90 {_s(held['p90'])}"
+    flushes = summary["flushes"]
+    yield (
+        "words missing at flushes",
+        flushes and f"{flushes['missing_words']} at {flushes['count']} flushes",
+    )
+
+
+def _times(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
+    times = summary["word_times"]
+    if times is None:
+        return
+    for boundary in ("start", "end"):
+        found = times[boundary]
+        within = ", ".join(
+            f"{100 * share:.0f} % in {name}" for name, share in found["within"].items()
+        )
+        spread = f"median {_ms(found['median'])}, p90 {_ms(found['p90'])}"
+        yield f"word {boundary}s", f"{spread}, bias {_MILLI * found['bias']:+.0f} ms; {within}"
+    yield "AAS, words out of order", f"{_ms(times['aas'])}, {times['backsteps']}"
+
+
+def _work(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
+    for name, count in summary["work"].items():
+        yield f"{name} a second", None if count is None else f"{count:.1f}"
+    growth = summary["growth"]
+    if growth is None:
+        return
+    yield "growth is of a stream of", f"{growth['stream_seconds']:.0f} s"
+    for name, ratio in growth["last_to_second_window"].items():
+        yield f"{name}, last minute / second", None if ratio is None else f"{ratio:.3f}"
+    for name in ("state_bytes", "resident_bytes"):
+        found = growth[name]
+        if found is not None:
+            low, high = found["low"], found["high"]
+            interval = "" if low is None else f" [{low / 2**20:+.2f}, {high / 2**20:+.2f}]"
+            yield f"{name} an hour", f"{found['per_hour'] / 2**20:+.2f} MiB{interval}"
+
+
+def _worst(result: dict[str, Any]) -> list[str]:
+    by_id = {sample["id"]: sample for sample in result["samples"]}
+    worst = [by_id[name] for name in result["worst"]]
+    if not worst:
+        return ["Every sample is without error."]
+    return [
+        "The samples with the most errors:",
+        "",
+        *markdown_table(
+            ["sample", "WER", "said", "heard"],
+            (
+                [
+                    sample["id"],
+                    "-" if sample["wer"] is None else f"{100 * sample['wer']:.1f} %",
+                    sample["reference_normalised"],
+                    sample["hypothesis_normalised"],
+                ]
+                for sample in worst
+            ),
+        ),
+    ]
+
+
+def _s(seconds: float) -> str:
+    return f"{seconds:.2f} s"
+
+
+def _ms(seconds: float) -> str:
+    return f"{_MILLI * seconds:.0f} ms"

@@ -1,0 +1,84 @@
+"""The result of a run as a JSON document: what was measured, on what, and every figure."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from wlk_bench.errors import ResultError
+from wlk_bench.machine import describe_platform
+from wlk_bench.summary import summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from wlk_bench.scoring import SampleScore
+    from wlk_bench.setup import Setup
+
+__all__ = ["RESULT_SCHEMA", "WORST", "build_result", "read_result", "title", "write_result"]
+
+RESULT_SCHEMA = "wlk-bench-result/1"
+WORST = 10  #: samples with the most errors that are shown with their texts
+
+
+def build_result(
+    setup: Setup, scores: Sequence[SampleScore], *, session: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """
+    Return the document: rates are fractions, times are seconds.
+
+    `session` is about the wall clock of the last session alone, None where it recorded nothing.
+    """
+    ranked = sorted(scores, key=lambda scored: (-(scored.words.rate or 0.0), scored.id))
+    return {
+        "schema": RESULT_SCHEMA,
+        "setup": setup.to_json(),
+        "platform": describe_platform(),
+        "versions": dict(setup.versions),
+        "summary": summarise(scores),
+        "session": session,
+        "worst": [scored.id for scored in ranked[:WORST] if scored.words.errors],
+        "samples": [scored.to_json() for scored in scores],
+    }
+
+
+def write_result(output: Path, result: dict[str, Any]) -> None:
+    """Write result.json and report.md below *output*."""
+    from wlk_bench.report import markdown  # noqa: PLC0415 -- report reads results
+
+    part = output / "result.json.part"
+    part.write_text(json.dumps(result, ensure_ascii=False) + "\n", encoding="utf-8")
+    part.replace(output / "result.json")
+    (output / "report.md").write_text(markdown(result), encoding="utf-8")
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """
+    Return the result at *path*: a result.json, or the directory that holds one.
+
+    Raises:
+        ResultError: there is none, or it is of another schema.
+
+    """
+    file = path / "result.json" if path.is_dir() else path
+    try:
+        result = json.loads(file.read_text(encoding="utf-8"))
+        schema = result["schema"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ResultError(
+            f"expected the result of a run, got {path}: {str(error) or type(error).__name__}; "
+            "make one with: wlk-bench run BACKEND --output DIRECTORY"
+        ) from error
+    if schema != RESULT_SCHEMA:
+        raise ResultError(
+            f"expected schema {RESULT_SCHEMA}, got {schema!r} in {file}; run it again"
+        )
+    return dict(result)
+
+
+def title(result: dict[str, Any]) -> str:
+    """Return what a result is of, in a few words."""
+    setup = result["setup"]
+    parts = [setup["backend"], setup["model"], setup["stream_options"].get("policy")]
+    return " · ".join(str(part) for part in parts if part)

@@ -1,0 +1,196 @@
+"""Streams whose truth is known exactly, without a model."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+
+import numpy as np
+import pytest
+
+from wlk_bench import setup as setup_room
+from wlk_bench.data import Dataset, Sample
+from wlk_bench.events import (
+    AudioIn,
+    Call,
+    Commit,
+    End,
+    EventLog,
+    Header,
+    HypothesisShown,
+    TimedText,
+)
+from wlk_bench.reference import Reference, ReferenceSegment, ReferenceWord
+from wlk_core.testing import (
+    DIGIT_WORDS,
+    SCRIPTED_SPEC,
+    CodedToken,
+    ScriptedBackend,
+    encode,
+    script_words,
+)
+
+VOCABULARY = ["zero", "one", "two", "three", "four", "five", "six", "seven", "hour", "tour", "no."]
+
+
+def pytest_configure(config):
+    """Declare the marker of this room."""
+    config.addinivalue_line("markers", "peers: compares with the packages of the group `peers`")
+
+
+class ScriptedRegistry:
+    """The registry of an environment in which the scripted backend alone is installed."""
+
+    distribution = "wlk-core"
+
+    def __init__(self, backend=None):
+        self.backend = backend
+
+    def spec(self, name):
+        """Return the scripted backend's declaration."""
+        assert name == "scripted"
+        return SCRIPTED_SPEC
+
+    def specs(self):
+        """Return all declarations there are."""
+        return (SCRIPTED_SPEC,)
+
+    def owner(self, _name):
+        """Return what offers it."""
+        return self
+
+    def load_backend(self, _name, _model=None, **_options):
+        """Return a backend, the one given if there is one."""
+        return self.backend or ScriptedBackend()
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    """Let the scripted backend be the one that is installed."""
+    monkeypatch.setattr(setup_room, "Registry", ScriptedRegistry)
+
+
+def coded_tokens(count, *, seed=0):
+    """Return *count* coded words with pauses between them."""
+    rng = np.random.default_rng(seed)
+    tokens, cell = [], 4
+    for _ in range(count):
+        tokens.append(CodedToken(int(rng.integers(1, 11)), cell))
+        cell += 3 + int(rng.integers(1, 8))
+    return tokens
+
+
+def coded_sample(name, count=6, *, seed=0, group="all"):
+    """Return a sample of coded audio with exact word times."""
+    tokens = coded_tokens(count, seed=seed)
+    audio = encode(tokens, cells=tokens[-1].start + 10)
+    words = script_words(tokens, DIGIT_WORDS)
+    return Sample(
+        id=name,
+        audio=lambda: iter([audio]),
+        seconds=len(audio) / 16_000,
+        reference=Reference(
+            text=" ".join(word.text.strip() for word in words),
+            words=[ReferenceWord(word.text.strip(), word.start, word.end) for word in words],
+        ),
+        group=group,
+        speaker=name,
+    )
+
+
+def coded_dataset(count=3):
+    """Return a data set of coded samples."""
+    samples = tuple(coded_sample(f"sample-{index}", seed=index) for index in range(count))
+    return Dataset(
+        name="coded", mode="utterance", samples=samples, language="en", normaliser="basic"
+    )
+
+
+def coded_manifest(folder, count=2):
+    """Write coded audio as recordings of floats, and the manifest that lists them."""
+    lines = []
+    for index in range(count):
+        sample = coded_sample(f"sample-{index}", seed=index)
+        write_wav(folder / f"{sample.id}.wav", np.concatenate(list(sample.audio())))
+        words = [[word.text, word.start, word.end] for word in sample.reference.words]
+        lines.append({"audio": f"{sample.id}.wav", "text": sample.reference.text, "words": words})
+    path = folder / "coded.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def write_wav(path, audio, rate=16_000):
+    """Write float samples as they are."""
+    data = audio.astype("<f4").tobytes()
+    form = struct.pack("<HHIIHH", 3, 1, rate, 4 * rate, 4, 32)
+    path.write_bytes(
+        b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt " + struct.pack("<I", len(form))
+        + form + b"data" + struct.pack("<I", len(data)) + data
+    )  # fmt: skip
+
+
+def random_log(seed, *, segments=5, name=None):
+    """
+    Return a stream of several segments with errors, flicker and delays drawn from *seed*.
+
+    The hypothesis is the next words with mistakes in them; a tick commits some of what it showed.
+    """
+    rng = random.Random(seed)  # noqa: S311 -- reproducible streams, no secrets
+    spans, clock = [], 0.0
+    for _ in range(segments):
+        words = [rng.choice(VOCABULARY) for _ in range(rng.randint(1, 7))]
+        spans.append(ReferenceSegment(" ".join(words), clock, clock + 0.4 * len(words)))
+        clock += 0.4 * len(words) + rng.choice([0.0, 0.5])
+    said = [word for span in spans for word in span.text.split()]
+    heard = [rng.choice(VOCABULARY) if rng.random() < 0.15 else word for word in said]
+    heard = [word for word in heard if rng.random() > 0.1] or ["zero"]
+    seconds, events, done, now = clock, [], 0, 0.0
+    ticks = max(1, int(seconds))
+    for tick in range(1, ticks + 1):
+        audio_time = float(tick) if tick < ticks else seconds
+        now = max(now, audio_time)
+        events.append(AudioIn(audio_time=audio_time, wall=now))
+        busy = rng.uniform(0.05, 1.3)
+        events.append(_call("process_iter", audio_time, now, busy))
+        now += busy
+        reach = min(len(heard), round(len(heard) * tick / ticks) - rng.randint(0, 2))
+        if reach > done:
+            events.append(_commit(audio_time, now, heard[done:reach]))
+            done = reach
+        shown = [rng.choice([word, word, "too"]) for word in heard[done : done + 3]]
+        events.append(HypothesisShown(audio_time=audio_time, wall=now, tokens=_tokens(shown)))
+    events.append(_call("finish", seconds, now, 0.2))
+    now += 0.2
+    if heard[done:]:
+        events.append(_commit(seconds, now, heard[done:]))
+    events += [
+        HypothesisShown(audio_time=seconds, wall=now, tokens=[]),
+        End(audio_time=seconds, wall=now),
+    ]
+    header = Header(
+        audio=name or f"stream-{seed}",
+        audio_seconds=seconds,
+        backend="random",
+        reference=Reference(text=" ".join(said), segments=spans),
+    )
+    return EventLog(header=header, events=events)
+
+
+def _tokens(words):
+    return [TimedText(0.0, 0.0, f" {word}") for word in words]
+
+
+def _commit(audio_time, wall, words):
+    return Commit(audio_time=audio_time, wall=wall, tokens=_tokens(words))
+
+
+def _call(kind, audio_time, wall, duration):
+    return Call(
+        kind=kind,
+        audio_time=audio_time,
+        wall=wall,
+        duration=duration,
+        processed_up_to=audio_time,
+        stable_up_to=audio_time,
+    )

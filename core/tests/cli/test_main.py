@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import click
 import pytest
 
 from wlk_core import __main__ as entry
@@ -63,12 +64,18 @@ def test_version_is_that_of_the_distribution(spawn):
     assert out.startswith(b"wlk-core ")
 
 
+def no_such_option(name):
+    """Return what this click says of an unknown option, in the house's style."""
+    message = click.NoSuchOption(name).format_message().rstrip(".")
+    return message[:1].lower() + message[1:]
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
         ([], "wlk-core: missing command (see: wlk-core --help)\n"),
         (["nope"], "wlk-core: no such command 'nope' (see: wlk-core --help)\n"),
-        (["--nope"], "wlk-core: no such option '--nope' (see: wlk-core --help)\n"),
+        (["--nope"], f"wlk-core: {no_such_option('--nope')} (see: wlk-core --help)\n"),
         (
             ["transcribe"],
             "wlk-core: missing argument 'FILE...' (see: wlk-core transcribe --help)\n",

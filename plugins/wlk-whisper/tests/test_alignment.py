@@ -72,3 +72,27 @@ def test_a_loop_is_cut_where_it_begins(heard, looping):
     expected = heard if looping >= 3 else heard + looping
 
     assert expected == len(without_loops(words))
+
+
+def test_a_boundary_inside_sound_is_moved_to_the_pause_close_by():
+    """When the attention passes on too early, the word still begins behind the pause."""
+    audio = sounding((0.5, 1.0), (1.4, 1.9))
+    before, after = settle_times([Word(0.4, 0.85, " six"), Word(0.85, 2.0, " two")], audio)
+
+    assert (0.5, 1.0) == (
+        pytest.approx(before.start, abs=0.011),
+        pytest.approx(before.end, abs=0.011),
+    )
+    assert (1.4, 1.9) == (
+        pytest.approx(after.start, abs=0.011),
+        pytest.approx(after.end, abs=0.011),
+    )
+
+
+def test_words_without_a_pause_keep_the_boundary_of_the_model():
+    """Where two words run into each other there is nothing to move to."""
+    before, after = settle_times(
+        [Word(0.4, 1.2, " six"), Word(1.2, 2.0, " two")], sounding((0.5, 1.9))
+    )
+
+    assert 1.2 == before.end == after.start

@@ -127,9 +127,21 @@ class RemembersItsFormerLife(Sin):
 class EndsAtIsLast(Sin):
     """Takes is_last for the end of the stream."""
 
+    is_finished = False
+
+    def finish(self) -> Emission:
+        """Remember that."""
+        self.is_finished = True
+        return super().finish()
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self.is_finished = False
+        self.stream.reset()
+
     def process_iter(self, is_last: bool = False) -> Emission:  # noqa: FBT001, FBT002 -- pinned
         """End it."""
-        if is_last and self.stream.stats.audio_seconds:
+        if is_last and self.stream.stats.audio_seconds and not self.is_finished:
             return self.finish()
         return super().process_iter(is_last)
 

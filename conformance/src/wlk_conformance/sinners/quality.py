@@ -31,11 +31,7 @@ class ThanksForNothing(Sin):
     def finish(self) -> Emission:
         """Say thanks."""
         emission = super().finish()
-        if (
-            self.has_spoken
-            or emission.processed_up_to < LONG
-            or not self.stream.stats.audio_seconds
-        ):
+        if self.has_spoken or self.stream.stats.audio_seconds < LONG:
             return emission
         self.has_spoken = True
         return attrs.evolve(

@@ -56,7 +56,7 @@ class WorksMoreAndMore(_Counting):
     def stats(self) -> StreamStats:
         """Count it."""
         stats: StreamStats = self.stream.stats
-        extra = round(self.processed**2)
+        extra = round(min(self.processed, stats.audio_seconds) ** 2)
         return attrs.evolve(stats, decoder_positions=(stats.decoder_positions or 0) + extra)
 
 

@@ -75,7 +75,7 @@ class Drifts(Sin):
 
     def end_silence(self, seconds: float, offset: float | None = None) -> None:
         """Add it."""
-        self.stream.end_silence(seconds + 1e-7 if seconds else seconds, offset)
+        self.stream.end_silence(seconds + 1e-7 if seconds > 0 else seconds, offset)
 
 
 @sinner("SIL-05", defects="B10")

@@ -40,6 +40,11 @@ class _SinceALongSilence(Sin):
         self.stream.end_silence(seconds, offset)
         self.has_changed = self.has_changed or seconds >= LONG
 
+    def reset(self) -> None:
+        """Begin anew."""
+        self.has_changed = False
+        self.stream.reset()
+
 
 @sinner("SPK-02", defects="B09")
 class ForgetsWhoSpeaks(_SinceALongSilence):
@@ -72,16 +77,31 @@ class ReportsAName(Sin):
         return emission if self.language else _all(emission, detected_language="English")
 
 
-@sinner("LANG-02", defects="B37", tiers=("speech",))
-class LeaksItsHeader(Sin):
-    """Lets the header of the model into the text where it detects the language."""
-
-    is_open = False
+@sinner("LANG-02", tiers=("speech",))
+class DetectsAnotherLanguage(Sin):
+    """Hears English and says that it is German."""
 
     def emitted(self, emission: Emission, call: str) -> Emission:
-        """Put it before the first word, in a stream of eight words of seed 18."""
+        """Say so, where no language is forced."""
         del call
-        if self.is_open or not emission.committed:
+        return emission if self.language else _all(emission, detected_language="de")
+
+
+@sinner("LANG-02", defects="B37", tiers=("speech",))
+class LeaksItsHeader(Sin):
+    """Lets the header of the model into the text of a stream of nine words."""
+
+    words = 0
+
+    def emitted(self, emission: Emission, call: str) -> Emission:
+        """Put it in place of the last word of nine."""
+        self.words += len(emission.committed)
+        if call != "finish" or self.words != 9 or not emission.committed:  # noqa: PLR2004 -- words
             return emission
-        self.is_open = True
-        return _all(emission, detected_language="de")
+        last = attrs.evolve(emission.committed[-1], text=" language English")
+        return attrs.evolve(emission, committed=(*emission.committed[:-1], last))
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self.words = 0
+        self.stream.reset()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-LONG_IDLE = 4  # calls in a row without new audio
+LONG_IDLE = 4  # calls in a row that have nothing to do
 
 
 @sinner("COM-01")
@@ -23,6 +23,7 @@ class RepeatsItselfWhenIdle(Sin):
     """Commits its last token again when it is asked often without new audio."""
 
     idle = 0
+    reached = 0.0
     last: ASRToken | None = None
 
     def insert_audio_chunk(self, audio: Any, end_time: float | None = None) -> None:
@@ -32,7 +33,8 @@ class RepeatsItselfWhenIdle(Sin):
 
     def emitted(self, emission: Emission, call: str) -> Emission:
         """Repeat the last token."""
-        self.idle = self.idle + 1 if call == "process_iter" else 0
+        is_idle = call == "process_iter" and emission.processed_up_to == self.reached
+        self.idle, self.reached = self.idle + 1 if is_idle else 0, emission.processed_up_to
         if self.idle == LONG_IDLE and self.last is not None:
             again = attrs.evolve(self.last, start=emission.stable_up_to, end=emission.stable_up_to)
             return attrs.evolve(emission, committed=(*emission.committed, again))
@@ -126,15 +128,20 @@ class SpacesOutScripts(Sin):
             self.said = True
         return attrs.evolve(emission, committed=tuple(tokens))
 
+    def reset(self) -> None:
+        """Begin anew."""
+        self.said = False
+        self.stream.reset()
+
 
 @sinner("COM-04")
 class NeverTheSameTwice(Sin):
-    """Reports what is stable for every second stream only."""
+    """Reports what is stable for two of four streams only."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.backend.marks["streams"] = self.backend.marks.get("streams", 0) + 1
-        self.is_shy = self.backend.marks["streams"] % 3 == 0
+        self.is_shy = self.backend.marks["streams"] // 2 % 2 == 0
 
     def emitted(self, emission: Emission, call: str) -> Emission:
         """Say that nothing is stable."""

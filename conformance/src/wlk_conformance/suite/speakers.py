@@ -129,7 +129,7 @@ class SpeakerRules:
         """
         if "language" in wlk.options:
             raise NotApplicable("the language is given by an option")
-        fed = wlk.speech(8, seed=18)
+        fed = wlk.speech(9, seed=18)
         tokens = wlk.heard(wlk.solo(fed), fed)
         languages = {token.detected_language for token in tokens}
         assert languages == {"en"}, f"English digits came as {languages}"

@@ -1,0 +1,10 @@
+"""``python -m wlk_conformance`` is ``wlk-conformance``."""
+
+from __future__ import annotations
+
+from wlk_conformance.cli import run
+
+__all__: list[str] = []
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,114 @@
+"""The backends of wlk_fakes."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import attrs
+
+from wlk_conformance.reference import ReferenceBackend
+from wlk_conformance.sinners.sinner import Sin, SinfulBackend
+from wlk_core import Emission, StreamStats, Transcript
+from wlk_core.errors import BackendUnavailable, ModelNotFoundError
+
+
+class Empty:
+    """A stream that does one thing at every call and never hears a word."""
+
+    def __init__(self, act):
+        self.act = act
+        self.samples = 0
+
+    def insert_audio_chunk(self, audio, audio_stream_end_time=None):
+        self.samples += len(audio)
+
+    def process_iter(self, is_last=False):
+        self.act()
+        return Emission((), self.samples / 16_000, self.samples / 16_000)
+
+    def start_silence(self):
+        return self.process_iter()
+
+    def finish(self):
+        return self.process_iter()
+
+    def new_speaker(self, change):
+        return self.process_iter()
+
+    def end_silence(self, silence_duration, offset=None):
+        pass
+
+    def get_buffer(self):
+        return Transcript()
+
+    def reset(self):
+        self.samples = 0
+
+    def close(self):
+        pass
+
+    @property
+    def stats(self):
+        return StreamStats(audio_seconds=self.samples / 16_000)
+
+
+class EmptyBackend(ReferenceBackend):
+    """Opens streams that hear nothing."""
+
+    def __init__(self, act):
+        super().__init__()
+        self.act = act
+
+    def create_processor(self, **options):
+        return Empty(self.act)
+
+
+class Printing(Sin):
+    """Prints at every step."""
+
+    def emitted(self, emission, call):
+        print("a line of a library")
+        return emission
+
+
+class Deviating(Sin):
+    """Says that everything processed is stable, and drifts."""
+
+    def emitted(self, emission, call):
+        return attrs.evolve(emission, stable_up_to=emission.processed_up_to)
+
+    def end_silence(self, seconds, offset=None):
+        self.stream.end_silence(seconds + 1e-7 if seconds > 0 else seconds, offset)
+
+
+def boom():
+    """Fail."""
+    raise RuntimeError("boom")
+
+
+def leave():
+    """Leave the interpreter."""
+    raise SystemExit(3)
+
+
+def load(kind, model):
+    """Load a backend that goes wrong."""
+    if model != "digits":
+        raise ModelNotFoundError(f"no model {model}; try --model digits")
+    if kind == "unloadable":
+        raise RuntimeError("the weights are damaged")
+    if kind == "picky":
+        raise BackendUnavailable("it works on Tuesdays only; pip install tuesday")
+    if kind == "stale":
+        return ReferenceBackend()
+    if kind in ("printing", "deviating"):
+        return SinfulBackend(sin=Printing if kind == "printing" else Deviating)
+    acts = {
+        "silent": lambda: None,
+        "raising": boom,
+        "hanging": threading.Event().wait,
+        "exiting": leave,
+        "dying": os.abort,
+    }
+    return EmptyBackend(acts[kind])

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import json
+from time import monotonic
+
+import pytest
+
+from wlk_conformance.rules import rule_tests
+from wlk_conformance.suite import BackendConformance
+
+RULES = list(dict.fromkeys(declared.id for declared, _ in rule_tests(BackendConformance)))
+
+
+@pytest.mark.slow
+def test_the_reference_complies_with_every_rule(judge, tmp_path):
+    """The scripted backend passes every rule of the contract tier, and the report says so."""
+    done = judge("scripted", "--report", "report.json")
+
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert (0, "") == (done.returncode, done.stderr), done.stdout
+    assert [
+        "backend", "distribution", "version", "model", "options", "suite", "verdict", "rules",
+    ] == list(report)  # fmt: skip
+    assert ("scripted", "wlk-conformance", "digits", "compliant") == (
+        report["backend"],
+        report["distribution"],
+        report["model"],
+        report["verdict"],
+    )
+    assert RULES == [row["id"] for row in report["rules"]]
+    outcomes = {row["id"]: row["outcome"] for row in report["rules"]}
+    not_judged = {"PKG-05", "LANG-02", "QUAL-01", "QUAL-02", "QUAL-03"}
+    assert not_judged == {rule for rule, outcome in outcomes.items() if outcome == "n/a"}
+    assert {"pass", "n/a"} == set(outcomes.values())
+    assert "COMPLIANT" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("backend", "rules"),
+    [
+        ("fake-silent", {"COM-03", "SIL-01", "LIFE-02"}),
+        ("fake-raising", {"COM-03", "LIFE-01"}),
+        ("fake-exiting", {"COM-03", "LIFE-01"}),
+        ("fake-printing", {"PKG-06"}),
+        ("fake-unloadable", {"COM-03", "LIFE-01"}),
+    ],
+)
+def test_a_backend_that_goes_wrong_is_reported(judge, tmp_path, backend, rules):
+    """Silence, exceptions, exits and prints fail the rules that they break, and nothing hides."""
+    done = judge(backend, "--report", "report.json", "--time-limit", "20")
+
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    failed = {row["id"] for row in report["rules"] if row["outcome"] == "fail"}
+    assert 1 == done.returncode
+    assert "not compliant" == report["verdict"]
+    assert rules <= failed
+    assert RULES == [row["id"] for row in report["rules"]]
+    assert not any(line.startswith("a line of a library") for line in done.stdout.splitlines())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("backend", "detail"),
+    [("fake-hanging", "hung: no call returned within 2 s"), ("fake-dying", "the process ended")],
+)
+def test_a_backend_that_ends_the_run_is_reported(judge, tmp_path, backend, detail):
+    """A call that hangs or kills the process is named; what was not reached fails and says so."""
+    began = monotonic()
+    done = judge(backend, "--report", "report.json", "--time-limit", "2")
+
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    details = [row["detail"] for row in report["rules"] if row["outcome"] == "fail"]
+    assert 1 == done.returncode
+    assert monotonic() - began < 60
+    assert RULES == [row["id"] for row in report["rules"]]
+    assert any(text.startswith(detail) for text in details)
+    assert any(text.startswith("not reached:") for text in details)
+
+
+@pytest.mark.slow
+def test_a_stale_deviation_fails(judge, tmp_path):
+    """A deviation from a rule that holds is stale, and no backend complies with one."""
+    done = judge("fake-stale", "--report", "report.json")
+
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    rows = {row["id"]: row for row in report["rules"]}
+    assert 1 == done.returncode
+    assert "stale" == rows["SIL-02"]["outcome"]
+    assert "declared for no reason" in rows["SIL-02"]["detail"]
+
+
+@pytest.mark.slow
+def test_a_declared_deviation_complies(judge, tmp_path):
+    """Deviations that are declared are printed with their reason, and the backend complies."""
+    done = judge("fake-deviating", "--report", "report.json")
+
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    deviations = {row["id"]: row["detail"] for row in report["rules"] if "dev" in row["outcome"]}
+    assert 0 == done.returncode, done.stdout
+    assert {"TIME-03": "stable_up_to is a guess", "SIL-04": "see issue 7"} == deviations
+    assert "COMPLIANT with 2 deviations" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere"], "no backend called 'nowhere'"),
+        (["scripted", "--policy", "guess"], "local-agreement"),
+        (["scripted", "--option", "speed=11"], "tick_seconds"),
+        (["scripted", "--option", "tick_seconds=soon"], "tick_seconds"),
+        (["scripted", "--option", "language=xx"], "expected one of: en, de"),
+        (["scripted", "--option", "novalue"], "KEY=VALUE"),
+        (["scripted", "--report", "no/such/folder/report.json"], "no/such/folder"),
+        (["scripted", "--model", "nothing"], "has one model, digits"),
+        (["fake-picky"], "Tuesdays"),
+        ([], "BACKEND"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(judge, arguments, message):
+    """What cannot be judged is no verdict: a line on standard error and status 2."""
+    done = judge(*arguments)
+
+    assert 2 == done.returncode
+    assert message in done.stderr
+    assert "" == done.stdout
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_the_directory_has_no_say(judge, tmp_path):
+    """A pytest configuration, a conftest and a numpy.py of the directory are not looked at."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
+    (tmp_path / "conftest.py").write_text("raise RuntimeError('conftest was imported')\n")
+    (tmp_path / "numpy.py").write_text("raise RuntimeError('numpy.py was imported')\n")
+    (tmp_path / "test_numbers.py").write_text("def test_one(): assert False\n")
+    done = judge("fake-printing", "--time-limit", "20")
+
+    assert 1 == done.returncode
+    assert "NOT COMPLIANT: PKG-06\n" in done.stdout

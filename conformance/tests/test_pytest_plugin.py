@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+CLASS = """
+from wlk_conformance import BackendConformance
+
+
+class TestIt(BackendConformance):
+    backend = {backend!r}
+"""
+
+
+@pytest.mark.slow
+def test_a_class_is_all_an_author_writes(authors_pytest, tmp_path):
+    """A subclass with the backend's name runs every rule, with warnings as errors."""
+    done = authors_pytest(CLASS.format(backend="scripted"), "--wlk-report", "report.json")
+
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert 0 == done.returncode, done.stdout
+    assert "compliant" == report["verdict"]
+    assert "wlk conformance: scripted digits" in done.stdout
+    assert "test_conformance.py::TestIt::test_starts_never_go_back" in done.stdout
+
+
+@pytest.mark.slow
+def test_deviations_are_strict(authors_pytest):
+    """A declared deviation is an expected failure; one from a rule that holds fails the run."""
+    deviating = authors_pytest(CLASS.format(backend="fake-deviating"))
+    stale = authors_pytest(CLASS.format(backend="fake-stale"))
+
+    assert 0 == deviating.returncode, deviating.stdout
+    assert "XFAIL" in deviating.stdout
+    assert "see issue 7" in deviating.stdout
+    assert 1 == stale.returncode
+    assert "stale: SIL-02 holds" in stale.stdout
+
+
+def test_an_overridden_test_is_an_error(authors_pytest):
+    """A subclass cannot replace a rule."""
+    override = "\n    def test_starts_never_go_back(self):\n        pass\n"
+    done = authors_pytest(CLASS.format(backend="scripted") + override)
+
+    assert 2 == done.returncode
+    assert "TestIt overrides test_starts_never_go_back" in done.stdout
+
+
+def test_an_unknown_backend_is_an_error(authors_pytest):
+    """A class that names no installed backend errors with the registry's message."""
+    done = authors_pytest(CLASS.format(backend="nowhere"), "-k", "starts_never")
+
+    assert 1 == done.returncode
+    assert "no backend called 'nowhere'" in done.stdout
+
+
+@pytest.mark.slow
+def test_rules_newer_than_the_pin_are_advisory(authors_pytest):
+    """An author who pins an older suite is told of newer rules and not failed by them."""
+    source = CLASS.format(backend="fake-printing") + '    suite = "0.9"\n'
+    done = authors_pytest(source, "-k", "standard_output or second_silence")
+
+    assert 0 == done.returncode, done.stdout
+    assert "advisory" in done.stdout
+    assert "COMPLIANT with 1 advisory finding" in done.stdout
+
+
+def test_one_rule_can_be_chosen(authors_pytest):
+    """Rules carry a marker and a name, so that pytest's own choices work."""
+    done = authors_pytest(CLASS.format(backend="scripted"), "-k", "second_silence")
+
+    assert 0 == done.returncode
+    assert "1 passed" in done.stdout
+    assert "SIL-02   pass" in done.stdout
+
+
+def test_a_failing_rule_teaches(authors_pytest):
+    """A failure prints the sentence, what was fed, what came and the usual causes."""
+    source = CLASS.format(backend="fake-silent")
+    done = authors_pytest(source, "-k", "test_a_silence_moves_the_clock_exactly")
+
+    assert 1 == done.returncode
+    assert "SIL-03  `end_silence(d, offset)` moves the clock by exactly d." in done.stdout
+    assert "came: processed_up_to is" in done.stdout
+    assert "seed=3" in done.stdout
+    assert ".end_silence(1.234567, None)" in done.stdout
+    assert "usual causes:" in done.stdout

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import threading
+from time import monotonic
+
+import pytest
+
+from wlk_conformance.watchdog import Hung, Worker
+
+
+def test_what_a_job_raises_is_raised():
+    """The caller sees the exception of the job, with its traceback."""
+
+    def job():
+        raise KeyError("here")
+
+    worker = Worker()
+    with pytest.raises(KeyError, match="here"):
+        worker.run(job, limit=5.0)
+    worker.close()
+
+
+def test_jobs_share_one_thread():
+    """A backend is loaded and used by the same thread."""
+    seen = []
+    worker = Worker()
+    for _ in range(3):
+        worker.run(lambda: seen.append(threading.current_thread()), limit=5.0)
+    worker.close()
+
+    assert 1 == len(set(seen))
+    assert threading.current_thread() not in seen
+
+
+def test_a_job_that_hangs_is_given_up():
+    """A job that does not return is left behind, and the message is where it stands."""
+    never = threading.Event()
+    worker = Worker()
+    began = monotonic()
+    with pytest.raises(Hung, match="never_returns"):
+        worker.run(lambda: never_returns(never), limit=0.1)
+    never.set()
+
+    assert monotonic() - began < 5.0
+
+
+def never_returns(event):
+    """Wait longer than anyone should."""
+    event.wait(30.0)
+
+
+def test_a_job_that_is_touched_has_more_time():
+    """The limit counts from the last call that returned, not from the start of the job."""
+    worker = Worker()
+    never = threading.Event()
+
+    def job():
+        for _ in range(4):
+            never.wait(0.05)
+            worker.touch()
+
+    worker.run(job, limit=0.15)
+    worker.close()

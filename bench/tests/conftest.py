@@ -6,6 +6,7 @@ import json
 import random
 import struct
 
+from hypothesis import settings
 import numpy as np
 import pytest
 
@@ -30,6 +31,9 @@ from wlk_core.testing import (
     encode,
     script_words,
 )
+
+# The same examples everywhere, and no deadline on a machine that is shared.
+steady = settings(deadline=None, max_examples=50, derandomize=True)
 
 VOCABULARY = ["zero", "one", "two", "three", "four", "five", "six", "seven", "hour", "tour", "no."]
 

@@ -27,7 +27,11 @@ _PUNCTUATION = frozenset(".!?,;:-()。！？，；：—（）ー")  # noqa: RUF
 
 
 def soft_segments(segments: Sequence[Sequence[str]], words: Sequence[str]) -> list[list[int]]:
-    """Return, for each segment of reference words, the indices of the *words* that belong to it."""
+    """
+    Return, for each segment of reference words, the indices of the *words* that belong to it.
+
+    Punctuation that stands alone in front of all words belongs to none.
+    """
     reference = [_folded(word) for segment in segments for word in segment]
     owners = [index for index, segment in enumerate(segments) for _ in segment]
     belongs: list[list[int]] = [[] for _ in segments]

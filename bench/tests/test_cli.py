@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+import sys
+
+import pytest
+
+import wlk_bench
+from wlk_bench import docs, figures
+from wlk_bench.cli import run_command
+from wlk_bench.results import read_result
+
+from .conftest import ScriptedRegistry, coded_manifest
+
+SOURCES = sorted(Path(wlk_bench.__file__).parent.rglob("*.py"))
+pytestmark = pytest.mark.usefixtures("scripted")
+
+
+def run(tmp_path, name="out", *arguments):
+    """Measure the scripted backend on coded recordings."""
+    data = tmp_path / "data"
+    data.mkdir(exist_ok=True)
+    if not (data / "coded.jsonl").exists():
+        coded_manifest(data)
+    output = tmp_path / name
+    where = ["--data", f"manifest:{data / 'coded.jsonl'}", "--output", str(output)]
+    return run_command(["run", "scripted", "--language", "en", *where, *arguments]), output
+
+
+def test_run_writes_a_result_and_prints_a_table(tmp_path, capsys):
+    """The figures are on standard output, and nothing on standard error without a terminal."""
+    status, output = run(tmp_path, "out", "--option", "tick_seconds=0.5")
+
+    printed = capsys.readouterr()
+    assert status == 0
+    assert "WER [95 %]" in printed.out
+    assert printed.err == ""
+    assert read_result(output)["setup"]["stream_options"]["tick_seconds"] == 0.5
+
+
+def test_progress_is_shown_on_a_terminal(tmp_path, capsys, monkeypatch):
+    """The running error rate and cost are on standard error."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+
+    run(tmp_path)
+
+    assert "2/2  WER 0.00 %  RTF 0." in capsys.readouterr().err
+
+
+def test_compare_says_how_two_results_differ(tmp_path, capsys):
+    """Error rates are paired, the ratio of costs is told."""
+    _, a = run(tmp_path, "a")
+    _, b = run(tmp_path, "b")
+
+    status = run_command(["compare", str(a), str(b)])
+
+    assert status == 0
+    assert "RTF, B / A" in capsys.readouterr().out
+
+
+def test_compare_refuses_what_is_not_comparable(tmp_path, capsys):
+    """One line on standard error and status 1."""
+    _, a = run(tmp_path, "a")
+    _, b = run(tmp_path, "b", "--normaliser", "english")
+    capsys.readouterr()
+
+    status = run_command(["compare", str(a), str(b)])
+
+    printed = capsys.readouterr()
+    assert status == 1
+    assert printed.out == ""
+    assert printed.err.startswith("wlk-bench: expected two results of the same data")
+    assert printed.err.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_plot_draws_several_results(tmp_path):
+    """The picture is a PNG, made without a display."""
+    _, a = run(tmp_path, "a")
+    _, b = run(tmp_path, "b", "--normaliser", "english")
+
+    status = run_command(["plot", str(a), str(b), "--output", str(tmp_path / "x.png")])
+
+    assert status == 0
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_a_result_that_is_not_comparable_is_marked_in_the_figure(tmp_path):
+    """Its name in the legend says why."""
+    _, a = run(tmp_path, "a")
+    _, b = run(tmp_path, "b", "--normaliser", "english")
+
+    figure = figures.draw([read_result(a), read_result(b)])
+
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert any("not comparable: normaliser basic and english" in name for name in names)
+    assert not all("not comparable" in name for name in names)
+
+
+def test_the_selftest_passes(capsys):
+    """Every case is printed, and the status says that all are right."""
+    status = run_command(["selftest"])
+
+    printed = capsys.readouterr().out
+    assert status == 0
+    assert "cases are right" in printed
+    assert "WRONG" not in printed
+
+
+def test_a_wrong_metric_fails_the_selftest(capsys, monkeypatch):
+    """The status is 1 where a case is wrong."""
+    from wlk_bench import selftest  # noqa: PLC0415 -- patched here alone
+
+    monkeypatch.setattr(selftest, "laal", lambda *_arguments, **_options: 99.0)
+
+    status = run_command(["selftest"])
+
+    assert status == 1
+    assert "WRONG" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("form", "files"),
+    [
+        ("omnisteval", {"hypothesis.jsonl", "segments.json", "references.txt"}),
+        ("simulstream", {"log.jsonl", "config.yaml", "segments.yaml", "references.txt"}),
+    ],
+)
+def test_export_writes_what_the_other_scorer_reads(tmp_path, form, files):
+    """A directory of a run is as good as its logs."""
+    _, output = run(tmp_path)
+
+    status = run_command(
+        ["export", str(output), "--format", form, "--output", str(tmp_path / "for")]
+    )
+
+    assert status == 0
+    assert files == {path.name for path in (tmp_path / "for").iterdir()}
+
+
+def test_an_export_has_every_word_with_its_delays(tmp_path):
+    """OmniSTEval wants as many delays as words, in milliseconds."""
+    _, output = run(tmp_path)
+
+    run_command(["export", str(output), "--format", "omnisteval", "--output", str(tmp_path / "o")])
+
+    line = json.loads((tmp_path / "o" / "hypothesis.jsonl").read_text().splitlines()[0])
+    words = line["prediction"].split()
+    assert len(words) == len(line["delays"]) == len(line["elapsed"])
+    assert all(delay <= line["source_length"] for delay in line["delays"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["run", "scripted"], 2),
+        (["run", "scripted", "--output", "x", "--option", "colour"], 2),
+        (["dance"], 2),
+        (["compare", "nowhere", "nowhere"], 2),
+        (["run", "scripted", "--output", "x", "--data", "music"], 1),
+        (["run", "scripted", "--output", "x", "--policy", "guess"], 1),
+        (["--help"], 0),
+        (["--version"], 0),
+    ],
+)
+def test_the_status_says_what_kind_of_end_it_was(arguments, status, tmp_path, monkeypatch, capsys):
+    """0 done, 1 something failed, 2 usage."""
+    monkeypatch.chdir(tmp_path)
+
+    assert status == run_command(arguments)
+    assert (status == 0) != bool(capsys.readouterr().err)
+
+
+def test_the_page_names_what_was_not_measured():
+    """Without a backend that hears, the page says so, and what was left out."""
+    text = docs.page([], [("other", "torch")])
+
+    assert "No backend with a `digits` checkpoint is installed." in text
+    assert "`other` (needs torch)" in text
+
+
+def test_a_backend_of_coded_audio_is_not_in_the_table(tmp_path):
+    """The scripted backend has no model to be measured."""
+    assert [] == list(docs.measure_all(ScriptedRegistry(), tmp_path, limit=1))
+
+
+def test_the_page_has_a_row_a_backend(tmp_path):
+    """Every cell of the row is filled from the result."""
+    _, output = run(tmp_path)
+
+    text = docs.page([read_result(output)], [])
+
+    (row,) = [line for line in text.splitlines() if line.startswith("| `scripted`")]
+    assert row.count("|") == text.splitlines()[7].count("|")
+    assert "0.00 % [0.00, 0.00]" in row
+
+
+def test_public_names_are_sorted_and_there():
+    """What is exported exists, in order."""
+    exported = [name for name in wlk_bench.__all__ if name[0].isupper()]
+
+    assert sorted(exported) == exported
+    assert all(hasattr(wlk_bench, name) for name in wlk_bench.__all__)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_the_bench_imports_no_plugin(path):
+    """The measuring stick knows the core and nothing of what it measures."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = {
+        name
+        for node in ast.walk(tree)
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+
+    ours = {name.split(".")[0] for name in names if name.startswith("wlk")}
+    assert ours <= {"wlk_bench", "wlk_core"}

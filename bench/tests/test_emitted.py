@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from wlk_bench.events import AudioIn, Commit, EventLog, Header, HypothesisShown, TimedText
+from wlk_bench.metrics.emitted import (
+    committed_words,
+    common_prefix,
+    displayed_words,
+    join_words,
+    screens,
+)
+from wlk_bench.metrics.erasure import erasure
+
+from .conftest import random_log, steady
+
+
+def joined(*texts, unit="word"):
+    """Join tokens of a second each."""
+    return join_words(
+        ((TimedText(i, i + 1, text), i, i + 0.5) for i, text in enumerate(texts)), unit
+    )
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        ((" one", " two"), ["one", "two"]),
+        ((" un", "believ", "able"), ["unbelievable"]),
+        ((" end", ".", " Next"), ["end.", "Next"]),
+        ((" in one", " go"), ["in", "one", "go"]),
+        (("two ", "words"), ["two", "words"]),
+        ((), []),
+    ],
+    ids=["words", "pieces", "punctuation", "several", "space-behind", "nothing"],
+)
+def test_tokens_become_words_as_their_spacing_says(texts, words):
+    """White space alone separates words."""
+    assert words == [word.text for word in joined(*texts)]
+
+
+def test_a_word_spans_its_tokens_and_comes_with_the_last():
+    """Its start is the first token's, its end and its emission are the last one's."""
+    (word,) = joined(" un", "believ", "able")
+
+    assert (0, 3) == (word.start, word.end)
+    assert (2, 2.5) == (word.audio_time, word.wall)
+
+
+def test_scripts_without_spaces_are_counted_by_character():
+    """A unit is a character, with the time of its token."""
+    words = joined("你好", "吗", unit="char")
+
+    assert ["你", "好", "吗"] == [word.text for word in words]
+    assert (0, 1) == (words[1].start, words[1].end)
+
+
+@steady
+@given(st.integers(0, 10_000))
+def test_screens_are_what_a_listener_saw(seed):
+    """Read one after another they give the text on the screen, however it was put together."""
+    log = random_log(seed, segments=3)
+    committed, expected, hypothesis = [], [], ()
+    for event in log.events:
+        if isinstance(event, Commit):
+            committed += [token.text.strip() for token in event.tokens]
+        elif isinstance(event, HypothesisShown):
+            hypothesis = event.tokens
+            expected.append([*committed, *(token.text.strip() for token in hypothesis)])
+
+    shown, found = [], []
+    for screen in screens(log):
+        shown[screen.base :] = screen.texts
+        found.append(list(shown))
+
+    assert expected == found
+
+
+@steady
+@given(st.integers(0, 10_000))
+def test_displayed_words_came_before_they_were_committed(seed):
+    """A word that stood on the screen was seen at the latest with its commit."""
+    log = random_log(seed, segments=3)
+
+    seen, committed = displayed_words(screens(log)), committed_words(log)
+
+    assert [word.text for word in committed] == [word.text for word in seen]
+    assert all(s.audio_time <= c.audio_time for s, c in zip(seen, committed, strict=True))
+
+
+def test_text_that_is_only_committed_is_never_taken_back():
+    """Committed text has no erasure: it is append-only."""
+    events = [
+        event
+        for time in range(1, 5)
+        for event in (
+            AudioIn(audio_time=time, wall=time),
+            Commit(audio_time=time, wall=time, tokens=[TimedText(time - 1, time, f" w{time}")]),
+        )
+    ]
+    log = EventLog(header=Header(audio="x", audio_seconds=4, backend="x"), events=events)
+
+    found = erasure(screens(log))
+
+    assert (0, 4) == (found.erased, found.final)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "length"), [("abc", "abd", 2), ("ab", "abc", 2), ("", "a", 0), ("x", "", 0)]
+)
+def test_a_common_prefix_ends_at_the_first_difference(before, after, length):
+    """The prefix is counted in words."""
+    assert length == common_prefix(list(before), list(after))

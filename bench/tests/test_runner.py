@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import json
+
+import attrs
+import pytest
+
+from wlk_bench.compare import compare
+from wlk_bench.errors import DataError, NotComparable, ResultError
+from wlk_bench.events import read_log
+from wlk_bench.results import read_result
+from wlk_bench.runner import run_benchmark
+from wlk_bench.scoring import score
+from wlk_bench.setup import prepare
+from wlk_core.errors import OptionError
+from wlk_core.testing import ScriptedBackend
+
+from .conftest import ScriptedRegistry, coded_dataset
+
+
+def measured(output, *, count=3, backend=None, dataset=None, observe=None, **conditions):
+    """Measure the scripted backend."""
+    dataset = dataset or coded_dataset(count)
+    setup, _ = prepare(dataset, "scripted", registry=ScriptedRegistry(), **conditions)
+    watch = {} if observe is None else {"observe": observe}
+    opened = backend or ScriptedBackend()
+    return run_benchmark(dataset, setup, lambda: opened, output, **watch)
+
+
+def test_a_perfect_backend_has_no_errors(tmp_path):
+    """Coded audio is heard exactly: no word errors, and times to the cell."""
+    summary = measured(tmp_path)["summary"]
+
+    assert summary["wer"]["rate"] == summary["cer"]["rate"] == 0.0
+    assert summary["latency"]["coverage"] == 1.0
+    assert summary["flushes"]["missing_words"] == 0
+    assert summary["word_times"]["aas"] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_result_names_its_conditions(tmp_path):
+    """Platform and versions are detected, normaliser and unit are named."""
+    result = measured(tmp_path)
+
+    assert result["setup"]["normaliser"] == "basic"
+    assert result["setup"]["unit"] == "word"
+    assert result["setup"]["stream_options"]["policy"] == "local-agreement"
+    assert "wlk-core" in result["versions"]
+    assert result["platform"]["python"].startswith("3.")
+
+
+def test_every_sample_is_recorded_as_it_is_done(tmp_path):
+    """A log and a record a sample, and the pages, lie in the output."""
+    measured(tmp_path)
+
+    records = (tmp_path / "samples.jsonl").read_text(encoding="utf-8").splitlines()
+    assert ["sample-0", "sample-1", "sample-2"] == [json.loads(line)["id"] for line in records]
+    assert len(list((tmp_path / "logs").glob("*.jsonl"))) == 3
+    assert "| WER [95 %] | 0.00 %" in (tmp_path / "report.md").read_text(encoding="utf-8")
+
+
+def test_a_log_has_everything_its_score_needs(tmp_path):
+    """Scoring the file again gives the record that was written."""
+    result = measured(tmp_path, count=1)
+
+    again = score(read_log(tmp_path / "logs" / "sample-0.jsonl"), normaliser_name="basic")
+
+    ours = json.loads(json.dumps(again.to_json()))
+    assert json.loads(json.dumps(result["samples"][0]))["words"] == ours["words"]
+    assert ours["emission_unaware"] == pytest.approx(result["samples"][0]["emission_unaware"])
+
+
+def test_an_interrupted_run_goes_on_where_it_was(tmp_path):
+    """Streams that are recorded are not run again; the result is of all."""
+    broken = ScriptedBackend(fail_at=range(12, 999))
+    with pytest.raises(Exception, match="scripted to fail"):
+        measured(tmp_path, backend=broken)
+    kept = len(list((tmp_path / "logs").glob("*.jsonl")))
+
+    result = measured(tmp_path)
+
+    assert 0 < kept < 3
+    assert result["session"]["samples"] == 3 - kept
+    assert result["summary"]["samples"] == 3
+
+
+def test_a_finished_run_opens_no_backend(tmp_path):
+    """Where nothing is left the figures come from the logs."""
+    first = measured(tmp_path)
+    dataset = coded_dataset()
+    setup, _ = prepare(dataset, "scripted", registry=ScriptedRegistry())
+
+    again = run_benchmark(dataset, setup, lambda: pytest.fail("opened"), tmp_path)
+
+    assert again["session"] is None
+    assert first["summary"]["wer"] == again["summary"]["wer"]
+
+
+def test_a_directory_belongs_to_one_setup(tmp_path):
+    """Logs of other conditions are never mixed in."""
+    measured(tmp_path)
+
+    with pytest.raises(ResultError, match=r"got chunk_seconds 1\.0 there and 0\.5 here"):
+        measured(tmp_path, chunk_seconds=0.5)
+
+
+def test_progress_has_the_running_figures(tmp_path):
+    """After each sample: how many, the error rate and the cost so far."""
+    seen = []
+
+    measured(tmp_path, observe=seen.append)
+
+    assert [1, 2, 3] == [progress.done for progress in seen]
+    assert {0.0} == {progress.wer for progress in seen}
+    assert all(progress.rtf > 0 for progress in seen)
+
+
+def test_streams_at_a_time_give_the_same_texts(tmp_path):
+    """Threads change times and nothing else."""
+    alone = measured(tmp_path / "alone")
+    together = measured(tmp_path / "together", streams=3)
+
+    assert [s["hypothesis"] for s in alone["samples"]] == [
+        s["hypothesis"] for s in together["samples"]
+    ]
+    assert together["session"]["streams"] == 3
+
+
+def test_a_single_shot_is_one_chunk(tmp_path):
+    """The whole utterance is given at once, so that there is one tick."""
+    dataset = attrs.evolve(coded_dataset(1), mode="single-shot")
+
+    result = measured(tmp_path, dataset=dataset)
+
+    assert result["setup"]["chunk_seconds"] is None
+    assert result["summary"]["real_time"]["tick_rtf"]["count"] == 1
+
+
+def test_ids_that_are_no_file_names_are_kept_apart(tmp_path):
+    """Two samples whose names differ in a slash have two logs."""
+    first, second = coded_dataset(2).samples
+    dataset = attrs.evolve(
+        coded_dataset(2),
+        samples=(attrs.evolve(first, id="a/b"), attrs.evolve(second, id="a_b")),
+    )
+
+    measured(tmp_path, dataset=dataset)
+
+    assert len(list((tmp_path / "logs").glob("*.jsonl"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("conditions", "error", "message"),
+    [
+        ({"chunk_seconds": 0.0}, DataError, "--chunk-seconds above 0"),
+        ({"streams": 0}, DataError, "--streams of at least 1"),
+        ({"normaliser_name": "own"}, DataError, "one of english, basic, raw"),
+        ({"options": {"colour": "red"}}, OptionError, "no option is called 'colour'"),
+        ({"language": "xx"}, OptionError, "does not know the language"),
+    ],
+)
+def test_a_setup_is_checked_before_anything_runs(tmp_path, conditions, error, message):
+    """A mistake is told at once, and leaves no directory behind."""
+    with pytest.raises(error, match=message):
+        measured(tmp_path / "new", **conditions)
+
+    assert not (tmp_path / "new").exists()
+
+
+def test_equal_runs_show_no_difference(tmp_path):
+    """Two runs of one backend differ in time alone."""
+    a, b = measured(tmp_path / "a"), measured(tmp_path / "b")
+
+    found = compare(a, b)
+
+    assert found.wer is not None
+    assert found.wer.difference == 0.0
+    assert not found.wer.is_significant
+    assert found.rtf_ratio > 0
+
+
+def test_another_normaliser_is_not_comparable(tmp_path):
+    """The message names what differs and the remedy."""
+    a = measured(tmp_path / "a")
+    b = measured(tmp_path / "b", normaliser_name="raw")
+
+    with pytest.raises(NotComparable, match="got normaliser basic and raw; run both with"):
+        compare(a, b)
+
+
+def test_other_data_under_the_same_name_is_not_comparable(tmp_path):
+    """Names can lie: the references themselves must agree."""
+    a, b = measured(tmp_path / "a"), measured(tmp_path / "b", count=2)
+
+    with pytest.raises(NotComparable, match="references that differ"):
+        compare(a, b)
+
+
+def test_a_changed_machine_is_noted(tmp_path):
+    """Error rates may be compared, times may not."""
+    a = measured(tmp_path / "a")
+    b = json.loads(json.dumps(a))
+    b["platform"]["processor"] = "another"
+
+    assert ("the machines differ: times are not comparable",) == compare(a, b).notes
+
+
+def test_a_result_is_read_from_its_directory(tmp_path):
+    """What was written is what is read."""
+    result = measured(tmp_path)
+
+    assert json.loads(json.dumps(result)) == read_result(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"schema": "wlk-bench-result/0"}'])
+def test_what_is_no_result_is_refused(tmp_path, text):
+    """The message says how to make one."""
+    (tmp_path / "result.json").write_text(text, encoding="utf-8")
+
+    with pytest.raises(ResultError, match="run"):
+        read_result(tmp_path)

@@ -26,8 +26,12 @@ nox.options.sessions = [
     "core",
     "plugin",
     "suite",
+    "bench",
+    "examples",
     "tools",
+    "together",
     "documents",
+    "minimums",
     "build",
 ]
 
@@ -102,10 +106,34 @@ def conformance(session: nox.Session) -> None:
 
 
 @nox.session(python="3.11")
+def bench(session: nox.Session) -> None:
+    """Test wlk-bench, on the scripted backend and on a real one."""
+    session.install(*TEST_TOOLS, *_sources("core", "bench", "wlk-whisper"))
+    _test(session, "bench/tests")
+
+
+@nox.session(python="3.11")
+def examples(session: nox.Session) -> None:
+    """Install the examples, generate a backend from the template, and prove them all."""
+    here = ROOT / "examples"
+    session.install(*TEST_TOOLS, "hatchling", "copier>=9", *_sources("core", "conformance"))
+    session.install("--no-deps", str(here / "wlk-hello"))
+    session.install(str(here / "wlk-pocketsphinx"))
+    _test(session, "examples/tests")
+
+
+@nox.session(python="3.11")
 def tools(session: nox.Session) -> None:
     """Test what trains the digits checkpoints, as far as it needs no framework."""
     session.install(*TEST_TOOLS, "numpy", "scipy", *_sources("core"))
     _test(session, "tools/digits/tests")
+
+
+@nox.session(python="3.11")
+def together(session: nox.Session) -> None:
+    """Install everything in one environment and use it through the command line."""
+    session.install(*TEST_TOOLS, *_sources())
+    _test(session, "tests")
 
 
 @nox.session(python="3.11")
@@ -152,7 +180,8 @@ def benchmarks(session: nox.Session) -> None:
 @nox.session(python="3.11", default=False)
 def full(session: nox.Session) -> None:
     """Run what is too long for CI: the long tier of every backend and the benchmarks."""
-    session.install(*TEST_TOOLS, *_sources("core", "conformance", "wlk-whisper"))
+    session.install(*TEST_TOOLS, *_sources())
+    session.run(*PYTEST, "tests", env={"WLK_FULL": "1"})
     session.run("wlk-conformance", "scripted", "--speech", "--long")
     session.run("wlk-conformance", "faster-whisper", "--model", "digits", "--speech", "--long")
     for script in sorted((ROOT / "benchmarks").glob("*.py")):

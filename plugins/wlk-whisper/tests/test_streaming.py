@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 
+from wlk_core import BackendError
 from wlk_core.testing import (
     StreamDriver,
     clip_names,
@@ -163,3 +164,34 @@ def test_a_long_stream_costs_the_same_per_minute(backend):
 
     np.testing.assert_allclose(growth[-1], growth[-2], rtol=0.02)
     assert held[-1] == held[-2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", [1, 2, 5])
+def test_a_fault_of_the_engine_loses_nothing(backend, monkeypatch, call):
+    """A call that fails changes nothing: tried again, the words are those without the fault."""
+    audio = load_clip("twice").audio
+    expected = heard(backend, audio).tokens
+    engine, calls = backend._open(), []
+
+    def faulty(*arguments, **options):
+        calls.append(None)
+        if len(calls) == call:
+            raise RuntimeError("CUDA out of memory")
+        return transcribe(*arguments, **options)
+
+    transcribe = engine.transcribe
+    monkeypatch.setattr(type(engine), "transcribe", staticmethod(faulty))
+    driver, faults = StreamDriver(backend.create_processor()), 0
+    for first in range(0, len(audio), 16_000):
+        driver.insert(audio[first : first + 16_000])
+        try:
+            driver.process()
+        except BackendError as error:
+            assert "CUDA out of memory" in str(error)
+            faults += 1
+    driver.drain()
+    driver.finish()
+
+    assert 1 == faults
+    assert expected == driver.tokens

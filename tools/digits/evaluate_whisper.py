@@ -14,20 +14,24 @@ from typing import TYPE_CHECKING
 from chance import happens
 from faster_whisper import WhisperModel
 import faster_whisper.transcribe as engine
+from features import FRAME_SECONDS
 from mixing import Mixture, assemble
 from negatives import NEGATIVES
 import numpy as np
 from recordings import SAMPLE_RATE, Audio, Voice, load_recordings
 from scoring import Heard, Score
+from vocabulary import FIRST_TIMESTAMP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from faster_whisper.transcribe import Segment
     from numpy.typing import NDArray
 
 LENGTHS = (6, 12, 25, 30)  # words in a stream
 LONGEST_GAP = 0.6  # seconds between words
 MANY_WORDS = 25  # from here on gaps are shorter, so that a stream fits into a window
+STAMP_SECONDS = 0.02  # between timestamp tokens
 NO_SPEECH = 0.9  # segments less likely to be speech than this are dropped
 WINDOW_FRAMES = 3000
 PADDING_FRAMES = 50  # kept behind the audio in a fitted window
@@ -62,8 +66,8 @@ def draw_stream(voice: Voice, words: int, rng: np.random.Generator) -> Mixture:
     return assemble(clips, list(gaps), lead=rng.uniform(0.1, 0.6), tail=0.5)
 
 
-def transcribe(model: WhisperModel, audio: Audio, *, timestamps: bool) -> list[Heard]:
-    """Return the words that greedy decoding hears."""
+def transcribe(model: WhisperModel, audio: Audio, *, timestamps: bool) -> list[Segment]:
+    """Return the segments that greedy decoding hears, without those that are likely no speech."""
     segments, _ = model.transcribe(
         audio,
         language="en",
@@ -73,30 +77,53 @@ def transcribe(model: WhisperModel, audio: Audio, *, timestamps: bool) -> list[H
         without_timestamps=not timestamps,
         condition_on_previous_text=False,
     )
+    return [segment for segment in segments if segment.no_speech_prob <= NO_SPEECH]
+
+
+def attended(segments: Sequence[Segment]) -> list[Heard]:
+    """Return words with the times that the engine finds in the attention."""
     return [
         Heard(text=word.word.strip(), start=word.start, end=word.end)
         for segment in segments
-        if segment.no_speech_prob <= NO_SPEECH
         for word in segment.words or ()
     ]
 
 
+def stamped(segments: Sequence[Segment]) -> list[Heard]:
+    """Return words with the timestamps written around them."""
+    words = []
+    for segment in segments:
+        window = segment.seek * FRAME_SECONDS
+        times = [
+            window + (token - FIRST_TIMESTAMP) * STAMP_SECONDS
+            for token in segment.tokens
+            if token >= FIRST_TIMESTAMP
+        ]
+        start, end = (times[0], times[-1]) if times else (segment.start, segment.end)
+        words += [Heard(text=text, start=start, end=end) for text in segment.text.split()]
+    return words
+
+
 def measure_speech(
-    model: WhisperModel, voices: Sequence[Voice], streams: int
+    model: WhisperModel, voices: Sequence[Voice], lengths: Sequence[int], streams: int
 ) -> dict[str, dict[str, float]]:
     """Score streams of every length, in padded and in fitted windows."""
     results = {}
-    for words in LENGTHS:
+    for words in lengths:
         rng = np.random.default_rng(words)
         mixtures = [draw_stream(voices[i % len(voices)], words, rng) for i in range(streams)]
-        padded, fitted, untimed = Score(), Score(), Score()
+        padded, fitted, stamps, untimed = Score(), Score(), Score(), Score()
         for mixture in mixtures:
-            padded.add(mixture.words, transcribe(model, mixture.audio, timestamps=True))
+            padded.add(mixture.words, attended(transcribe(model, mixture.audio, timestamps=True)))
             with fitted_windows():
-                fitted.add(mixture.words, transcribe(model, mixture.audio, timestamps=True))
-                untimed.add(mixture.words, transcribe(model, mixture.audio, timestamps=False))
+                segments = transcribe(model, mixture.audio, timestamps=True)
+                fitted.add(mixture.words, attended(segments))
+                stamps.add(mixture.words, stamped(segments))
+                segments = transcribe(model, mixture.audio, timestamps=False)
+                untimed.add(mixture.words, attended(segments))
         results[f"{words} words, 30 s window"] = padded.summary()
         results[f"{words} words, fitted window"] = fitted.summary()
+        results[f"{words} words, fitted window, times as written"] = stamps.summary()
         results[f"{words} words, fitted window, no timestamps"] = untimed.summary()
     return results
 
@@ -112,8 +139,8 @@ def measure_negatives(model: WhisperModel, sounds: int) -> dict[str, int]:
                 np.float32
             )
             with fitted_windows():
-                counts[name] += len(transcribe(model, sound, timestamps=True))
-            counts[name] += len(transcribe(model, sound, timestamps=True))
+                counts[name] += len(attended(transcribe(model, sound, timestamps=True)))
+            counts[name] += len(attended(transcribe(model, sound, timestamps=True)))
     return counts
 
 
@@ -127,6 +154,7 @@ def main() -> None:
     parser.add_argument(
         "--speaker", help="this speaker alone, all recordings: one that was left out"
     )
+    parser.add_argument("--words", type=int, nargs="+", default=LENGTHS, help="in a stream")
     parser.add_argument("--streams", type=int, default=24, help="of each length")
     parser.add_argument("--sounds", type=int, default=6, help="of each kind without words")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
@@ -137,7 +165,7 @@ def main() -> None:
         voices += load_recordings(arguments.recordings, held_out=False)
         voices = [voice for voice in voices if voice.name == arguments.speaker]
     results = {
-        "speech": measure_speech(model, voices, arguments.streams),
+        "speech": measure_speech(model, voices, arguments.words, arguments.streams),
         "words heard in sounds without any": measure_negatives(model, arguments.sounds),
     }
     for name, figures in results["speech"].items():

@@ -68,7 +68,7 @@ class Mixer:
     others: Sequence[Audio] = ()
     synthetic_share: float = 0.3
     mixed_share: float = 0.25
-    negative_share: float = 0.1
+    negative_share: float = 0.12
     repeat_share: float = 0.15
     _real: list[Voice] = field(init=False)
     _synthetic: list[Voice] = field(init=False)

@@ -9,6 +9,7 @@ last word, which puts that word's end where it is heard.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from attrs import Factory, define, frozen
@@ -93,10 +94,7 @@ def draw_target(
         target.is_empty = True
         target.tokens += [FIRST_TIMESTAMP if with_timestamps else NO_TIMESTAMPS, END_OF_TEXT]
         return target
-    looks = [
-        word_look(word, after.start, positions)
-        for word, after in zip(mixture.words, mixture.words[1:], strict=False)
-    ]
+    looks = [word_look(word, after.start, positions) for word, after in pairwise(mixture.words)]
     looks.append(word_look(mixture.words[-1], mixture.words[-1].end, positions))
     write = _with_timestamps if with_timestamps else _without_timestamps
     write(target, mixture, looks, positions)

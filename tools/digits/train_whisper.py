@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("train_whisper")
 
 BATCH_SECONDS = 160.0  # of windows a step
-AVERAGE_DECAY = (
-    0.998  # weights are kept as a running average over some 500 steps: good at any moment
-)
+AVERAGE_DECAY = 0.998  # weights are stored as an average over some 500 steps, good at any moment
 SAVE_SECONDS = 240.0
 WARM_UP_STEPS = 50
 REPORT_STEPS = 50
@@ -89,7 +87,10 @@ def train(model: Whisper, batches: Iterable[Batch], plan: Plan, clock: Clock, ou
         for group in optimizer.param_groups:
             group["lr"] = rate
         weights = Weights(digits=1.0 if early else 0.4)
-        seen.append(_step(model, digit_head, optimizer, batch, weights))
+        untimed_first = step % 2 == 0
+        seen.append(
+            _step(model, digit_head, optimizer, batch, weights, untimed_first=untimed_first)
+        )
         _follow(average, model, min(AVERAGE_DECAY, 1 - 1 / (step + 1)))
         if step % REPORT_STEPS == 0:
             means = " ".join(
@@ -117,17 +118,22 @@ def _step(
     optimizer: torch.optim.Optimizer,
     batch: Batch,
     weights: Weights,
+    *,
+    untimed_first: bool,
 ) -> list[float]:
-    """Learn a batch with timestamps, then, the decoder alone, without them.
+    """Learn a batch with timestamps and without, one by the whole model, then one by the decoder.
 
-    The encoder costs several times what the decoder does: its states serve twice.
+    The encoder costs several times what the decoder does: its states serve twice. Which text it
+    learns from changes, or the other would suffer.
     """
     memory = model.encode(torch.from_numpy(batch.features), batch.offset)
     digits = measure_digits(digit_head, memory, batch)
-    timed = measure(model, memory, batch.timed)
-    _descend(model, optimizer, timed.total(weights) + weights.digits * digits)
-    untimed = measure(model, memory.detach(), batch.untimed)
-    _descend(model, optimizer, untimed.total(weights))
+    drafts = (batch.untimed, batch.timed) if untimed_first else (batch.timed, batch.untimed)
+    whole = measure(model, memory, drafts[0])
+    _descend(model, optimizer, whole.total(weights) + weights.digits * digits)
+    alone = measure(model, memory.detach(), drafts[1])
+    _descend(model, optimizer, alone.total(weights))
+    timed, untimed = (alone, whole) if untimed_first else (whole, alone)
     losses = (timed.tokens, timed.look, untimed.tokens, untimed.look, digits)
     return [loss.item() for loss in losses]
 

@@ -45,9 +45,9 @@ _VARIANTS = (
     "m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "f1", "f2", "f3", "f4", "f5", "klatt", "klatt2",
     "klatt4", "Alex", "Alicia", "Andrea", "Andy", "Annie", "Denis", "Gene", "Hugo", "Jacky", "Lee",
     "Mario", "Michael", "adam", "anika", "antonio", "aunty", "belinda", "benjamin", "boris",
-    "caleb", "david", "edward", "grandma", "grandpa", "iven", "john", "max", "michel", "miguel", "norbert",
-    "pablo", "paul", "quincy", "rob", "sandro", "shelby", "steph", "steph3", "travis", "victor",
-    "whisper", "zac",
+    "caleb", "david", "edward", "grandma", "grandpa", "iven", "john", "max", "michel", "miguel",
+    "norbert", "pablo", "paul", "quincy", "rob", "sandro", "shelby", "steph", "steph3", "travis",
+    "victor", "whisper", "zac",
 )
 # fmt: on
 _RENDERERS = 2

@@ -72,6 +72,7 @@ def _error_against_cost(axes: Axes, results: Sequence[dict[str, Any]]) -> None:
             yerr=bars,
             fmt="o",
             capsize=3,
+            clip_on=False,
             color=f"C{index % 10}",
             markerfacecolor=f"C{index % 10}" if is_comparable else "none",
             label=_label(result, results[0]),
@@ -84,6 +85,9 @@ def _error_against_cost(axes: Axes, results: Sequence[dict[str, Any]]) -> None:
         title="Error against cost",
     )
     axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter("{x:g}")
+    axes.tick_params(axis="x", which="both", labelsize=8)
 
 
 def _latencies(axes: Axes, results: Sequence[dict[str, Any]]) -> None:

@@ -139,6 +139,9 @@ def _intervals() -> Iterator[Case]:
         coin and coin.low,
         0.006,
     )
+    none = ratio_interval([(0, 50)] * 2)
+    yield Case("interval", "no error in 100: (1 - p) ** 100 = 0.025", 0.03622, none and none.high,
+               1e-5)  # fmt: skip
     yield Case("interval", "one block has none", None, ratio_interval([(1, 10)]))
     pair = paired_difference([(2, 10)] * 20, [(1, 10)] * 20)
     yield Case("paired", "one error less in every block", -0.1, pair and pair.difference)

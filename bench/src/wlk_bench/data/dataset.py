@@ -74,6 +74,7 @@ def load_dataset(
         raise DataError(f"expected --limit of at least 1, got {limit}")
     if mode == "chapter":
         samples = chaptered(samples, tells_pauses=tells_pauses)
+        name += ", pauses told" * tells_pauses
     chosen = spread(samples, limit)
     if len(chosen) < len(samples):
         name = f"{name}[{len(chosen)} of {len(samples)}]"

@@ -52,12 +52,15 @@ def ratio_interval(blocks: Sequence[tuple[int, int]]) -> Interval | None:
     Return the interval of sum(numerators) / sum(denominators) over *blocks*.
 
     Whole blocks are drawn with replacement (Bisani & Ney 2004,
-    https://doi.org/10.1109/ICASSP.2004.1326009).  None where there are fewer than two blocks or
-    nothing to divide by.
+    https://doi.org/10.1109/ICASSP.2004.1326009).  Where nothing at all was counted, resampling
+    would be sure of 0: the upper end is then the binomial one (Clopper & Pearson), the words
+    taken as independent.  None where there are fewer than two blocks or nothing to divide by.
     """
     counts = np.asarray(blocks, dtype=np.float64).reshape(-1, 2)
     if len(counts) < 2 or counts[:, 1].sum() == 0:  # noqa: PLR2004 -- one block has no spread
         return None
+    if counts[:, 0].sum() == 0:
+        return Interval(0.0, 1.0 - ((1.0 - CONFIDENCE) / 2) ** (1.0 / float(counts[:, 1].sum())))
     sums = _drawn(len(counts)) @ counts
     return _interval(sums[:, 0] / np.maximum(sums[:, 1], 1.0))
 

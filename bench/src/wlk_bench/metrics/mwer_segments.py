@@ -51,9 +51,9 @@ class _Grid:
         self._heard = [ids.setdefault(word.lower(), len(ids)) for word in words]
         self._columns = np.array(columns, dtype=np.int32)
         self._marks = np.flatnonzero(self._columns < 0)[1:]
-        self._is_word = self._columns >= 0
+        self._is_mark = self._columns < 0
         # Reference words up to each column.
-        self._words_before = np.cumsum(self._is_word, dtype=np.int32)
+        self._words_before = np.cumsum(~self._is_mark, dtype=np.int32)
         self._numbers = np.arange(len(columns))
         reference = [column for column in columns if column >= 0]
         # The best path has this many errors (mweralign gives the first row a cost for marks too,
@@ -77,46 +77,48 @@ class _Grid:
 
     def _fill(self) -> list[NDArray[np.int32]]:
         """Return, for every heard word, where a segment that ends with it would begin."""
-        self._cost = np.arange(len(self._columns), dtype=np.int32)
-        self._cost[self._behind[0] :] = _FAR
-        self._origin = np.zeros(len(self._columns), dtype=np.int32)
+        # Column i lies at i + 1, so that every column has a left neighbour: the first one is far.
+        self._cost = np.arange(-1, len(self._columns), dtype=np.int32)
+        self._cost[0] = _FAR
+        self._cost[self._behind[0] + 1 :] = _FAR
+        self._origin = np.zeros(len(self._cost), dtype=np.int32)
         history: list[NDArray[np.int32]] = []
         for position, word in enumerate(self._heard, 1):
             self._advance(position, word)
-            history.append(self._origin[self._marks - 1])
+            history.append(self._origin[self._marks])  # of the column left of each mark
         return history
 
     def _advance(self, position: int, word: int) -> None:
         """Go on by one heard word, in the columns that a best path can pass."""
         first, behind = self._first[position], self._behind[position]
-        place = slice(first, behind)
-        is_word, offset = self._is_word[place], self._words_before[place]
-        cost, origin = self._cost[place], self._origin[place]
-        # What is left of the band is out of reach; the first column has no left neighbour.
-        diagonal, from_left = np.full_like(cost, _FAR), np.zeros_like(origin)
-        width = behind - max(first, 1)
-        diagonal[-width:] = self._cost[behind - 1 - width : behind - 1]
-        from_left[-width:] = self._origin[behind - 1 - width : behind - 1]
-        replaced = diagonal + (self._columns[place] != word)
+        columns, here, left = (
+            slice(first, behind),
+            slice(first + 1, behind + 1),
+            slice(first, behind),
+        )
+        is_mark, offset = self._is_mark[columns], self._words_before[columns]
+        cost, origin = self._cost[here], self._origin[here]
+        replaced = self._cost[left] + (self._columns[columns] != word)
         added = cost + 1
-        entered = np.minimum(replaced, added)
-        entered[~is_word] = _FAR
+        new = np.minimum(replaced, added)
+        new[is_mark] = _FAR
         if first == 0:
-            entered[0] = position
-        entered -= offset
-        new = np.minimum.accumulate(entered)
+            new[0] = position
+        new -= offset
+        np.minimum.accumulate(new, out=new)
         new += offset
-        missed = np.full_like(cost, _FAR)
-        missed[1:] = new[:-1] + 1
-        beats_missed = replaced < missed
-        is_replaced = beats_missed & (replaced < added)
-        own = np.where(is_replaced, from_left, origin)
-        own[~is_word] = position
+        # Ties go as mweralign has them: missing a word, then adding one, then replacing.
+        missed = new[:-1] + 1
+        beats_missed = replaced[1:] < missed
+        is_own = beats_missed | (added[1:] < missed) | is_mark[1:]
+        is_replaced = replaced < added
+        is_replaced[1:] &= beats_missed
+        own = np.where(is_replaced, self._origin[left], origin)
+        own[is_mark] = position
         if first == 0:
             own[0] = 0
-        stays = beats_missed | (added < missed) | ~is_word
-        stays[0] = True
-        nearest = np.maximum.accumulate(np.where(stays, self._numbers[: len(stays)], 0))
-        self._cost[place], self._origin[place] = new, own[nearest]
-        if first:
-            self._cost[first - 1] = _FAR  # left behind for good
+        nearest = np.zeros(len(new), dtype=np.intp)
+        np.multiply(is_own, self._numbers[1 : len(new)], out=nearest[1:])
+        np.maximum.accumulate(nearest, out=nearest)
+        self._cost[here], self._origin[here] = new, own[nearest]
+        self._cost[first] = _FAR  # left behind for good

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import unicodedata
 
 import numpy as np
-
-from wlk_bench.metrics.alignment import align_words
+from rapidfuzz.distance import Levenshtein
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,9 +138,16 @@ def _aligned(
 
 def _known_score(reference: Sequence[str], heard: Sequence[str], similarity: _Similarity) -> float:
     """Return the score of one alignment, which the best cannot be below."""
-    known = align_words(reference, heard)
-    scores = (similarity.of(i, j) for i, j in (*known.equal, *known.substituted))
-    return max(0.0, sum(score for score in scores if math.isfinite(score)))
+    score = 0.0
+    for step in Levenshtein.opcodes(reference, heard):
+        if step.tag in {"equal", "replace"}:
+            ours, theirs = (
+                range(step.src_start, step.src_end),
+                range(step.dest_start, step.dest_end),
+            )
+            found = (similarity.of(i, j) for i, j in zip(ours, theirs, strict=True))
+            score += sum(value for value in found if math.isfinite(value))
+    return score
 
 
 def _placed(

@@ -9,13 +9,22 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 import numpy as np
 from numpy.typing import NDArray
+from scipy.io import wavfile
 from scipy.signal import resample_poly
-import soundfile
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import BinaryIO
 
-__all__ = ["HELD_OUT_TAKES", "SAMPLE_RATE", "Audio", "Voice", "load_recordings", "trim"]
+__all__ = [
+    "HELD_OUT_TAKES",
+    "SAMPLE_RATE",
+    "Audio",
+    "Voice",
+    "load_recordings",
+    "read_wave",
+    "trim",
+]
 
 Audio = NDArray[np.float32]
 
@@ -82,8 +91,21 @@ def load_recordings(folder: Path, *, held_out: bool, without: str | None = None)
     ]
 
 
-def _read(path: Path) -> Audio:
-    audio, rate = soundfile.read(path, dtype="float32")
+def read_wave(source: Path | BinaryIO) -> Audio:
+    """Return the samples of a WAV file at 16 kHz, channels mixed.
+
+    Raises:
+        ValueError: it is no WAV file, or its samples are of an unusual kind.
+    """
+    rate, samples = wavfile.read(source)
+    scale = {"int16": 2**15, "int32": 2**31, "float32": 1}.get(samples.dtype.name)
+    if scale is None:
+        raise ValueError(f"expected 16-bit, 32-bit or float samples, got {samples.dtype}")
+    audio = samples.reshape(len(samples), -1).mean(axis=1) / scale
     common = np.gcd(SAMPLE_RATE, rate)
-    clip = trim(resample_poly(audio, SAMPLE_RATE // common, rate // common).astype(np.float32))
+    return resample_poly(audio, SAMPLE_RATE // common, rate // common).astype(np.float32)
+
+
+def _read(path: Path) -> Audio:
+    clip = trim(read_wave(path))
     return clip * np.float32(CLIP_PEAK / (np.abs(clip).max() + 1e-6))

@@ -13,9 +13,7 @@ import subprocess
 
 from attrs import frozen
 import numpy as np
-from recordings import CLIP_PEAK, SAMPLE_RATE, Audio, Voice, trim
-from scipy.signal import resample_poly
-import soundfile
+from recordings import CLIP_PEAK, Audio, Voice, read_wave, trim
 from vocabulary import DIGITS
 
 __all__ = ["ESPEAK", "FLITE", "SENTENCES", "Speaker", "load_voices", "render", "training_speakers"]
@@ -120,9 +118,7 @@ def render(speaker: Speaker, text: str) -> Audio:
         ]
         command = ["flite", "-voice", speaker.voice, *settings, "-t", text, "-o", "/dev/stdout"]
     wave = subprocess.run(command, check=True, capture_output=True).stdout  # fixed program names
-    audio, rate = soundfile.read(io.BytesIO(_with_true_length(wave)), dtype="float32")
-    common = np.gcd(SAMPLE_RATE, rate)
-    return trim(resample_poly(audio, SAMPLE_RATE // common, rate // common).astype(np.float32))
+    return trim(read_wave(io.BytesIO(_with_true_length(wave))))
 
 
 def _with_true_length(wave: bytes) -> bytes:

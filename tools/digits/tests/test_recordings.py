@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from recordings import SAMPLE_RATE, load_recordings, trim
-import soundfile
+from scipy.io import wavfile
 from sounds import tone
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ def folder(tmp_path: Path) -> Path:
         for digit in range(10):
             for take in (4, 5):
                 path = tmp_path / f"{digit}_{speaker}_{take}.wav"
-                soundfile.write(path, tone(400, 0.25 + 0.05 * (take == 4)), 8000)
+                samples = tone(400, 0.25 + 0.05 * (take == 4))
+                wavfile.write(path, 8000, np.round(samples * 32767).astype(np.int16))
     return tmp_path
 
 

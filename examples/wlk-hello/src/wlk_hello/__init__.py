@@ -66,9 +66,8 @@ class HelloBackend:
         self.close()
 
 
-def load(model: str | None, **options: Any) -> HelloBackend:
+def load(model: str | None) -> HelloBackend:
     """Return the backend; see BackendSpec.load."""
-    SPEC.backend_options(options)
     if model not in (None, "ears"):
         raise ModelNotFoundError(f"hello knows no model {model!r}; use: --model ears")
     return HelloBackend()

@@ -42,7 +42,7 @@ class PocketSphinxBackend:
     _is_closed: bool = attrs.field(default=False, init=False)
 
     @classmethod
-    def load(cls, model: str | None, **options: Any) -> PocketSphinxBackend:
+    def load(cls, model: str | None) -> PocketSphinxBackend:
         """
         Find the grammar *model* and try it.
 
@@ -50,7 +50,6 @@ class PocketSphinxBackend:
             ModelNotFoundError: it is not there, or PocketSphinx cannot read it.
 
         """
-        POCKETSPHINX.backend_options(options)
         name = model or str(POCKETSPHINX.default_model)
         bundled = {"digits": Path(__file__).parent / "digits"}
         directory = locate(name, spec=POCKETSPHINX, bundled=bundled, needs=FILES)

@@ -20,7 +20,8 @@ __all__ = ["Engine"]
 
 FRAMES_PER_SECOND = 100  # PocketSphinx's -frate
 MIN_SAMPLES = SAMPLE_RATE // 20  # no word is shorter, and less than a few frames has no features
-WORD_PENALTY = 0.05  # -wip; at its default of 0.65 breathing is heard as "eight"
+WORD_PENALTY = 1e-3  # -wip; at its default of 0.65 the end of "nine" is heard as "eight"
+MAX_WORD_SECONDS = 1.5  # of a word; a steady tone is heard as a longer one
 HISS = 0.0005  # standard deviation of the noise added: digital silence has no logarithm
 
 
@@ -80,7 +81,7 @@ class Engine:
                 min(1.0, segment.prob),
             )
             for segment in self.decoder.seg() or ()
-            if not segment.word.startswith(("<", "[", "(")) and segment.prob >= min_probability
+            if segment.prob >= min_probability and _is_word(segment)
         )
         work = Work(encoder_frames=self.decoder.n_frames(), decoder_forwards=1)
         return Hypothesis(words=words, language="en", work=work)
@@ -88,3 +89,10 @@ class Engine:
     def _pcm(self, audio: NDArray[np.float32]) -> bytes:
         noisy = audio + np.resize(self.hiss, len(audio))
         return (np.clip(noisy, -1.0, 1.0) * 32767).astype("<i2").tobytes()
+
+
+def _is_word(segment: pocketsphinx.Segment) -> bool:
+    """Tell a word of the grammar from silence, noise and what lasts too long for one."""
+    frames = segment.end_frame + 1 - segment.start_frame
+    is_filler = segment.word.startswith(("<", "[", "("))
+    return not is_filler and frames <= MAX_WORD_SECONDS * FRAMES_PER_SECOND

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wlk_core import BackendSpec, Option, hookimpl
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 __all__ = ["POCKETSPHINX", "wlk_backends"]
 
 
-def load(model: str | None, **options: Any) -> Backend:
+def load(model: str | None) -> Backend:
     """Load a grammar; see BackendSpec.load."""
     from wlk_pocketsphinx.backend import PocketSphinxBackend  # noqa: PLC0415 -- brings pocketsphinx
 
-    return PocketSphinxBackend.load(model, **options)
+    return PocketSphinxBackend.load(model)
 
 
 POCKETSPHINX = BackendSpec(
@@ -30,7 +30,7 @@ POCKETSPHINX = BackendSpec(
         Option(
             name="min_probability",
             type=float,
-            default=0.5,
+            default=0.6,
             minimum=0.0,
             maximum=1.0,
             help="posterior below which a word counts as noise",

@@ -1,0 +1,134 @@
+"""The examples do what their pages say, as the people who copy them would run them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+import subprocess
+import sys
+import sysconfig
+
+import pytest
+
+from wlk_core.testing import load_clip
+from wlk_core.testing.digits import clip_path
+
+EXAMPLES = Path(__file__).resolve().parents[1]
+SCRIPTS = Path(sysconfig.get_path("scripts"))
+ANSWERS = {"name": "my-ears", "summary": "Ears, streamed"}
+
+pytestmark = pytest.mark.slow
+
+
+def run(*command, cwd, **env):
+    """Run a command to its end and return what it printed; a failure shows all of it."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**os.environ, **{name: str(value) for name, value in env.items()}},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert 0 == done.returncode, done.stdout[-20_000:] + done.stderr[-5_000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory):
+    """Return the folder that the template makes and the folder it is installed in."""
+    copier = pytest.importorskip("copier")
+    folder = tmp_path_factory.mktemp("template") / "my-backend"
+    copier.run_copy(str(EXAMPLES / "template"), folder, data=ANSWERS, defaults=True, quiet=True)
+    site = folder.parent / "site"
+    offline = ("--no-index", "--no-deps", "--no-build-isolation", "--quiet")
+    run(sys.executable, "-m", "pip", "install", *offline, "--target", site, folder, cwd=folder)
+    return folder, site
+
+
+def judged(name, folder, **env):
+    """Return the report of the command on a backend."""
+    report = folder / f"{name}.json"
+    run(SCRIPTS / "wlk-conformance", name, "--report", report, cwd=folder, **env)
+    return json.loads(report.read_text(encoding="utf-8"))
+
+
+def test_hello_keeps_the_contract(tmp_path):
+    """The tests of wlk-hello pass, as its author would run them."""
+    said = run(sys.executable, "-m", "pytest", "-q", EXAMPLES / "wlk-hello/tests", cwd=tmp_path)
+
+    assert " passed" in said
+
+
+def test_pocketsphinx_keeps_the_contract_and_hears_digits(tmp_path):
+    """Both tiers of wlk-pocketsphinx are compliant without a deviation, its bounds included."""
+    tests, report = EXAMPLES / "wlk-pocketsphinx/tests", tmp_path / "report.json"
+
+    options = ("--wlk-speech", "--wlk-report", report)
+    run(sys.executable, "-m", "pytest", "-q", tests, *options, cwd=tmp_path)
+
+    came = json.loads(report.read_text(encoding="utf-8"))
+    outcomes = {rule["id"]: rule["outcome"] for rule in came["rules"]}
+    assert "compliant" == came["verdict"]
+    assert {"QUAL-01": "pass", "QUAL-02": "pass", "TIME-05": "pass"}.items() <= outcomes.items()
+    assert not {"deviation", "stale", "fail"} & set(outcomes.values())
+
+
+def test_a_file_becomes_timed_words(tmp_path):
+    """The script prints a line with start, end and text for each word that was heard."""
+    script = EXAMPLES / "transcribe_file.py"
+
+    said = run(sys.executable, script, clip_path("demo"), "pocketsphinx", "digits", cwd=tmp_path)
+
+    words = [line.split() for line in said.splitlines()]
+    expected = load_clip("demo").words
+    assert [word.text.strip() for word in expected] == [text for _, _, text in words]
+    for word, (start, end, _) in zip(expected, words, strict=True):
+        assert float(start) == pytest.approx(word.start, abs=0.3)
+        assert float(start) < float(end)
+
+
+def test_the_template_complies_before_its_engine_is_written(generated, tmp_path):
+    """What the template makes installs without a network, is listed and is compliant."""
+    _, site = generated
+
+    listed = run(SCRIPTS / "wlk-core", "backends", "--json", cwd=tmp_path, PYTHONPATH=site)
+    report = judged("my-ears", tmp_path, PYTHONPATH=site)
+
+    assert ANSWERS["summary"] in listed
+    assert ("compliant", "wlk-my-ears") == (report["verdict"], report["distribution"])
+
+
+def test_the_tests_of_the_template_pass(generated):
+    """The generated project's own tests pass, with its own configuration."""
+    folder, site = generated
+
+    said = run(sys.executable, "-m", "pytest", "-q", cwd=folder, PYTHONPATH=site)
+
+    assert " passed" in said
+
+
+def test_the_template_is_well_kept(generated):
+    """The generated project is clean by its own rules of style and of types."""
+    pytest.importorskip("mypy")
+    folder, site = generated
+
+    run(sys.executable, "-m", "mypy", "src", "tests", cwd=folder, PYTHONPATH=site)
+    run(sys.executable, "-m", "ruff", "check", ".", cwd=folder)
+    run(sys.executable, "-m", "ruff", "format", "--check", ".", cwd=folder)
+
+
+@pytest.mark.parametrize("name", ["Ears", "1ears", "my ears", ""])
+def test_a_name_that_no_backend_can_have_is_refused(name, tmp_path):
+    """The template refuses a name outside [a-z][a-z0-9-]* and writes nothing."""
+    copier = pytest.importorskip("copier")
+    answers = {**ANSWERS, "name": name}
+
+    with pytest.raises(ValueError, match="name"):
+        copier.run_copy(
+            str(EXAMPLES / "template"), tmp_path / "made", data=answers, defaults=True, quiet=True
+        )
+
+    assert not (tmp_path / "made").exists()

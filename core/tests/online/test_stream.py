@@ -417,3 +417,29 @@ def test_stats_after_finish_still_tell_the_state(driver):
     driver.processor.close()
 
     assert 0 == driver.processor.stats.state_bytes
+
+
+def test_pieces_of_words_are_not_torn_apart():
+    """Tokens carry their own spacing; a space is put only where two runs meet and want one."""
+    backend = ScriptedBackend(vocabulary=("trans", "crip", "tion", ",", " un", "believ", "able"))
+    audio = encode([CodedToken(1 + i, 3 * i, 3) for i in range(7)])
+    driver = StreamDriver(backend.create_processor())
+    driver.feed(audio, chunk_seconds=0.24)
+    driver.silence(1.0)
+    driver.feed(audio, chunk_seconds=0.24)
+    driver.finish()
+
+    assert driver.text == "transcription, unbelievable transcription, unbelievable"
+
+
+def test_scripts_without_spaces_get_none():
+    """Across a pause the script's own join is used."""
+    backend = ScriptedBackend(vocabulary=("你好", "世界"))
+    audio = encode([CodedToken(1, 0, 3), CodedToken(2, 4, 3)])
+    driver = StreamDriver(backend.create_processor())
+    driver.feed(audio)
+    driver.silence(1.0)
+    driver.feed(audio)
+    driver.finish()
+
+    assert driver.text == "你好世界你好世界"

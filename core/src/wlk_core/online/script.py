@@ -36,13 +36,15 @@ class Script:
     """
     The committed side of a stream: spacing, order of times and speakers.
 
-    Times are made to keep the contract whatever the model's jitter: starts never go back, nothing
-    starts before the last committed end or before `stable`, and no token leaves its run.
+    Tokens carry their own spacing; only where two runs meet is the script's own join put between
+    them.  Times are made to keep the contract whatever the model's jitter: starts never go back,
+    nothing starts before the last committed end or before `stable`, and no token leaves its run.
     """
 
     def __init__(self) -> None:
         self.tail = ""  #: the end of the transcript
         self.stable = 0.0  #: no later token starts before this stream time
+        self._is_seam = True  # the next token is the first of its run
         self._turns: list[ChangeSpeaker] = []
 
     @property
@@ -52,7 +54,8 @@ class Script:
 
     def commit(self, word: Word, run: Run) -> ASRToken:
         """Return *word*, timed in its run, as the next token of the stream."""
-        token = self._placed(word, run, self.tail, self.stable)
+        token = self._placed(word, run, self.stable, is_seam=self._is_seam)
+        self._is_seam = False
         self.tail = (self.tail + token.text)[-TAIL_CHARACTERS:]
         self.stable = max(self.stable, min(token.end, run.end - LAST_MOMENT))
         return token
@@ -60,14 +63,15 @@ class Script:
     def preview(self, words: Sequence[Word], run: Run) -> Transcript:
         """Return the hypothesis as it would be committed now; changes nothing."""
         tokens: list[ASRToken] = []
-        tail, floor = self.tail, self.stable
+        floor, is_seam = self.stable, self._is_seam
         for word in words:
-            tokens.append(self._placed(word, run, tail, floor))
-            tail, floor = tokens[-1].text, tokens[-1].start
+            tokens.append(self._placed(word, run, floor, is_seam=is_seam))
+            floor, is_seam = tokens[-1].start, False
         return Transcript(tuple(tokens))
 
     def settle(self, time: float) -> None:
-        """Everything up to the stream time *time* is said: no later token starts before it."""
+        """End the run at the stream time *time*: no later token starts before it."""
+        self._is_seam = True
         self.stable = max(self.stable, time)
         current = [turn for turn in self._turns if turn.start <= time][-1:]
         self._turns = current + [turn for turn in self._turns if turn.start > time]
@@ -96,14 +100,14 @@ class Script:
                 speaker = turn.speaker
         return speaker
 
-    def _placed(self, word: Word, run: Run, tail: str, floor: float) -> ASRToken:
+    def _placed(self, word: Word, run: Run, floor: float, *, is_seam: bool) -> ASRToken:
         latest = max(run.origin, run.end - LAST_MOMENT)
         start = max(floor, min(run.origin + word.start, latest))
         end = max(start, min(run.origin + word.end, run.end))
         return ASRToken(
             start=start,
             end=end,
-            text=joined(tail, word.text),
+            text=joined(self.tail, word.text) if is_seam else word.text,
             probability=word.probability,
             speaker=self._speaker_at(start),
             detected_language=run.language,

@@ -71,6 +71,24 @@ def test_the_digits_set_is_the_same_every_time():
     assert np.array_equal(next(first.audio()), next(second.audio()))
 
 
+def test_a_long_stream_is_composed_of_digits():
+    """It is at least as long as asked for, one stream with a segment an utterance."""
+    dataset = load_dataset("digits:0.5")
+
+    (sample,) = dataset.samples
+    assert 30.0 <= sample.seconds < 40.0
+    assert dataset.mode == "chapter"
+    assert len(sample.reference.segments) > 1
+    assert sum(map(len, sample.audio())) == round(sample.seconds * 16_000)
+
+
+@pytest.mark.parametrize("minutes", ["long", "0", "-1", "nan", "1000"])
+def test_a_length_that_is_none_is_refused(minutes):
+    """The message says what the longest stream is."""
+    with pytest.raises(DataError, match="up to 600 minutes"):
+        load_dataset(f"digits:{minutes}")
+
+
 def test_librispeech_is_read_by_utterance(tmp_path):
     """Each line of a transcript is a stream with its own length."""
     dataset = load_dataset(f"librispeech:{librispeech_folder(tmp_path / 'clean', UTTERANCES)}")

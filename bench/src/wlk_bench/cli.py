@@ -58,7 +58,7 @@ def main() -> None:
     default="digits",
     show_default=True,
     metavar="NAME",
-    help="digits, librispeech:DIRECTORY or manifest:FILE.",
+    help="digits, digits:MINUTES, librispeech:DIRECTORY or manifest:FILE.",
 )
 @click.option(
     "--mode",

@@ -42,7 +42,10 @@ per word of the final text.  Missing are words that a flush left out.  Frames ar
 positions decoder positions per second of audio: they do not depend on the machine.  RTF does:
 it is of the machine above, whatever else ran on it, and is no claim about others.
 
-The `digits` checkpoints are tiny models that hear ten English words, made to test streaming with.
+Where nothing was wrong the upper end of the interval is the binomial one.
+
+The `digits` checkpoints are tiny models that hear ten English words, made to test streaming with,
+and the set is of the synthesisers they were trained on, in other settings: few errors are expected.
 The table says what a backend and its policy make of a model, nothing about real checkpoints."""
 
 

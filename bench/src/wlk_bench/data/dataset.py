@@ -1,4 +1,4 @@
-"""A data set as the command line names it: digits, librispeech:DIR or manifest:FILE."""
+"""A data set as the command line names it: digits, librispeech:DIRECTORY, manifest:FILE."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["MODES", "Dataset", "Mode", "load_dataset"]
 
 Mode = Literal["utterance", "chapter", "single-shot"]
+MOST_MINUTES = 600.0  #: of one composed stream: ten hours
 MODES: tuple[Mode, ...] = ("utterance", "chapter", "single-shot")
 
 
@@ -41,6 +42,7 @@ def load_dataset(
     """
     Return the data set that *text* names.
 
+    "digits:MINUTES" is one long stream, whatever the mode.
     `limit` takes that many streams, spread over the speakers.  Chapters are whole: their
     utterances are joined first.  With `tells_pauses` the gaps between them are told as silences.
 
@@ -56,6 +58,11 @@ def load_dataset(
 
         # The English normaliser would join "four two" to "42".
         samples, normaliser, name = digits(), "basic", "digits"
+    elif kind == "digits":
+        from wlk_bench.data.digits import long_digits  # noqa: PLC0415 -- decodes the clips
+
+        minutes = _minutes(place)
+        samples, normaliser, name, mode = long_digits(minutes), "basic", text, "chapter"
     elif kind == "librispeech" and place:
         from wlk_bench.data.librispeech import librispeech  # noqa: PLC0415 -- brings av
 
@@ -68,7 +75,8 @@ def load_dataset(
         samples, name, language, normaliser = manifest(path), f"manifest:{path.name}", None, "basic"
     else:
         raise DataError(
-            f"expected --data digits, librispeech:DIRECTORY or manifest:FILE; got {text!r}"
+            "expected --data digits, digits:MINUTES, librispeech:DIRECTORY or manifest:FILE; "
+            f"got {text!r}"
         )
     if limit is not None and limit < 1:
         raise DataError(f"expected --limit of at least 1, got {limit}")
@@ -85,3 +93,15 @@ def load_dataset(
         language=language,
         normaliser=normaliser,
     )
+
+
+def _minutes(text: str) -> float:
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = 0.0
+    if not 0 < minutes <= MOST_MINUTES:
+        raise DataError(
+            f"expected --data digits:MINUTES with up to {MOST_MINUTES:g} minutes, got {text!r}"
+        )
+    return minutes

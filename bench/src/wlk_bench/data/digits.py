@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from wlk_bench.data.sample import Sample
+from wlk_bench.data.sample import CHAPTER_GAP_SECONDS, Sample
 from wlk_bench.reference import Reference, ReferenceWord
 from wlk_core.testing import clip_names, connected_digits, load_clip
 
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
     from wlk_core.testing import Clip
 
-__all__ = ["COMPOSED", "digits"]
+__all__ = ["COMPOSED", "digits", "long_digits"]
 
 COMPOSED = 24  #: streams composed of single digits, besides the clips themselves
 _WORDS = 10  # digits in each: about seven seconds
 _SEED = 1000  # far from the seeds that tests use
+_LONG_SEED = 100_000
 _PER_CHAPTER = 12
 
 
@@ -42,6 +43,22 @@ def digits() -> tuple[Sample, ...]:
         for index in range(COMPOSED)
     ]
     return (*clips, *composed)
+
+
+def long_digits(minutes: float) -> tuple[Sample, ...]:
+    """
+    Return one stream of at least that many minutes, with half a second between its utterances.
+
+    Long enough a stream tells whether work and memory grow.
+    """
+    parts: list[Sample] = []
+    seconds = 0.0
+    while seconds < 60.0 * minutes:
+        index = len(parts)
+        load = partial(connected_digits, _WORDS, seed=_LONG_SEED + index)
+        parts.append(_sample(f"part-{index:04}", f"{minutes:g}-minutes", load))
+        seconds += parts[-1].seconds + CHAPTER_GAP_SECONDS
+    return tuple(parts)
 
 
 def _sample(name: str, group: str, load: Callable[[], Clip]) -> Sample:

@@ -17,6 +17,7 @@ DISTRIBUTIONS = sorted(
 )
 PLUGINS = [path for path in DISTRIBUTIONS if path.parent.name == "plugins"]
 PYTEST = ("python", "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "-q")
+COMPLIANT = ("scripted", "faster-whisper", "pocketsphinx", "hello")
 TEST_TOOLS = ("pytest>=8.3", "hypothesis>=6.100")  # 6.100: stable database-free profiles
 
 nox.options.default_venv_backend = "virtualenv"  # pip is what users have
@@ -28,6 +29,7 @@ nox.options.sessions = [
     "suite",
     "bench",
     "examples",
+    "compliance",
     "tools",
     "together",
     "documents",
@@ -120,6 +122,26 @@ def examples(session: nox.Session) -> None:
     session.install("--no-deps", str(here / "wlk-hello"))
     session.install(str(here / "wlk-pocketsphinx"))
     _test(session, "examples/tests")
+
+
+@nox.session(python="3.11")
+def compliance(session: nox.Session) -> None:
+    """Prove every backend in both tiers and check docs/compliance.md (`-- --write` writes it)."""
+    page = ROOT / "docs" / "compliance.md"
+    session.install(*_sources("core", "conformance", "wlk-whisper"))
+    session.install("--no-deps", str(ROOT / "examples" / "wlk-hello"))
+    session.install(str(ROOT / "examples" / "wlk-pocketsphinx"))
+    place = Path(session.create_tmp())
+    reports = [place / f"{backend}.json" for backend in COMPLIANT]
+    for report in reports:
+        model = () if report.stem == "hello" else ("--model", "digits")
+        session.run("wlk-conformance", report.stem, *model, "--speech", "--report", str(report))
+    arguments = ("python", "-m", "wlk_conformance.compliance", *map(str, reports))
+    text = str(session.run(*arguments, silent=True))
+    if "--write" in session.posargs:
+        page.write_text(text, encoding="utf-8")
+    elif text != page.read_text(encoding="utf-8"):
+        session.error("docs/compliance.md is out of date; run: nox -s compliance -- --write")
 
 
 @nox.session(python="3.11")

@@ -1,0 +1,40 @@
+"""The page that compares backends."""
+
+from __future__ import annotations
+
+import pytest
+
+from wlk_conformance.compliance import compliance_page
+
+
+def report(backend, *, suite="1.0", **outcomes):
+    """Return a report as JSON would give it."""
+    rules = [
+        {"id": rule, "outcome": outcome, "sentence": f"{rule} holds. And more.", "detail": "why"}
+        for rule, outcome in outcomes.items()
+    ]
+    return {"backend": backend, "suite": suite, "verdict": "compliant", "rules": rules}
+
+
+def test_a_rule_is_a_row_and_a_backend_a_column():
+    """Outcomes stand side by side, and a failure stands out."""
+    page = compliance_page([report("one", A="pass", B="fail"), report("two", A="n/a")])
+
+    assert "| rule | `one` | `two` | |" in page
+    assert "| A | pass | n/a | A holds |" in page
+    assert "| B | **fail** | - | B holds |" in page
+
+
+def test_what_was_not_judged_has_its_reason():
+    """Nobody has to guess why a rule says n/a or deviation."""
+    page = compliance_page([report("one", A="n/a", B="n/a", C="deviation")])
+
+    assert "- `one`: A, B n/a: why" in page
+    assert "- `one`: C deviation: why" in page
+
+
+@pytest.mark.parametrize("reports", [[], [report("one"), report("two", suite="1.1")]])
+def test_reports_of_different_suites_are_not_compared(reports):
+    """A column means the same in every row."""
+    with pytest.raises(ValueError, match="expected reports of one suite"):
+        compliance_page(reports)

@@ -179,8 +179,11 @@ class AgreementRecognizer:
         count = sum(word.end <= half for word in self._policy.hypothesis)
         forced = self._policy.force(count)
         self._remember(forced)
-        # Without a word before it, the older half has been heard as nothing or as noise.
-        self._trim(self._cut_behind_context() if forced else round(half * SAMPLE_RATE))
+        # Between the words that are committed now and the next one, nothing has been heard.
+        upcoming = self._policy.hypothesis
+        following = upcoming[0].start if upcoming else half
+        cut = self._cut_behind_context() if self._context else 0
+        self._trim(max(cut, round(min(half, following) * SAMPLE_RATE)))
         return forced
 
     def _cut_behind_context(self) -> int:

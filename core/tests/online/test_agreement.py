@@ -1,0 +1,130 @@
+"""LocalAgreement over engines that behave badly: bounds and order hold whatever they say."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from wlk_core import AgreementRecognizer, Hypothesis, OnlineStream
+from wlk_core.streaming import Word
+from wlk_core.testing import StreamDriver
+
+RATE = 16_000
+
+
+class RandomEngine:
+    """An engine that hears other words at other times at every call."""
+
+    def __init__(self, seed, density):
+        self.rng = np.random.default_rng(seed)
+        self.density = density
+        self.longest = 0
+        self.prompts = []
+
+    def __call__(self, audio, *, prompt, language):
+        """Return random words, some of them with impossible times."""
+        self.longest = max(self.longest, len(audio))
+        self.prompts.append(prompt)
+        seconds = len(audio) / RATE
+        count = self.rng.poisson(self.density * seconds)
+        starts = np.sort(self.rng.uniform(-0.5, seconds + 0.5, count))
+        lengths = self.rng.uniform(-0.1, 1.5, count)
+        texts = self.rng.choice([" one", " two", ",", " three"], count)
+        words = [
+            Word(float(start), float(start + length), str(text))
+            for start, length, text in zip(starts, lengths, texts, strict=True)
+        ]
+        return Hypothesis(words=tuple(words), language=language or "en")
+
+
+def run(recognizer, seconds, *, chunk):
+    """Feed *seconds* of noise in chunks and return every step."""
+    steps = []
+    for first in range(0, seconds * RATE, chunk):
+        recognizer.feed(np.full(min(chunk, seconds * RATE - first), 0.1, dtype=np.float32))
+        while (step := recognizer.step(is_last=False)) is not None:
+            steps.append(step)
+    while (step := recognizer.step(is_last=True)) is not None:
+        steps.append(step)
+    return steps
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([0.0, 0.05, 0.5, 2.0]),
+    st.sampled_from([(1.0, 12.0), (10.0, 25.0), (0.2, 3.0), (3.0, 25.0)]),
+)
+def test_no_engine_is_ever_given_more_than_its_window(seed, density, times):
+    """However an engine flaps, the buffer stays bounded and committed words stay in order."""
+    engine = RandomEngine(seed, density)
+    recognizer = AgreementRecognizer(
+        engine, tick_seconds=times[0], buffer_seconds=times[1], max_seconds=28.0
+    )
+    driver = StreamDriver(OnlineStream(lambda: recognizer))
+    driver.feed(np.full(90 * RATE, 0.1, dtype=np.float32))
+    driver.finish()
+    starts = [token.start for token in driver.tokens]
+
+    assert engine.longest <= 28 * RATE
+    assert starts == sorted(starts)
+    assert all(0.0 <= token.start <= token.end <= 90.0 for token in driver.tokens)
+    assert driver.processed_up_to == 90.0
+    assert all(len(prompt) <= 200 for prompt in engine.prompts)
+
+
+def test_audio_leaves_the_buffer_only_when_it_was_heard():
+    """An engine that hears nothing has been given every sample before any is let go."""
+    given_ends = []
+
+    def deaf(audio, *, prompt, language):
+        given_ends.append(len(audio))
+        return Hypothesis()
+
+    recognizer = AgreementRecognizer(deaf)
+    run(recognizer, 20, chunk=8_000)
+
+    assert given_ends[:2] == [RATE, 2 * RATE]
+    assert max(given_ends) <= 5 * RATE
+    assert recognizer.hypothesis == ()
+
+
+def test_the_prompt_is_what_was_committed_before_the_buffer():
+    """Words whose audio is still in the buffer are not in the prompt."""
+    prompts = []
+
+    def counting(audio, *, prompt, language):
+        prompts.append(prompt)
+        seconds = int(len(audio) / RATE)
+        return Hypothesis(words=tuple(Word(i, i + 0.5, f" w{i}") for i in range(seconds)))
+
+    recognizer = AgreementRecognizer(counting, prompt="names: Ann", buffer_seconds=60.0)
+    run(recognizer, 8, chunk=RATE)
+    recognizer.next_run("names: Ann w0 w1")
+    recognizer.feed(np.zeros(RATE, dtype=np.float32))
+    recognizer.step(is_last=False)
+
+    assert {"names: Ann"} == set(prompts[:-1])
+    assert prompts[-1] == "names: Ann w0 w1"
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_failed_step_leaves_everything_as_it_was(is_last):
+    """The step that raised is repeated on the same audio."""
+    calls = []
+
+    def failing_once(audio, *, prompt, language):
+        calls.append(len(audio))
+        if len(calls) == 1:
+            raise MemoryError
+        return Hypothesis(words=(Word(0.1, 0.5, " one"),), language="en")
+
+    recognizer = AgreementRecognizer(failing_once)
+    recognizer.feed(np.zeros(RATE + 100, dtype=np.float32))
+    with pytest.raises(MemoryError):
+        recognizer.step(is_last=is_last)
+    recognizer.step(is_last=is_last)
+
+    assert calls == [RATE, RATE]

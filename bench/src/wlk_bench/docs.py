@@ -34,14 +34,21 @@ _HEADER = (
     "word start median", "bias", "missing", "frames", "positions", "RTF",
 )  # fmt: skip
 
+_LONG_HEADER = (
+    "backend", "policy", "WER [95 %]", "emission p50", "p90", "LongYAAL", "erasure", "frames",
+    "last minute / second", "positions", "last minute / second", "state an hour",
+)  # fmt: skip
+_LONG_MINUTES = 5
+
 _READING = """\
-How to read it: WER and CER are of the whole set, with a 95 % bootstrap interval over the streams.
+WER and CER are of the whole set, with a 95 % bootstrap interval over the streams.
 Emission is from the true end of a word to its commit, in audio time (computation-unaware), over
 the words that were recognised; LongYAAL is likewise.  Erasure is words taken back from the screen
 per word of the final text.  Missing are words that a flush left out.  Frames are encoder frames and
 positions decoder positions per second of audio: they do not depend on the machine.  RTF does:
 it is of the machine above, whatever else ran on it, and is no claim about others.
 
+"last minute / second" compares the work of the last minute with that of the second one.
 Where nothing was wrong the upper end of the interval is the binomial one.
 
 The `digits` checkpoints are tiny models that hear ten English words, made to test streaming with,
@@ -61,24 +68,31 @@ def main(output: Path, limit: int | None, work: Path | None) -> None:
     """Measure every installed backend on the digits set and write the page OUTPUT."""
     registry = Registry()
     with TemporaryDirectory() as temporary:
-        results = list(measure_all(registry, work or Path(temporary), limit=limit))
-    output.write_text(page(results, _unmeasured(registry.specs())), encoding="utf-8")
-    click.echo(f"{output}: {len(results)} rows")
+        place = work or Path(temporary)
+        short = list(measure_all(registry, place / "short", "digits", limit=limit))
+        minutes = 1 if limit else _LONG_MINUTES
+        long = list(measure_all(registry, place / "long", f"digits:{minutes}"))
+    output.write_text(page(short, long, _unmeasured(registry.specs())), encoding="utf-8")
+    click.echo(f"{output}: {len(short)} rows")
 
 
 def measure_all(
-    registry: Registry, work: Path, *, limit: int | None = None
+    registry: Registry, work: Path, data: str, *, limit: int | None = None
 ) -> Iterator[dict[str, Any]]:
     """Yield the result of every usable backend with each of its policies, by name."""
-    dataset = load_dataset("digits", limit=limit)
+    dataset = load_dataset(data, limit=limit)
     for spec in registry.specs():
         if _is_measured(spec) and not missing_requirements(spec):
             for policy in spec.policies or (None,):
                 yield _measure(registry, spec, dataset, policy, work)
 
 
-def page(results: Sequence[dict[str, Any]], unmeasured: Sequence[tuple[str, str]]) -> str:
-    """Return the page as Markdown."""
+def page(
+    results: Sequence[dict[str, Any]],
+    long: Sequence[dict[str, Any]],
+    unmeasured: Sequence[tuple[str, str]],
+) -> str:
+    """Return the page as Markdown: a table of the set, and one of a long stream."""
     lines = ["# Benchmarks", "", f"Written by `{COMMAND}`; do not edit.", ""]
     if results:
         summary, setup = results[0]["summary"], results[0]["setup"]
@@ -95,13 +109,23 @@ def page(results: Sequence[dict[str, Any]], unmeasured: Sequence[tuple[str, str]
         ]
     else:
         lines.append("No backend with a `digits` checkpoint is installed.")
+    if long:
+        length = long[0]["summary"]["audio_seconds"] / 60
+        lines += [
+            "",
+            "## One long stream",
+            "",
+            f"{length:.1f} minutes without a pause that the backend is told of.",
+            "",
+            *markdown_table(_LONG_HEADER, map(_long_row, long)),
+        ]
     if unmeasured:
         missing = "; ".join(f"`{name}` (needs {what})" for name, what in unmeasured)
         lines += ["", f"Not measured on this machine: {missing}."]
     versions: dict[str, str] = {}
-    for result in results:
+    for result in (*results, *long):
         versions |= result["versions"]
-    lines += ["", _READING, ""]
+    lines += ["", "## How to read it", "", _READING, ""]
     if versions:
         lines += [f"Versions: {', '.join(f'{k} {v}' for k, v in sorted(versions.items()))}.", ""]
     return "\n".join(lines)
@@ -152,6 +176,27 @@ def _row(result: dict[str, Any]) -> list[str]:
         _figure(summary["work"]["encoder_frames"], "{:.0f}"),
         _figure(summary["work"]["decoder_positions"], "{:.1f}"),
         _figure(summary["real_time"]["rtf"], "{:.3f}"),
+    ]
+
+
+def _long_row(result: dict[str, Any]) -> list[str]:
+    summary, setup = result["summary"], result["setup"]
+    emission = summary["latency"]["emission"]["unaware"] or {}
+    growth = summary["growth"] or {}
+    ratios, state = growth.get("last_to_second_window", {}), growth.get("state_bytes") or {}
+    return [
+        f"`{setup['backend']}`",
+        setup["stream_options"].get("policy") or "-",
+        percent(summary["wer"]) or "-",
+        _figure(emission.get("p50"), "{:.2f} s"),
+        _figure(emission.get("p90"), "{:.2f} s"),
+        _figure(summary["lagging"]["long_yaal"]["unaware"], "{:.2f} s"),
+        _figure(summary["stability"]["normalised_erasure"], "{:.3f}"),
+        _figure(summary["work"]["encoder_frames"], "{:.0f}"),
+        _figure(ratios.get("encoder_frames"), "{:.2f}"),
+        _figure(summary["work"]["decoder_positions"], "{:.1f}"),
+        _figure(ratios.get("decoder_positions"), "{:.2f}"),
+        _figure(state.get("per_hour"), "{:+.2f} MiB", 2**-20),
     ]
 
 

@@ -1,4 +1,9 @@
-"""The event log of one stream: everything a metric may look at, as JSON lines."""
+"""
+The event log of one stream: everything a metric may look at, as JSON lines.
+
+Times are written exactly: LongYAAL asks whether a word came before the end of the recording, and
+half a microsecond would change the answer.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +38,6 @@ __all__ = [
 
 SCHEMA = "wlk-bench/1"  #: what the first line of a log says; a change of meaning is a new number
 FLUSHES = frozenset({"start_silence", "finish"})  #: calls that must commit all audio before them
-_DECIMALS = 6  # microseconds: finer than a sample, coarser than the noise of float
 
 
 @attrs.frozen
@@ -216,17 +220,7 @@ def _lines(log: EventLog) -> Iterator[dict[str, Any]]:
     yield {"schema": SCHEMA, **header}
     for event in log.events:
         fields = attrs.asdict(event, filter=lambda _attribute, value: value is not None)
-        yield {"event": _NAMES[type(event)], **{k: _rounded(v) for k, v in fields.items()}}
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return round(value, _DECIMALS)
-    if isinstance(value, (list, tuple)):
-        return [_rounded(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    return value
+        yield {"event": _NAMES[type(event)], **fields}
 
 
 def _header(path: Path, line: str) -> Header:

@@ -68,7 +68,7 @@ POCKETSPHINX = BackendSpec(
     models={"digits": "bundled"},
     default_model="digits",
     max_delay=3.0,
-    bounds={"wer": 0.10, "word_start_median": 0.05, "word_start_bias": 0.05},
+    bounds={"wer": 0.06, "word_start_median": 0.05, "word_start_bias": 0.05},
     preference=-50,  # a grammar hears what it allows and nothing else: never the default
     requires={"pocketsphinx": "pip install wlk-pocketsphinx"},
 )

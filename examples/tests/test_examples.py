@@ -29,7 +29,7 @@ def run(*command, cwd, **env):
         env={**os.environ, **{name: str(value) for name, value in env.items()}},
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=1800,
         check=False,
     )
     assert 0 == done.returncode, done.stdout[-20_000:] + done.stderr[-5_000:]
@@ -88,6 +88,34 @@ def test_a_file_becomes_timed_words(tmp_path):
     for word, (start, end, _) in zip(expected, words, strict=True):
         assert float(start) == pytest.approx(word.start, abs=0.3)
         assert float(start) < float(end)
+
+
+@pytest.mark.parametrize(
+    ("grammar", "words"),
+    [
+        ("yes | no", "yes Y EH S"),
+        ("#JSGF V1.0;\ngrammar g;\npublic <g> = yes | no;\n", "yes Y EH S\n"),
+        ("#JSGF V1.0;\ngrammar g;\npublic <g> = yes;\n", "yes Y EH QQ\n"),
+    ],
+    ids=["no grammar", "a word without pronunciation", "a phone that is none"],
+)
+def test_a_broken_grammar_is_told(grammar, words, tmp_path):
+    """A grammar that cannot be read ends in one line that says what was expected."""
+    (tmp_path / "grammar.jsgf").write_text(grammar, encoding="utf-8")
+    (tmp_path / "words.dict").write_text(words, encoding="utf-8")
+    command = ("transcribe", clip_path("demo"), "--backend", "pocketsphinx", "--model", tmp_path)
+
+    done = subprocess.run(
+        [str(SCRIPTS / "wlk-core"), *map(str, command)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (1, "") == (done.returncode, done.stdout)
+    assert 1 == len(done.stderr.splitlines())
+    assert "expected a JSGF grammar" in done.stderr
 
 
 def test_the_template_complies_before_its_engine_is_written(generated, tmp_path):

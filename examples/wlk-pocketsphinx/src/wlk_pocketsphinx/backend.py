@@ -54,6 +54,8 @@ class PocketSphinxBackend:
         bundled = {"digits": Path(__file__).parent / "digits"}
         directory = locate(name, spec=POCKETSPHINX, bundled=bundled, needs=FILES)
         try:
+            if not (directory / FILES[0]).read_bytes().startswith(b"#JSGF"):
+                raise ValueError("the grammar does not begin with #JSGF")  # noqa: TRY301
             Engine.load(directory)
         except (RuntimeError, ValueError) as error:
             raise ModelNotFoundError(

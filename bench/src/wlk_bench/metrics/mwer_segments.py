@@ -71,21 +71,31 @@ class _Grid:
         starts = [0] * len(self._marks)
         position = len(self._heard)
         for segment in reversed(range(len(self._marks))):
-            position = int(history[position - 1][segment]) if position else 0
+            if position:
+                skipped, origins = history[position - 1]
+                position = int(origins[segment - skipped])
             starts[segment] = position
         return starts
 
-    def _fill(self) -> list[NDArray[np.int32]]:
-        """Return, for every heard word, where a segment that ends with it would begin."""
+    def _fill(self) -> list[tuple[int, NDArray[np.int32]]]:
+        """
+        Return, for every heard word, where segments that end with it would begin.
+
+        Only segments in the band are told of: how many are skipped, and the origins of the others.
+        """
         # Column i lies at i + 1, so that every column has a left neighbour: the first one is far.
         self._cost = np.arange(-1, len(self._columns), dtype=np.int32)
         self._cost[0] = _FAR
         self._cost[self._behind[0] + 1 :] = _FAR
         self._origin = np.zeros(len(self._cost), dtype=np.int32)
-        history: list[NDArray[np.int32]] = []
+        history: list[tuple[int, NDArray[np.int32]]] = []
+        lows = np.searchsorted(self._marks, self._first).tolist()
+        highs = np.searchsorted(self._marks, self._behind).tolist()
         for position, word in enumerate(self._heard, 1):
             self._advance(position, word)
-            history.append(self._origin[self._marks])  # of the column left of each mark
+            low, high = lows[position], highs[position]
+            left_of_marks = self._marks[low:high]  # as column i lies at i + 1
+            history.append((low, self._origin[left_of_marks]))
         return history
 
     def _advance(self, position: int, word: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import metadata
 import os
 from pathlib import Path
+import signal
 import subprocess
 import sys
 from typing import NamedTuple
@@ -121,6 +122,8 @@ def spawn(site):
             stdin=subprocess.PIPE,
             stdout=options.pop("stdout", subprocess.PIPE),
             stderr=subprocess.PIPE,
+            # A shell's background jobs ignore Ctrl-C, and so would their children.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
             **options,
         )
         started.append(process)

@@ -86,7 +86,7 @@ def minimums(session: nox.Session) -> None:
 @nox.session(python=PYTHONS)
 @nox.parametrize("name", [path.name for path in PLUGINS], ids=[path.name for path in PLUGINS])
 def plugin(session: nox.Session, name: str) -> None:
-    """Test one plugin in an environment of its own, its conformance in both tiers included."""
+    """Test one plugin in an environment of its own, its conformance included."""
     session.install(*TEST_TOOLS, *_sources("core", "conformance", name))
     _test(session, f"plugins/{name}/tests")
 
@@ -118,10 +118,12 @@ def bench(session: nox.Session) -> None:
 def examples(session: nox.Session) -> None:
     """Install the examples, generate a backend from the template, and prove them all."""
     here = ROOT / "examples"
-    session.install(*TEST_TOOLS, "hatchling", "copier>=9", *_sources("core", "conformance"))
+    session.install(*TEST_TOOLS, "hatchling", "copier>=9", "mypy==2.4.1", "ruff==0.17.6")
+    session.install(*_sources("core", "conformance"))
     session.install("--no-deps", str(here / "wlk-hello"))
     session.install(str(here / "wlk-pocketsphinx"))
-    _test(session, "examples/tests")
+    # Both tiers of wlk-pocketsphinx take minutes; the session compliance runs them.
+    _test(session, "examples/tests", "-k", "not pocketsphinx_keeps_the_contract")
 
 
 @nox.session(python="3.11")

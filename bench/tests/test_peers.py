@@ -8,6 +8,8 @@ import pytest
 from wlk_bench.exports import omnisteval, simulstream
 from wlk_bench.metrics.emitted import committed_words, displayed_words, screens
 from wlk_bench.metrics.erasure import Erasure, erasure
+from wlk_bench.metrics.mwer_segments import mwer_segments
+from wlk_bench.metrics.soft_segments import soft_segments
 from wlk_bench.scoring import long_yaal, stream_laal
 
 from .conftest import random_log
@@ -72,6 +74,41 @@ def test_stream_laal_is_simulstreams(tmp_path, is_displayed):
 
     words = (lambda log: displayed_words(screens(log))) if is_displayed else committed_words
     assert lags(stream_laal, words, logs, "unaware") == pytest.approx(theirs.ideal_latency)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_soft_segments_are_omnistevals(seed):
+    """Every word belongs to the segment OmniSTEval gives it to, ties and gaps included."""
+    peer = pytest.importorskip("omnisteval.alignment", reason=REASON)
+    segments, words = segments_and_words(seed)
+    said = [peer.Word(word, seq_id=i) for i, segment in enumerate(segments) for word in segment]
+    heard = [peer.Word(word, original=i) for i, word in enumerate(words)]
+
+    theirs = [[] for _ in segments]
+    aligned = peer.align_sequences(said, heard, char_level=False)
+    for word in peer.process_alignment(*aligned, char_level=False):
+        theirs[word.seq_id].append(word.original)
+
+    assert theirs == soft_segments(segments, words)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_mwer_segments_are_mweraligns(seed):
+    """The stream is cut where mweralign cuts it, ties included."""
+    peer = pytest.importorskip("mweralign", reason=REASON)
+    segments, words = segments_and_words(seed)
+
+    theirs = peer.align_texts("\n".join(map(" ".join, segments)), " ".join(words)).split("\n")
+
+    ours = mwer_segments(segments, words)
+    assert [line.split() for line in theirs] == [words[own.start : own.stop] for own in ours]
+
+
+def segments_and_words(seed):
+    """Return the reference of a stream and what was heard in it."""
+    log = random_log(seed)
+    segments = [segment.text.split() for segment in log.header.reference.segments]
+    return segments, [word.text for word in committed_words(log)]
 
 
 def test_erasure_is_simulstreams(tmp_path):

@@ -16,6 +16,7 @@ from wlk_bench.data import load_dataset
 from wlk_bench.report import describe, markdown_table, percent
 from wlk_bench.runner import run_benchmark
 from wlk_bench.setup import load, prepare
+from wlk_core.errors import WLKError
 from wlk_core.registry import Registry, missing_requirements
 
 if TYPE_CHECKING:
@@ -67,11 +68,14 @@ The table says what a backend and its policy make of a model, nothing about real
 def main(output: Path, limit: int | None, work: Path | None) -> None:
     """Measure every installed backend on the digits set and write the page OUTPUT."""
     registry = Registry()
+    minutes = 1 if limit else _LONG_MINUTES
     with TemporaryDirectory() as temporary:
         place = work or Path(temporary)
-        short = list(measure_all(registry, place / "short", "digits", limit=limit))
-        minutes = 1 if limit else _LONG_MINUTES
-        long = list(measure_all(registry, place / "long", f"digits:{minutes}"))
+        try:
+            short = list(measure_all(registry, place / "short", "digits", limit=limit))
+            long = list(measure_all(registry, place / "long", f"digits:{minutes}"))
+        except WLKError as error:
+            raise click.ClickException(" ".join(str(error).split())) from error
     output.write_text(page(short, long, _unmeasured(registry.specs())), encoding="utf-8")
     click.echo(f"{output}: {len(short)} rows")
 

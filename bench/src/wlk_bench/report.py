@@ -141,6 +141,10 @@ def _speed(result: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
         "a tick is done after, p50, p95",
         late and f"{_ms(late['p50'])}, {_ms(late['p95'])}",
     )
+    yield (
+        "ticks done before the next is due",
+        late and ("yes, 95 of 100 or more" if times["keeps_up"] else "no, fewer than 95 of 100"),
+    )
     session = result["session"]
     if session is not None and session["streams"] > 1:
         yield (

@@ -156,6 +156,10 @@ def _timing() -> Iterator[Case]:
         yield Case("RTF of a tick", f"0.2, 0.4, 0.6: {key}", expected, found)
     yield Case("lateness", "ticks are done 0.2, 0.4, 0.6 s late", 0.6,
                _summary("real_time", "lateness", "max"))  # fmt: skip
+    yield Case("keeps up", "each tick is done within its second", True,
+               _summary("real_time", "keeps_up"))  # fmt: skip
+    yield Case("lateness growth", "0.2 s more every second", 720.0,
+               _summary("real_time", "lateness_growth", "per_hour"), 1e-6)  # fmt: skip
     for kind, median, p90 in (("unaware", 1.25, 1.37), ("aware", 1.75, 1.95)):
         what = f"emission, {kind}"
         yield Case(what, "p50 of one and two", median, _summary("latency", "emission", kind, "p50"))

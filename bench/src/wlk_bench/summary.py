@@ -11,7 +11,7 @@ from wlk_bench.metrics.bootstrap import ratio_interval
 from wlk_bench.metrics.distribution import Distribution
 from wlk_bench.metrics.erasure import Erasure
 from wlk_bench.metrics.error_rate import ErrorCounts
-from wlk_bench.metrics.growth import COUNTERS, work_slope
+from wlk_bench.metrics.growth import COUNTERS, HOUR, slope, work_slope
 from wlk_bench.metrics.word_time import boundary_error, shift
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from wlk_bench.metrics.emission import Delay
     from wlk_bench.metrics.growth import Slope, WorkWindow
+    from wlk_bench.metrics.real_time import Tick
     from wlk_bench.scoring import Lagging, SampleScore
 
 __all__ = ["summarise"]
@@ -80,7 +81,28 @@ def _real_time(scores: Sequence[SampleScore]) -> dict[str, Any]:
         "stream_rtf": _distribution(s.time.rtf for s in scores if s.time.rtf is not None),
         "tick_rtf": _distribution(tick.rtf for tick in ticks),
         "lateness": _distribution(tick.lateness for tick in ticks),
+        "lateness_growth": _lateness_growth(scores),
+        "keeps_up": _keeps_up(ticks),
     }
+
+
+def _keeps_up(ticks: Sequence[Tick]) -> bool | None:
+    """Say whether 95 of 100 ticks are done before the next chunk is due."""
+    if not ticks:
+        return None
+    lateness = Distribution.of(tick.lateness / tick.seconds for tick in ticks)
+    return lateness is not None and lateness.p95 <= 1.0
+
+
+def _lateness_growth(scores: Sequence[SampleScore]) -> dict[str, Any] | None:
+    """Return how the lateness of ticks grows over the longest stream, in seconds an hour."""
+    longest = max(scores, key=lambda score: score.audio_seconds, default=None)
+    if longest is None:
+        return None
+    ticks = longest.time.ticks
+    return _slope(
+        slope([tick.audio_time / HOUR for tick in ticks], [tick.lateness for tick in ticks])
+    )
 
 
 def _latency(scores: Sequence[SampleScore]) -> dict[str, Any]:

@@ -28,6 +28,8 @@ def mwer_segments(segments: Sequence[Sequence[str]], words: Sequence[str]) -> li
         return []
     if not words:
         return [range(0)] * len(segments)
+    if len(segments) == 1:
+        return [range(len(words))]
     grid = _Grid(segments, words)
     starts = grid.segment_starts()
     ends = [*starts[1:], len(words)]
@@ -54,6 +56,7 @@ class _Grid:
         self._is_mark = self._columns < 0
         # Reference words up to each column.
         self._words_before = np.cumsum(~self._is_mark, dtype=np.int32)
+        self._entry = np.where(self._is_mark, _FAR, -self._words_before).astype(np.int32)
         self._numbers = np.arange(len(columns))
         reference = [column for column in columns if column >= 0]
         # The best path has this many errors (mweralign gives the first row a cost for marks too,
@@ -101,22 +104,18 @@ class _Grid:
     def _advance(self, position: int, word: int) -> None:
         """Go on by one heard word, in the columns that a best path can pass."""
         first, behind = self._first[position], self._behind[position]
-        columns, here, left = (
-            slice(first, behind),
-            slice(first + 1, behind + 1),
-            slice(first, behind),
-        )
-        is_mark, offset = self._is_mark[columns], self._words_before[columns]
+        columns, here = slice(first, behind), slice(first + 1, behind + 1)
+        left = columns  # as column i lies at i + 1
+        is_mark = self._is_mark[columns]
         cost, origin = self._cost[here], self._origin[here]
         replaced = self._cost[left] + (self._columns[columns] != word)
         added = cost + 1
         new = np.minimum(replaced, added)
-        new[is_mark] = _FAR
+        new += self._entry[columns]
         if first == 0:
             new[0] = position
-        new -= offset
         np.minimum.accumulate(new, out=new)
-        new += offset
+        new += self._words_before[columns]
         # Ties go as mweralign has them: missing a word, then adding one, then replacing.
         missed = new[:-1] + 1
         beats_missed = replaced[1:] < missed
@@ -124,7 +123,7 @@ class _Grid:
         is_replaced = replaced < added
         is_replaced[1:] &= beats_missed
         own = np.where(is_replaced, self._origin[left], origin)
-        own[is_mark] = position
+        np.copyto(own, position, where=is_mark)
         if first == 0:
             own[0] = 0
         nearest = np.zeros(len(new), dtype=np.intp)

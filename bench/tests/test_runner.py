@@ -80,6 +80,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path):
 
     assert 0 < kept < 3
     assert result["session"]["samples"] == 3 - kept
+    assert result["session"]["load_seconds"] >= 0
     assert result["summary"]["samples"] == 3
 
 

@@ -146,6 +146,7 @@ def _speed(result: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
         late and ("yes, 95 of 100 or more" if times["keeps_up"] else "no, fewer than 95 of 100"),
     )
     session = result["session"]
+    yield "loading and warming up", session and f"{session['load_seconds']:.2f} s"
     if session is not None and session["streams"] > 1:
         yield (
             f"{session['streams']} streams together",

@@ -86,11 +86,14 @@ def run_benchmark(
             began = perf_counter()
             with open_backend() as backend:
                 backend.warmup()
-                began = perf_counter()
+                load_seconds, began = perf_counter() - began, perf_counter()
                 for sample, log in _recorded(backend, waiting, setup):
                     write_log(_log_path(logs, sample), log)
                     keep(log)
-            session = _session(waiting, perf_counter() - began, setup)
+            session = {
+                "load_seconds": load_seconds,
+                **_session(waiting, perf_counter() - began, setup),
+            }
     order = {sample.id: index for index, sample in enumerate(dataset.samples)}
     scores = sorted(tally.scores, key=lambda scored: order[scored.id])
     result = build_result(setup, scores, session=session)

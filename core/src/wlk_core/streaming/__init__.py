@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from wlk_core.streaming.alignatt import AlignAtt, AlignedToken, frames_in_order
 from wlk_core.streaming.audio_buffer import AudioBuffer
 from wlk_core.streaming.local_agreement import LocalAgreement, split_overlap
 from wlk_core.streaming.quiet import quietest_sample
+from wlk_core.streaming.repetition import Loop, find_loop
 from wlk_core.streaming.timeline import Timeline
 from wlk_core.streaming.words import Word, joined, needs_space
 
 __all__ = [
+    "AlignAtt",
+    "AlignedToken",
     "AudioBuffer",
     "LocalAgreement",
+    "Loop",
     "Timeline",
     "Word",
+    "find_loop",
+    "frames_in_order",
     "joined",
     "needs_space",
     "quietest_sample",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("train_whisper")
 
 BATCH_SECONDS = 160.0  # of windows a step
-AVERAGE_DECAY = 0.998  # weights are stored as an average over some 500 steps, good at any moment
+AVERAGE_SHARE = 0.1  # weights are stored as an average over the last tenth of the steps so far
 SAVE_SECONDS = 240.0
 WARM_UP_STEPS = 50
 REPORT_STEPS = 50
@@ -91,7 +91,7 @@ def train(model: Whisper, batches: Iterable[Batch], plan: Plan, clock: Clock, ou
         seen.append(
             _step(model, digit_head, optimizer, batch, weights, untimed_first=untimed_first)
         )
-        _follow(average, model, min(AVERAGE_DECAY, 1 - 1 / (step + 1)))
+        _follow(average, model, 1 / (1 + AVERAGE_SHARE * step))
         if step % REPORT_STEPS == 0:
             means = " ".join(
                 f"{name} {value:.3f}"
@@ -158,9 +158,9 @@ def _optimizer(model: Whisper, digit_head: nn.Module) -> torch.optim.Optimizer:
 
 
 @torch.no_grad()
-def _follow(average: Whisper, model: Whisper, decay: float) -> None:
+def _follow(average: Whisper, model: Whisper, share: float) -> None:
     for kept, current in zip(average.parameters(), model.parameters(), strict=True):
-        kept.lerp_(current, 1 - decay)
+        kept.lerp_(current, share)
 
 
 def main() -> None:

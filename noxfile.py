@@ -196,9 +196,25 @@ def build(session: nox.Session) -> None:
 @nox.session(python="3.11", default=False)
 def benchmarks(session: nox.Session) -> None:
     """Print the figures of benchmarks/."""
-    session.install(*_sources("core", "conformance", "wlk-whisper"))
+    session.install(*_sources())
     for script in sorted((ROOT / "benchmarks").glob("*.py")):
-        session.run("python", str(script), *session.posargs)
+        session.run("python", str(script))
+
+
+@nox.session(python="3.11", default=False)
+def table(session: nox.Session) -> None:
+    """Write docs/benchmarks.md: every backend with a digits checkpoint on the digits set."""
+    session.install(*_sources())
+    session.run("python", "-m", "wlk_bench.docs", "--output", str(ROOT / "docs/benchmarks.md"))
+
+
+@nox.session(python="3.11", default=False)
+def peers(session: nox.Session) -> None:
+    """Hold the latency metrics of wlk-bench against those of OmniSTEval and simulstream."""
+    session.install(*TEST_TOOLS, *_sources("core", "bench"))
+    session.install("OmniSTEval==0.1.10", "mweralign==1.4.1", "pyyaml")
+    session.install("--no-deps", "simulstream==1.0.0")  # its scorers need no torch
+    _test(session, "bench/tests/test_peers.py")
 
 
 @nox.session(python="3.11", default=False)

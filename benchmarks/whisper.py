@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import time
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wlk_bench.events import Call, Commit, End
+from wlk_bench.recorder import Pause, record_stream
 from wlk_core import load_backend
-from wlk_core.testing import StreamDriver, connected_digits
+from wlk_core.testing import connected_digits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 COUNTERS = ("encoder_frames", "decoder_positions", "decoder_forwards", "detokenised_ids")
+MINUTE = 61.0  # seconds of one round: a minute of speech and a pause
 
 
-def minute_of_digits() -> np.ndarray:
+def speech() -> np.ndarray:
     """Return a minute of connected digits in several voices, with pauses of up to a second."""
     parts: list[np.ndarray] = []
     seed = 0
@@ -23,44 +29,49 @@ def minute_of_digits() -> np.ndarray:
     return np.concatenate(parts)[: 60 * 16_000]
 
 
+def rounds(minutes: int) -> Iterator[np.ndarray | Pause]:
+    """Yield the same minute over and over, a pause of a second behind each."""
+    audio = speech()
+    for _ in range(minutes):
+        yield audio
+        yield Pause(1.0)
+
+
 def main() -> None:
-    """Stream the same minute over and over and print how work and state develop."""
+    """Print how work and state develop over the stream."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=int, default=30)
     parser.add_argument("--backend", default="faster-whisper")
-    parser.add_argument("--context", default=None, choices=("full", "fitted"))
+    parser.add_argument("--context", choices=("full", "fitted"))
     arguments = parser.parse_args()
-    audio = minute_of_digits()
     options = {"audio_context": arguments.context} if arguments.context else {}
+    work = np.zeros((arguments.minutes + 1, len(COUNTERS)))
+    held = np.zeros(arguments.minutes + 1)
+    latencies: list[float] = []
     with load_backend(arguments.backend, "digits") as backend:
         backend.warmup()
-        driver = StreamDriver(backend.create_processor(language="en", **options))
-        totals, held, latencies = [], [], []
-        began = time.perf_counter()
-        for _ in range(arguments.minutes):
-            seen = len(driver.records)
-            driver.feed(audio)
-            driver.silence(1.0)
-            for record in driver.records[seen:]:
-                latencies += [record.audio_time - t.end for t in record.emission.committed]
-            del driver.records[seen:]
-            stats = driver.processor.stats
-            totals.append([getattr(stats, name) for name in COUNTERS])
-            held.append(stats.state_bytes)
-        wall = time.perf_counter() - began
-    per_second = np.diff(np.array(totals, dtype=float), axis=0, prepend=0) / 60
-    first, last = 1, len(per_second) - 2
+        stream = backend.create_processor(language="en", **options)
+        for event in record_stream(stream, rounds(arguments.minutes)):
+            # What is done in the pause behind a minute still belongs to it.
+            minute = int((event.audio_time - 1e-3) // MINUTE)
+            if isinstance(event, Call):
+                work[minute] += [getattr(event.work, name) or 0 for name in COUNTERS]
+                held[minute] = max(held[minute], event.state_bytes or 0)
+            elif isinstance(event, Commit):
+                latencies += [event.audio_time - token.end for token in event.tokens]
+            elif isinstance(event, End):
+                busy = event.engine_seconds / event.audio_time
+    early, late = 1, max(1, arguments.minutes - 2)
     print(f"{arguments.backend} digits, {arguments.minutes} minutes, chunks of 1 s")
-    for index, name in enumerate(COUNTERS):
-        early, late = per_second[first, index], per_second[last, index]
+    for name, before, after in zip(COUNTERS, work[early] / 60, work[late] / 60, strict=True):
         print(
-            f"  {name} per audio second: minute {first + 1} {early:.1f}, minute {last + 1} "
-            f"{late:.1f} ({100 * (late / early - 1):+.2f} %; target within 2 %)"
+            f"  {name} per audio second: minute {early + 1} {before:.1f}, minute {late + 1} "
+            f"{after:.1f} ({100 * (after / before - 1):+.2f} %; target within 2 %)"
         )
-    print(f"  state bytes after a pause: minute {first + 1} {held[first]}, {last + 1} {held[last]}")
+    print(f"  most bytes held: minute {early + 1} {held[early]:.0f}, {late + 1} {held[late]:.0f}")
     median, p90 = np.percentile(latencies, [50, 90])
     print(f"  emission latency, computing left out: median {median:.2f} s, p90 {p90:.2f} s")
-    print(f"  real-time factor {wall / (60 * arguments.minutes):.3f}")
+    print(f"  engine seconds per audio second {busy:.3f}")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["BUNDLED", "Checkpoint"]
 
 MANIFEST = "wlk.json"
+BUFFER_SECONDS = 12.0  # context enough; longer buffers cost more and help little
 
 #: Directory names of the bundled digits checkpoint, by engine.
 BUNDLED = {"faster-whisper": "digits/ctranslate2"}
@@ -26,8 +27,9 @@ class Checkpoint:
     Limits and wishes of a checkpoint.
 
     A directory, or its parent, may hold a ``wlk.json`` that names the languages and tasks the
-    checkpoint was trained for, the compute type it wants, and whether it was trained on shorter
-    input than 30 s.  Other checkpoints have no limits of their own.
+    checkpoint was trained for, the compute type it wants, whether it was trained on shorter input
+    than 30 s, and the length of buffer it hears best.  Other checkpoints have no limits of their
+    own.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Checkpoint:
     tasks: tuple[str, ...] | None = None
     compute_type: str = "default"
     takes_shorter_input: bool = False
+    buffer_seconds: float = BUFFER_SECONDS
 
     @classmethod
     def read(cls, directory: Path, *, name: str) -> Checkpoint:
@@ -48,6 +51,7 @@ class Checkpoint:
                     tasks=tuple(told["tasks"]) if "tasks" in told else None,
                     compute_type=told.get("compute_type", "default"),
                     takes_shorter_input=told.get("shorter_input", False),
+                    buffer_seconds=told.get("buffer_seconds", BUFFER_SECONDS),
                 )
         return cls(name=name)
 

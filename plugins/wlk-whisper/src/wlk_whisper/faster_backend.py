@@ -113,7 +113,7 @@ class FasterWhisperBackend:
                 language=language,
                 prompt=chosen["init_prompt"] or "",
                 tick_seconds=chosen["tick_seconds"],
-                buffer_seconds=chosen["buffer_seconds"],
+                buffer_seconds=chosen["buffer_seconds"] or engine.checkpoint.buffer_seconds,
             )
         )
 

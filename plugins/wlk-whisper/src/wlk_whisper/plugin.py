@@ -83,10 +83,11 @@ FASTER_WHISPER = BackendSpec(
         Option(
             name="buffer_seconds",
             type=float,
-            default=12.0,
+            default=None,
             minimum=3.0,
             maximum=25.0,
-            help="length from which the buffer is cut behind committed words",
+            help="length from which the buffer is cut behind committed words; by default what "
+            "the checkpoint asks for, else 12",
             scope="stream",
         ),
         Option(

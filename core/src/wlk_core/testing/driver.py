@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_core.processor import SAMPLE_RATE, OnlineProcessor, SupportsSpeakerTurns
+from wlk_core.processor import SAMPLE_RATE
 from wlk_core.testing.signals import partition
 from wlk_core.tokens import ChangeSpeaker, Emission
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from wlk_core.processor import OnlineProcessor
     from wlk_core.tokens import ASRToken
 
 __all__ = ["Record", "StreamDriver"]
@@ -110,10 +111,12 @@ class StreamDriver:
 
     def new_speaker(self, speaker: int | str, start: float | None = None) -> Emission:
         """Call new_speaker, by default at the end of the audio so far."""
-        if not isinstance(self.processor, SupportsSpeakerTurns):
+        # Not isinstance: since Python 3.12 it does not see what a recording proxy passes on.
+        turn = getattr(self.processor, "new_speaker", None)
+        if turn is None:
             raise TypeError("the processor takes no speaker turns")
         change = ChangeSpeaker(speaker, self.clock if start is None else start)
-        return self._keep("new_speaker", self.processor.new_speaker(change))
+        return self._keep("new_speaker", turn(change))
 
     def finish(self) -> Emission:
         """Call finish."""

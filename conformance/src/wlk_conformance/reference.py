@@ -11,11 +11,6 @@ from wlk_core.testing import ScriptedBackend
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from wlk_core.online import Hypothesis
-
 __all__ = ["ReferenceBackend"]
 
 
@@ -25,9 +20,7 @@ class ReferenceBackend(ScriptedBackend):
 
     before_call: Callable[[], None] | None = None
 
-    def _transcribe(
-        self, audio: NDArray[np.float32], *, prompt: str, language: str | None
-    ) -> Hypothesis:
+    def _begin_call(self) -> None:
         if self.before_call is not None:
             self.before_call()
-        return super()._transcribe(audio, prompt=prompt, language=language)
+        super()._begin_call()

@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from wlk_core.testing.digits import Clip, clip_names, connected_digits, load_clip
     from wlk_core.testing.driver import Record, StreamDriver
     from wlk_core.testing.scripted import DIGIT_WORDS, EngineFault, ScriptedBackend
-    from wlk_core.testing.scripted_spec import SCRIPTED_SPEC
+    from wlk_core.testing.scripted_pieces import END_OF_TEXT_ID
+    from wlk_core.testing.scripted_spec import SCRIPTED_SHAPES_SPEC, SCRIPTED_SPEC
     from wlk_core.testing.signals import noise, partition, silence, tone
 
 __all__ = [
     "CELL_SAMPLES",
     "CELL_SECONDS",
     "DIGIT_WORDS",
+    "END_OF_TEXT_ID",
+    "SCRIPTED_SHAPES_SPEC",
     "SCRIPTED_SPEC",
     "Clip",
     "CodedToken",
@@ -55,7 +58,8 @@ _ROOMS = {
     "digits": ("Clip", "clip_names", "connected_digits", "load_clip"),
     "driver": ("Record", "StreamDriver"),
     "scripted": ("DIGIT_WORDS", "EngineFault", "ScriptedBackend"),
-    "scripted_spec": ("SCRIPTED_SPEC",),
+    "scripted_pieces": ("END_OF_TEXT_ID",),
+    "scripted_spec": ("SCRIPTED_SHAPES_SPEC", "SCRIPTED_SPEC"),
     "signals": ("noise", "partition", "silence", "tone"),
 }
 _HOME = {name: f"wlk_core.testing.{room}" for room, names in _ROOMS.items() for name in names}

@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING, Any, Self
 import attrs
 import numpy as np
 
-from wlk_core.errors import StreamClosed
+from wlk_core.errors import OptionError, StreamClosed
 from wlk_core.online import AgreementRecognizer, Hypothesis, OnlineStream, Work
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming.words import Word
 from wlk_core.testing.coded_audio import CELL_SAMPLES, read_tokens
-from wlk_core.testing.scripted_spec import SCRIPTED_SPEC
+from wlk_core.testing.scripted_alignatt import (
+    FRAME_SAMPLES,
+    AlignedPiece,
+    AttentionRecognizer,
+    jitter,
+)
+from wlk_core.testing.scripted_native import CellState, NativeRecognizer, hear_cell
+from wlk_core.testing.scripted_pieces import spell
+from wlk_core.testing.scripted_spec import SCRIPTED_SHAPES_SPEC
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +30,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_core.backend import BackendSpec
+    from wlk_core.online import Recognizer
+    from wlk_core.testing.coded_audio import HeardToken
+    from wlk_core.testing.scripted_pieces import Piece
 
 __all__ = ["DIGIT_WORDS", "EngineFault", "ScriptedBackend"]
 
@@ -41,8 +52,9 @@ class ScriptedBackend:
     A backend without a model: token *i* of coded audio is heard as ``vocabulary[i - 1]``.
 
     A token is heard by its first half cell, so audio that is cut anywhere gives it to exactly one
-    side.  Audio that is not coded is heard as silence.  `fail_at` names engine calls, counted from
-    1 over all streams, that raise EngineFault instead of answering.
+    side.  Audio that is not coded is heard as silence.  The stream option `policy` chooses one of
+    the shapes that recognizers have: local-agreement, alignatt or native.  `fail_at` names engine
+    calls, counted from 1 over all streams, that raise EngineFault instead of answering.
     """
 
     vocabulary: Sequence[str] = DIGIT_WORDS
@@ -55,21 +67,32 @@ class ScriptedBackend:
     @property
     def spec(self) -> BackendSpec:
         """The declaration this backend keeps to."""
-        return SCRIPTED_SPEC
+        return SCRIPTED_SHAPES_SPEC
 
     def create_processor(
         self, *, language: str | None = None, task: str = "transcribe", **options: Any
     ) -> OnlineStream:
-        """Return a stream with LocalAgreement over the scripted engine."""
+        """Return a stream with a recognizer of the `policy` given over the scripted engine."""
         if self._is_closed:
             raise StreamClosed("the backend is closed; load it again")
-        SCRIPTED_SPEC.check_language(language)
-        SCRIPTED_SPEC.check_task(task)
-        chosen = SCRIPTED_SPEC.stream_options(options)
-        tick = self.tick_seconds if chosen["tick_seconds"] is None else chosen["tick_seconds"]
-        return OnlineStream(
-            lambda: AgreementRecognizer(self._transcribe, language=language, tick_seconds=tick)
-        )
+        self.spec.check_language(language)
+        self.spec.check_task(task)
+        chosen = self.spec.stream_options(options)
+        tick, policy = chosen["tick_seconds"], chosen["policy"]
+        if policy == "native" and tick is not None:
+            raise OptionError(
+                "scripted: with policy native every cell of 80 ms is a step; leave tick_seconds out"
+            )
+        tick = self.tick_seconds if tick is None else tick
+
+        def make() -> Recognizer:
+            if policy == "alignatt":
+                return AttentionRecognizer(self._attend, language=language, tick_seconds=tick)
+            if policy == "native":
+                return NativeRecognizer(self._hear, language=language)
+            return AgreementRecognizer(self._transcribe, language=language, tick_seconds=tick)
+
+        return OnlineStream(make)
 
     def warmup(self) -> None:
         """Run the engine once on silence."""
@@ -94,11 +117,7 @@ class ScriptedBackend:
         self, audio: NDArray[np.float32], *, prompt: str, language: str | None
     ) -> Hypothesis:
         del prompt  # a script knows its text
-        with self._lock:
-            self.calls += 1
-            call = self.calls
-        if call in self.fail_at:
-            raise EngineFault(f"engine call {call} was scripted to fail")
+        self._begin_call()
         words = tuple(
             Word(
                 token.start / SAMPLE_RATE,
@@ -106,9 +125,7 @@ class ScriptedBackend:
                 self.vocabulary[token.id - 1],
                 1.0,
             )
-            for token in read_tokens(audio)
-            if token.id <= len(self.vocabulary)
-            and token.end - token.origin >= _ENOUGH > token.start - token.origin
+            for token in self._tokens(audio)
         )
         work = Work(
             encoder_frames=-(-len(audio) // 160),
@@ -117,3 +134,54 @@ class ScriptedBackend:
             detokenised_ids=len(words),
         )
         return Hypothesis(words=words, language=language or "en", work=work)
+
+    def _attend(
+        self, audio: NDArray[np.float32], *, first_sample: int, forced: int
+    ) -> tuple[tuple[AlignedPiece, ...], Work]:
+        self._begin_call()
+        tokens = self._tokens(audio)
+        heard = [piece for token in tokens[forced:] for piece in self._aligned(token, first_sample)]
+        last = max(0, -(-len(audio) // FRAME_SAMPLES) - 1)
+        pieces = tuple(attrs.evolve(one, frame=min(max(0, one.frame), last)) for one in heard)
+        prompt = sum(len(spell(self.vocabulary[token.id - 1])) for token in tokens[:forced])
+        work = Work(
+            encoder_frames=-(-len(audio) // 160),
+            decoder_positions=prompt + len(pieces) + 1,
+            decoder_forwards=len(pieces) + 1,
+            detokenised_ids=len(pieces),
+        )
+        return pieces, work
+
+    def _hear(
+        self, audio: NDArray[np.float32], state: CellState
+    ) -> tuple[tuple[Piece, ...], CellState]:
+        self._begin_call()
+        return hear_cell(audio, state, self.vocabulary)
+
+    def _begin_call(self) -> None:
+        """Count an engine call, and fail if a test asked for it."""
+        with self._lock:
+            self.calls += 1
+            call = self.calls
+        if call in self.fail_at:
+            raise EngineFault(f"engine call {call} was scripted to fail")
+
+    def _tokens(self, audio: NDArray[np.float32]) -> list[HeardToken]:
+        return [
+            token
+            for token in read_tokens(audio)
+            if token.id <= len(self.vocabulary)
+            and token.end - token.origin >= _ENOUGH > token.start - token.origin
+        ]
+
+    def _aligned(self, token: HeardToken, first_sample: int) -> list[AlignedPiece]:
+        """Return the pieces of a token, attended to from its first frame to its last one."""
+        pieces = spell(self.vocabulary[token.id - 1])
+        places = np.linspace(token.start, token.end - 1, len(pieces)).astype(int).tolist()
+        return [
+            AlignedPiece(
+                piece=piece,
+                frame=place // FRAME_SAMPLES + jitter(token.id, first_sample + place),
+            )
+            for piece, place in zip(pieces, places, strict=True)
+        ]

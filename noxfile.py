@@ -222,7 +222,10 @@ def full(session: nox.Session) -> None:
     """Run what is too long for CI: the long tier of every backend and the benchmarks."""
     session.install(*TEST_TOOLS, *_sources())
     session.run(*PYTEST, "tests", env={"WLK_FULL": "1"})
-    session.run("wlk-conformance", "scripted", "--speech", "--long")
+    for policy in ("local-agreement", "alignatt", "native"):
+        session.run("wlk-conformance", "scripted", "--policy", policy, "--speech", "--long")
+    mutants = ("python", "-m", "wlk_conformance.mutants", "--sample", "200", "--jobs", "2")
+    session.run(*mutants, "--floor", "0.75")
     session.run("wlk-conformance", "faster-whisper", "--model", "digits", "--speech", "--long")
     for script in sorted((ROOT / "benchmarks").glob("*.py")):
         session.run("python", str(script))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_core import hookimpl
-from wlk_core.testing.scripted_spec import SCRIPTED_SHAPES_SPEC
+from wlk_core.testing.scripted_spec import SCRIPTED_SPEC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,13 +18,13 @@ __all__ = ["REFERENCE_SPEC", "wlk_backends"]
 
 
 def _load(model: str | None, **options: Any) -> Backend:
-    SCRIPTED_SHAPES_SPEC.load(model, **options).close()  # refuses a model that it has not
+    SCRIPTED_SPEC.load(model, **options).close()  # refuses a model that it has not
     from wlk_conformance.reference import ReferenceBackend  # noqa: PLC0415 -- brings numpy
 
     return ReferenceBackend()
 
 
-REFERENCE_SPEC = attrs.evolve(SCRIPTED_SHAPES_SPEC, load=_load)
+REFERENCE_SPEC = attrs.evolve(SCRIPTED_SPEC, load=_load)
 
 
 @hookimpl

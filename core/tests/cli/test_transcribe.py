@@ -355,7 +355,11 @@ def test_an_engine_that_fails_for_good_is_one_line(hear, recording, monkeypatch)
         (["--language", "xx"], "does not know the language 'xx'; expected one of: en, de", 2),
         (["--task", "translate"], "cannot do the task 'translate'", 2),
         (["--task", "sing"], "'sing' is not one of", 2),
-        (["--policy", "nope"], "option policy is one of local-agreement; got 'nope'", 2),
+        (
+            ["--policy", "nope"],
+            "alignatt, native; got 'nope'",
+            2,
+        ),
         (["--option", "foo=1"], "no option is called 'foo'; expected one of: policy, tick", 2),
         (["--option", "foo"], "expected KEY=VALUE, got 'foo'", 2),
         (["--option", "tick_seconds=99"], "option tick_seconds lies between 0.1 and 10", 2),

@@ -128,3 +128,39 @@ def test_a_failed_step_leaves_everything_as_it_was(is_last):
     recognizer.step(is_last=is_last)
 
     assert calls == [RATE, RATE]
+
+
+def test_the_buffer_is_cut_in_the_pause_behind_the_last_committed_word():
+    """The cut lies in the quiet between what is committed and what is not, and nowhere else."""
+    starts = []
+
+    def steady(audio, *, prompt, language):
+        loud = np.flatnonzero(np.abs(audio) > 0.05)
+        edges = np.flatnonzero(np.diff(loud) > 1000)
+        begins = [loud[0], *loud[edges + 1]] if len(loud) else []
+        ends = [*loud[edges], loud[-1]] if len(loud) else []
+        starts.append(len(audio))
+        words = zip(begins, ends, strict=True)
+        return Hypothesis(words=tuple(Word(a / RATE, b / RATE, " w") for a, b in words))
+
+    noise = np.random.default_rng(0)
+    audio = np.zeros(20 * RATE, dtype=np.float32)
+    for second in range(20):  # a word in the first 0.4 s of every second
+        place = slice(second * RATE, second * RATE + 6400)
+        audio[place] = noise.choice([-0.3, 0.3], 6400)
+    recognizer = AgreementRecognizer(steady, buffer_seconds=5.0)
+    recognizer.feed(audio)
+    committed, cuts, before = [], [], 0
+    while (step := recognizer.step(is_last=True)) is not None:
+        committed += step.committed
+        cut = recognizer._buffer.start
+        if cut != before:
+            cuts.append(cut / RATE)
+            before = cut
+
+    assert [pytest.approx(second, abs=0.01) for second in range(20)] == [
+        word.start for word in committed
+    ]
+    assert len(cuts) >= 3
+    assert all(0.4 <= cut % 1 for cut in cuts)  # in a pause
+    assert max(starts) <= 6 * RATE

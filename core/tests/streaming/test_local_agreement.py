@@ -101,3 +101,21 @@ def test_an_end_that_reaches_into_the_pause_hides_no_word():
     _, fresh = split_overlap(again, committed, 5.0)
 
     assert [" two", " one"] == [word.text for word in fresh]
+
+
+def test_the_only_committed_word_is_recognised_at_the_very_front():
+    """Where the hypothesis begins with the committed word, it is that word that is old."""
+    committed = [Word(0.5, 0.6, " one")]
+    again = [Word(0.45, 0.9, " one"), Word(1.0, 1.4, " two")]
+
+    old, fresh = split_overlap(again, committed, 0.6)
+
+    assert ([" one"], [" two"]) == ([w.text for w in old], [w.text for w in fresh])
+
+
+def test_a_hypothesis_without_the_committed_word_is_all_new_behind_its_end():
+    """A committed word that is no longer heard takes no other word with it."""
+    committed = [Word(0.5, 0.9, " one")]
+    _, fresh = split_overlap([Word(1.0, 1.4, " one"), Word(1.5, 1.9, " two")], committed, 0.9)
+
+    assert [" one", " two"] == [word.text for word in fresh]

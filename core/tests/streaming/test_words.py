@@ -21,8 +21,22 @@ from wlk_core.streaming import joined, needs_space
         ("one", "世界", "世界"),
         ("", " one", "one"),
         ("said (", "so", " so"),
+        ("one ", "two", "two"),
+        ("Ⅻ世", "one", "one"),
     ],
-    ids=["latin", "own space", "comma", "zh", "ja", "th", "mixed", "first", "bracket"],
+    ids=[
+        "latin",
+        "own space",
+        "comma",
+        "zh",
+        "ja",
+        "th",
+        "mixed",
+        "first",
+        "bracket",
+        "space before",
+        "script before",
+    ],
 )
 def test_texts_are_joined_as_their_script_wants(before, after, expected):
     """A space is put only where the script writes one and none is there yet."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wlk_core.testing.driver import Record, StreamDriver
     from wlk_core.testing.scripted import DIGIT_WORDS, EngineFault, ScriptedBackend
     from wlk_core.testing.scripted_pieces import END_OF_TEXT_ID
-    from wlk_core.testing.scripted_spec import SCRIPTED_SHAPES_SPEC, SCRIPTED_SPEC
+    from wlk_core.testing.scripted_spec import SCRIPTED_SPEC
     from wlk_core.testing.signals import noise, partition, silence, tone
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "CELL_SECONDS",
     "DIGIT_WORDS",
     "END_OF_TEXT_ID",
-    "SCRIPTED_SHAPES_SPEC",
     "SCRIPTED_SPEC",
     "Clip",
     "CodedToken",
@@ -59,7 +58,7 @@ _ROOMS = {
     "driver": ("Record", "StreamDriver"),
     "scripted": ("DIGIT_WORDS", "EngineFault", "ScriptedBackend"),
     "scripted_pieces": ("END_OF_TEXT_ID",),
-    "scripted_spec": ("SCRIPTED_SHAPES_SPEC", "SCRIPTED_SPEC"),
+    "scripted_spec": ("SCRIPTED_SPEC",),
     "signals": ("noise", "partition", "silence", "tone"),
 }
 _HOME = {name: f"wlk_core.testing.{room}" for room, names in _ROOMS.items() for name in names}

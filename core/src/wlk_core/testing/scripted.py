@@ -21,7 +21,7 @@ from wlk_core.testing.scripted_alignatt import (
 )
 from wlk_core.testing.scripted_native import CellState, NativeRecognizer, hear_cell
 from wlk_core.testing.scripted_pieces import spell
-from wlk_core.testing.scripted_spec import SCRIPTED_SHAPES_SPEC
+from wlk_core.testing.scripted_spec import SCRIPTED_SPEC
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,7 @@ class ScriptedBackend:
     @property
     def spec(self) -> BackendSpec:
         """The declaration this backend keeps to."""
-        return SCRIPTED_SHAPES_SPEC
+        return SCRIPTED_SPEC
 
     def create_processor(
         self, *, language: str | None = None, task: str = "transcribe", **options: Any

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from wlk_core.backend import API_VERSION, BackendSpec
 from wlk_core.errors import ModelNotFoundError
 from wlk_core.options import Option
@@ -13,7 +11,7 @@ from wlk_core.options import Option
 if TYPE_CHECKING:
     from wlk_core.testing.scripted import ScriptedBackend
 
-__all__ = ["SCRIPTED_SHAPES_SPEC", "SCRIPTED_SPEC"]
+__all__ = ["SCRIPTED_SPEC"]
 
 
 def _load(model: str | None, **_options: Any) -> ScriptedBackend:
@@ -55,14 +53,9 @@ SCRIPTED_SPEC = BackendSpec(
         }
     ),
     languages=("en", "de"),
-    policies=("local-agreement",),
+    policies=("local-agreement", "alignatt", "native"),  # every shape of a recognizer
     models={"digits": "bundled"},
     default_model="digits",
     max_delay=3.0,
     preference=-100,  # never the default where a backend with a model is installed
-)
-
-# The same with every shape of a recognizer that there is; what ScriptedBackend takes.
-SCRIPTED_SHAPES_SPEC = attrs.evolve(
-    SCRIPTED_SPEC, policies=("local-agreement", "alignatt", "native")
 )

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from statistics import mean, median, quantiles
+from time import perf_counter
 from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
 
 from wlk_conformance.compare import words_of
 from wlk_conformance.material import hiss, pause, tones
 from wlk_conformance.quality import align, word_errors
 from wlk_conformance.rules import NotApplicable, rule
+from wlk_core.testing import noise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +27,8 @@ __all__ = ["QualityRules"]
 
 CLIPS = range(60, 70)  # seeds of the clips that are measured
 WORDS = 12  # in each
+LONG_WORDS = 480  # about ten minutes with the pauses between them
+NOISE = (20, 10)  # decibels of speech over noise
 NEAR = (0.05, 0.1, 0.2)  # seconds, shares of word starts within
 
 
@@ -52,6 +59,16 @@ class QualityRules:
         if not set(wlk.spec.bounds) & {"wer", "word_start_median"}:
             raise NotApplicable(f"no bounds are declared; measured: {'; '.join(wlk.notes)}")
 
+    @rule("QUAL-01", kinds="S", tier="long", causes=("a long stream drifts or loses its place",))
+    def test_ten_minutes_keep_the_bound(self, wlk: Subject) -> None:
+        """Ten minutes of connected digits in one stream keep the declared word error rate too."""
+        fed = wlk.speech(LONG_WORDS, seed=70, gap=(0.05, 1.5))
+        tokens = wlk.heard(wlk.run(fed).tokens, fed)
+        rate = word_errors(words_of(fed.words), words_of(tokens)) / len(fed.words)
+        wlk.note(f"WER {100 * rate:.1f} % of {len(fed.words)} words in {fed.seconds:.0f} s")
+        bound = wlk.spec.bounds.get("wer")
+        assert bound is None or rate <= bound, f"wer is {rate:.3f}, declared is {bound:g}"
+
     @rule(
         "QUAL-02",
         kinds="S",
@@ -71,15 +88,20 @@ class QualityRules:
     def test_delays_are_measured(self, wlk: Subject) -> None:
         """Emission latency, hold-back and erasure are measured and reported, never judged."""
         latency: list[float] = []
+        aware: list[float] = []
         holdback: list[float] = []
         erased = shown = flushed = 0
         for seed in list(CLIPS)[:4]:
             fed = wlk.speech(WORDS, seed=seed, gap=(0.05, 0.6))
             driver = wlk.stream()
             before: list[str] = []
+            is_free = 0.0  # the stream time at which the work so far would be done
             for chunk in fed.chunks(0.5):
+                began = perf_counter()
                 driver.insert(chunk)
-                driver.drain()
+                committed = driver.drain()
+                is_free = max(is_free, driver.clock) + perf_counter() - began
+                aware += [is_free - token.end for token in committed]
                 buffer = driver.processor.get_buffer()
                 now = words_of(driver.tokens) + words_of(buffer.tokens)
                 kept = _common(before, now)
@@ -91,9 +113,41 @@ class QualityRules:
             latency += _latencies(driver)
         wlk.heard(driver.tokens, fed)
         wlk.note(f"emission latency: {_spread(latency)}, computation not counted")
+        wlk.note(f"with it on this machine, but for finish: {_spread(aware)}")
         wlk.note(f"hold-back: {_spread(holdback)}")
         wlk.note(f"erased {erased} of {shown} words shown")
         wlk.note(f"{flushed} words came at finish")
+
+    @rule("QUAL-03", kinds="S", tier="speech")
+    def test_noise_and_flushes_are_measured(self, wlk: Subject) -> None:
+        """Word errors in noise and words that a flush leaves out are measured, never judged."""
+        clips = [wlk.speech(WORDS, seed=seed, gap=(0.2, 0.6)) for seed in list(CLIPS)[:4]]
+        missing = before = 0
+        for fed in clips:
+            middle = fed.words[WORDS // 2]
+            driver = wlk.stream()
+            driver.feed(fed.cut(middle.end + 0.1)[0])
+            driver.start_silence()
+            said = words_of(fed.words[: WORDS // 2 + 1])
+            missing += len(said) - len(align(said, words_of(driver.tokens)))
+            before += len(said)
+        wlk.note(f"{missing} of {before} words missing after {len(clips)} flushes")
+        if wlk.material.kind == "coded":
+            return  # noise would be another code
+        for decibels in NOISE:
+            errors = sum(
+                word_errors(words_of(fed.words), words_of(wlk.run(_noisy(fed, decibels)).tokens))
+                for fed in clips
+            )
+            rate = errors / (WORDS * len(clips))
+            wlk.note(f"WER {100 * rate:.1f} % in white noise at {decibels} dB")
+
+
+def _noisy(fed: Fed, decibels: float) -> Fed:
+    """Return the same words in white noise, *decibels* below the speech."""
+    level = float(np.sqrt(np.square(fed.audio).mean())) * 10 ** (-decibels / 20)
+    audio = fed.audio + noise(fed.seconds, level=level, seed=1)[: len(fed.audio)]
+    return attrs.evolve(fed, audio=audio, recipe=f"{fed.recipe} + noise at {decibels} dB")
 
 
 def _offsets(fed: Fed, tokens: Sequence[ASRToken]) -> list[float]:

@@ -9,7 +9,14 @@ import pytest
 
 from wlk_core import AgreementRecognizer, Hypothesis, OnlineStream
 from wlk_core.streaming import Word
-from wlk_core.testing import StreamDriver
+from wlk_core.testing import (
+    CodedToken,
+    ScriptedBackend,
+    StreamDriver,
+    encode,
+    partition,
+    script_words,
+)
 
 RATE = 16_000
 
@@ -164,3 +171,21 @@ def test_the_buffer_is_cut_in_the_pause_behind_the_last_committed_word():
     assert len(cuts) >= 3
     assert all(0.4 <= cut % 1 for cut in cuts)  # in a pause
     assert max(starts) <= 6 * RATE
+
+
+def test_an_engine_that_changes_its_mind_is_not_committed_too_early():
+    """Words misheard at the end of a buffer are shown, corrected, and never become final."""
+    script = [CodedToken(1 + i * 7 % 10, 1 + 5 * i, 4) for i in range(40)]
+    audio = encode(script, cells=210)
+    backend = ScriptedBackend(changes_mind=True)
+    truth = [word.text.strip() for word in script_words(script, backend.vocabulary)]
+    driver, shown = StreamDriver(backend.create_processor()), []
+    for chunk in partition(audio, 0.5):
+        driver.feed(chunk)
+        committed = [token.text.strip() for token in driver.tokens]
+        buffer = driver.processor.get_buffer()
+        shown.append(committed + [token.text.strip() for token in buffer.tokens])
+    driver.finish()
+
+    assert truth == [token.text.strip() for token in driver.tokens]
+    assert any(words != truth[: len(words)] for words in shown)

@@ -54,12 +54,15 @@ class ScriptedBackend:
     A token is heard by its first half cell, so audio that is cut anywhere gives it to exactly one
     side.  Audio that is not coded is heard as silence.  The stream option `policy` chooses one of
     the shapes that recognizers have: local-agreement, alignatt or native.  `fail_at` names engine
-    calls, counted from 1 over all streams, that raise EngineFault instead of answering.
+    calls, counted from 1 over all streams, that raise EngineFault instead of answering.  With
+    `changes_mind` an engine that transcribes a buffer takes a token that the buffer's end cuts off
+    for the next word of the vocabulary, as models do, and corrects itself when it hears the rest.
     """
 
     vocabulary: Sequence[str] = DIGIT_WORDS
     tick_seconds: float = 1.0
     fail_at: frozenset[int] = attrs.field(default=frozenset(), converter=frozenset)
+    changes_mind: bool = attrs.field(default=False, kw_only=True)
     calls: int = attrs.field(default=0, init=False)
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
     _is_closed: bool = attrs.field(default=False, init=False)
@@ -122,7 +125,7 @@ class ScriptedBackend:
             Word(
                 token.start / SAMPLE_RATE,
                 token.end / SAMPLE_RATE,
-                self.vocabulary[token.id - 1],
+                self._heard_as(token, is_cut_off=token.end == len(audio)),
                 1.0,
             )
             for token in self._tokens(audio)
@@ -157,6 +160,10 @@ class ScriptedBackend:
     ) -> tuple[tuple[Piece, ...], CellState]:
         self._begin_call()
         return hear_cell(audio, state, self.vocabulary)
+
+    def _heard_as(self, token: HeardToken, *, is_cut_off: bool) -> str:
+        is_mistaken = self.changes_mind and is_cut_off
+        return self.vocabulary[token.id % len(self.vocabulary) if is_mistaken else token.id - 1]
 
     def _begin_call(self) -> None:
         """Count an engine call, and fail if a test asked for it."""

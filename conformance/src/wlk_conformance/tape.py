@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+import reprlib
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -83,7 +84,7 @@ class Taped:
 def _shown(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
-    return repr(value)
+    return reprlib.repr(value)  # a list of samples in full would bury the failure
 
 
 def _came(result: object) -> str:

@@ -62,13 +62,14 @@ def settle_times(words: Sequence[Word], audio: NDArray[np.float32]) -> tuple[Wor
 def _moved(words: Sequence[Word], decibels: NDArray[np.float64], floor: float) -> list[Word]:
     """Return *words* with each common boundary of two of them moved into a pause nearby."""
     moved = list(words)
+    reach = SHIFT_FRAMES + GAP_FRAMES  # so that a pause which begins at the limit is seen
     for index in range(1, len(moved)):
         before, after = moved[index - 1], moved[index]
         boundary = round(after.start * RATE / FRAME)
         if after.start - before.end > FRAME / RATE:
             continue  # the model itself sees a pause
-        first = max(round(before.middle * RATE / FRAME), boundary - SHIFT_FRAMES)
-        behind = min(round(after.middle * RATE / FRAME), boundary + SHIFT_FRAMES)
+        first = max(round(before.middle * RATE / FRAME), boundary - reach)
+        behind = min(round(after.middle * RATE / FRAME), boundary + reach)
         pauses = _sounds(~_is_loud(decibels[first:behind], floor))
         pauses = [p for p in pauses if p[1] - p[0] >= GAP_FRAMES]
         if not pauses or any(a <= boundary - first <= b for a, b in pauses):

@@ -17,7 +17,8 @@ from wlk_core import (
     load_backend,
 )
 import wlk_whisper
-from wlk_whisper.plugin import FASTER_WHISPER, wlk_backends
+from wlk_whisper.plugin import wlk_backends
+from wlk_whisper.specs.faster import FASTER_WHISPER
 
 ALLOWED = {"wlk_core", "wlk_core.errors", "wlk_core.streaming", "wlk_core.audio", "wlk_core.models"}
 

@@ -22,8 +22,8 @@ from wlk_core import (
 from wlk_core.models import locate
 from wlk_whisper.checkpoint import BUNDLED, Checkpoint
 from wlk_whisper.faster_engine import FasterWhisperEngine, StreamSettings
-from wlk_whisper.plugin import FASTER_WHISPER
 from wlk_whisper.sizes import DIGITS
+from wlk_whisper.specs.faster import FASTER_WHISPER
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -1,0 +1,1 @@
+"""The declarations of the backends; nothing heavy is imported here."""

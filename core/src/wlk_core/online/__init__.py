@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from wlk_core.online.agreement import AgreementRecognizer, Hypothesis, Transcriber
+from wlk_core.online.delayed import DelayedRecognizer, StepDecoder, StepState
 from wlk_core.online.recognizer import Recognizer, Step, Work
 from wlk_core.online.stream import OnlineStream
 
 __all__ = [
     "AgreementRecognizer",
+    "DelayedRecognizer",
     "Hypothesis",
     "OnlineStream",
     "Recognizer",
     "Step",
+    "StepDecoder",
+    "StepState",
     "Transcriber",
     "Work",
 ]

@@ -1,0 +1,178 @@
+"""The voxtral-hf backend: load a model of transformers and open streams on it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import partial
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from safetensors import SafetensorError
+import torch
+from transformers import VoxtralRealtimeForConditionalGeneration
+from transformers.utils import logging as progress
+
+from wlk_core import (
+    BackendUnavailable,
+    DelayedRecognizer,
+    ModelNotFoundError,
+    OnlineStream,
+    StreamClosed,
+)
+from wlk_core.models import locate
+from wlk_voxtral_hf.checkpoint import Checkpoint
+from wlk_voxtral_hf.engine import CELL_MARGIN, CELL_SAMPLES, VoxtralEngine
+from wlk_voxtral_hf.plugin import VOXTRAL_HF
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from wlk_core import BackendSpec
+
+__all__ = ["VoxtralBackend"]
+
+logger = logging.getLogger(__name__)
+
+
+class VoxtralBackend:
+    """A Voxtral Realtime model shared by any number of streams."""
+
+    def __init__(self, engine: VoxtralEngine, checkpoint: Checkpoint) -> None:
+        self._engine: VoxtralEngine | None = engine
+        self._checkpoint = checkpoint
+
+    @classmethod
+    def load(
+        cls,
+        model: str | None,
+        *,
+        device: str = "auto",
+        dtype: str | None = None,
+        cache_dir: str | None = None,
+    ) -> VoxtralBackend:
+        """
+        Find *model* and load it.
+
+        Raises:
+            ModelNotFoundError: it is not there, or is no Voxtral Realtime model of transformers.
+            BackendUnavailable: the device is not to be had, or has too little memory.
+
+        """
+        name = model or str(VOXTRAL_HF.default_model)
+        bundled = {"digits": Path(__file__).parent / "digits"}
+        directory = locate(name, spec=VOXTRAL_HF, bundled=bundled, cache_dir=cache_dir, needs=())
+        checkpoint = Checkpoint.read(directory, name=name)
+        place = _device(device)
+        wanted = dtype or checkpoint.dtype or ("float32" if place == "cpu" else "bfloat16")
+        network = _load(directory, place, getattr(torch, wanted))
+        logger.info("%s runs in %s on %s", name, wanted, place)
+        engine = VoxtralEngine(network, tekken=checkpoint.tekken, log_mel=checkpoint.log_mel)
+        return cls(engine, checkpoint)
+
+    @property
+    def spec(self) -> BackendSpec:
+        """The declaration this backend keeps to."""
+        return VOXTRAL_HF
+
+    @property
+    def engine(self) -> VoxtralEngine:
+        """The model and what runs it."""
+        if self._engine is None:
+            raise StreamClosed("the backend is closed; load it again")
+        return self._engine
+
+    def create_processor(
+        self, *, language: str | None = None, task: str = "transcribe", **options: Any
+    ) -> OnlineStream:
+        """Return a new stream; see Backend."""
+        engine = self.engine
+        VOXTRAL_HF.check_language(language)
+        VOXTRAL_HF.check_task(task)
+        chosen = VOXTRAL_HF.stream_options(options)
+        delay = self._checkpoint.delay_steps(chosen["delay_ms"])
+        decode = partial(engine.decode, delay_steps=delay, draft_steps=chosen["draft_steps"])
+        return OnlineStream(
+            lambda: DelayedRecognizer(
+                decode,
+                tekken=self._checkpoint.tekken,
+                delay_steps=delay,
+                log_mel=self._checkpoint.log_mel,
+            )
+        )
+
+    def warmup(self) -> None:
+        """Run the model once on a step of silence."""
+        samples = np.zeros(CELL_SAMPLES + CELL_MARGIN, dtype=np.float32)
+        self.engine.decode(
+            self._checkpoint.log_mel(samples),
+            None,
+            delay_steps=self._checkpoint.tekken.delay_steps,
+            draft_steps=1,
+        )
+
+    def close(self) -> None:
+        """Let go of the model; streams that are open keep it until they are closed."""
+        self._engine = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _device(asked: str) -> str:
+    if asked == "auto":
+        if torch.cuda.is_available():
+            return "cuda"
+        return "mps" if torch.backends.mps.is_available() else "cpu"
+    if asked == "cuda" and not torch.cuda.is_available():
+        raise BackendUnavailable(
+            "device=cuda was asked for and torch sees no CUDA device; check nvidia-smi and that "
+            "torch is a CUDA build, or leave the device out"
+        )
+    if asked == "mps" and not torch.backends.mps.is_available():
+        raise BackendUnavailable(
+            "device=mps was asked for and torch sees no Apple GPU; leave the device out"
+        )
+    return asked
+
+
+@contextmanager
+def _without_progress() -> Iterator[None]:
+    """Keep transformers from drawing bars where nobody looks, and leave it as it was."""
+    was_on = progress.is_progress_bar_enabled()
+    progress.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_on:
+            progress.enable_progress_bar()
+
+
+def _load(directory: Path, device: str, dtype: torch.dtype) -> Any:
+    try:
+        with _without_progress():
+            model = VoxtralRealtimeForConditionalGeneration.from_pretrained(
+                directory, dtype=dtype, local_files_only=True
+            )
+        return model.eval().requires_grad_(False).to(device)
+    except (torch.OutOfMemoryError, MemoryError) as error:
+        raise BackendUnavailable(
+            f"{directory} does not fit into the memory of {device} in {dtype}; choose "
+            "dtype=bfloat16, another device or a smaller model"
+        ) from error
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ModelNotFoundError(
+            f"{directory} could not be loaded as a Voxtral Realtime model: {reason}; "
+            "convert or pull it again"
+        ) from error

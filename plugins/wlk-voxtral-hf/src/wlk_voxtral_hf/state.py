@@ -1,0 +1,71 @@
+"""What a stream carries through transformers' forward passes: three caches, as plain tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from transformers import DynamicCache
+from transformers.models.voxtral_realtime import modeling_voxtral_realtime as modeling
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["StreamState", "frozen_cache", "frozen_padding", "thawed_cache", "thawed_padding"]
+
+Layers = tuple[tuple["Tensor", "Tensor"], ...]
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class StreamState:
+    """
+    A point of a run between two calls; never changed, so that a call can be repeated.
+
+    `given` are the inputs of the decoder known already: the rest of the prompt, or the last
+    choice.
+    """
+
+    positions: int  #: of the decoder so far
+    given: tuple[int, ...]
+    decoder: Layers
+    encoder: Layers
+    padding: tuple[tuple[str, Tensor], ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tensors."""
+        layers = (*self.decoder, *self.encoder)
+        tensors = [tensor for pair in layers for tensor in pair]
+        tensors += [tensor for _, tensor in self.padding]
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def frozen_cache(cache: DynamicCache) -> Layers:
+    """Return keys and values of each layer; an update makes new tensors and leaves these."""
+    return tuple((layer.keys, layer.values) for layer in cache.layers)
+
+
+def thawed_cache(layers: Layers, positions: int, config: Any) -> DynamicCache:
+    """Return a cache of the model part with this *config* that holds what *layers* hold."""
+    cache = DynamicCache(config=config)
+    for layer, (keys, values) in zip(cache.layers, layers, strict=True):
+        layer.lazy_initialization(keys, values)
+        layer.keys, layer.values = keys, values
+        layer.cumulative_length = positions
+    return cache
+
+
+def frozen_padding(cache: Any) -> tuple[tuple[str, Tensor], ...]:
+    """Return what the convolutions remember."""
+    return tuple((name, layer.cache) for name, layer in cache.layers.items())
+
+
+def thawed_padding(padding: tuple[tuple[str, Tensor], ...]) -> Any:
+    """Return a padding cache that may be written to: transformers updates it in place."""
+    cache = modeling.VoxtralRealtimeConv1dPaddingCache()
+    for name, tensor in padding:
+        layer = cache.layers[name] = modeling.VoxtralRealtimeConv1dCacheLayer()
+        layer.cache = tensor.clone()
+        layer.in_channels, layer.left_pad = tensor.shape[1:]
+        layer.is_initialized = True
+    return cache

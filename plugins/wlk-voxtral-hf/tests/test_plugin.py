@@ -1,0 +1,159 @@
+"""What the plugin declares, and what it refuses."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+import wlk_voxtral_hf
+from wlk_voxtral_hf.plugin import VOXTRAL_HF, wlk_backends
+
+from wlk_core import BackendUnavailable, ModelNotFoundError, OptionError, StreamClosed, load_backend
+
+ALLOWED = {"wlk_core", "wlk_core.errors", "wlk_core.streaming", "wlk_core.audio", "wlk_core.models"}
+DIGITS = Path(wlk_voxtral_hf.__file__).parent / "digits"
+
+
+def test_the_plugin_offers_one_backend():
+    """The hook returns constant data."""
+    assert [VOXTRAL_HF] == list(wlk_backends())
+    assert "mini" == VOXTRAL_HF.default_model
+    assert "bundled" == VOXTRAL_HF.models["digits"]
+
+
+@pytest.mark.slow
+def test_importing_the_plugin_brings_nothing_heavy():
+    """Listing backends must not cost a framework."""
+    heavy = ("numpy", "torch", "transformers", "huggingface_hub")
+    code = f"import sys, wlk_voxtral_hf.plugin; print([m for m in {heavy!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "[]" == done.stdout.strip()
+
+
+def test_the_plugin_imports_only_what_the_core_offers():
+    """Registry, session and command line are none of a plugin's business."""
+    for path in Path(wlk_voxtral_hf.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+            if module.startswith("wlk_core"):
+                assert module in ALLOWED, path
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"language": "en"}, "hears it by itself"),
+        ({"task": "translate"}, "cannot do the task 'translate'"),
+        ({"policy": "alignatt"}, "no option is called 'policy'"),
+        ({"delay_ms": 100}, "trained for a delay_ms of 240, 480, 800"),
+        ({"delay_ms": 560}, "trained for a delay_ms of 240, 480, 800"),
+        ({"delay_ms": 4000}, "between 80 and 2400"),
+        ({"draft_steps": 0}, "between 1 and 16"),
+        ({"device": "cpu"}, "given to load_backend"),
+    ],
+)
+def test_a_stream_refuses_what_it_cannot_do(backend, asked, told):
+    """Nothing the user says is dropped in silence."""
+    with pytest.raises(OptionError, match=told):
+        backend.create_processor(**asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [({"device": "tpu"}, "one of auto, cpu, cuda, mps"), ({"dtype": "int4"}, "one of float32")],
+)
+def test_loading_refuses_what_it_cannot_do(asked, told):
+    """A wrong option says what would be right."""
+    with pytest.raises(OptionError, match=told):
+        load_backend("voxtral-hf", "digits", **asked)
+
+
+def test_a_device_that_is_absent_is_named():
+    """No silent fall-back to the CPU."""
+    absent = [
+        name
+        for name, there in (
+            ("cuda", torch.cuda.is_available()),
+            ("mps", torch.backends.mps.is_available()),
+        )
+        if not there
+    ]
+    for device in absent:
+        with pytest.raises(BackendUnavailable, match=f"device={device} was asked for"):
+            load_backend("voxtral-hf", "digits", device=device)
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """Return a copy of the digits checkpoint that a test may damage."""
+    shutil.copytree(DIGITS, tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"multimodal": {}}, "the layout of voxmlx, which the backend voxtral-mlx reads"),
+        ({"model_type": "voxtral_realtime", "encoder_args": {}, "decoder": {}}, "of mlx-audio"),
+        ({"model_type": "whisper"}, "found LICENSE, config.json"),
+    ],
+    ids=["voxmlx", "mlx-audio", "another model"],
+)
+def test_another_layout_is_named(copy, config, told):
+    """The message says what was found and which backend reads it."""
+    (copy / "config.json").write_text(json.dumps(config))
+
+    with pytest.raises(ModelNotFoundError, match=told):
+        load_backend("voxtral-hf", str(copy))
+
+
+def test_mistrals_own_layout_is_named(copy):
+    """Its weights are whole, but transformers cannot read them."""
+    (copy / "config.json").unlink()
+    (copy / "params.json").write_text("{}")
+
+    with pytest.raises(ModelNotFoundError, match="Mistral's own layout"):
+        load_backend("voxtral-hf", str(copy))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("tekken.json", None, "holds no tekken.json"),
+        ("tekken.json", "{}", "no tokenizer of Voxtral Realtime"),
+        ("model.safetensors", None, r"config.json without model\*.safetensors"),
+        ("model.safetensors", "nothing of the kind", "could not be loaded"),
+        ("config.json", "{", "is damaged"),
+    ],
+)
+def test_a_damaged_checkpoint_is_named(copy, name, content, told):
+    """What is missing or broken is said in one line."""
+    if content is None:
+        (copy / name).unlink()
+    else:
+        (copy / name).write_text(content)
+
+    with pytest.raises(ModelNotFoundError, match=told) as caught:
+        load_backend("voxtral-hf", str(copy))
+    assert "\n" not in str(caught.value)
+
+
+def test_the_digits_checkpoint_runs_in_float32(backend):
+    """A small model pays for half precision: the checkpoint asks for float32 and gets it."""
+    assert torch.float32 == backend.engine.dtype
+
+
+def test_a_closed_backend_refuses_streams():
+    """Streams that are open keep the model; new ones are refused."""
+    closed = load_backend("voxtral-hf", "digits")
+    closed.close()
+
+    with pytest.raises(StreamClosed):
+        closed.create_processor()

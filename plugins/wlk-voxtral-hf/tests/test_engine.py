@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 from transformers import VoxtralRealtimeForConditionalGeneration
-from wlk_voxtral_hf.engine import VoxtralEngine
 
 from wlk_core import DelayedRecognizer, OnlineStream
 from wlk_core.streaming import Choice, LogMel
 from wlk_core.testing import StreamDriver, connected_digits, load_clip, noise
+from wlk_voxtral_hf.engine import VoxtralEngine
 
 CELL = 1280
 
@@ -94,7 +94,7 @@ def test_a_stream_says_what_offline_generation_says(lively, tekken, delay_steps)
     expected = offline(lively, tekken, audio, delay_steps=delay_steps)
     came, _, _ = spoken(engine, audio, chunk=0.5, delay_steps=delay_steps)
 
-    assert len(set(expected)) > 10
+    assert len(set(expected)) > 4  # random weights repeat themselves, but say something
     assert expected == came[: len(expected)]
 
 

@@ -11,10 +11,10 @@ import sys
 
 import pytest
 import torch
-import wlk_voxtral_hf
-from wlk_voxtral_hf.plugin import VOXTRAL_HF, wlk_backends
 
 from wlk_core import BackendUnavailable, ModelNotFoundError, OptionError, StreamClosed, load_backend
+import wlk_voxtral_hf
+from wlk_voxtral_hf.plugin import VOXTRAL_HF, wlk_backends
 
 ALLOWED = {"wlk_core", "wlk_core.errors", "wlk_core.streaming", "wlk_core.audio", "wlk_core.models"}
 DIGITS = Path(wlk_voxtral_hf.__file__).parent / "digits"

@@ -12,7 +12,7 @@ import numpy as np
 from safetensors import SafetensorError
 import torch
 from transformers import VoxtralRealtimeForConditionalGeneration
-from transformers.utils import logging as progress
+from transformers.utils import logging as transformers_logging
 
 from wlk_core import (
     BackendUnavailable,
@@ -149,6 +149,7 @@ def _device(asked: str) -> str:
 @contextmanager
 def _without_progress() -> Iterator[None]:
     """Keep transformers from drawing bars where nobody looks, and leave it as it was."""
+    progress: Any = transformers_logging
     was_on = progress.is_progress_bar_enabled()
     progress.disable_progress_bar()
     try:
@@ -161,7 +162,7 @@ def _without_progress() -> Iterator[None]:
 def _load(directory: Path, device: str, dtype: torch.dtype) -> Any:
     try:
         with _without_progress():
-            model = VoxtralRealtimeForConditionalGeneration.from_pretrained(
+            model: Any = VoxtralRealtimeForConditionalGeneration.from_pretrained(
                 directory, dtype=dtype, local_files_only=True
             )
         return model.eval().requires_grad_(False).to(device)

@@ -70,11 +70,12 @@ class VoxtralEngine:
         draft_steps: int,
     ) -> tuple[Sequence[Choice], StreamState, Work]:
         """Hear float32[8 n, mels]; see wlk_core.StepDecoder."""
-        opening = Work()
-        if state is None:
-            state, opening = self._opening(delay_steps)
-        choices, state, work = self._run(mel, state, delay_steps, draft_steps)
-        return choices, state, opening + work
+        with torch.inference_mode():
+            opening = Work()
+            if state is None:
+                state, opening = self._opening(delay_steps)
+            choices, state, work = self._run(mel, state, delay_steps, draft_steps)
+            return choices, state, opening + work
 
     def _opening(self, delay_steps: int) -> tuple[StreamState, Work]:
         """Return the state behind all but the last step of the silence in front of a run."""
@@ -92,7 +93,6 @@ class VoxtralEngine:
             self._openings[delay_steps] = state
             return state, work
 
-    @torch.inference_mode()
     def _run(
         self, mel: NDArray[np.float32], state: StreamState, delay_steps: int, draft_steps: int
     ) -> tuple[list[Choice], StreamState, Work]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from transformers import DynamicCache
-from transformers.models.voxtral_realtime import modeling_voxtral_realtime as modeling
+from transformers.models.voxtral_realtime import modeling_voxtral_realtime
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,14 +40,14 @@ class StreamState:
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def frozen_cache(cache: DynamicCache) -> Layers:
+def frozen_cache(cache: Any) -> Layers:
     """Return keys and values of each layer; an update makes new tensors and leaves these."""
     return tuple((layer.keys, layer.values) for layer in cache.layers)
 
 
-def thawed_cache(layers: Layers, positions: int, config: Any) -> DynamicCache:
+def thawed_cache(layers: Layers, positions: int, config: Any) -> Any:
     """Return a cache of the model part with this *config* that holds what *layers* hold."""
-    cache = DynamicCache(config=config)
+    cache: Any = DynamicCache(config=config)
     for layer, (keys, values) in zip(cache.layers, layers, strict=True):
         layer.lazy_initialization(keys, values)
         layer.keys, layer.values = keys, values
@@ -62,6 +62,7 @@ def frozen_padding(cache: Any) -> tuple[tuple[str, Tensor], ...]:
 
 def thawed_padding(padding: tuple[tuple[str, Tensor], ...]) -> Any:
     """Return a padding cache that may be written to: transformers updates it in place."""
+    modeling: Any = modeling_voxtral_realtime
     cache = modeling.VoxtralRealtimeConv1dPaddingCache()
     for name, tensor in padding:
         layer = cache.layers[name] = modeling.VoxtralRealtimeConv1dCacheLayer()

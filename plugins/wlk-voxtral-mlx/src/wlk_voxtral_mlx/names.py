@@ -149,8 +149,8 @@ def place_of(name: str) -> Place | None:
 def layout_of(names: list[str]) -> Layout | None:
     """Return the layout that most of *names* are of."""
     places = [place.layout for name in names if (place := place_of(name)) is not None]
-    counts = {layout: places.count(layout) for layout in LAYOUTS}
-    return max(LAYOUTS, key=counts.__getitem__) if places else None
+    ranked: list[Layout] = sorted(LAYOUTS, key=places.count, reverse=True)
+    return ranked[0] if places else None
 
 
 def _halves(layout: Layout, part: str) -> Literal["", "heads", "key_heads"]:

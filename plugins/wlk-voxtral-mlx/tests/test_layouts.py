@@ -1,0 +1,155 @@
+"""Every layout finds its way into the same model."""
+
+from __future__ import annotations
+
+import json
+
+from mlx import nn
+import mlx.core as mx
+from mlx.utils import tree_flatten
+import numpy as np
+import pytest
+from voxtral_layouts import SMALL, their_config, their_name, their_tensor
+
+from wlk_core import ModelNotFoundError, load_backend
+from wlk_core.streaming import LogMel
+from wlk_core.testing import noise
+from wlk_voxtral_mlx.names import LAYOUTS, layout_of, place_of
+from wlk_voxtral_mlx.network import Voxtral
+from wlk_voxtral_mlx.shape import AttentionShape, Shape
+from wlk_voxtral_mlx.weights import arranged
+
+PUBLISHED = Shape(  # the defaults of transformers' configuration: Voxtral-Mini-4B-Realtime-2602
+    encoder=AttentionShape(
+        width=1280, layers=32, heads=32, key_heads=32, head_size=64, hidden=5120, window=750
+    ),
+    decoder=AttentionShape(
+        width=3072, layers=26, heads=32, key_heads=8, head_size=128, hidden=9216, window=8192
+    ),
+    vocabulary=131_072,
+)
+MEL = LogMel()(noise(4.0, level=0.1, seed=1)[: 40 * 1280 + 240])
+
+
+def said(backend):
+    """Return ids, probabilities and the state of four seconds of noise."""
+    choices, state, _ = backend.engine.decode(MEL, None, delay_steps=6, draft_steps=8)
+    return [choice.id for choice in choices], [choice.probability for choice in choices], state
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_is_the_same_model(write, tmp_path, layout):
+    """Names, orders and configurations differ; what is said does not."""
+    with load_backend("voxtral-mlx", str(write(tmp_path / "Mistral", "Mistral"))) as expected:
+        ids, probabilities, _ = said(expected)
+    with load_backend("voxtral-mlx", str(write(tmp_path / "other", layout))) as other:
+        came, others, _ = said(other)
+
+    assert len(set(ids)) > 3
+    assert ids == came
+    np.testing.assert_allclose(probabilities, others, rtol=1e-4)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_published_sizes_find_their_places(layout):
+    """Every parameter of the 4B model has one tensor in each layout, of the size it asks for."""
+    wanted = {name: tensor.shape for name, tensor in tree_flatten(Voxtral(PUBLISHED).parameters())}
+    theirs = {
+        their_name(name, layout): their_tensor(
+            name, mx.zeros(shape, dtype=mx.bfloat16), layout, PUBLISHED
+        )
+        for name, shape in wanted.items()
+    }
+    ours = arranged({**theirs, "output.weight": mx.zeros((1,))}, PUBLISHED)
+
+    assert 711 == len(wanted)
+    assert wanted == {name: tensor.shape for name, tensor in ours.items()}
+    assert layout == layout_of(list(theirs))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_configurations_tell_the_published_sizes(layout):
+    """Each kind of configuration is read to the same shape."""
+    assert PUBLISHED == Shape.read(json.loads(json.dumps(their_config(PUBLISHED, layout))))
+
+
+def test_a_configuration_may_be_silent_about_windows():
+    """Some files hold none, or text; the published windows stand in."""
+    config = their_config(PUBLISHED, "Mistral")
+    config["sliding_window"] = "8192"
+    del config["multimodal"]["whisper_model_args"]["encoder_args"]["sliding_window"]
+
+    assert PUBLISHED == Shape.read(config)
+
+
+@pytest.mark.parametrize("bits", [4, 6, 8])
+def test_quantized_weights_are_read(write, random_weights, small, tmp_path, bits):
+    """Groups that do not divide a matrix stay as they are; everything else is packed."""
+    packed = {}
+    for name, tensor in random_weights.items():
+        module = name.removesuffix(".weight")
+        is_matrix = tensor.ndim == 2 and tensor.shape[-1] % 64 == 0
+        if name.endswith(".weight") and is_matrix:
+            weight, scales, biases = mx.quantize(tensor, group_size=64, bits=bits)
+            packed |= {name: weight, f"{module}.scales": scales, f"{module}.biases": biases}
+        else:
+            packed[name] = tensor
+    config = {"quantization": {"bits": bits, "group_size": 64}}
+    directory = write(tmp_path / "packed", "voxmlx", weights=packed, config=config)
+    with load_backend("voxtral-mlx", str(directory)) as backend:
+        ids, probabilities, state = said(backend)
+
+    assert 34 == len(ids)
+    assert np.isfinite(probabilities).all()
+    assert isinstance(backend._checkpoint.shape, Shape)
+    assert state.nbytes > 0
+
+
+def test_a_quantization_that_cannot_be_read_is_named(write, tmp_path):
+    """The message says what it is and what it could be."""
+    config = {"quantization": {"bits": 7, "group_size": 64}}
+    directory = write(tmp_path / "odd", "voxmlx", config=config)
+
+    with pytest.raises(ModelNotFoundError, match="affine, 7 bits in groups of 64; expected"):
+        load_backend("voxtral-mlx", str(directory))
+
+
+def test_packed_weights_without_a_word_about_it_are_named(write, random_weights, tmp_path):
+    """Scales without a quantization in the configuration tell that a file is missing."""
+    weights = {**random_weights, "adapter.w_in.scales": mx.zeros((64, 4))}
+    directory = write(tmp_path / "silent", "voxmlx", weights=weights)
+
+    with pytest.raises(ModelNotFoundError, match=r"voxmlx layout .* does not say how"):
+        load_backend("voxtral-mlx", str(directory))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_missing_weight_is_named_with_its_layout(write, random_weights, tmp_path, layout):
+    """What was found and what is missing, in one line."""
+    weights = {name: one for name, one in random_weights.items() if "layers.1.mlp.up" not in name}
+    directory = write(tmp_path / "holes", layout, weights=weights)
+
+    with pytest.raises(ModelNotFoundError, match=f"{layout} layout .*2 weights are missing"):
+        load_backend("voxtral-mlx", str(directory))
+
+
+def test_a_weight_of_another_size_is_named(write, random_weights, tmp_path):
+    """A configuration that does not belong to the weights is found out."""
+    weights = {**random_weights, "language_model.norm.weight": mx.zeros((63,))}
+    directory = write(tmp_path / "sizes", "Mistral", weights=weights)
+
+    with pytest.raises(ModelNotFoundError, match=r"norm\.weight has the shape"):
+        load_backend("voxtral-mlx", str(directory))
+
+
+@pytest.mark.parametrize("name", ["model.decoder.layers.0.fc1.weight", "vision.patch", "weight"])
+def test_names_of_other_models_have_no_place(name):
+    """Whisper's weights, say, are not taken for Voxtral's."""
+    assert place_of(name) is None
+
+
+def test_the_tree_is_one_of_modules():
+    """Quantization packs what has a way to be packed: linear layers and the embedding."""
+    tree = Voxtral(SMALL)
+
+    assert isinstance(tree, nn.Module)

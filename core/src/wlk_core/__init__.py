@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from wlk_core.hookspecs import hookimpl
     from wlk_core.online import (
         AgreementRecognizer,
+        Attended,
+        AttendedWord,
+        AttentionDecoder,
+        AttentionRecognizer,
         Hypothesis,
         OnlineStream,
         Recognizer,
@@ -55,6 +59,10 @@ __all__ = [
     "SAMPLE_RATE",
     "ASRToken",
     "AgreementRecognizer",
+    "Attended",
+    "AttendedWord",
+    "AttentionDecoder",
+    "AttentionRecognizer",
     "AudioFormatError",
     "Backend",
     "BackendError",
@@ -110,6 +118,10 @@ _ROOMS = {
     "hookspecs": ("hookimpl",),
     "online": (
         "AgreementRecognizer",
+        "Attended",
+        "AttendedWord",
+        "AttentionDecoder",
+        "AttentionRecognizer",
         "Hypothesis",
         "OnlineStream",
         "Recognizer",

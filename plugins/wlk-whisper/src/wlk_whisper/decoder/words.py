@@ -16,11 +16,20 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["spell"]
+__all__ = ["Spelt", "spell"]
 
 PREPENDED = "\"'“¿([{-"
 APPENDED = "\"'.。,，!！?？:：”)]}、"  # noqa: RUF001 -- the punctuation of Whisper's languages
 INCOMPLETE = "\ufffd"
+
+
+@attrs.frozen
+class Spelt:
+    """A word, and which of the tokens it was made of: ``tokens[first:behind]``."""
+
+    word: Word
+    first: int
+    behind: int
 
 
 def spell(
@@ -28,7 +37,7 @@ def spell(
     tokens: Sequence[int],
     bounds: NDArray[np.int64],
     probabilities: NDArray[np.float64],
-) -> tuple[Word, ...]:
+) -> tuple[Spelt, ...]:
     """
     Return the words of *tokens*, in seconds from the start of the audio.
 
@@ -46,31 +55,41 @@ def spell(
     if not tokens:
         return ()
     texts, groups = tokenizer.split_to_word_tokens([*tokens, tokenizer.eot])
-    words: list[Word] = []
+    words: list[Spelt] = []
     place = 0
     for text, group in zip(texts[:-1], groups[:-1], strict=True):
+        if INCOMPLETE in text:
+            break
         behind = place + len(group)
         start, end = bounds[place] * POSITION_SECONDS, bounds[behind] * POSITION_SECONDS
         likely = min(1.0, max(0.0, float(probabilities[place:behind].mean())))
-        words.append(Word(float(start), float(end), text, likely))
+        words.append(Spelt(Word(float(start), float(end), text, likely), place, behind))
         place = behind
-    whole = next((i for i, word in enumerate(words) if INCOMPLETE in word.text), len(words))
-    return tuple(word for word in _with_punctuation(words[:whole]) if word.text.strip())
+    return tuple(spelt for spelt in _with_punctuation(words) if spelt.word.text.strip())
 
 
-def _with_punctuation(words: list[Word]) -> list[Word]:
+def _with_punctuation(words: list[Spelt]) -> list[Spelt]:
     """Return *words* with opening marks at the next word and closing ones at the one before."""
-    opened: list[Word] = []
-    for word in reversed(words):
-        is_opening = word.text.startswith(" ") and word.text.strip() in PREPENDED
-        if is_opening and opened:
-            opened[-1] = attrs.evolve(opened[-1], text=word.text + opened[-1].text)
+    opened: list[Spelt] = []
+    for spelt in reversed(words):
+        text = spelt.word.text
+        if opened and text.startswith(" ") and text.strip() in PREPENDED:
+            opened[-1] = attrs.evolve(
+                _retold(opened[-1], text + opened[-1].word.text), first=spelt.first
+            )
         else:
-            opened.append(word)
-    closed: list[Word] = []
-    for word in reversed(opened):
-        if closed and word.text in APPENDED and not closed[-1].text.endswith(" "):
-            closed[-1] = attrs.evolve(closed[-1], text=closed[-1].text + word.text)
+            opened.append(spelt)
+    closed: list[Spelt] = []
+    for spelt in reversed(opened):
+        text = spelt.word.text
+        if closed and text in APPENDED and not closed[-1].word.text.endswith(" "):
+            closed[-1] = attrs.evolve(
+                _retold(closed[-1], closed[-1].word.text + text), behind=spelt.behind
+            )
         else:
-            closed.append(word)
+            closed.append(spelt)
     return closed
+
+
+def _retold(spelt: Spelt, text: str) -> Spelt:
+    return attrs.evolve(spelt, word=attrs.evolve(spelt.word, text=text))

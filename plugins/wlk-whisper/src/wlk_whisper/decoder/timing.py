@@ -71,10 +71,14 @@ def _middle(columns: list[NDArray[np.float64]]) -> NDArray[np.float64]:
 
 
 def boundaries(
-    attention: NDArray[np.float32], *, first: int, positions: int | None = None
+    attention: NDArray[np.float32],
+    *,
+    first: int,
+    positions: int | None = None,
+    chose_nothing: int = 1,
 ) -> NDArray[np.int64]:
     """
-    Return where each token begins: int64[rows - first - 1] in encoder positions, never going back.
+    Return where each token begins, in encoder positions that never go back.
 
     Weights are normalised over the rows, filtered over 7 positions, averaged over the heads and
     warped in time, as in openai/whisper.  The last boundary is that of the token behind the text:
@@ -82,9 +86,15 @@ def boundaries(
 
     Args:
         attention: float32[heads, rows, positions] of all rows of one pass.  Row i chose token
-            i + 1; the last one, fed with the end of text, chose nothing.
+            i + 1.
         first: the row that chose the first token of the text.
         positions: how many encoder positions hold audio; None means all.
+        chose_nothing: rows at the end that chose no token: one where the end of text was fed, as
+            it is when a known text is aligned, and none when it was only chosen.
+
+    Returns:
+        int64[rows - first - chose_nothing].
+
 
     """
     heard = attention if positions is None else over_audio(attention, positions)
@@ -92,7 +102,7 @@ def boundaries(
     deviation = np.maximum(weights.std(axis=1, keepdims=True), STD_FLOOR)
     normal = (weights - weights.mean(axis=1, keepdims=True)) / deviation
     matrix = median_filter(normal).mean(axis=0)
-    rows, columns = warp(-matrix[first:-1])
+    rows, columns = warp(-matrix[first : len(matrix) - chose_nothing])
     return first_columns(rows, columns)
 
 

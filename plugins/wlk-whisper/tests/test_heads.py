@@ -107,3 +107,10 @@ def test_without_any_knowledge_words_are_timed_by_the_upper_half_and_alignatt_is
     assert 8 == len(found.pairs)
     with pytest.raises(OptionError, match=r"model mine.*alignment_heads=.*policy=local-agreement"):
         found.require_known("mine")
+
+
+@pytest.mark.parametrize("carried", [(4, 0), (0, 6), (-1, 0)])
+def test_a_checkpoint_that_names_a_head_it_does_not_have_is_refused(carried):
+    """The message says what the decoder has, and how to name others."""
+    with pytest.raises(OptionError, match=r"4 layers of 6 heads; name others with .*alignment_h"):
+        alignment_heads(None, [carried], name="mine", **TINY)

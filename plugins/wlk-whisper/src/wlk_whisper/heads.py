@@ -101,12 +101,20 @@ def alignment_heads(
         vocabulary: rows of the logits.
 
     Raises:
-        OptionError: the option is no such list, or names a head the model does not have.
+        OptionError: the option is no such list, or it or the checkpoint names a head that the
+            model does not have.
 
     """
     if asked is not None:
         return AlignmentHeads(pairs=parse_heads(asked, layers=layers, heads=heads), are_known=True)
     own = tuple(sorted(set(carried or ())))
+    for layer, head in own:
+        if layer not in range(layers) or head not in range(heads):
+            raise OptionError(
+                f"the model {name} names the alignment head {layer}.{head}, and its decoder has "
+                f"{layers} layers of {heads} heads; name others with "
+                "--option alignment_heads=LAYER.HEAD,LAYER.HEAD"
+            )
     upper = tuple((layer, head) for layer in range(layers // 2, layers) for head in range(heads))
     if own and own != upper:
         return AlignmentHeads(pairs=own, are_known=True)

@@ -25,10 +25,11 @@ class Commands:
     never gives back: on the CPU every thread that ever touched MLX leaves a worker thread behind
     (mlx 0.32).  Streams of audio are served from whatever thread calls, so all of them share one
     stream of commands, of the kind that MLX leaves to its users to lock.  A device runs one
-    command at a time anyway.
+    command at a time anyway.  `is_gpu` tells whether it is one.
     """
 
     def __init__(self, device: mx.DeviceType) -> None:
+        self.is_gpu = device == mx.gpu
         self._lock = threading.Lock()
         self._stream = mx.new_thread_unsafe_stream(device)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import attrs
 from mlx_whisper.tokenizer import get_encoding
@@ -59,7 +59,7 @@ class RankedVocabulary:
         return str(self.encoding.decode(text, errors="replace"))
 
 
-def vocabulary_of(directory: Path, rows: int) -> RankedVocabulary | Tokenizer:
+def vocabulary_of(directory: Path, rows: int) -> Tokenizer:
     """
     Return the vocabulary of a checkpoint whose logits have *rows*.
 
@@ -79,4 +79,4 @@ def vocabulary_of(directory: Path, rows: int) -> RankedVocabulary | Tokenizer:
             "converted from beside its weights"
         )
     name, languages = ENCODINGS[rows]
-    return RankedVocabulary(get_encoding(name, num_languages=languages))
+    return cast("Tokenizer", RankedVocabulary(get_encoding(name, num_languages=languages)))

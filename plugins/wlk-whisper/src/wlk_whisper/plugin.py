@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wlk_core import hookimpl
+from wlk_whisper.specs.api import OPENAI_API
 from wlk_whisper.specs.faster import FASTER_WHISPER
 
 if TYPE_CHECKING:
@@ -18,4 +19,4 @@ __all__ = ["wlk_backends"]
 @hookimpl
 def wlk_backends() -> Iterable[BackendSpec]:
     """Return the backends of this distribution."""
-    return (FASTER_WHISPER,)
+    return (FASTER_WHISPER, OPENAI_API)

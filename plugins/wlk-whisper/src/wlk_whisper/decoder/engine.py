@@ -126,7 +126,7 @@ class Engine:
         return words, work
 
     def previous(self, tokenizer: Tokenizer, prompt: str) -> list[int]:
-        """Return the tokens of the text before the audio, at most half of what there is room for."""
+        """Return the tokens of the text before the audio, at most half of what has room."""
         # No prompt means no prompt tokens: not even an empty one (defect B57).
         if not prompt:
             return []

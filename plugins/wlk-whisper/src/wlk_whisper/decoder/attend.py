@@ -145,17 +145,18 @@ def _words(
     tokenizer: Tokenizer, found: Decoded, *, first: int, forced: Sequence[int]
 ) -> tuple[list[tuple[Spelt, AttendedWord]], int]:
     """Return the words behind the forced ones, and how many ids were made text for them."""
-    # A token that nothing followed was never fed: nobody knows where it ends, nor whether it does.
-    tokens = found.tokens if found.ended else found.tokens[:-1]
+    tokens = found.tokens
     if not tokens or found.attention is None:
         return [], 0
     bounds = boundaries(
         found.attention, first=first, positions=found.attention.shape[-1], chose_nothing=0
     )[len(forced) :]
-    likely = np.exp(found.log_probs[: len(tokens)].astype(np.float64))
-    spelt = spell(tokenizer, tokens, bounds, likely)
     if not found.ended:
-        spelt = spelt[:-1]  # its last token may be missing
+        # The last token was never fed: nobody knows where it ends, nor whether its word does.
+        bounds = np.append(bounds, bounds[-1])
+    likely = np.exp(found.log_probs.astype(np.float64))
+    spelt = spell(tokenizer, tokens, bounds, likely)
+    spelt = spelt if found.ended else spelt[:-1]
     words = [
         AttendedWord(
             word=entry.word,

@@ -187,7 +187,7 @@ def test_words_come_with_the_frames_their_tokens_were_heard_at():
     assert abs(frames[0] - script[0].position) <= WIDTH
     assert [said.position for said in script[1:]] == pytest.approx(frames[1:], abs=4)
     assert [said.token for said in script] == [token for one in heard.words for token in one.tokens]
-    assert all(one.word.start <= one.frames[0] / 50 <= one.word.end for one in heard.words)
+    assert all(one.word.start <= one.frames[0] / 50 <= one.word.end for one in heard.words[1:])
 
 
 def test_the_decoder_goes_on_behind_committed_words():

@@ -20,7 +20,7 @@ from multipart import BadRequest, Part, parts_of, samples_of
 
 from wlk_core import load_backend
 
-__all__ = ["KEY", "MODEL", "DigitsServer", "Received", "answer"]
+__all__ = ["FAULTS", "KEY", "MODEL", "DigitsServer", "Hearing", "Received", "answer"]
 
 KEY = "sk-loopback-0123456789"
 MODEL = "digits"
@@ -68,6 +68,8 @@ class DigitsServer(ThreadingHTTPServer):
     The endpoint; `url` is its base URL.
 
     What is put into `next` answers the next requests, one each, before any other look at them.
+    Requests are counted in `arrivals`; those whose number is in `fail_at` fail, each in one of the
+    ways that endpoints do, and `hold`, where it is set, is called before each other is answered.
     """
 
     daemon_threads = True
@@ -79,6 +81,8 @@ class DigitsServer(ThreadingHTTPServer):
         self.received = []
         self.refusals = []
         self.arrivals = 0
+        self.fail_at = frozenset()
+        self.hold = None
         self.lock = threading.Lock()
 
     @property
@@ -95,10 +99,15 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["content-length"]))
         with self.server.lock:
             self.server.arrivals += 1
+            number = self.server.arrivals
             prepared = self.server.next.popleft() if self.server.next else None
+        if number in self.server.fail_at:
+            prepared = FAULTS[number % len(FAULTS)]
         if prepared is not None:
             prepared(self)
             return
+        if (hold := self.server.hold) is not None:
+            hold()
         try:
             given = self.taken(body)
         except BadRequest as error:
@@ -162,8 +171,23 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
         self.close_connection = True
 
+    def drop(self):
+        """Close the connection without a word."""
+        self.close_connection = True
+
     def log_message(self, *_arguments):
         """Say nothing."""
+
+
+#: How endpoints fail: broken, busy, gone, cut off, replaced by a proxy's page.
+FAULTS = (
+    answer(500, {"error": {"message": "The server had an error"}}),
+    answer(429, {"error": {"message": "Rate limit reached"}}),
+    _Handler.drop,
+    _Handler.break_off,
+    answer(200, '{"text": "on'),
+    answer(200, "<html><title>Sign in</title></html>", content_type="text/html"),
+)
 
 
 def _only_file(parts: list[Part]) -> Part:

@@ -28,7 +28,7 @@ _INSTALL_ONE = (
     "install one, for example: pip install wlk-whisper"
 )
 # Where the best-known names come from, for the one who asks for them before installing anything.
-_HOMES = {"faster-whisper": "wlk-whisper"}
+_HOMES = dict.fromkeys(("faster-whisper", "mlx-whisper", "openai-api", "whisper"), "wlk-whisper")
 
 
 class Registry:

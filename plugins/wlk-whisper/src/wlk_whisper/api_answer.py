@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 import attrs
@@ -77,6 +78,7 @@ class Answer:
         given = _parsed(body, content_type)
         if not isinstance(given.get("text"), str):
             raise AnswerError(f"expected a JSON object with a text, got {_shown(body)}")
+        text = _text(given, "text")
         rows = _rows(given, "segments")
         segments = tuple(
             Segment(
@@ -95,7 +97,7 @@ class Answer:
         )
         language = given.get("language")
         return cls(
-            text=given["text"],
+            text=text,
             words=spoken if has_words else None,
             segments=segments,
             language=language_code(language) if isinstance(language, str) else None,
@@ -160,9 +162,12 @@ class Answer:
         parts = self.segments
         if not any(part.text.strip() for part in parts):
             parts = (Segment(text=self.text, start=0.0, end=0.0),)
-        if any(part.text[:1].isspace() for part in parts):
-            return parts  # as Whisper wrote them
-        return tuple(attrs.evolve(part, text=with_leading_space(part.text)) for part in parts)
+        return tuple(
+            part  # as Whisper wrote it
+            if part.text[:1] == " "
+            else attrs.evolve(part, text=with_leading_space(part.text))
+            for part in parts
+        )
 
 
 def _ends(parts: tuple[Segment, ...]) -> list[tuple[int, bool]]:
@@ -205,14 +210,15 @@ def _text(row: dict[str, Any], name: str) -> str:
     text = row.get(name)
     if not isinstance(text, str):
         raise AnswerError(f"expected {name} to be text, in {_shown(str(row))}")
-    return text.replace("\ufffd", "")  # bytes of an unfinished character
+    text = text.replace("\ufffd", "")  # bytes of an unfinished character
+    return re.sub(r"\s+", " ", text)
 
 
 def _seconds(row: dict[str, Any], name: str) -> float:
     value = row.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise AnswerError(f"expected {name} in seconds, in {_shown(str(row))}")
-    return float(value)
+    return max(0.0, float(value))
 
 
 def _share(value: object) -> float:

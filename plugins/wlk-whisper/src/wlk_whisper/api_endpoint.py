@@ -127,7 +127,7 @@ def _check_url(url: str) -> None:
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_url = False
-    if not is_url or parts.query or parts.fragment:
+    if not is_url or parts.query or parts.fragment or parts.path.endswith("/transcriptions"):
         raise OptionError(
             "openai-api: option base_url is the URL of an endpoint without the part "
             f"/audio/transcriptions, such as {DEFAULT_URL}; got {url.rpartition('@')[2]!r}"

@@ -63,10 +63,7 @@ def _message(error: Exception, endpoint: Endpoint, model: str) -> str:
 def _reason(error: openai.APIStatusError, endpoint: Endpoint, model: str) -> str:
     status = error.status_code
     if status in _REFUSED:
-        return (
-            f"it does not take the key in the environment variable {endpoint.key_variable}; set "
-            f"the one for this URL with: export {endpoint.key_variable}=..."
-        )
+        return _about_key(endpoint)
     if status == _UNKNOWN:
         return (
             f"it has no model {model}, or base_url is not the part before /audio/transcriptions; "
@@ -82,6 +79,15 @@ def _reason(error: openai.APIStatusError, endpoint: Endpoint, model: str) -> str
     if _is_passing(error):
         return "at every attempt; call again to retry"
     return f"it does not take this request with model {model}; choose another with --model NAME"
+
+
+def _about_key(endpoint: Endpoint) -> str:
+    variable = endpoint.key_variable
+    if endpoint.key == NO_KEY:
+        wrong = f"it wants a key, and the environment variable {variable} holds none"
+    else:
+        wrong = f"it does not take the key in the environment variable {variable}"
+    return f"{wrong}; set the one for this URL with: export {variable}=..."
 
 
 def _own_words(error: openai.APIStatusError) -> str:

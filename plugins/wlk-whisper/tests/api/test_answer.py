@@ -67,6 +67,17 @@ def test_stripped_segments_are_joined_as_their_script_wants():
     assert "你好。世界。" == "".join(heard.text for heard in chinese.timed_words())
 
 
+def test_only_what_is_stripped_gets_a_space():
+    """A line break is a space, and segments that bring theirs keep it."""
+    answer = read(
+        text="one two.\nthree",
+        segments=[segment("one\ntwo. ", 0, 1), segment(" three", 1, 2), segment("four", 2, 3)],
+        words=[word(text, place) for place, text in enumerate(("one", "two", "three", "four"))],
+    )
+
+    assert [" one", " two.", " three", " four"] == [heard.text for heard in answer.timed_words()]
+
+
 def test_words_inside_the_segments_are_words_too():
     """Some servers put them there."""
     answer = read(text="one", segments=[{**segment(" one", 0, 1), "words": [word(" one", 0.2)]}])

@@ -167,6 +167,13 @@ def test_a_wrong_key_is_told_without_showing_it(load, server, monkeypatch):
     assert 1 == server.arrivals
 
 
+def test_a_missing_key_is_told(load, server, monkeypatch):
+    """A server that wants one names it by its variable."""
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with pytest.raises(BackendError, match=r"wants a key, and .* OPENAI_API_KEY holds none"):
+        load().warmup()
+
+
 def test_an_unknown_model_and_a_wrong_path_are_told(load, server):
     """A 404 is either; the endpoint's own words say which."""
     with pytest.raises(BackendError, match=r"`huge` does not exist.*no model huge"):

@@ -69,7 +69,14 @@ def test_what_cannot_be_a_key_is_told_without_showing_it(monkeypatch, key):
 
 @pytest.mark.parametrize(
     "url",
-    ["api.openai.com/v1", "ftp://a/v1", "https://", "https://a:port/v1", "https://a/v1?key=1"],
+    [
+        "api.openai.com/v1",
+        "ftp://a/v1",
+        "https://",
+        "https://a:port/v1",
+        "https://a/v1?key=1",
+        "https://a/v1/audio/transcriptions",
+    ],
 )
 def test_what_is_no_url_of_an_endpoint_is_refused(url):
     """The message says what such a URL looks like."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -102,6 +104,30 @@ def test_threads_that_are_gone_leave_none_of_mlx_behind(network):
         steps(network, seed, call=on_fresh_thread)
 
     assert len(list(TASKS.iterdir())) <= before
+
+
+@pytest.mark.slow
+def test_a_process_ends_well_after_threads_that_ran_the_model():
+    """Threads that end with the process leave nothing behind that takes it down."""
+    code = """if True:
+        import threading
+        import numpy as np
+        from wlk_core import load_backend
+
+        def listen():
+            with load_backend("mlx-whisper", "digits") as backend:
+                backend.warmup()
+
+        threads = [threading.Thread(target=listen) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    """
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert (0, "") == (done.returncode, done.stderr)
 
 
 @pytest.mark.skipif(mx.is_available(mx.gpu), reason="there is a GPU here")

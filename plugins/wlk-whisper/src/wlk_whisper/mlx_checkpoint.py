@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,7 @@ def load_model(directory: Path, *, dtype: str) -> LoadedModel:
     config = _config(directory)
     weights = _weights(directory)
     heads = _heads(directory, weights.pop(HEADS, None), config)
-    whisper = Whisper(ModelDimensions(**{key: config[key] for key in DIMENSIONS}), DTYPES[dtype])
+    whisper = _modules(ModelDimensions(**{key: config[key] for key in DIMENSIONS}), DTYPES[dtype])
     if config.get("quantization") is not None:
         _quantize(directory, whisper, config["quantization"], weights)
     _check(directory, whisper, weights)
@@ -67,18 +68,40 @@ def load_model(directory: Path, *, dtype: str) -> LoadedModel:
     return LoadedModel(whisper=whisper, heads=heads)
 
 
+def _modules(sizes: ModelDimensions, dtype: mx.Dtype) -> Whisper:
+    """
+    Return the modules of a Whisper, with weights at random that are never computed.
+
+    They are made on a thread that ends here, because a thread that has drawn random numbers can
+    bring the process down when both end at once (mlx 0.32, ml-explore/mlx#4110): the caller's may
+    be one that lives until then.
+    """
+    stream = mx.default_stream(mx.default_device())
+
+    def make() -> Whisper:
+        with mx.stream(stream):
+            return Whisper(sizes, dtype)
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(make).result()
+
+
 def _config(directory: Path) -> dict[str, Any]:
     try:
         config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise _refusal(directory, f"config.json cannot be read ({_line(error)})") from error
-    lacking = [
-        key
-        for key in DIMENSIONS
-        if not isinstance(config, dict) or type(config.get(key)) is not int
-    ]
+    if not isinstance(config, dict):
+        raise _refusal(directory, f"config.json should be a table, got {type(config).__name__}")
+    lacking = [key for key in DIMENSIONS if type(config.get(key)) is not int or config[key] < 1]
     if lacking:
         raise _refusal(directory, f"config.json gives no number for {_some(lacking)}")
+    for part in ("audio", "text"):
+        width, heads = config[f"n_{part}_state"], config[f"n_{part}_head"]
+        if width % (2 * heads):
+            raise _refusal(
+                directory, f"config.json divides {width} {part} channels among {heads} heads"
+            )
     return dict(config)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from mlx import nn
 import mlx.core as mx
 from mlx_whisper.whisper import sinusoids
 import numpy as np
@@ -95,8 +95,8 @@ class MlxNetwork:
         encoder, decoder = self._whisper.encoder, self._whisper.decoder
         with self._commands.turn():
             x = mx.array(features.T[None]).astype(self._dtype)
-            x = nn.gelu(encoder.conv1(x))
-            x = nn.gelu(encoder.conv2(x))
+            x = _gelu(encoder.conv1(x))
+            x = _gelu(encoder.conv2(x))
             x = x + self._places[: x.shape[1]]
             for block in encoder.blocks:
                 x, _ = _listen(block, x, None)
@@ -230,7 +230,17 @@ def _look(
 
 def _digest(block: ResidualAttentionBlock, x: mx.array) -> mx.array:
     """Return x after the block's two dense layers."""
-    return x + block.mlp2(nn.gelu(block.mlp1(block.mlp_ln(x))))
+    return x + block.mlp2(_gelu(block.mlp1(block.mlp_ln(x))))
+
+
+def _gelu(x: mx.array) -> mx.array:
+    """
+    Return the exact GELU.
+
+    MLX's own is compiled, and what compiling leaves in a thread can bring the process down when
+    both end at once (mlx 0.32, ml-explore/mlx#4110).
+    """
+    return x * (1 + mx.erf(x / math.sqrt(2))) / 2
 
 
 def _keys_and_values(attention: MultiHeadAttention, x: mx.array) -> _Pair:

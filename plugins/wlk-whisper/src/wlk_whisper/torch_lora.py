@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+import warnings
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -49,7 +50,11 @@ def merge_adapter(
         )
     try:
         state = load_file(directory / WEIGHTS)
-        adapted = get_peft_model(whisper, LoraConfig.from_pretrained(str(directory)))
+        config = LoraConfig.from_pretrained(str(directory))
+        with warnings.catch_warnings():
+            # peft 0.21 asks for it under a name that transformers 5 has given up.
+            warnings.filterwarnings("ignore", message=".is_gradient_checkpointing. is deprecated")
+            adapted = get_peft_model(whisper, config)
         result: Any = set_peft_model_state_dict(adapted, state)  # a namedtuple without types
     except (SafetensorError, RuntimeError, TypeError, ValueError) as error:
         raise OptionError(

@@ -18,6 +18,13 @@ DISTRIBUTIONS = sorted(
 PLUGINS = [path for path in DISTRIBUTIONS if path.parent.name == "plugins"]
 PYTEST = ("python", "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "-q")
 COMPLIANT = ("scripted", "faster-whisper", "pocketsphinx", "hello")
+# Extras a plugin is tested with, and those of them that bring torch.  On Linux an unpinned torch
+# means gigabytes of CUDA, so it is installed first, pinned, and on one Python; on the others the
+# tests that need it are skipped.
+EXTRAS = {"wlk-whisper": ("lora", "mlx", "openai", "torch")}
+TORCH_EXTRAS = ("lora", "mlx", "torch")
+TORCH = "torch==2.13.0"
+TORCH_PYTHON = "3.11"
 TEST_TOOLS = ("pytest>=8.3", "hypothesis>=6.100")  # 6.100: stable database-free profiles
 
 nox.options.default_venv_backend = "virtualenv"  # pip is what users have
@@ -88,7 +95,14 @@ def minimums(session: nox.Session) -> None:
 @nox.parametrize("name", [path.name for path in PLUGINS], ids=[path.name for path in PLUGINS])
 def plugin(session: nox.Session, name: str) -> None:
     """Test one plugin in an environment of its own, its conformance included."""
-    session.install(*TEST_TOOLS, *_sources("core", "conformance", name))
+    extras = EXTRAS.get(name, ())
+    if session.python != TORCH_PYTHON:
+        extras = tuple(extra for extra in extras if extra not in TORCH_EXTRAS)
+    elif set(extras) & set(TORCH_EXTRAS):
+        session.install(TORCH)
+    (source,) = _sources(name)
+    source += f"[{','.join(extras)}]" if extras else ""
+    session.install(*TEST_TOOLS, *_sources("core", "conformance"), source)
     _test(session, f"plugins/{name}/tests")
 
 

@@ -218,8 +218,12 @@ def benchmarks(session: nox.Session) -> None:
 
 @nox.session(python="3.11", default=False)
 def table(session: nox.Session) -> None:
-    """Write docs/benchmarks.md: every backend with a digits checkpoint on the digits set."""
-    session.install(*_sources())
+    """
+    Write docs/benchmarks.md: every backend with a digits checkpoint on the digits set.
+
+    What is said behind `--` is installed, too: the frameworks of further backends.
+    """
+    session.install(*_sources(), str(ROOT / "examples" / "wlk-pocketsphinx"), *session.posargs)
     session.run("python", "-m", "wlk_bench.docs", "--output", str(ROOT / "docs/benchmarks.md"))
 
 

@@ -12,7 +12,9 @@ from wlk_core import Hypothesis, Work
 from wlk_core.streaming import Word
 from wlk_whisper.alignment import settle_times, without_loops
 from wlk_whisper.decoder.budget import token_budget
+from wlk_whisper.decoder.engine import NO_SPEECH, StreamSettings
 from wlk_whisper.decoder.features import SAMPLES_PER_FRAME, log_mel, window_frames
+from wlk_whisper.decoder.words import APPENDED, PREPENDED
 
 if TYPE_CHECKING:
     from ctranslate2 import StorageView
@@ -23,19 +25,6 @@ if TYPE_CHECKING:
     from wlk_whisper.checkpoint import Checkpoint
 
 __all__ = ["FasterWhisperEngine", "StreamSettings"]
-
-NO_SPEECH = 0.9  # probability of no speech above which a window's words are dropped (scope A07)
-PREPENDED = "\"'“¿([{-"
-APPENDED = "\"'.。,，!！?？:：”)]}、"  # noqa: RUF001 -- the punctuation of Whisper's languages
-
-
-@attrs.frozen(kw_only=True)
-class StreamSettings:
-    """What one stream asked for; nothing of it is ever stored on the shared model."""
-
-    task: str = "transcribe"
-    beam_size: int = 1
-    is_fitted: bool = False
 
 
 @attrs.frozen

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 from faster_whisper.tokenizer import Tokenizer
+from faster_whisper.transcribe import get_suppressed_tokens
 import numpy as np
 
 from wlk_core import Work
@@ -60,6 +61,12 @@ class Engine:
     extractor: FeatureExtractor
     checkpoint: Checkpoint
     begin_suppressed: tuple[int, ...] | None = None
+    _unspoken: tuple[int, ...] = attrs.field(init=False)  # the same in every language
+
+    @_unspoken.default
+    def _find_unspoken(self) -> tuple[int, ...]:
+        # A hundred calls of the tokenizer: once, not once a tick.
+        return tuple(get_suppressed_tokens(self.tokenizer("en", "transcribe"), [-1]))
 
     @property
     def is_multilingual(self) -> bool:
@@ -85,7 +92,10 @@ class Engine:
     def rules(self, tokenizer: Tokenizer, *, has_timestamps: bool) -> Rules:
         """Return what the decoder may say."""
         return Rules.of(
-            tokenizer, has_timestamps=has_timestamps, begin_suppressed=self.begin_suppressed
+            tokenizer,
+            has_timestamps=has_timestamps,
+            begin_suppressed=self.begin_suppressed,
+            suppressed=self._unspoken,
         )
 
     def align(

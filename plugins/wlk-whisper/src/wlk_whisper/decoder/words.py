@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Spelt", "spell"]
+__all__ = ["APPENDED", "PREPENDED", "Spelt", "spell"]
 
+# Marks that belong to the word behind them, and to the one before; faster_whisper/transcribe.py.
 PREPENDED = "\"'“¿([{-"
 APPENDED = "\"'.。,，!！?？:：”)]}、"  # noqa: RUF001 -- the punctuation of Whisper's languages
 INCOMPLETE = "\ufffd"

@@ -17,7 +17,19 @@ DISTRIBUTIONS = sorted(
 )
 PLUGINS = [path for path in DISTRIBUTIONS if path.parent.name == "plugins"]
 PYTEST = ("python", "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "-q")
-COMPLIANT = ("scripted", "faster-whisper", "pocketsphinx", "hello")
+# What docs/compliance.md is about, and how wlk-conformance is told of it.
+COMPLIANT = {
+    "scripted": ("scripted", "--model", "digits"),
+    "faster-whisper": ("faster-whisper", "--model", "digits"),
+    "whisper-alignatt": ("whisper", "--model", "digits", "--policy", "alignatt"),
+    "whisper-agreement": ("whisper", "--model", "digits", "--policy", "local-agreement"),
+    "mlx-alignatt": ("mlx-whisper", "--model", "digits", "--policy", "alignatt"),
+    "mlx-agreement": ("mlx-whisper", "--model", "digits", "--policy", "local-agreement"),
+    "pocketsphinx": ("pocketsphinx", "--model", "digits"),
+    "hello": ("hello",),
+}
+# The API is proven by its own tests: they bring the endpoint.
+API_PROOF = "plugins/wlk-whisper/tests/api/test_conformance_api.py"
 # Extras a plugin is tested with, and those of them that bring torch.  On Linux an unpinned torch
 # means gigabytes of CUDA, so it is installed first, pinned, and on one Python; on the others the
 # tests that need it are skipped.
@@ -48,6 +60,12 @@ nox.options.sessions = [
 def _sources(*names: str) -> list[str]:
     """Return the folders of the named distributions that exist here."""
     return [str(path) for path in DISTRIBUTIONS if not names or path.name in names]
+
+
+def _with_extras(name: str) -> str:
+    """Return the folder of a plugin with all the extras it is tested with."""
+    (source,) = _sources(name)
+    return f"{source}[{','.join(EXTRAS[name])}]"
 
 
 def _test(session: nox.Session, *arguments: str) -> None:
@@ -145,14 +163,15 @@ def examples(session: nox.Session) -> None:
 def compliance(session: nox.Session) -> None:
     """Prove every backend in both tiers and check docs/compliance.md (`-- --write` writes it)."""
     page = ROOT / "docs" / "compliance.md"
-    session.install(*_sources("core", "conformance", "wlk-whisper"))
+    session.install(TORCH)  # first, see EXTRAS
+    session.install(*TEST_TOOLS, *_sources("core", "conformance"), _with_extras("wlk-whisper"))
     session.install("--no-deps", str(ROOT / "examples" / "wlk-hello"))
     session.install(str(ROOT / "examples" / "wlk-pocketsphinx"))
     place = Path(session.create_tmp())
-    reports = [place / f"{backend}.json" for backend in COMPLIANT]
-    for report in reports:
-        model = () if report.stem == "hello" else ("--model", "digits")
-        session.run("wlk-conformance", report.stem, *model, "--speech", "--report", str(report))
+    reports = [place / f"{name}.json" for name in (*COMPLIANT, "openai-api")]
+    for report, backend in zip(reports, COMPLIANT.values(), strict=False):
+        session.run("wlk-conformance", *backend, "--speech", "--report", str(report))
+    session.run(*PYTEST, API_PROOF, "--wlk-speech", f"--wlk-report={reports[-1]}")
     arguments = ("python", "-m", "wlk_conformance.compliance", *map(str, reports))
     text = str(session.run(*arguments, silent=True))
     if "--write" in session.posargs:
@@ -221,9 +240,12 @@ def table(session: nox.Session) -> None:
     """
     Write docs/benchmarks.md: every backend with a digits checkpoint on the digits set.
 
-    What is said behind `--` is installed, too: the frameworks of further backends.
+    What is said behind `--` is installed, too: a backend from elsewhere.
     """
-    session.install(*_sources(), str(ROOT / "examples" / "wlk-pocketsphinx"), *session.posargs)
+    extras = {path: EXTRAS.get(path.name, ()) for path in DISTRIBUTIONS}
+    sources = [f"{path}[{','.join(own)}]" if own else str(path) for path, own in extras.items()]
+    session.install(TORCH)  # first, see EXTRAS
+    session.install(*sources, str(ROOT / "examples" / "wlk-pocketsphinx"), *session.posargs)
     session.run("python", "-m", "wlk_bench.docs", "--output", str(ROOT / "docs/benchmarks.md"))
 
 

@@ -242,10 +242,10 @@ def table(session: nox.Session) -> None:
 
     What is said behind `--` is installed, too: a backend from elsewhere.
     """
-    extras = {path: EXTRAS.get(path.name, ()) for path in DISTRIBUTIONS}
-    sources = [f"{path}[{','.join(own)}]" if own else str(path) for path, own in extras.items()]
+    plain = [path.name for path in DISTRIBUTIONS if path.name not in EXTRAS]
     session.install(TORCH)  # first, see EXTRAS
-    session.install(*sources, str(ROOT / "examples" / "wlk-pocketsphinx"), *session.posargs)
+    session.install(*_sources(*plain), *map(_with_extras, EXTRAS), *session.posargs)
+    session.install(str(ROOT / "examples" / "wlk-pocketsphinx"))
     session.run("python", "-m", "wlk_bench.docs", "--output", str(ROOT / "docs/benchmarks.md"))
 
 

@@ -9,23 +9,20 @@ interrupted.
 from __future__ import annotations
 
 from collections import deque
-import hashlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import json
 import sys
 import threading
 
 import attrs
+from hearing import Hearing
 from multipart import BadRequest, Part, parts_of, samples_of
 
-from wlk_core import load_backend
-
-__all__ = ["FAULTS", "KEY", "MODEL", "DigitsServer", "Hearing", "Received", "answer"]
+__all__ = ["FAULTS", "KEY", "MODEL", "DigitsServer", "Received", "answer"]
 
 KEY = "sk-loopback-0123456789"
 MODEL = "digits"
 LEAST_SECONDS = 0.1  # as OpenAI's
-SEGMENT_WORDS = 4  # in the segments of an answer
 
 # https://platform.openai.com/docs/api-reference/audio: what each endpoint takes and must be given.
 TAKES = {
@@ -214,66 +211,6 @@ def _check_fields(path, fields):
         raise BadRequest(f"expected verbose_json, got {fields['response_format']}")
     if len(fields.get("language", ["en"])[0]) != 2:
         raise BadRequest(f"expected a language in ISO-639-1, got {fields['language']}")
-
-
-class Hearing:
-    """The digits checkpoint, heard through a stream of its own for each request."""
-
-    def __init__(self):
-        self._backend = load_backend("faster-whisper", "digits", device="cpu", cpu_threads=1)
-        self._known = {}
-
-    def answer(self, given):
-        """Return a verbose_json answer, the same one for the same request."""
-        prompt, language = (given.fields.get(name, [None])[0] for name in ("prompt", "language"))
-        key = hashlib.sha256(given.audio.tobytes()).hexdigest(), prompt, language, given.path
-        if key not in self._known:
-            self._known[key] = self._heard(given, prompt, language or "english")
-        return self._known[key]
-
-    def _heard(self, given, prompt, language):
-        # Told another language, a model that knows English alone hears what it hears.
-        stream = self._backend.create_processor(
-            init_prompt=prompt, tick_seconds=10.0, buffer_seconds=25.0
-        )
-        stream.insert_audio_chunk(given.audio)
-        tokens = stream.finish().committed
-        stream.close()
-        is_translation = given.path.endswith("translations")
-        segments = [
-            _segment(number, tokens[first : first + SEGMENT_WORDS])
-            for number, first in enumerate(range(0, len(tokens), SEGMENT_WORDS))
-        ]
-        told = {
-            "task": "translate" if is_translation else "transcribe",
-            "language": language,
-            "duration": given.seconds,
-            "text": "".join(token.text for token in tokens).strip(),
-            "segments": segments,
-        }
-        words = [
-            {"word": token.text.strip(), "start": token.start, "end": token.end} for token in tokens
-        ]
-        return told if is_translation else {**told, "words": words}
-
-    def close(self):
-        """Let go of the model."""
-        self._backend.close()
-
-
-def _segment(number, tokens):
-    return {
-        "id": number,
-        "seek": 0,
-        "start": tokens[0].start,
-        "end": tokens[-1].end,
-        "text": " " + "".join(token.text for token in tokens).strip(),
-        "tokens": [],
-        "temperature": 0.0,
-        "avg_logprob": -0.2,
-        "compression_ratio": 1.0,
-        "no_speech_prob": 0.01,
-    }
 
 
 if __name__ == "__main__":

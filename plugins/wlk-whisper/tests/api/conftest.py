@@ -12,7 +12,8 @@ from wlk_core import load_backend
 
 sys.path[:0] = [str(Path(__file__).parent)]
 
-from api_server import KEY, MODEL, DigitsServer, Hearing  # noqa: E402  # found through the line above
+from api_server import KEY, MODEL, DigitsServer  # noqa: E402  # found through the line above
+from hearing import Hearing  # noqa: E402  # as above
 
 
 @pytest.fixture(scope="session")

@@ -71,7 +71,7 @@ def beam(network, its_rules, budget, size):
 
 
 @given(st.integers(0, 200), st.booleans(), st.integers(1, 12))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_a_beam_of_one_takes_the_likeliest_token_every_time(toy, seed, has_timestamps, budget):
     """Greedy search equals the loop everyone would write."""
     network, its_rules = toy(seed=seed), rules(has_timestamps=has_timestamps)
@@ -81,7 +81,7 @@ def test_a_beam_of_one_takes_the_likeliest_token_every_time(toy, seed, has_times
 
 
 @given(st.integers(0, 200), st.booleans(), st.integers(1, 10), st.integers(2, 5))
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_a_beam_equals_the_one_without_a_cache(toy, seed, has_timestamps, budget, size):
     """Reordering the rows of a run loses and mixes up nothing."""
     network, its_rules = toy(seed=seed), rules(has_timestamps=has_timestamps)
@@ -91,7 +91,7 @@ def test_a_beam_equals_the_one_without_a_cache(toy, seed, has_timestamps, budget
 
 
 @given(st.integers(0, 100), st.integers(1, 4))
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_every_row_of_the_best_hypothesis_is_returned(toy, seed, size):
     """Attention, frames and log-probabilities are those of a pass over the whole text."""
     network, its_rules = toy(seed=seed), rules()

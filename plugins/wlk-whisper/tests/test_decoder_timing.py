@@ -111,7 +111,7 @@ def recomputed(weights):
 
 
 @given(st.integers(0, 10_000), st.integers(2, 60), st.integers(1, 60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_frame_of_a_row_is_that_of_a_full_recomputation(seed, rows, split):
     """Running mean and variance forget nothing, however the rows came in (defect B33)."""
     weights = attention(seed, rows=rows)

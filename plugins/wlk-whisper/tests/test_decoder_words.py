@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from faster_whisper.tokenizer import Tokenizer
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 import numpy as np
 import pytest
@@ -83,7 +83,6 @@ def test_no_tokens_are_no_words():
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=20))
-@settings(deadline=None)
 def test_words_are_the_text(text):
     """Joined, they are what was said, but for stretches of nothing but space."""
     words, ids = spelt(text)

@@ -95,14 +95,13 @@ def boundaries(
     Returns:
         int64[rows - first - chose_nothing].
 
-
     """
     heard = attention if positions is None else over_audio(attention, positions)
     weights = heard.astype(np.float64)
     deviation = np.maximum(weights.std(axis=1, keepdims=True), STD_FLOOR)
     normal = (weights - weights.mean(axis=1, keepdims=True)) / deviation
-    matrix = median_filter(normal).mean(axis=0)
-    rows, columns = warp(-matrix[first : len(matrix) - chose_nothing])
+    text = normal[:, first : normal.shape[1] - chose_nothing]
+    rows, columns = warp(-median_filter(text).mean(axis=0))
     return first_columns(rows, columns)
 
 
@@ -111,37 +110,30 @@ class AttendedFrames:
     """
     The encoder position that each row of the decoder attends to most, row by row.
 
-    Attention is normalised over the rows seen so far, by a running mean and variance (Welford), so
-    that a row costs heads x positions whatever came before, and its frame is that which all the
-    rows up to it give (defect B33).  Immutable: hypotheses of a beam share what they have seen.
+    Attention is normalised over the rows seen so far, by a running mean and variance (Chan, Golub
+    and LeVeque, 1979), so that a row costs heads x positions whatever came before, and its frame is
+    that which all the rows up to it give (defect B33).  Immutable: hypotheses of a beam share what
+    they have seen.
     """
 
     count: int = 0
     newest: int = -1  #: the frame of the last row seen
-    _mean: NDArray[np.float64] | None = attrs.field(default=None, alias="mean")
-    _squares: NDArray[np.float64] | None = attrs.field(default=None, alias="squares")
+    _mean: NDArray[np.float64] | float = attrs.field(default=0.0, alias="mean")
+    _squares: NDArray[np.float64] | float = attrs.field(default=0.0, alias="squares")
 
     def after(self, attention: NDArray[np.float32]) -> AttendedFrames:
-        """Return what is known behind the rows of float32[heads, rows, positions]."""
-        return self._walk(attention)[-1]
-
-    def _walk(self, attention: NDArray[np.float32]) -> list[AttendedFrames]:
+        """Return what is known behind float32[heads, rows, positions], at least one row."""
         weights = attention.astype(np.float64)
-        heads, rows, positions = weights.shape
-        count = self.count
-        mean = np.zeros((heads, positions)) if self._mean is None else self._mean
-        squares = np.zeros((heads, positions)) if self._squares is None else self._squares
-        walked = []
-        for row in range(rows):
-            count += 1
-            away = weights[:, row] - mean
-            mean = mean + away / count
-            squares = squares + away * (weights[:, row] - mean)
-            deviation = np.maximum(np.sqrt(squares / count), STD_FLOOR)
-            normal = median_filter((weights[:, row] - mean) / deviation)
-            newest = int(normal.mean(axis=0).argmax())
-            walked.append(AttendedFrames(count, newest, mean, squares))
-        return walked
+        rows = weights.shape[1]
+        count = self.count + rows
+        mean = weights.mean(axis=1)
+        squares = np.square(weights - mean[:, None]).sum(axis=1)
+        away = mean - self._mean
+        squares = squares + self._squares + np.square(away) * (self.count * rows / count)
+        mean = self._mean + away * (rows / count)
+        deviation = np.maximum(np.sqrt(squares / count), STD_FLOOR)
+        normal = median_filter((weights[:, -1] - mean) / deviation)
+        return AttendedFrames(count, int(normal.mean(axis=0).argmax()), mean, squares)
 
 
 def attended_frames(attention: NDArray[np.float32]) -> NDArray[np.int64]:
@@ -151,5 +143,9 @@ def attended_frames(attention: NDArray[np.float32]) -> NDArray[np.int64]:
     *attention* is float32[heads, rows, positions].  The first row of all has nothing to be compared
     with and gives 0.
     """
-    walked = AttendedFrames()._walk(attention)  # noqa: SLF001 -- the same module
-    return np.array([seen.newest for seen in walked], dtype=np.int64)
+    seen = AttendedFrames()
+    frames = []
+    for row in range(attention.shape[1]):
+        seen = seen.after(attention[:, row : row + 1])
+        frames.append(seen.newest)
+    return np.array(frames, dtype=np.int64)

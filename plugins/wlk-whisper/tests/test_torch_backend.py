@@ -261,6 +261,12 @@ def spoil_kind(place):
     (place / "config.json").write_text(json.dumps({"model_type": "wav2vec2"}))
 
 
+def spoil_heads(place):
+    """Ask for heads that the width cannot be divided into."""
+    config = json.loads((place / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps(config | {"decoder_attention_heads": 7}))
+
+
 def spoil_config(place):
     """Make the configuration unreadable."""
     (place / "config.json").write_text("{")
@@ -287,6 +293,7 @@ def spoil_escape(place):
         (spoil_missing, r"1 missing \(model.decoder.layers.0.fc1.weight\); 1 unknown \(lm_head"),
         (spoil_shape, r"12 of another shape.*instead of"),
         (spoil_kind, "model_type='wav2vec2'"),
+        (spoil_heads, "describes no Whisper: embed_dim must be divisible by num_heads"),
         (spoil_config, "cannot be read"),
         (spoil_tokenizer, r"tokenizer\.json cannot be read"),
         (spoil_escape, r"expected a Whisper in transformers' format"),

@@ -12,6 +12,7 @@ pytest.importorskip("torch", reason="needs wlk-whisper[torch]")
 pytest.importorskip("transformers", reason="needs wlk-whisper[torch]")
 
 import torch
+from transformers import WhisperConfig, WhisperForConditionalGeneration
 
 import wlk_whisper
 from wlk_whisper.decoder.rules import Rules
@@ -57,6 +58,48 @@ def test_a_full_window_gives_what_transformers_gives(whisper, network):
 
     np.testing.assert_allclose(expected.logits.numpy(), found.logits, rtol=1e-5, atol=5e-5)
     np.testing.assert_allclose(np.stack(attention), found.attention[0], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"num_mel_bins": 128, "encoder_layers": 3, "decoder_layers": 1},
+        {"encoder_attention_heads": 2, "decoder_attention_heads": 8},
+        {"activation_function": "relu", "tie_word_embeddings": False},
+    ],
+    ids=["distilled from large-v3", "heads of two sizes", "untied"],
+)
+def test_any_shape_of_whisper_gives_what_transformers_gives(tmp_path, shape):
+    """Whatever the configuration says is what runs."""
+    torch.manual_seed(1)
+    small = {"d_model": 48, "encoder_ffn_dim": 48, "decoder_ffn_dim": 40, "vocab_size": 90}
+    ids = {"pad_token_id": 3, "bos_token_id": 3, "eos_token_id": 3, "decoder_start_token_id": 4}
+    config = WhisperConfig(**small, **ids, max_source_positions=40, **shape)
+    model = WhisperForConditionalGeneration(config).eval()
+    model.set_attn_implementation("eager")
+    model.save_pretrained(tmp_path)
+    heard = np.random.default_rng(0).normal(size=(config.num_mel_bins, 80)).astype(np.float32)
+    tokens = np.array([[4, 10, 20, 30], [4, 50, 60, 70]])
+    with torch.inference_mode():
+        expected = model(
+            input_features=torch.from_numpy(heard)[None].expand(2, -1, -1),
+            decoder_input_ids=torch.from_numpy(tokens),
+            output_attentions=True,
+        )
+    loaded = load_whisper(tmp_path, device=torch.device("cpu"), dtype=torch.float32)
+    network = TorchNetwork(loaded, alignment_heads=((0, 1), (0, 0)))
+    run = network.begin(network.encode(heard))
+    run.reorder([0, 0])
+    found = run.forward(tokens, keep=range(4), attend=True)
+
+    assert (config.num_mel_bins, 90, 448) == (
+        network.mels,
+        network.vocabulary,
+        network.text_positions,
+    )
+    np.testing.assert_allclose(expected.logits.numpy(), found.logits, rtol=1e-5, atol=1e-5)
+    attention = expected.cross_attentions[0].numpy()[:, [1, 0]]
+    np.testing.assert_allclose(attention, found.attention, atol=1e-6)
 
 
 @pytest.mark.parametrize("frames", [2, 200, 700, 3000])

@@ -43,8 +43,7 @@ def load_whisper(
             f"model_type={config.get('model_type')!r}"
         )
     state = _weights(directory)
-    with torch.device("meta"):  # no memory and no random numbers for what is overwritten anyway
-        whisper = WhisperForConditionalGeneration(WhisperConfig.from_dict(config))
+    whisper = _empty(directory, config)
     _check(directory, expected=whisper.state_dict(), found=state)
     placed = {name: tensor.to(device, dtype) for name, tensor in state.items()}
     placed.setdefault(TIED, placed["model.decoder.embed_tokens.weight"])
@@ -60,6 +59,18 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ModelNotFoundError(f"{path} cannot be read: {error}; pull the model again") from error
     return told
+
+
+def _empty(directory: Path, config: dict[str, Any]) -> WhisperForConditionalGeneration:
+    """Return the modules that *config* describes, without memory and random numbers for weights."""
+    try:
+        with torch.device("meta"):
+            return WhisperForConditionalGeneration(WhisperConfig.from_dict(config))
+    except (TypeError, ValueError) as error:
+        raise ModelNotFoundError(
+            f"{directory / 'config.json'} describes no Whisper: {' '.join(str(error).split())}; "
+            "pull or convert the model again"
+        ) from error
 
 
 def _weights(directory: Path) -> dict[str, torch.Tensor]:

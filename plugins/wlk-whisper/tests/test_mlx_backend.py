@@ -50,13 +50,15 @@ def text(tokens):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", clip_names())
 def test_the_words_are_those_of_faster_whisper(mlx, backend, name):
-    """One checkpoint in two formats: the same text, and times within two frames of each other."""
-    ours, _ = heard(mlx, name, policy="local-agreement")
-    theirs, _ = heard(backend, name)
+    """One checkpoint in two formats: the same text, times within a frame, and probabilities."""
+    ours, _ = heard(mlx, name, policy="local-agreement", tick_seconds=3.0)
+    theirs, _ = heard(backend, name, tick_seconds=3.0)
 
     assert text(theirs) == text(ours)
     for one, other in zip(ours, theirs, strict=True):
-        assert other.start == pytest.approx(one.start, abs=0.04)
+        assert other.start == pytest.approx(one.start, abs=0.021)
+        assert other.end == pytest.approx(one.end, abs=0.021)
+        assert other.probability == pytest.approx(one.probability, abs=0.01)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 import shutil
 import tomllib
@@ -38,6 +39,10 @@ TORCH_EXTRAS = ("lora", "mlx", "torch")
 TORCH = "torch==2.13.0"
 TORCH_PYTHON = "3.11"
 TEST_TOOLS = ("pytest>=8.3", "hypothesis>=6.100")  # 6.100: stable database-free profiles
+
+# The digits models are too small to share among threads: on two busy cores two threads take twenty
+# times as long as one.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 nox.options.default_venv_backend = "virtualenv"  # pip is what users have
 nox.options.sessions = [

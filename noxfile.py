@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 import shutil
 import tomllib
@@ -17,8 +18,31 @@ DISTRIBUTIONS = sorted(
 )
 PLUGINS = [path for path in DISTRIBUTIONS if path.parent.name == "plugins"]
 PYTEST = ("python", "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "-q")
-COMPLIANT = ("scripted", "faster-whisper", "pocketsphinx", "hello")
+# What docs/compliance.md is about, and how wlk-conformance is told of it.
+COMPLIANT = {
+    "scripted": ("scripted", "--model", "digits"),
+    "faster-whisper": ("faster-whisper", "--model", "digits"),
+    "whisper-alignatt": ("whisper", "--model", "digits", "--policy", "alignatt"),
+    "whisper-agreement": ("whisper", "--model", "digits", "--policy", "local-agreement"),
+    "mlx-alignatt": ("mlx-whisper", "--model", "digits", "--policy", "alignatt"),
+    "mlx-agreement": ("mlx-whisper", "--model", "digits", "--policy", "local-agreement"),
+    "pocketsphinx": ("pocketsphinx", "--model", "digits"),
+    "hello": ("hello",),
+}
+# The API is proven by its own tests: they bring the endpoint.
+API_PROOF = "plugins/wlk-whisper/tests/api/test_conformance_api.py"
+# Extras a plugin is tested with, and those of them that bring torch.  On Linux an unpinned torch
+# means gigabytes of CUDA, so it is installed first, pinned, and on one Python; on the others the
+# tests that need it are skipped.
+EXTRAS = {"wlk-whisper": ("lora", "mlx", "openai", "torch")}
+TORCH_EXTRAS = ("lora", "mlx", "torch")
+TORCH = "torch==2.13.0"
+TORCH_PYTHON = "3.11"
 TEST_TOOLS = ("pytest>=8.3", "hypothesis>=6.100")  # 6.100: stable database-free profiles
+
+# The digits models are too small to share among threads: on two busy cores two threads take twenty
+# times as long as one.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 nox.options.default_venv_backend = "virtualenv"  # pip is what users have
 nox.options.sessions = [
@@ -41,6 +65,12 @@ nox.options.sessions = [
 def _sources(*names: str) -> list[str]:
     """Return the folders of the named distributions that exist here."""
     return [str(path) for path in DISTRIBUTIONS if not names or path.name in names]
+
+
+def _with_extras(name: str) -> str:
+    """Return the folder of a plugin with all the extras it is tested with."""
+    (source,) = _sources(name)
+    return f"{source}[{','.join(EXTRAS[name])}]"
 
 
 def _test(session: nox.Session, *arguments: str) -> None:
@@ -87,9 +117,18 @@ def minimums(session: nox.Session) -> None:
 @nox.session(python=PYTHONS)
 @nox.parametrize("name", [path.name for path in PLUGINS], ids=[path.name for path in PLUGINS])
 def plugin(session: nox.Session, name: str) -> None:
-    """Test one plugin in an environment of its own, its conformance included."""
-    session.install(*TEST_TOOLS, *_sources("core", "conformance", name))
-    _test(session, f"plugins/{name}/tests")
+    """Test one plugin in an environment of its own, its conformance included (3.11: elsewhere)."""
+    extras = EXTRAS.get(name, ())
+    if session.python != TORCH_PYTHON:
+        extras = tuple(extra for extra in extras if extra not in TORCH_EXTRAS)
+    elif set(extras) & set(TORCH_EXTRAS):
+        session.install(TORCH)
+    (source,) = _sources(name)
+    source += f"[{','.join(extras)}]" if extras else ""
+    session.install(*TEST_TOOLS, *_sources("core", "conformance"), source)
+    # On that Python the session compliance proves the backends, in both tiers.
+    proven = ("--ignore-glob=*/test_*conformance*.py",) if session.python == TORCH_PYTHON else ()
+    _test(session, f"plugins/{name}/tests", *proven)
 
 
 @nox.session(python="3.11")
@@ -131,14 +170,15 @@ def examples(session: nox.Session) -> None:
 def compliance(session: nox.Session) -> None:
     """Prove every backend in both tiers and check docs/compliance.md (`-- --write` writes it)."""
     page = ROOT / "docs" / "compliance.md"
-    session.install(*_sources("core", "conformance", "wlk-whisper"))
+    session.install(TORCH)  # first, see EXTRAS
+    session.install(*TEST_TOOLS, *_sources("core", "conformance"), _with_extras("wlk-whisper"))
     session.install("--no-deps", str(ROOT / "examples" / "wlk-hello"))
     session.install(str(ROOT / "examples" / "wlk-pocketsphinx"))
     place = Path(session.create_tmp())
-    reports = [place / f"{backend}.json" for backend in COMPLIANT]
-    for report in reports:
-        model = () if report.stem == "hello" else ("--model", "digits")
-        session.run("wlk-conformance", report.stem, *model, "--speech", "--report", str(report))
+    reports = [place / f"{name}.json" for name in (*COMPLIANT, "openai-api")]
+    for report, backend in zip(reports, COMPLIANT.values(), strict=False):
+        session.run("wlk-conformance", *backend, "--speech", "--report", str(report))
+    session.run(*PYTEST, API_PROOF, "--wlk-speech", f"--wlk-report={reports[-1]}")
     arguments = ("python", "-m", "wlk_conformance.compliance", *map(str, reports))
     text = str(session.run(*arguments, silent=True))
     if "--write" in session.posargs:
@@ -204,8 +244,15 @@ def benchmarks(session: nox.Session) -> None:
 
 @nox.session(python="3.11", default=False)
 def table(session: nox.Session) -> None:
-    """Write docs/benchmarks.md: every backend with a digits checkpoint on the digits set."""
-    session.install(*_sources())
+    """
+    Write docs/benchmarks.md: every backend with a digits checkpoint on the digits set.
+
+    What is said behind `--` is installed, too: a backend from elsewhere.
+    """
+    plain = [path.name for path in DISTRIBUTIONS if path.name not in EXTRAS]
+    session.install(TORCH)  # first, see EXTRAS
+    session.install(*_sources(*plain), *map(_with_extras, EXTRAS), *session.posargs)
+    session.install(str(ROOT / "examples" / "wlk-pocketsphinx"))
     session.run("python", "-m", "wlk_bench.docs", "--output", str(ROOT / "docs/benchmarks.md"))
 
 

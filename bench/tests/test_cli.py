@@ -12,7 +12,7 @@ from wlk_bench import docs, figures
 from wlk_bench.cli import run_command
 from wlk_bench.results import read_result
 
-from .conftest import ScriptedRegistry, coded_manifest
+from .conftest import coded_manifest
 
 SOURCES = sorted(Path(wlk_bench.__file__).parent.rglob("*.py"))
 pytestmark = pytest.mark.usefixtures("scripted")
@@ -172,19 +172,6 @@ def test_the_status_says_what_kind_of_end_it_was(arguments, status, tmp_path, mo
 
     assert status == run_command(arguments)
     assert (status == 0) != bool(capsys.readouterr().err)
-
-
-def test_the_page_names_what_was_not_measured():
-    """Without a backend that hears, the page says so, and what was left out."""
-    text = docs.page([], [], [("other", "torch")])
-
-    assert "No backend with a `digits` checkpoint is installed." in text
-    assert "`other` (needs torch)" in text
-
-
-def test_a_backend_of_coded_audio_is_not_in_the_table(tmp_path):
-    """The scripted backend has no model to be measured."""
-    assert [] == list(docs.measure_all(ScriptedRegistry(), tmp_path, "digits", limit=1))
 
 
 def test_the_page_has_a_row_a_backend(tmp_path):

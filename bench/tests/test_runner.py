@@ -167,6 +167,19 @@ def test_a_setup_is_checked_before_anything_runs(tmp_path, conditions, error, me
     assert not (tmp_path / "new").exists()
 
 
+def test_a_default_is_recorded_and_not_passed_on():
+    """A policy may refuse the options of another one, even at the values they have anyway."""
+    asked, silent = (
+        prepare(coded_dataset(1), "scripted", options=options, registry=ScriptedRegistry())[0]
+        for options in ({"policy": "local-agreement"}, {})
+    )
+
+    assert {"policy": "local-agreement"} == asked.stream_arguments
+    assert {} == silent.stream_arguments == asked.load_arguments
+    assert "tick_seconds" in asked.stream_options
+    assert asked.to_json() == silent.to_json()
+
+
 def test_equal_runs_show_no_difference(tmp_path):
     """Two runs of one backend differ in time alone."""
     a, b = measured(tmp_path / "a"), measured(tmp_path / "b")

@@ -7,13 +7,19 @@ import pytest
 from wlk_conformance.compliance import compliance_page
 
 
-def report(backend, *, suite="1.0", **outcomes):
+def report(backend, *, suite="1.0", policy=None, **outcomes):
     """Return a report as JSON would give it."""
     rules = [
         {"id": rule, "outcome": outcome, "sentence": f"{rule} holds. And more.", "detail": "why"}
         for rule, outcome in outcomes.items()
     ]
-    return {"backend": backend, "suite": suite, "verdict": "compliant", "rules": rules}
+    return {
+        "backend": backend,
+        "options": {"policy": policy} if policy else {},
+        "suite": suite,
+        "verdict": "compliant",
+        "rules": rules,
+    }
 
 
 def test_a_rule_is_a_row_and_a_backend_a_column():
@@ -23,6 +29,13 @@ def test_a_rule_is_a_row_and_a_backend_a_column():
     assert "| rule | `one` | `two` | |" in page
     assert "| A | pass | n/a | A holds |" in page
     assert "| B | **fail** | - | B holds |" in page
+
+
+def test_a_policy_that_was_chosen_has_a_column_of_its_own():
+    """One backend may be proven with each of its policies."""
+    page = compliance_page([report("one", policy="alignatt", A="pass"), report("one", A="pass")])
+
+    assert "| rule | `one` alignatt | `one` | |" in page
 
 
 def test_what_was_not_judged_has_its_reason():

@@ -15,6 +15,7 @@ from chance import happens
 from faster_whisper import WhisperModel
 import faster_whisper.transcribe as engine
 from features import FRAME_SECONDS
+from lossy import CODECS, transcode
 from mixing import Mixture, assemble
 from negatives import NEGATIVES
 import numpy as np
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LENGTHS = (6, 12, 25, 30)  # words in a stream
+CODED_WORDS = 12  # in a stream that goes through a codec
 LONGEST_GAP = 0.6  # seconds between words
 MANY_WORDS = 25  # from here on gaps are shorter, so that a stream fits into a window
 STAMP_SECONDS = 0.02  # between timestamp tokens
@@ -128,6 +130,23 @@ def measure_speech(
     return results
 
 
+def measure_codecs(
+    model: WhisperModel, voices: Sequence[Voice], streams: int
+) -> dict[str, dict[str, float]]:
+    """Score streams behind every lossy codec at its lowest bit rate, in fitted windows."""
+    rng = np.random.default_rng(CODED_WORDS)
+    mixtures = [draw_stream(voices[i % len(voices)], CODED_WORDS, rng) for i in range(streams)]
+    results = {}
+    for codec in CODECS:
+        bit_rate, score = min(codec.bit_rates), Score()
+        for mixture in mixtures:
+            audio = transcode(mixture.audio, codec, bit_rate)
+            with fitted_windows():
+                score.add(mixture.words, stamped(transcribe(model, audio, timestamps=True)))
+        results[f"{codec.encoder}, {codec.rate} Hz, {bit_rate} bit/s"] = score.summary()
+    return results
+
+
 def measure_negatives(model: WhisperModel, sounds: int) -> dict[str, int]:
     """Count the words heard in sounds without any, by kind."""
     counts = {}
@@ -166,9 +185,11 @@ def main() -> None:
         voices = [voice for voice in voices if voice.name == arguments.speaker]
     results = {
         "speech": measure_speech(model, voices, arguments.words, arguments.streams),
+        f"{CODED_WORDS} words through codecs": measure_codecs(model, voices, arguments.streams),
         "words heard in sounds without any": measure_negatives(model, arguments.sounds),
     }
-    for name, figures in results["speech"].items():
+    speech = results["speech"] | results[f"{CODED_WORDS} words through codecs"]
+    for name, figures in speech.items():
         print(f"{name:45}", " ".join(f"{key} {value:g}" for key, value in figures.items()))
     print(results["words heard in sounds without any"])
     if arguments.json:

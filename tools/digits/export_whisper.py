@@ -137,8 +137,13 @@ def write_transformers(model: WhisperForConditionalGeneration, folder: Path) -> 
 
 
 def write_mlx(model: WhisperForConditionalGeneration, shape: Shape, folder: Path) -> None:
-    """Write weights in mlx-whisper's names and layout: convolutions keep their channels last."""
+    """
+    Write weights in mlx-whisper's names and layout: convolutions keep their channels last.
+
+    The generation config beside them names the alignment heads, which mlx-whisper would guess.
+    """
     folder.mkdir(parents=True)
+    model.generation_config.save_pretrained(folder)
     weights = {}
     for name, tensor in model.state_dict().items():
         if name in {"proj_out.weight", "model.encoder.embed_positions.weight"}:

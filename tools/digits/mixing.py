@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from attrs import field, frozen
 from augment import add_noise, change_speed, degrade, fade
 from chance import happens
+from lossy import draw_codec, transcode
 from negatives import draw_negative
 import numpy as np
 from recordings import SAMPLE_RATE, Audio, Voice
@@ -70,6 +71,7 @@ class Mixer:
     mixed_share: float = 0.25
     negative_share: float = 0.12
     repeat_share: float = 0.15
+    codec_share: float = 0.2
     _real: list[Voice] = field(init=False)
     _synthetic: list[Voice] = field(init=False)
 
@@ -83,6 +85,14 @@ class Mixer:
 
     def draw(self, seconds: float) -> Mixture:
         """Return a mixture of at most the given length."""
+        rng = self.rng
+        mixture = self._draw_as_recorded(seconds)
+        if not happens(self.codec_share, rng):
+            return mixture
+        audio = np.clip(transcode(mixture.audio, *draw_codec(rng)), -1, 1)
+        return Mixture(audio=audio, words=mixture.words, is_cut=mixture.is_cut)
+
+    def _draw_as_recorded(self, seconds: float) -> Mixture:
         rng = self.rng
         if happens(self.negative_share, rng):
             return Mixture(audio=self._draw_negative(seconds))

@@ -1,7 +1,8 @@
 """
 Write the table of all installed backends on the digits set: python -m wlk_bench.docs --output PAGE.
 
-Every backend that carries a `digits` checkpoint is measured with each of its policies.
+Every backend that carries a `digits` checkpoint and that works here is measured with each of its
+policies.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from wlk_bench.data import load_dataset
 from wlk_bench.report import describe, markdown_table, percent
 from wlk_bench.runner import run_benchmark
 from wlk_bench.setup import load, prepare
-from wlk_core.errors import WLKError
+from wlk_core.errors import BackendUnavailable, WLKError
 from wlk_core.registry import Registry, missing_requirements
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from wlk_bench.data import Dataset
     from wlk_core.backend import BackendSpec
 
-__all__ = ["main", "measure_all", "page"]
+__all__ = ["main", "measure_all", "page", "survey"]
 
-COMMAND = "python -m wlk_bench.docs --output docs/benchmarks.md"
+COMMAND = "nox -s table"
 _CODED = frozenset({"scripted"})  # reads coded audio: it has no model to be measured
 
 _HEADER = (
@@ -52,9 +53,10 @@ it is of the machine above, whatever else ran on it, and is no claim about other
 "last minute / second" compares the work of the last minute with that of the second one.
 Where nothing was wrong the upper end of the interval is the binomial one.
 
-The `digits` checkpoints are tiny models that hear ten English words, made to test streaming with,
-and the set is of the synthesisers they were trained on, in other settings: few errors are expected.
-The table says what a backend and its policy make of a model, nothing about real checkpoints."""
+A `digits` checkpoint is a tiny model that hears ten English words, or a grammar of them, made to
+test streaming with.  The set is of the synthesisers that the models were trained on, in other
+settings: few errors are expected of those.  The table says what a backend and its policy make of
+their model, nothing about real checkpoints; rows of other models do not rank their backends."""
 
 
 @click.command()
@@ -72,23 +74,53 @@ def main(output: Path, limit: int | None, work: Path | None) -> None:
     with TemporaryDirectory() as temporary:
         place = work or Path(temporary)
         try:
-            short = list(measure_all(registry, place / "short", "digits", limit=limit))
-            long = list(measure_all(registry, place / "long", f"digits:{minutes}"))
+            specs, unmeasured = survey(registry)
+            for name, reason in unmeasured:
+                click.echo(f"{name} is left out: {reason}", err=True)
+            short = _told(measure_all(registry, specs, place / "short", "digits", limit=limit))
+            long = _told(measure_all(registry, specs, place / "long", f"digits:{minutes}"))
         except WLKError as error:
             raise click.ClickException(" ".join(str(error).split())) from error
-    output.write_text(page(short, long, _unmeasured(registry.specs())), encoding="utf-8")
+    output.write_text(page(short, long, unmeasured), encoding="utf-8")
     click.echo(f"{output}: {len(short)} rows")
 
 
-def measure_all(
-    registry: Registry, work: Path, data: str, *, limit: int | None = None
-) -> Iterator[dict[str, Any]]:
-    """Yield the result of every usable backend with each of its policies, by name."""
-    dataset = load_dataset(data, limit=limit)
+def survey(registry: Registry) -> tuple[list[BackendSpec], list[tuple[str, str]]]:
+    """
+    Return the backends to be measured, and the names of those that do not work here, with why.
+
+    Backends without a `digits` checkpoint are in neither: an endpoint has none of its own.
+    """
+    usable: list[BackendSpec] = []
+    others: list[tuple[str, str]] = []
     for spec in registry.specs():
-        if _is_measured(spec) and not missing_requirements(spec):
-            for policy in spec.policies or (None,):
-                yield _measure(registry, spec, dataset, policy, work)
+        if "digits" not in spec.models or spec.name in _CODED:
+            continue
+        if missing := missing_requirements(spec):
+            others.append((spec.name, f"needs {', '.join(missing)}"))
+            continue
+        try:
+            registry.load_backend(spec.name, "digits").close()
+        except BackendUnavailable as error:  # what is required is there and does not run here
+            others.append((spec.name, " ".join(str(error).split())))
+        else:
+            usable.append(spec)
+    return usable, others
+
+
+def measure_all(
+    registry: Registry,
+    specs: Sequence[BackendSpec],
+    work: Path,
+    data: str,
+    *,
+    limit: int | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Yield the result of each backend with each policy that it declares."""
+    dataset = load_dataset(data, limit=limit)
+    for spec in specs:
+        for policy in spec.policies or (None,):
+            yield _measure(registry, spec, dataset, policy, work)
 
 
 def page(
@@ -124,7 +156,7 @@ def page(
             *markdown_table(_LONG_HEADER, map(_long_row, long)),
         ]
     if unmeasured:
-        missing = "; ".join(f"`{name}` (needs {what})" for name, what in unmeasured)
+        missing = "; ".join(f"`{name}` ({reason})" for name, reason in unmeasured)
         lines += ["", f"Not measured on this machine: {missing}."]
     versions: dict[str, str] = {}
     for result in (*results, *long):
@@ -135,16 +167,15 @@ def page(
     return "\n".join(lines)
 
 
-def _is_measured(spec: BackendSpec) -> bool:
-    return "digits" in spec.models and spec.name not in _CODED
-
-
-def _unmeasured(specs: Sequence[BackendSpec]) -> list[tuple[str, str]]:
-    return [
-        (spec.name, ", ".join(missing))
-        for spec in specs
-        if _is_measured(spec) and (missing := missing_requirements(spec))
-    ]
+def _told(results: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return all results and say how each came out as soon as it is there."""
+    known: list[dict[str, Any]] = []
+    for result in results:
+        known.append(result)
+        setup, wer = result["setup"], percent(result["summary"]["wer"]) or "-"
+        policy = setup["stream_options"].get("policy", "")
+        click.echo(f"{setup['data']}: {setup['backend']} {policy} WER {wer}", err=True)
+    return known
 
 
 def _measure(

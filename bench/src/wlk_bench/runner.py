@@ -170,7 +170,7 @@ def _recorded(
 
 def _record(backend: Backend, sample: Sample, setup: Setup) -> EventLog:
     processor = backend.create_processor(
-        language=setup.language, task=setup.task, **dict(setup.stream_options)
+        language=setup.language, task=setup.task, **setup.stream_arguments
     )
     try:
         events = tuple(

@@ -17,7 +17,13 @@ from wlk_bench.metrics.emission import (
 )
 from wlk_bench.metrics.emitted import committed_words, displayed_words, screens, transcript
 from wlk_bench.metrics.erasure import Erasure, erasure
-from wlk_bench.metrics.error_rate import ErrorCounts, character_edits, word_edits
+from wlk_bench.metrics.error_rate import (
+    Distance,
+    ErrorCounts,
+    character_edits,
+    distances,
+    word_edits,
+)
 from wlk_bench.metrics.flush import missing_at_flushes
 from wlk_bench.metrics.growth import WorkWindow, memory_slopes, work_totals, work_windows
 from wlk_bench.metrics.hold_back import hold_back
@@ -63,8 +69,8 @@ class SampleScore:
     hypothesis_raw: str
     words: ErrorCounts
     characters: ErrorCounts
-    words_raw: ErrorCounts
-    characters_raw: ErrorCounts
+    words_raw: Distance
+    characters_raw: Distance
     word_blocks: tuple[tuple[int, int], ...]
     character_blocks: tuple[tuple[int, int], ...]
     time: RealTime
@@ -135,6 +141,7 @@ def score(log: EventLog, *, normaliser_name: str) -> SampleScore:
         reference, words, displayed_words(shown), header.audio_seconds, unit
     )
     by_word, by_character = word_edits(ours, theirs), character_edits(ours, theirs)
+    words_raw, characters_raw = distances(said, emitted)
     return SampleScore(
         id=header.audio,
         audio_seconds=header.audio_seconds,
@@ -144,8 +151,8 @@ def score(log: EventLog, *, normaliser_name: str) -> SampleScore:
         hypothesis_raw=raw(emitted),
         words=by_word.counts,
         characters=by_character.counts,
-        words_raw=word_edits(raw(said), raw(emitted)).counts,
-        characters_raw=character_edits(raw(said), raw(emitted)).counts,
+        words_raw=words_raw,
+        characters_raw=characters_raw,
         word_blocks=by_word.blocks,
         character_blocks=by_character.blocks,
         time=real_time(log),

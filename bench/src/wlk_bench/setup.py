@@ -26,7 +26,7 @@ class Setup:
     Everything that a result depends on besides the machine.
 
     `backend_options` and `stream_options` are complete, defaults filled in; the policy is one of
-    the stream's.
+    the stream's.  `given` names those that were asked for.
     """
 
     backend: str
@@ -42,6 +42,7 @@ class Setup:
     streams: int
     normaliser: str
     versions: Mapping[str, str]
+    given: frozenset[str] = frozenset()
 
     @property
     def unit(self) -> str:
@@ -53,9 +54,21 @@ class Setup:
         """How text is decided to be final, where the backend has a choice."""
         return self.stream_options.get("policy")
 
+    @property
+    def load_arguments(self) -> dict[str, Any]:
+        """What the backend is loaded with; a default is not an argument, it may not fit others."""
+        return {name: self.backend_options[name] for name in self.given & {*self.backend_options}}
+
+    @property
+    def stream_arguments(self) -> dict[str, Any]:
+        """What a stream is opened with, as `load_arguments`."""
+        return {name: self.stream_options[name] for name in self.given & {*self.stream_options}}
+
     def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
-        return {**attrs.asdict(self), "unit": self.unit}
+        """Return plain data: a default counts as much as the same value that was asked for."""
+        fields = attrs.asdict(self)
+        del fields["given"]
+        return {**fields, "unit": self.unit}
 
 
 def prepare(
@@ -115,6 +128,7 @@ def prepare(
             streams=streams,
             normaliser=name,
             versions=detect_versions([owner, *spec.requires]),
+            given=frozenset(given),
         ),
         spec,
     )
@@ -122,9 +136,7 @@ def prepare(
 
 def load(setup: Setup, spec: BackendSpec, registry: Registry | None = None) -> Backend:
     """Load the backend of a setup; raises as wlk_core.load_backend."""
-    return (registry or Registry()).load_backend(
-        spec.name, setup.model, **dict(setup.backend_options)
-    )
+    return (registry or Registry()).load_backend(spec.name, setup.model, **setup.load_arguments)
 
 
 def _can_be_told(spec: BackendSpec, language: str | None) -> bool:

@@ -10,7 +10,7 @@ import attrs
 from wlk_bench.metrics.bootstrap import ratio_interval
 from wlk_bench.metrics.distribution import Distribution
 from wlk_bench.metrics.erasure import Erasure
-from wlk_bench.metrics.error_rate import ErrorCounts
+from wlk_bench.metrics.error_rate import Distance, ErrorCounts
 from wlk_bench.metrics.growth import COUNTERS, HOUR, slope, work_slope
 from wlk_bench.metrics.word_time import boundary_error, shift
 
@@ -37,8 +37,8 @@ def summarise(scores: Sequence[SampleScore]) -> dict[str, Any]:
         "audio_seconds": sum(score.audio_seconds for score in scores),
         "wer": _rate([score.words for score in scores], [s.word_blocks for s in scores]),
         "cer": _rate([score.characters for score in scores], [s.character_blocks for s in scores]),
-        "wer_raw": ErrorCounts.total(score.words_raw for score in scores).rate,
-        "cer_raw": ErrorCounts.total(score.characters_raw for score in scores).rate,
+        "wer_raw": Distance.total(score.words_raw for score in scores).rate,
+        "cer_raw": Distance.total(score.characters_raw for score in scores).rate,
         "wer_of_samples": _distribution(
             score.words.rate for score in scores if score.words.rate is not None
         ),

@@ -37,7 +37,7 @@ def compliance_page(reports: list[dict[str, Any]]) -> str:
         raise ValueError(
             f"expected reports of one suite, got {', '.join(sorted(suites)) or 'none'}"
         )
-    names = [f"`{report['backend']}`" for report in reports]
+    names = [_title(report) for report in reports]
     outcomes = [{rule["id"]: rule for rule in report["rules"]} for report in reports]
     rules = {rule["id"]: rule["sentence"] for report in reports for rule in report["rules"]}
     lines = [
@@ -69,6 +69,12 @@ def run() -> None:
         sys.exit("expected reports of wlk-conformance, got none; write one with --report PATH")
     reports = [json.loads(Path(name).read_text(encoding="utf-8")) for name in sys.argv[1:]]
     sys.stdout.write(compliance_page(reports))
+
+
+def _title(report: dict[str, Any]) -> str:
+    """Return the backend, and the policy where one was chosen."""
+    policy = report["options"].get("policy")
+    return f"`{report['backend']}`" + (f" {policy}" if policy else "")
 
 
 def _sign(rule: dict[str, Any] | None) -> str:

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from wlk_core.hookspecs import hookimpl
     from wlk_core.online import (
         AgreementRecognizer,
+        Attended,
+        AttendedWord,
+        AttentionDecoder,
+        AttentionRecognizer,
         DelayedRecognizer,
         Hypothesis,
         OnlineStream,
@@ -58,6 +62,10 @@ __all__ = [
     "SAMPLE_RATE",
     "ASRToken",
     "AgreementRecognizer",
+    "Attended",
+    "AttendedWord",
+    "AttentionDecoder",
+    "AttentionRecognizer",
     "AudioFormatError",
     "Backend",
     "BackendError",
@@ -116,6 +124,10 @@ _ROOMS = {
     "hookspecs": ("hookimpl",),
     "online": (
         "AgreementRecognizer",
+        "Attended",
+        "AttendedWord",
+        "AttentionDecoder",
+        "AttentionRecognizer",
         "DelayedRecognizer",
         "Hypothesis",
         "OnlineStream",

@@ -127,7 +127,8 @@ class BackendSpec:
             "wer", "word_start_median", "word_start_bias" (seconds).
         thread_affinity: "any", or "same-thread" where one stream's calls must share a thread.
         deviations: rules of the contract this backend breaks, by id, each with its reason.
-        preference: which installed backend is the default: the highest on this platform.
+        preference: which installed backend is the default: the highest on this platform.  None
+            for never: it is used only when it is named, as one that sends audio away must be.
         requires: the distributions it needs at run time, checked from package metadata, and the
             command that installs them.
 
@@ -150,7 +151,7 @@ class BackendSpec:
     bounds: Mapping[str, float] = attrs.field(factory=dict)
     thread_affinity: Literal["any", "same-thread"] = "any"
     deviations: Mapping[str, str] = attrs.field(factory=dict)
-    preference: int = 0
+    preference: int | None = 0
     requires: Mapping[str, str] = attrs.field(factory=dict)
 
     def backend_options(self, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from wlk_core.backend import BackendSpec
 
-__all__ = ["Model", "list_models", "locate", "pull", "remove"]
+__all__ = ["Model", "list_models", "locate", "offline_mode", "pull", "remove"]
 
 BUNDLED = "bundled"  # what `BackendSpec.models` says of a model that comes in the plugin's wheel
 

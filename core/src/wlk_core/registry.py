@@ -28,7 +28,7 @@ _INSTALL_ONE = (
     "install one, for example: pip install wlk-whisper"
 )
 # Where the best-known names come from, for the one who asks for them before installing anything.
-_HOMES = {"faster-whisper": "wlk-whisper"}
+_HOMES = dict.fromkeys(("faster-whisper", "mlx-whisper", "openai-api", "whisper"), "wlk-whisper")
 
 
 class Registry:
@@ -94,7 +94,8 @@ class Registry:
         """
         Return the backends whose requirements are installed, the most preferred first.
 
-        Read from package metadata: no framework is imported.
+        Those without a preference, which are used only when they are named, are left out.  Read
+        from package metadata: no framework is imported.
         """
         return tuple(spec for spec in self._ranked() if not missing_requirements(spec))
 
@@ -103,13 +104,19 @@ class Registry:
         Return the usable backend that prefers this platform most.
 
         Raises:
-            BackendUnavailable: no backend is installed, or none is usable.
+            BackendUnavailable: no backend is installed, or none is usable without being named.
 
         """
         if usable := self.usable():
             return usable[0]
-        ranked = self._ranked()
-        raise _lacking(ranked[0]) if ranked else self._refusal(None, [])
+        if ranked := self._ranked():
+            raise _lacking(ranked[0])
+        if specs := self.specs():
+            raise BackendUnavailable(
+                f"no backend is the default: {specs[0].name} is used only when it is named, "
+                f"with --backend {specs[0].name}"
+            )
+        raise self._refusal(None, [])
 
     def load_backend(self, name: str, model: str | None = None, /, **options: Any) -> Backend:
         """
@@ -132,7 +139,8 @@ class Registry:
             raise _lacking(spec, error) from error
 
     def _ranked(self) -> list[BackendSpec]:
-        return sorted(self.specs(), key=lambda spec: (-spec.preference, spec.name))
+        ranked = [(-spec.preference, spec) for spec in self.specs() if spec.preference is not None]
+        return [spec for _, spec in sorted(ranked, key=lambda pair: (pair[0], pair[1].name))]
 
     def _load(self, source: PluginSource) -> PluginInfo:
         if source not in self._loaded:

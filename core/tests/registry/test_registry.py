@@ -256,6 +256,25 @@ def test_the_default_backend_is_the_usable_one_with_the_highest_preference(site)
     assert site.registry().default_backend().name == "high"
 
 
+def test_a_backend_without_a_preference_is_never_the_default(site):
+    """What sends audio away is used when it is named, and is not what is left over."""
+    site.install(
+        "wlk-toy",
+        ["toy"],
+        """
+        @hookimpl
+        def wlk_backends():
+            yield spec("away", preference=None)
+        """,
+    )
+    registry = site.registry()
+
+    assert registry.spec("away").name == "away"
+    assert registry.usable() == ()
+    with pytest.raises(BackendUnavailable, match="away is used only when it is named, with --back"):
+        registry.default_backend()
+
+
 def test_with_no_usable_backend_the_preferred_one_says_what_is_missing(site):
     """If every backend lacks its framework, the best one's install command is given."""
     site.install(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import attrs
-import jiwer
 
+from wlk_bench.metrics.edit_steps import edit_steps
 from wlk_bench.metrics.normalise import match_key
 
 if TYPE_CHECKING:
@@ -35,24 +35,22 @@ class WordAlignment:
 
 def align_words(reference: Sequence[str], hypothesis: Sequence[str]) -> WordAlignment:
     """
-    Align word for word; letter case, punctuation and diacritics do not count.
+    Align word for word; letter case and punctuation do not count.
 
     Words that are nothing but punctuation take part on neither side.
     """
     ours = [(index, key) for index, word in enumerate(reference) if (key := match_key(word))]
     theirs = [(index, key) for index, word in enumerate(hypothesis) if (key := match_key(word))]
-    chunks = jiwer.process_words(
-        " ".join(key for _, key in ours), " ".join(key for _, key in theirs)
-    ).alignments[0]
-    pairs: dict[str, list[tuple[int, int]]] = {"equal": [], "substitute": []}
-    for chunk in chunks:
-        if chunk.type in pairs:
-            pairs[chunk.type] += [
+    steps = edit_steps([key for _, key in ours], [key for _, key in theirs])
+    pairs: dict[str, list[tuple[int, int]]] = {"equal": [], "replace": []}
+    for step in steps:
+        if step.tag in pairs:
+            pairs[step.tag] += [
                 (ours[i][0], theirs[j][0])
                 for i, j in zip(
-                    range(chunk.ref_start_idx, chunk.ref_end_idx),
-                    range(chunk.hyp_start_idx, chunk.hyp_end_idx),
+                    range(step.src_start, step.src_end),
+                    range(step.dest_start, step.dest_end),
                     strict=True,
                 )
             ]
-    return WordAlignment(tuple(pairs["equal"]), tuple(pairs["substitute"]))
+    return WordAlignment(tuple(pairs["equal"]), tuple(pairs["replace"]))

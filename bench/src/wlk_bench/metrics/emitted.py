@@ -123,15 +123,19 @@ def displayed_words(displayed: Iterable[Screen]) -> tuple[EmittedWord, ...]:
         kept = common_prefix([word.text for word in before], screen.texts)
         shown[screen.base :] = [
             *(
-                EmittedWord(word.text, word.start, word.end, old.audio_time, old.wall)
+                _seen(word, old.audio_time, old.wall)
                 for old, word in zip(before[:kept], screen.tail[:kept], strict=True)
             ),
-            *(
-                EmittedWord(word.text, word.start, word.end, screen.audio_time, screen.wall)
-                for word in screen.tail[kept:]
-            ),
+            *(_seen(word, screen.audio_time, screen.wall) for word in screen.tail[kept:]),
         ]
     return tuple(shown)
+
+
+def _seen(word: EmittedWord, audio_time: float, wall: float) -> EmittedWord:
+    """Return *word* with the times since when it stood on the screen."""
+    if (word.audio_time, word.wall) == (audio_time, wall):
+        return word  # an hour has ten thousands of them
+    return EmittedWord(word.text, word.start, word.end, audio_time, wall)
 
 
 def common_prefix(before: Sequence[str], after: Sequence[str]) -> int:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import attrs
 import jiwer
 
+from wlk_bench.metrics.edit_steps import distance, edit_steps
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from jiwer import AlignmentChunk, CharacterOutput, WordOutput
+    #: What happens, from where to where in the reference, from where to where in the hypothesis;
+    #: jiwer says "substitute" where rapidfuzz says "replace".
+    _Step = tuple[str, int, int, int, int]
 
-__all__ = ["Edits", "ErrorCounts", "character_edits", "word_edits"]
+__all__ = ["Distance", "Edits", "ErrorCounts", "character_edits", "distances", "word_edits"]
 
 BLOCK_WORDS = 50  # reference words of a bootstrap block: a few utterances of LibriSpeech
 BLOCK_CHARACTERS = 250  # about as long
@@ -77,41 +82,85 @@ class Edits:
     blocks: tuple[tuple[int, int], ...]
 
 
+@attrs.frozen(kw_only=True)
+class Distance:
+    """The fewest edits between a hypothesis and a reference, whatever they are; see ErrorCounts."""
+
+    errors: int = 0
+    reference_length: int = 0
+
+    @property
+    def rate(self) -> float | None:
+        """Errors per word of the reference, as a fraction; None where the reference is empty."""
+        return self.errors / self.reference_length if self.reference_length else None
+
+    @classmethod
+    def total(cls, distances: Iterable[Distance]) -> Distance:
+        """Return the distance of all."""
+        known = list(distances)
+        return cls(
+            errors=sum(one.errors for one in known),
+            reference_length=sum(one.reference_length for one in known),
+        )
+
+
+def distances(reference: str, hypothesis: str) -> tuple[Distance, Distance]:
+    """Compare two texts as they are, by words and by characters."""
+    said, heard = reference.split(), hypothesis.split()
+    by_word, by_character = (
+        Distance(errors=distance(ours, theirs), reference_length=len(ours))
+        for ours, theirs in ((said, heard), ("".join(said), "".join(heard)))
+    )
+    return by_word, by_character
+
+
 def word_edits(reference: str, hypothesis: str, *, block: int = BLOCK_WORDS) -> Edits:
     """Compare the words of two texts that are normalised already."""
-    output = jiwer.process_words(reference, hypothesis)
-    return _edits(output, len(reference.split()), block)
+    chunks = jiwer.process_words(reference, hypothesis).alignments[0]
+    steps = (
+        (one.type, one.ref_start_idx, one.ref_end_idx, one.hyp_start_idx, one.hyp_end_idx)
+        for one in chunks
+    )
+    return _edits(steps, len(reference.split()), block)
 
 
 def character_edits(reference: str, hypothesis: str, *, block: int = BLOCK_CHARACTERS) -> Edits:
-    """Compare characters; white space is no character."""
+    """Compare characters, as jiwer does but sooner; white space is no character."""
     said, heard = "".join(reference.split()), "".join(hypothesis.split())
-    return _edits(jiwer.process_characters(said, heard), len(said), block)
-
-
-def _edits(output: WordOutput | CharacterOutput, length: int, block: int) -> Edits:
-    counts = ErrorCounts(
-        hits=output.hits,
-        substitutions=output.substitutions,
-        deletions=output.deletions,
-        insertions=output.insertions,
+    steps = (
+        (one.tag, one.src_start, one.src_end, one.dest_start, one.dest_end)
+        for one in edit_steps(said, heard)
     )
+    return _edits(steps, len(said), block)
+
+
+def _edits(steps: Iterable[_Step], length: int, block: int) -> Edits:
     count = max(1, round(length / block))
     edges = [length * index // count for index in range(count + 1)]
     errors = [0] * count
-    for chunk in output.alignments[0]:
-        for position, weight in _positions(chunk):
+    totals = Counter[str]()
+    for step in steps:
+        kind, start, end, heard_start, heard_end = step
+        totals[kind] += max(end - start, heard_end - heard_start)
+        for position, weight in _positions(step):
             place = min(max(position, 0), max(length - 1, 0))
             errors[min(bisect_right(edges, place), count) - 1] += weight
+    counts = ErrorCounts(
+        hits=totals["equal"],
+        substitutions=totals["substitute"] + totals["replace"],
+        deletions=totals["delete"],
+        insertions=totals["insert"],
+    )
     return Edits(
         counts=counts, blocks=tuple((errors[i], edges[i + 1] - edges[i]) for i in range(count))
     )
 
 
-def _positions(chunk: AlignmentChunk) -> list[tuple[int, int]]:
-    """Return where in the reference the errors of an alignment chunk are, and how many."""
-    if chunk.type == "equal":
+def _positions(step: _Step) -> list[tuple[int, int]]:
+    """Return where in the reference the errors of a step are, and how many."""
+    kind, start, end, heard_start, heard_end = step
+    if kind == "equal":
         return []
-    if chunk.type == "insert":
-        return [(chunk.ref_start_idx - 1, chunk.hyp_end_idx - chunk.hyp_start_idx)]
-    return [(position, 1) for position in range(chunk.ref_start_idx, chunk.ref_end_idx)]
+    if kind == "insert":
+        return [(start - 1, heard_end - heard_start)]
+    return [(position, 1) for position in range(start, end)]

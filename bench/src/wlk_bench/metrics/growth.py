@@ -59,35 +59,37 @@ def work_totals(log: EventLog) -> dict[str, int]:
     """Return the counters of the stream at its end; those the backend cannot know are absent."""
     totals: dict[str, int] = {}
     for call in log.of(Call):
-        for name in COUNTERS:
-            if (count := getattr(call.work, name)) is not None:
-                totals[name] = totals.get(name, 0) + count
+        _count(totals, call)
     return totals
 
 
 def work_windows(log: EventLog, seconds: float = WINDOW_SECONDS) -> tuple[WorkWindow, ...]:
     """Sum the work by the audio that it was done for; a last window below half its length goes."""
     length = log.header.audio_seconds
-    windows = [
+    number = max(1, round(length / seconds))
+    busy = [0.0] * number
+    counts: list[dict[str, int]] = [{} for _ in range(number)]
+    for call in log.of(Call):
+        # A chunk that ends on the border is audio of the window before it.
+        index = min(int(max(0.0, call.audio_time - 1e-6) // seconds), number - 1)
+        busy[index] += call.duration
+        _count(counts[index], call)
+    return tuple(
         WorkWindow(
             start=index * seconds,
             seconds=min(seconds, length - index * seconds),
-            busy_seconds=0.0,
-            counts={},
+            busy_seconds=busy[index],
+            counts=counts[index],
         )
-        for index in range(max(1, round(length / seconds)))
-    ]
-    for call in log.of(Call):
-        # A chunk that ends on the border is audio of the window before it.
-        index = min(int(max(0.0, call.audio_time - 1e-6) // seconds), len(windows) - 1)
-        window = windows[index]
-        counts = dict(window.counts)
-        for name in COUNTERS:
-            if (count := getattr(call.work, name)) is not None:
-                counts[name] = counts.get(name, 0) + count
-        busy = window.busy_seconds + call.duration
-        windows[index] = attrs.evolve(window, busy_seconds=busy, counts=counts)
-    return tuple(windows)
+        for index in range(number)
+    )
+
+
+def _count(totals: dict[str, int], call: Call) -> None:
+    """Add the work of a call to *totals*; counters that the backend cannot know are absent."""
+    for name in COUNTERS:
+        if (count := getattr(call.work, name)) is not None:
+            totals[name] = totals.get(name, 0) + count
 
 
 def work_slope(windows: Sequence[WorkWindow], counter: str) -> Slope | None:

@@ -7,19 +7,18 @@ with which the development tests compare.
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
 __all__ = ["mwer_segments"]
-
-_FAR = 1 << 29  # more errors than words; twice it fits the 32 bits
 
 
 def mwer_segments(segments: Sequence[Sequence[str]], words: Sequence[str]) -> list[range]:
@@ -28,106 +27,116 @@ def mwer_segments(segments: Sequence[Sequence[str]], words: Sequence[str]) -> li
         return []
     if not words:
         return [range(0)] * len(segments)
-    if len(segments) == 1:
-        return [range(len(words))]
-    grid = _Grid(segments, words)
-    starts = grid.segment_starts()
+    starts = _segment_starts(segments, words)
     ends = [*starts[1:], len(words)]
     return [range(start, end) for start, end in zip(starts, ends, strict=True)]
 
 
+def _segment_starts(segments: Sequence[Sequence[str]], words: Sequence[str]) -> list[int]:
+    """
+    Return the heard word at which each segment begins.
+
+    The path of the fewest errors is walked from its end.  On ties a missed word comes before an
+    added one, and that before a replaced one.
+    """
+    grid = _Grid(segments, words)
+    starts = [0] * len(segments)
+    heard, said = len(words), grid.length
+    for segment in range(len(segments) - 1, 0, -1):
+        border = grid.borders[segment]
+        while heard and said > border:
+            if grid.is_missed(heard, said):
+                said -= 1
+            elif grid.is_added(heard, said):
+                heard -= 1
+            else:
+                heard, said = heard - 1, said - 1
+        starts[segment] = heard
+    return starts
+
+
 class _Grid:
     """
-    The edit distance of heard words against the reference with a mark behind each segment.
+    The edit distances of all beginnings of the heard words against those of the reference.
 
-    Column 0 is the beginning; then every reference word and every mark has a column.  A mark
-    costs nothing.  `_origin` is where, in heard words, the segment of a cell began.
+    Only the steps between neighbours are kept, a bit each: a whole row of them is one integer,
+    and the next row comes from it in a dozen operations (Hyyrö 2003, "A bit-vector algorithm for
+    computing Levenshtein and Damerau edit distances").  Bit `said - 1` belongs to the cell behind
+    that many reference words.  Of each row, the part is kept that a best path can pass.
     """
 
     def __init__(self, segments: Sequence[Sequence[str]], words: Sequence[str]) -> None:
         ids: dict[str, int] = {}
-        columns: list[int] = [-1]
-        for segment in segments:
-            columns += [ids.setdefault(word.lower(), len(ids)) for word in segment]
-            columns.append(-1)
-        self._heard = [ids.setdefault(word.lower(), len(ids)) for word in words]
-        self._columns = np.array(columns, dtype=np.int32)
-        self._marks = np.flatnonzero(self._columns < 0)[1:]
-        self._is_mark = self._columns < 0
-        # Reference words up to each column.
-        self._words_before = np.cumsum(~self._is_mark, dtype=np.int32)
-        self._entry = np.where(self._is_mark, _FAR, -self._words_before).astype(np.int32)
-        self._numbers = np.arange(len(columns))
-        reference = [column for column in columns if column >= 0]
-        # The best path has this many errors (mweralign gives the first row a cost for marks too,
-        # which adds at most 2); one that is further ahead or behind needs more gaps than that.
-        errors = Levenshtein.distance(reference, self._heard) + 2
-        surplus = len(self._heard) - len(reference)
-        behind, ahead = (errors + surplus) // 2 + 1, (errors - surplus) // 2 + 1
-        heard = np.arange(len(words) + 1)
-        self._first = np.searchsorted(self._words_before, heard - behind, side="left").tolist()
-        self._behind = np.searchsorted(self._words_before, heard + ahead, side="right").tolist()
+        reference = [ids.setdefault(word.lower(), len(ids)) for part in segments for word in part]
+        heard = [ids.setdefault(word.lower(), len(ids)) for word in words]
+        self.length = len(reference)
+        self.borders = [0, *accumulate(map(len, segments))][:-1]  #: said words before each segment
+        # The best path has this many errors (2 more where the first row costs more, see
+        # _first_row); one that is further behind needs more gaps than that.
+        errors = Levenshtein.distance(reference, heard, score_hint=1) + 2
+        self._behind = (errors + len(heard) - len(reference)) // 2 + 1
+        band = (1 << (errors + 3)) - 1
+        self._missed, self._added = [0], [0]
+        for number, (rises, adds) in enumerate(self._rows(reference, heard), 1):
+            low = self._low(number)
+            self._missed.append((rises >> low) & band)
+            self._added.append((adds >> low) & band)
 
-    def segment_starts(self) -> list[int]:
-        """Return the heard word at which each segment begins."""
-        history = self._fill()
-        starts = [0] * len(self._marks)
-        position = len(self._heard)
-        for segment in reversed(range(len(self._marks))):
-            if position:
-                skipped, origins = history[position - 1]
-                position = int(origins[segment - skipped])
-            starts[segment] = position
-        return starts
+    def is_missed(self, heard: int, said: int) -> bool:
+        """Say whether a best path to this cell comes from the one before the reference word."""
+        return bool(self._missed[heard] >> (said - 1 - self._low(heard)) & 1)
 
-    def _fill(self) -> list[tuple[int, NDArray[np.int32]]]:
+    def is_added(self, heard: int, said: int) -> bool:
+        """Say whether a best path to this cell comes from the one before the heard word."""
+        return bool(self._added[heard] >> (said - 1 - self._low(heard)) & 1)
+
+    def _low(self, heard: int) -> int:
+        """Return the first bit that is kept of a row."""
+        return max(0, heard - self._behind - 1)
+
+    def _rows(self, reference: Sequence[int], heard: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Yield, for every heard word, where a row rises and where it is above the one before."""
+        places = _places(reference)
+        everywhere = (1 << self.length) - 1
+        beyond = everywhere + everywhere + 1  # with the bit that doubling moves out
+        rises, falls = self._first_row(np.asarray(reference), heard[0])
+        # A path that reaches the first row has no word before it, whatever it does there.
+        yield rises, 0
+        for word in heard[1:]:
+            same = places.get(word, 0)
+            kept = (((same & rises) + rises) ^ rises | same | falls) & everywhere
+            adds = falls | (everywhere ^ (kept | rises))
+            drops = kept & rises
+            above = adds + adds | 1  # the empty beginning costs one more with each heard word
+            # Adding and exclusive or take a fraction of what a shift and ~ take on long integers.
+            rises = (drops + drops | (beyond ^ (kept | above))) & everywhere
+            falls = above & kept
+            yield rises, adds
+
+    def _first_row(self, reference: NDArray[np.int64], word: int) -> tuple[int, int]:
         """
-        Return, for every heard word, where segments that end with it would begin.
+        Return where the row behind the first heard word rises, and where it falls.
 
-        Only segments in the band are told of: how many are skipped, and the origins of the others.
+        mweralign lets a reference that is missed from the very beginning pay for the marks
+        between its segments, too; a mark costs nothing anywhere else.
         """
-        # Column i lies at i + 1, so that every column has a left neighbour: the first one is far.
-        self._cost = np.arange(-1, len(self._columns), dtype=np.int32)
-        self._cost[0] = _FAR
-        self._cost[self._behind[0] + 1 :] = _FAR
-        self._origin = np.zeros(len(self._cost), dtype=np.int32)
-        history: list[tuple[int, NDArray[np.int32]]] = []
-        lows = np.searchsorted(self._marks, self._first).tolist()
-        highs = np.searchsorted(self._marks, self._behind).tolist()
-        for position, word in enumerate(self._heard, 1):
-            self._advance(position, word)
-            low, high = lows[position], highs[position]
-            left_of_marks = self._marks[low:high]  # as column i lies at i + 1
-            history.append((low, self._origin[left_of_marks]))
-        return history
+        numbers = np.arange(self.length)
+        marks = np.searchsorted(self.borders, numbers, side="right") - 1
+        paired = numbers + marks + (reference != word)
+        costs = np.concatenate([[1], paired])
+        # Missing one more word costs one more: the least of what came before, that much on.
+        offsets = np.arange(self.length + 1)
+        steps = np.diff(np.minimum.accumulate(costs - offsets) + offsets)
+        return _bits(steps > 0), _bits(steps < 0)
 
-    def _advance(self, position: int, word: int) -> None:
-        """Go on by one heard word, in the columns that a best path can pass."""
-        first, behind = self._first[position], self._behind[position]
-        columns, here = slice(first, behind), slice(first + 1, behind + 1)
-        left = columns  # as column i lies at i + 1
-        is_mark = self._is_mark[columns]
-        cost, origin = self._cost[here], self._origin[here]
-        replaced = self._cost[left] + (self._columns[columns] != word)
-        added = cost + 1
-        new = np.minimum(replaced, added)
-        new += self._entry[columns]
-        if first == 0:
-            new[0] = position
-        np.minimum.accumulate(new, out=new)
-        new += self._words_before[columns]
-        # Ties go as mweralign has them: missing a word, then adding one, then replacing.
-        missed = new[:-1] + 1
-        beats_missed = replaced[1:] < missed
-        is_own = beats_missed | (added[1:] < missed) | is_mark[1:]
-        is_replaced = replaced < added
-        is_replaced[1:] &= beats_missed
-        own = np.where(is_replaced, self._origin[left], origin)
-        np.copyto(own, position, where=is_mark)
-        if first == 0:
-            own[0] = 0
-        nearest = np.zeros(len(new), dtype=np.intp)
-        np.multiply(is_own, self._numbers[1 : len(new)], out=nearest[1:])
-        np.maximum.accumulate(nearest, out=nearest)
-        self._cost[here], self._origin[here] = new, own[nearest]
-        self._cost[first] = _FAR  # left behind for good
+
+def _places(reference: Sequence[int]) -> dict[int, int]:
+    """Return where each word is in the reference, a bit for each place."""
+    places: dict[int, int] = {}
+    for place, word in enumerate(reference):
+        places[word] = places.get(word, 0) | 1 << place
+    return places
+
+
+def _bits(values: NDArray[np.bool_]) -> int:
+    return int.from_bytes(np.packbits(values, bitorder="little").tobytes(), "little")

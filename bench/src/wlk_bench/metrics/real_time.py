@@ -52,7 +52,7 @@ class RealTime:
 def real_time(log: EventLog) -> RealTime:
     """Return the work in *log*; pauses count as audio, since they take as long to live through."""
     ticks: list[Tick] = []
-    busy = flushed = at = behind = 0.0
+    busy = flushed = at = 0.0
     for event in log.events:
         if isinstance(event, AudioIn):
             ticks.append(Tick(event.audio_time, event.audio_time - at, 0.0, 0.0))
@@ -60,9 +60,8 @@ def real_time(log: EventLog) -> RealTime:
         elif isinstance(event, Call):
             busy += event.duration
             if event.kind == "process_iter" and ticks:
-                behind = event.wall + event.duration - event.audio_time
-                last = ticks[-1]
-                ticks[-1] = attrs.evolve(last, busy=last.busy + event.duration, lateness=behind)
+                last, behind = ticks[-1], event.wall + event.duration - event.audio_time
+                ticks[-1] = Tick(last.audio_time, last.seconds, last.busy + event.duration, behind)
             else:
                 flushed += event.duration
                 at = max(at, event.audio_time)

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from wlk_core.online.agreement import AgreementRecognizer, Hypothesis, Transcriber
+from wlk_core.online.attention import (
+    Attended,
+    AttendedWord,
+    AttentionDecoder,
+    AttentionRecognizer,
+)
 from wlk_core.online.delayed import DelayedRecognizer, StepDecoder, StepState
 from wlk_core.online.recognizer import Recognizer, Step, Work
 from wlk_core.online.stream import OnlineStream
 
 __all__ = [
     "AgreementRecognizer",
+    "Attended",
+    "AttendedWord",
+    "AttentionDecoder",
+    "AttentionRecognizer",
     "DelayedRecognizer",
     "Hypothesis",
     "OnlineStream",

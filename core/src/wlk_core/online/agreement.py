@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 
 from wlk_core.online.recognizer import Step, Work
+from wlk_core.online.trimming import PROMPT_CHARACTERS, QUIET_SECONDS, cut_between, last_words
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming.audio_buffer import AudioBuffer
 from wlk_core.streaming.local_agreement import LocalAgreement, split_overlap
-from wlk_core.streaming.quiet import quietest_sample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AgreementRecognizer", "Hypothesis", "Transcriber"]
 
-PROMPT_CHARACTERS = 200  # committed text given to the engine as context (whisper_streaming)
-QUIET_SECONDS = 3.0  # audio kept when two hypotheses in a row hear no new word
-SEARCH_SECONDS = 0.1  # how far from a word boundary the quietest place for a cut may lie
 REMAINDER_SECONDS = 0.15  # of a committed word, at most, behind a cut; half the shortest word
-CUT_WINDOW = SAMPLE_RATE // 50  # samples whose energy is compared to find that place
 
 
 @attrs.frozen(kw_only=True)
@@ -135,7 +131,7 @@ class AgreementRecognizer:
         self._committed_end = 0.0
         self._heard = 0  # sample number up to which the engine has heard the run
         self._was_quiet = False  # the last hypothesis held no new word
-        self._before = _last_words(committed_text or self._initial_prompt)
+        self._before = last_words(committed_text or self._initial_prompt)
 
     def close(self) -> None:
         """Let go of audio and text."""
@@ -188,14 +184,9 @@ class AgreementRecognizer:
 
     def _cut_behind_context(self) -> int:
         """Return the quietest sample between the last committed word and what follows it."""
-        last = self._context[-1]
         upcoming = self._policy.hypothesis
         following = upcoming[0].start if upcoming else self._heard / SAMPLE_RATE
-        first = round((min(last.end, following) - SEARCH_SECONDS) * SAMPLE_RATE)
-        final = round((max(last.end, following) + SEARCH_SECONDS / 2) * SAMPLE_RATE)
-        first = max(first, round(last.middle * SAMPLE_RATE), self._buffer.start)
-        final = max(first, min(final, self._heard))
-        return first + quietest_sample(self._buffer.view(first, final), window=CUT_WINDOW)
+        return cut_between(self._buffer, self._context[-1], following, heard=self._heard)
 
     def _trim(self, sample: int) -> None:
         sample = max(self._buffer.start, sample)
@@ -206,7 +197,7 @@ class AgreementRecognizer:
             # What is left of the last word behind the cut is shorter than any word.
             self._committed_end = min(self._committed_end, seconds + REMAINDER_SECONDS)
         self._context = self._context[len(gone) :]
-        self._before = _last_words(self._before + "".join(word.text for word in gone))
+        self._before = last_words(self._before + "".join(word.text for word in gone))
 
 
 def _in_order(words: Sequence[Word], offset: float, limit: float) -> list[Word]:
@@ -219,11 +210,3 @@ def _in_order(words: Sequence[Word], offset: float, limit: float) -> list[Word]:
         ordered.append(attrs.evolve(word, start=start, end=end))
         floor = start
     return ordered
-
-
-def _last_words(text: str) -> str:
-    """Return the end of *text*, at most PROMPT_CHARACTERS of whole words."""
-    if len(text) <= PROMPT_CHARACTERS:
-        return text
-    tail = text[-PROMPT_CHARACTERS:]
-    return tail[tail.find(" ") :] if " " in tail else tail

@@ -9,18 +9,24 @@ import attrs
 import numpy as np
 
 from wlk_core.errors import OptionError, StreamClosed
-from wlk_core.online import AgreementRecognizer, Hypothesis, OnlineStream, Work
+from wlk_core.online import (
+    AgreementRecognizer,
+    Attended,
+    AttentionRecognizer,
+    Hypothesis,
+    OnlineStream,
+    Work,
+)
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming.words import Word
 from wlk_core.testing.coded_audio import CELL_SAMPLES, read_tokens
 from wlk_core.testing.scripted_alignatt import (
+    BUFFER_SECONDS,
     FRAME_SAMPLES,
-    AlignedPiece,
-    AttentionRecognizer,
-    jitter,
+    POLICY,
+    attended_word,
 )
 from wlk_core.testing.scripted_native import CellState, NativeRecognizer, hear_cell
-from wlk_core.testing.scripted_pieces import spell
 from wlk_core.testing.scripted_spec import SCRIPTED_SPEC
 
 if TYPE_CHECKING:
@@ -30,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_core.backend import BackendSpec
-    from wlk_core.online import Recognizer
+    from wlk_core.online import AttendedWord, Recognizer
     from wlk_core.testing.coded_audio import HeardToken
     from wlk_core.testing.scripted_pieces import Piece
 
@@ -90,7 +96,14 @@ class ScriptedBackend:
 
         def make() -> Recognizer:
             if policy == "alignatt":
-                return AttentionRecognizer(self._attend, language=language, tick_seconds=tick)
+                return AttentionRecognizer(
+                    self._attend,
+                    policy=POLICY,
+                    frame_samples=FRAME_SAMPLES,
+                    language=language,
+                    tick_seconds=tick,
+                    buffer_seconds=BUFFER_SECONDS,
+                )
             if policy == "native":
                 return NativeRecognizer(self._hear, language=language)
             return AgreementRecognizer(self._transcribe, language=language, tick_seconds=tick)
@@ -139,21 +152,34 @@ class ScriptedBackend:
         return Hypothesis(words=words, language=language or "en", work=work)
 
     def _attend(
-        self, audio: NDArray[np.float32], *, first_sample: int, forced: int
-    ) -> tuple[tuple[AlignedPiece, ...], Work]:
+        self,
+        audio: NDArray[np.float32],
+        *,
+        first_sample: int,
+        context: tuple[AttendedWord, ...],
+        prompt: str,
+        language: str | None,
+    ) -> Attended:
+        del prompt  # a script knows its text
         self._begin_call()
-        tokens = self._tokens(audio)
-        heard = [piece for token in tokens[forced:] for piece in self._aligned(token, first_sample)]
-        last = max(0, -(-len(audio) // FRAME_SAMPLES) - 1)
-        pieces = tuple(attrs.evolve(one, frame=min(max(0, one.frame), last)) for one in heard)
-        prompt = sum(len(spell(self.vocabulary[token.id - 1])) for token in tokens[:forced])
+        words = tuple(
+            attended_word(
+                token,
+                self._heard_as(token, is_cut_off=token.end == len(audio)),
+                first_sample=first_sample,
+                samples=len(audio),
+            )
+            for token in self._tokens(audio)[len(context) :]
+        )
+        forced = sum(len(one.frames) for one in context)
+        pieces = sum(len(one.frames) for one in words)
         work = Work(
             encoder_frames=-(-len(audio) // 160),
-            decoder_positions=prompt + len(pieces) + 1,
-            decoder_forwards=len(pieces) + 1,
-            detokenised_ids=len(pieces),
+            decoder_positions=forced + pieces + 1,
+            decoder_forwards=pieces + 1,
+            detokenised_ids=pieces,
         )
-        return pieces, work
+        return Attended(words=words, language=language or "en", work=work)
 
     def _hear(
         self, audio: NDArray[np.float32], state: CellState
@@ -179,16 +205,4 @@ class ScriptedBackend:
             for token in read_tokens(audio)
             if token.id <= len(self.vocabulary)
             and token.end - token.origin >= _ENOUGH > token.start - token.origin
-        ]
-
-    def _aligned(self, token: HeardToken, first_sample: int) -> list[AlignedPiece]:
-        """Return the pieces of a token, attended to from its first frame to its last one."""
-        pieces = spell(self.vocabulary[token.id - 1])
-        places = np.linspace(token.start, token.end - 1, len(pieces)).astype(int).tolist()
-        return [
-            AlignedPiece(
-                piece=piece,
-                frame=place // FRAME_SAMPLES + jitter(token.id, first_sample + place),
-            )
-            for piece, place in zip(pieces, places, strict=True)
         ]

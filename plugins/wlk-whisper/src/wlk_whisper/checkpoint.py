@@ -18,7 +18,11 @@ MANIFEST = "wlk.json"
 BUFFER_SECONDS = 12.0  # context enough; longer buffers cost more and help little
 
 #: Directory names of the bundled digits checkpoint, by engine.
-BUNDLED = {"faster-whisper": "digits/ctranslate2"}
+BUNDLED = {
+    "faster-whisper": "digits/ctranslate2",
+    "mlx-whisper": "digits/mlx",
+    "whisper": "digits/transformers",
+}
 
 
 @attrs.frozen(kw_only=True)

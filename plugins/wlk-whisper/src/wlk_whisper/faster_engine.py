@@ -7,39 +7,24 @@ from typing import TYPE_CHECKING
 import attrs
 from faster_whisper.tokenizer import Tokenizer
 from faster_whisper.transcribe import get_suppressed_tokens, merge_punctuations
-import numpy as np
 
 from wlk_core import Hypothesis, Work
 from wlk_core.streaming import Word
 from wlk_whisper.alignment import settle_times, without_loops
+from wlk_whisper.decoder.budget import token_budget
+from wlk_whisper.decoder.engine import NO_SPEECH, StreamSettings
+from wlk_whisper.decoder.features import SAMPLES_PER_FRAME, log_mel, window_frames
+from wlk_whisper.decoder.words import APPENDED, PREPENDED
 
 if TYPE_CHECKING:
     from ctranslate2 import StorageView
     from faster_whisper import WhisperModel
+    import numpy as np
     from numpy.typing import NDArray
 
     from wlk_whisper.checkpoint import Checkpoint
 
 __all__ = ["FasterWhisperEngine", "StreamSettings"]
-
-SAMPLES_PER_FRAME = 160  # Whisper's hop: 100 mel frames a second
-WINDOW_FRAMES = 3000  # the 30 s every Whisper was trained on
-BUCKET_FRAMES = 100  # fitted windows are whole seconds ...
-MARGIN_FRAMES = 50  # ... with at least half a second of silence behind the audio
-MIN_FRAMES = 200  # the shortest fitted window
-NO_SPEECH = 0.9  # probability of no speech above which a window's words are dropped (scope A07)
-TOKENS_PER_SECOND = 15  # more than anyone speaks; bounds a runaway decoder
-PREPENDED = "\"'“¿([{-"
-APPENDED = "\"'.。,，!！?？:：”)]}、"  # noqa: RUF001 -- the punctuation of Whisper's languages
-
-
-@attrs.frozen(kw_only=True)
-class StreamSettings:
-    """What one stream asked for; nothing of it is ever stored on the shared model."""
-
-    task: str = "transcribe"
-    beam_size: int = 1
-    is_fitted: bool = False
 
 
 @attrs.frozen
@@ -68,15 +53,19 @@ class FasterWhisperEngine:
         Words carry times in seconds from the start of the audio and the mean probability of their
         tokens.  A window that is more likely than NO_SPEECH no speech gives none.
         """
-        frames = self._window_frames(len(audio), is_fitted=settings.is_fitted)
-        encoded = self.model.encode(self._features(audio, frames))
+        frames = window_frames(len(audio), is_fitted=settings.is_fitted)
+        encoded = self.model.encode(log_mel(self.model.feature_extractor, audio, frames))
         work = Work(encoder_frames=frames)
         if language is None:
             language, detected = self._detect_language(encoded)
             work += detected
         tokenizer = self._tokenizer(language, settings.task)
         tokens, is_speech, generated = self._generate(
-            tokenizer, encoded, prompt, settings.beam_size, len(audio)
+            tokenizer,
+            encoded,
+            prompt,
+            settings.beam_size,
+            token_budget(len(audio), language, task=settings.task),
         )
         work += generated
         if not is_speech or not tokens:
@@ -85,20 +74,6 @@ class FasterWhisperEngine:
         return Hypothesis(
             words=settle_times(without_loops(words), audio), language=language, work=work + aligned
         )
-
-    def _window_frames(self, samples: int, *, is_fitted: bool) -> int:
-        if not is_fitted:
-            return WINDOW_FRAMES
-        needed = -(-samples // SAMPLES_PER_FRAME) + MARGIN_FRAMES
-        buckets = -(-needed // BUCKET_FRAMES)
-        return min(WINDOW_FRAMES, max(MIN_FRAMES, buckets * BUCKET_FRAMES))
-
-    def _features(self, audio: NDArray[np.float32], frames: int) -> NDArray[np.float32]:
-        """Return log-mel features [mels, frames] of *audio* with silence behind it."""
-        padded = np.zeros(frames * SAMPLES_PER_FRAME, dtype=np.float32)
-        padded[: len(audio)] = audio[: len(padded)]
-        features: NDArray[np.float32] = self.model.feature_extractor(padded, padding=0)
-        return features[:, :frames]
 
     def _detect_language(self, encoded: StorageView) -> tuple[str, Work]:
         if not self.is_multilingual:
@@ -120,18 +95,18 @@ class FasterWhisperEngine:
         encoded: StorageView,
         prompt: str,
         beam_size: int,
-        samples: int,
+        budget: int,
     ) -> tuple[list[int], bool, Work]:
         """Return the text tokens, whether they are speech, and the work done."""
         # No prompt means no prompt tokens: not even an empty one (defect B57).
         previous = tokenizer.encode(f" {prompt}") if prompt else []
         start = self.model.get_prompt(tokenizer, previous)
-        budget = 16 + round(TOKENS_PER_SECOND * samples / 16_000)
         result = self.model.model.generate(
             encoded,
             [start],
             beam_size=beam_size,
-            max_length=min(self.model.max_length, len(start) + budget),
+            # CTranslate2 gives the text half of this length, and what the prompt leaves of it.
+            max_length=min(self.model.max_length, budget + max(budget, len(start))),
             return_no_speech_prob=True,
             suppress_tokens=get_suppressed_tokens(tokenizer, [-1]),
             max_initial_timestamp_index=50,

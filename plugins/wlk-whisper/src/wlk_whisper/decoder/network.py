@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
@@ -96,6 +96,6 @@ class Network(Protocol):
         """Encode float32[mels, frames], an even number of frames up to 3000, not padded further."""
         ...
 
-    def begin(self, encoded: Encoded) -> Run:
-        """Return a run of one row that has no token yet."""
+    def begin(self, encoded: Any) -> Run:
+        """Return a run of one row that has no token yet over what `encode` returned."""
         ...

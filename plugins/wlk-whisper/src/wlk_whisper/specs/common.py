@@ -5,6 +5,8 @@ from __future__ import annotations
 from wlk_core import Option
 
 __all__ = [
+    "ALIGNATT",
+    "ALIGNMENT_HEADS",
     "AUDIO_CONTEXT",
     "BEAM_SIZE",
     "BOUNDS",
@@ -62,6 +64,47 @@ AUDIO_CONTEXT = Option(
     help="encode 30 s always, or only as much as the buffer needs; by default what the "
     "checkpoint was trained for",
     scope="stream",
+)
+
+ALIGNMENT_HEADS = Option(
+    name="alignment_heads",
+    default=None,
+    help="layer.head,layer.head of the decoder that look at the word being said; by default what "
+    "the model says",
+)
+
+#: What policy=alignatt is told, and no other policy takes.  Frames are encoder positions of 20 ms.
+ALIGNATT = (
+    Option(
+        name="border_frames",
+        type=int,
+        default=25,  # 0.5 s; SimulStreaming's frame_threshold
+        minimum=0,
+        maximum=250,
+        help="frames of 20 ms at the end of the audio that no final word attends to "
+        "(policy=alignatt)",
+        scope="stream",
+    ),
+    Option(
+        name="rewind_frames",
+        type=int,
+        default=200,  # SimulStreaming's rewind_threshold
+        minimum=1,
+        maximum=1500,
+        help="frames of 20 ms that attention may jump back before the text is taken to have gone "
+        "astray (policy=alignatt)",
+        scope="stream",
+    ),
+    Option(
+        name="max_context_tokens",
+        type=int,
+        default=223,  # half of what the decoder has room for, less the token that begins it
+        minimum=0,
+        maximum=223,
+        help="tokens of earlier text the decoder is shown, init_prompt not counted "
+        "(policy=alignatt)",
+        scope="stream",
+    ),
 )
 
 CAPABILITIES = frozenset(

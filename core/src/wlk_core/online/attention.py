@@ -1,0 +1,284 @@
+"""AlignAtt over any decoder that tells which audio it attended to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+
+from wlk_core.online.recognizer import Step, Work
+from wlk_core.online.trimming import PROMPT_CHARACTERS, QUIET_SECONDS, cut_between, last_words
+from wlk_core.processor import SAMPLE_RATE
+from wlk_core.streaming.alignatt import AlignedToken
+from wlk_core.streaming.audio_buffer import AudioBuffer
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wlk_core.streaming.alignatt import AlignAtt
+    from wlk_core.streaming.words import Word
+
+__all__ = ["Attended", "AttendedWord", "AttentionDecoder", "AttentionRecognizer"]
+
+REMAINDER_SECONDS = 0.15  # of a committed word, at most, behind a cut; half the shortest word
+NO_ROOM_SECONDS = 0.05  # an alignment that has nowhere to put a word leaves it less than that
+
+
+@attrs.frozen(kw_only=True)
+class AttendedWord:
+    """
+    A whole word, and for each of its tokens the frame that the decoder attended to most.
+
+    Times and frames count from the start of the audio that the decoder was given; there is a frame
+    for every token.  `tokens` are the decoder's own, so that it can begin with this word again.
+    """
+
+    word: Word
+    frames: tuple[int, ...]
+    tokens: tuple[Hashable, ...] = ()
+
+    def moved(self, *, seconds: float, frames: int) -> AttendedWord:
+        """Return the same word that much later."""
+        later = tuple(frame + frames for frame in self.frames)
+        return attrs.evolve(self, word=self.word.shifted(seconds), frames=later)
+
+
+@attrs.frozen(kw_only=True)
+class Attended:
+    """What a decoder said behind the words it was made to begin with."""
+
+    words: tuple[AttendedWord, ...] = ()
+    language: str | None = None
+    work: Work = attrs.field(factory=Work)
+
+
+class AttentionDecoder(Protocol):
+    """An engine call of AlignAtt: audio in, words and where they were heard out."""
+
+    def __call__(
+        self,
+        audio: NDArray[np.float32],
+        *,
+        first_sample: int,
+        context: tuple[AttendedWord, ...],
+        prompt: str,
+        language: str | None,
+    ) -> Attended:
+        """
+        Decode float32[n], n > 0 at 16 kHz: the run from sample *first_sample* on.
+
+        Args:
+            audio: read-only, valid during the call.
+            first_sample: where the audio begins in the run; a multiple of the frame.
+            context: the committed words whose audio this is; the decoder begins with them and
+                returns only what follows.  Their times and frames count as those it returns.
+            prompt: the text before the audio, "" for none; at most PROMPT_CHARACTERS long.
+            language: a code, or None to detect it.
+
+        Raises:
+            Exception: whatever the engine raises; the stream wraps it and can repeat the call.
+
+        """
+        ...
+
+
+class AttentionRecognizer:
+    """
+    Decode a bounded buffer every `tick_seconds` and commit by AlignAtt, whole words only.
+
+    The buffer is cut only behind committed words, at the quietest place next to a word boundary,
+    once it is longer than `buffer_seconds`; what lies before the cut becomes prompt.  Stretches in
+    which two hypotheses in a row hear nothing new are let go but for their last QUIET_SECONDS.  If
+    a buffer reaches `max_seconds` without a word being final, the words in its older half are
+    committed as they are: the engine's window is finite.
+    """
+
+    _context: tuple[AttendedWord, ...]  # committed words whose audio is in the buffer
+    _upcoming: tuple[AttendedWord, ...]  # heard and not final
+
+    def __init__(
+        self,
+        decode: AttentionDecoder,
+        *,
+        policy: AlignAtt,
+        frame_samples: int,
+        language: str | None = None,
+        prompt: str = "",
+        tick_seconds: float = 1.0,
+        buffer_seconds: float = 12.0,
+        max_seconds: float = 28.0,
+    ) -> None:
+        self._decode = decode
+        self._policy = policy
+        self._frame = frame_samples
+        self._language = language
+        self._work = Work()
+        self._tick = max(1, round(tick_seconds * SAMPLE_RATE))
+        self._buffer_samples = round(buffer_seconds * SAMPLE_RATE)
+        self._max_samples = round(max_seconds * SAMPLE_RATE)
+        self._initial_prompt = prompt
+        self.next_run("")
+
+    @property
+    def hypothesis(self) -> tuple[Word, ...]:
+        """Words heard that are not final, in seconds of the run."""
+        return tuple(heard.word for heard in self._upcoming)
+
+    @property
+    def language(self) -> str | None:
+        """The language forced, or detected by the time text was first committed."""
+        return self._language
+
+    @property
+    def work(self) -> Work:
+        """The engine's work, added up."""
+        return self._work
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of audio and text held, the prompt at its bound."""
+        words = (*self._context, *self._upcoming)
+        return self._buffer.nbytes + PROMPT_CHARACTERS + sum(len(one.word.text) for one in words)
+
+    def feed(self, audio: NDArray[np.float32]) -> None:
+        """Append float32[n] to the buffer."""
+        self._buffer.append(audio)
+
+    def step(self, *, is_last: bool) -> Step | None:
+        """Decode up to the next point of the grid, or to the end of a complete run."""
+        target = self._heard - self._heard % self._tick + self._tick
+        if target <= self._buffer.end:
+            return self._decode_to(target, is_final=False)
+        if not is_last:
+            return None
+        if self._heard < self._buffer.end:
+            return self._decode_to(self._buffer.end, is_final=True)
+        if not self._upcoming:
+            return None
+        committed, self._upcoming = self.hypothesis, ()
+        return Step(committed=committed, consumed_samples=self._heard)
+
+    def next_run(self, committed_text: str) -> None:
+        """Begin a new run with the end of the transcript as prompt."""
+        self._buffer = AudioBuffer()
+        self._context = self._upcoming = ()
+        self._committed_end = 0.0  # seconds; a word in the middle before it was committed already
+        self._last_frame = 0  # the farthest frame that a committed token attended to
+        self._heard = 0  # sample number up to which the engine has heard the run
+        self._was_quiet = False  # the last hypothesis held no new word
+        self._before = last_words(committed_text or self._initial_prompt)
+
+    def close(self) -> None:
+        """Let go of audio and text."""
+        self.next_run("")
+
+    def _decode_to(self, target: int, *, is_final: bool) -> Step:
+        # Nothing is changed before the engine has answered, so that a failed step can be repeated.
+        start = self._buffer.start
+        seconds, frames = start / SAMPLE_RATE, start // self._frame
+        heard = self._decode(
+            self._buffer.view(start, target),
+            first_sample=start,
+            context=tuple(one.moved(seconds=-seconds, frames=-frames) for one in self._context),
+            prompt=self._before.strip(),
+            language=self._language,
+        )
+        self._work += heard.work
+        self._heard = target
+        moved = [one.moved(seconds=seconds, frames=frames) for one in heard.words]
+        fresh = self._in_order([one for one in moved if self._is_new(one)])
+        count = self._count_final(fresh, is_final=is_final)
+        committed, self._upcoming = fresh[:count], fresh[count:]
+        self._remember(committed)
+        if committed and self._language is None:
+            self._language = heard.language
+        forced = self._bound(is_quiet=not fresh)
+        words = tuple(one.word for one in (*committed, *forced))
+        return Step(committed=words, consumed_samples=target)
+
+    def _is_new(self, one: AttendedWord) -> bool:
+        """
+        Tell whether a word was heard in audio behind what is committed: by place, not by text.
+
+        What a cut leaves of a committed word is no word.  Attention that went back to one says it
+        a second time, and the alignment has no room for it.
+        """
+        has_room = one.word.end - one.word.start > NO_ROOM_SECONDS
+        is_ahead = max(one.frames) > self._last_frame
+        return one.word.middle >= self._committed_end and (is_ahead or has_room)
+
+    def _count_final(self, words: tuple[AttendedWord, ...], *, is_final: bool) -> int:
+        """Return how many of *words* are final; a word is when all of its tokens are."""
+        tokens = [AlignedToken(one.word.text, frame) for one in words for frame in one.frames]
+        final = self._policy.count_final(
+            tokens,
+            frames=-(-self._heard // self._frame),
+            last_frame=self._last_frame,
+            is_last=is_final,
+        )
+        count = 0
+        for one in words:
+            final -= len(one.frames)
+            if final < 0:
+                break
+            count += 1
+        return count
+
+    def _in_order(self, words: list[AttendedWord]) -> tuple[AttendedWord, ...]:
+        """Return *words* with times that never go back and lie within what was heard."""
+        ordered: list[AttendedWord] = []
+        floor, limit = self._buffer.start / SAMPLE_RATE, self._heard / SAMPLE_RATE
+        if self._context:
+            floor = max(floor, min(self._context[-1].word.end, limit))
+        for one in words:
+            start = min(max(floor, one.word.start), limit)
+            end = min(max(start, one.word.end), limit)
+            ordered.append(attrs.evolve(one, word=attrs.evolve(one.word, start=start, end=end)))
+            floor = start
+        return tuple(ordered)
+
+    def _remember(self, committed: tuple[AttendedWord, ...]) -> None:
+        if committed:
+            self._context += committed
+            self._committed_end = max(self._committed_end, committed[-1].word.middle)
+            self._last_frame = max(self._last_frame, *(max(one.frames) for one in committed))
+
+    def _bound(self, *, is_quiet: bool) -> tuple[AttendedWord, ...]:
+        """Keep the buffer short; return words that had to be committed for it."""
+        was_quiet, self._was_quiet = self._was_quiet, is_quiet
+        if is_quiet and was_quiet:
+            self._trim(self._heard - round(QUIET_SECONDS * SAMPLE_RATE))
+            return ()
+        if self._heard - self._buffer.start > self._buffer_samples and self._context:
+            self._trim(self._cut_behind_context())
+        if self._heard - self._buffer.start <= self._max_samples - self._tick:
+            return ()
+        half = (self._buffer.start + self._heard) / 2 / SAMPLE_RATE
+        count = sum(one.word.end <= half for one in self._upcoming)
+        forced, self._upcoming = self._upcoming[:count], self._upcoming[count:]
+        self._remember(forced)
+        # Between the words that are committed now and the next one, nothing has been heard.
+        following = self._upcoming[0].word.start if self._upcoming else half
+        cut = self._cut_behind_context() if self._context else 0
+        self._trim(max(cut, round(min(half, following) * SAMPLE_RATE)))
+        return forced
+
+    def _cut_behind_context(self) -> int:
+        """Return the quietest sample between the last committed word and what follows it."""
+        following = self._upcoming[0].word.start if self._upcoming else self._heard / SAMPLE_RATE
+        return cut_between(self._buffer, self._context[-1].word, following, heard=self._heard)
+
+    def _trim(self, sample: int) -> None:
+        # Whole frames: the engine counts its own from the cut.
+        sample = max(self._buffer.start, sample) // self._frame * self._frame
+        self._buffer.trim(sample)
+        seconds = sample / SAMPLE_RATE
+        gone = [one for one in self._context if one.word.middle < seconds]
+        self._context = self._context[len(gone) :]
+        self._before = last_words(self._before + "".join(one.word.text for one in gone))
+        if gone:
+            # What is left of the last word behind the cut is shorter than any word.
+            self._committed_end = max(self._committed_end, seconds + REMAINDER_SECONDS / 2)

@@ -1,0 +1,157 @@
+"""The client of a transcription endpoint: one stretch of audio there, timed words back."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+import threading
+from typing import TYPE_CHECKING, Any
+import weakref
+
+import attrs
+import numpy as np
+import openai
+
+from wlk_core import SAMPLE_RATE, Hypothesis
+from wlk_whisper.alignment import settle_times, without_loops
+from wlk_whisper.api_answer import Answer
+from wlk_whisper.api_errors import EXPECTED_ERRORS, told
+from wlk_whisper.pcm_wav import pcm_wav
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from wlk_whisper.api_endpoint import Endpoint
+
+__all__ = ["ApiClient", "Cost"]
+
+_File = tuple[str, bytes, str]  # name, content, type
+
+# OpenAI refuses audio under 0.1 s and bills whole seconds: what is shorter is padded with silence.
+LEAST_SECONDS = 1.0
+CONNECT_SECONDS = 5.0  # what the official client allows for opening a connection
+
+_SENDING: ContextVar[float] = ContextVar("_SENDING", default=0.0)  # seconds of the audio of a call
+
+
+@attrs.frozen(kw_only=True)
+class Cost:
+    """What was sent since the client was made: attempts, and the seconds of audio in them."""
+
+    requests: int = 0
+    audio_seconds: float = 0.0
+
+
+class _Meter:
+    """Counts attempts as they leave, those the client repeats by itself too."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.cost = Cost()
+
+    def count(self, _request: object) -> None:
+        with self._lock:
+            self.cost = Cost(
+                requests=self.cost.requests + 1,
+                audio_seconds=self.cost.audio_seconds + _SENDING.get(),
+            )
+
+
+class ApiClient:
+    """
+    A model at an endpoint; calls may come from any thread.
+
+    Connections are closed when neither the backend nor a stream holds the client any more.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, model: str, *, timeout_seconds: float, max_retries: int
+    ) -> None:
+        self.endpoint = endpoint
+        self.model = model
+        self._meter = _Meter()
+        # Redirects are not followed: key and audio go to the chosen URL and nowhere else.  What
+        # goes to this machine takes no detour through a proxy that the environment names.
+        http = openai.DefaultHttpxClient(
+            follow_redirects=False,
+            trust_env=not endpoint.is_here,
+            event_hooks={"request": [self._meter.count]},
+        )
+        self._client = openai.OpenAI(
+            api_key=endpoint.key,
+            base_url=endpoint.url,
+            timeout=openai.Timeout(timeout_seconds, connect=min(CONNECT_SECONDS, timeout_seconds)),
+            max_retries=max_retries,
+            http_client=http,
+        )
+        if not endpoint.is_openai:
+            # The client reads these from the environment, and they are OpenAI's business only.
+            self._client.organization = self._client.project = None
+        weakref.finalize(self, http.close)
+
+    @property
+    def cost(self) -> Cost:
+        """What was sent so far."""
+        return self._meter.cost
+
+    def transcribe(
+        self,
+        audio: NDArray[np.float32],
+        *,
+        prompt: str,
+        language: str | None,
+        task: str = "transcribe",
+    ) -> Hypothesis:
+        """
+        Return what the endpoint hears in float32[n] at 16 kHz, n > 0.
+
+        Transcribed words have times of their own.  A translation has those of its segments only,
+        and each is one piece of text.  Work is not counted: it is done elsewhere.
+
+        Raises:
+            BackendError: the endpoint gave no such answer; `retryable` if another attempt may.
+
+        """
+        padded = _long_enough(audio)
+        asked = {"model": self.model, "response_format": "verbose_json"}
+        if prompt:  # no prompt is not an empty one (defect B57)
+            asked["prompt"] = prompt
+        file = ("audio.wav", pcm_wav(padded), "audio/wav")
+        sending = _SENDING.set(len(padded) / SAMPLE_RATE)
+        try:
+            if task == "translate":
+                translated = self._translation(asked, file)
+                return Hypothesis(words=without_loops(translated.timed_segments()))
+            answer = self._transcription(asked, file, language)
+            words = settle_times(without_loops(answer.timed_words()), audio)
+            return Hypothesis(words=words, language=language or answer.language)
+        except EXPECTED_ERRORS as error:
+            raise told(error, endpoint=self.endpoint, model=self.model) from error
+        finally:
+            _SENDING.reset(sending)
+
+    def _transcription(self, asked: dict[str, Any], file: _File, language: str | None) -> Answer:
+        if language is not None:
+            asked["language"] = language
+        # The body is read by ourselves: the client's own models take anything for an answer.
+        response: Any = self._client.audio.transcriptions.with_raw_response.create(
+            file=file, timestamp_granularities=["word", "segment"], **asked
+        )
+        http = response.http_response
+        return Answer.read(http.text, content_type=http.headers.get("content-type", ""))
+
+    def _translation(self, asked: dict[str, Any], file: _File) -> Answer:
+        # Takes neither a language nor timestamp_granularities (defect B18).  The client's own
+        # method warns that OpenAI gives this endpoint up; other servers do not.
+        body = self._client.post(
+            "/audio/translations",
+            cast_to=str,
+            body=asked,
+            files=[("file", file)],
+            options={"headers": {"Content-Type": "multipart/form-data"}},
+        )
+        return Answer.read(body)
+
+
+def _long_enough(audio: NDArray[np.float32]) -> NDArray[np.float32]:
+    missing = round(LEAST_SECONDS * SAMPLE_RATE) - len(audio)
+    return np.pad(audio, (0, missing)) if missing > 0 else audio

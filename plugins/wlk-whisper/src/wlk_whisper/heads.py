@@ -1,0 +1,164 @@
+"""Which heads of the decoder look at the word they are about to say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from wlk_core import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["AlignmentHeads", "Heads", "alignment_heads", "parse_heads"]
+
+Heads = tuple[tuple[int, int], ...]
+"""Pairs of layer and head, counted from 0, in rising order."""
+
+# What OpenAI publishes for its models (openai/whisper, whisper/__init__.py, MIT), as layer.head.
+# Models that were fine-tuned from one of them keep its shape, and with it the heads' work.
+_PUBLISHED = {
+    "tiny.en": "1.0 2.0 2.5 3.0 3.1 3.2 3.3 3.4",
+    "tiny": "2.2 3.0 3.2 3.3 3.4 3.5",
+    "base.en": "3.3 4.7 5.1 5.5 5.7",
+    "base": "3.1 4.2 4.3 4.7 5.1 5.2 5.4 5.6",
+    "small.en": "6.6 7.0 7.3 7.8 8.2 8.5 8.7 9.0 9.4 9.8 9.10 10.0 10.1 10.2 10.3 10.6 10.11 11.2 "
+    "11.4",
+    "small": "5.3 5.9 8.0 8.4 8.7 8.8 9.0 9.7 9.9 10.5",
+    "medium.en": "11.4 14.1 14.12 14.14 15.4 16.0 16.4 16.9 17.12 17.14 18.7 18.10 18.15 20.0 20.3 "
+    "20.9 20.14 21.12",
+    "medium": "13.15 15.4 15.15 16.1 20.0 23.4",
+    "large-v1": "9.19 11.2 11.4 11.17 22.7 22.11 22.17 23.2 23.15",
+    "large-v2": "10.12 13.17 16.11 16.12 16.13 17.15 17.16 18.4 18.11 18.19 19.11 21.2 21.3 22.3 "
+    "22.9 22.12 23.5 23.7 23.13 25.5 26.1 26.12 27.15",
+    "large-v3": "7.0 10.17 12.18 13.12 16.1 17.14 19.11 21.4 24.1 25.6",
+    "turbo": "2.4 2.11 3.3 3.6 3.11 3.14",
+}
+# By decoder layers, heads in each, and rows of the vocabulary.  Two sizes of one shape are told
+# apart by the model's name, or not at all.
+_SHAPES: dict[tuple[int, int, int], tuple[str, ...]] = {
+    (4, 6, 51864): ("tiny.en",),
+    (4, 6, 51865): ("tiny",),
+    (6, 8, 51864): ("base.en",),
+    (6, 8, 51865): ("base",),
+    (12, 12, 51864): ("small.en",),
+    (12, 12, 51865): ("small",),
+    (24, 16, 51864): ("medium.en",),
+    (24, 16, 51865): ("medium",),
+    (32, 20, 51865): ("large-v1", "large-v2"),
+    (32, 20, 51866): ("large-v3",),
+    (4, 20, 51866): ("turbo",),
+}
+
+
+@attrs.frozen(kw_only=True)
+class AlignmentHeads:
+    """
+    The heads a model aligns with, and whether anyone knows that they do.
+
+    Where no list is known, `pairs` are all heads of the upper half of the layers: openai/whisper's
+    default for word times.  It is too coarse to decide by, so AlignAtt asks for `are_known`.
+    """
+
+    pairs: Heads
+    are_known: bool
+
+    def require_known(self, name: str) -> None:
+        """
+        Check that AlignAtt can run on the model *name*.
+
+        Raises:
+            OptionError: nobody says which heads align; the message names the ways out.
+
+        """
+        if not self.are_known:
+            raise OptionError(
+                f"policy=alignatt needs to know the alignment heads of the model {name}, which "
+                "neither carries them nor has the shape of a published Whisper; name them with "
+                "--option alignment_heads=LAYER.HEAD,LAYER.HEAD or choose policy=local-agreement"
+            )
+
+
+def alignment_heads(
+    asked: str | None,
+    carried: Iterable[tuple[int, int]] | None,
+    *,
+    name: str,
+    layers: int,
+    heads: int,
+    vocabulary: int,
+) -> AlignmentHeads:
+    """
+    Return the alignment heads of a model: those asked for, else its own, else the published ones.
+
+    Args:
+        asked: the option, ``"layer.head,layer.head"``.
+        carried: what the checkpoint says; None or empty where it says nothing.
+        name: what the model is called: a size, a repository or a directory.
+        layers: of the decoder.
+        heads: in each of them.
+        vocabulary: rows of the logits.
+
+    Raises:
+        OptionError: the option is no such list, or it or the checkpoint names a head that the
+            model does not have.
+
+    """
+    if asked is not None:
+        return AlignmentHeads(pairs=parse_heads(asked, layers=layers, heads=heads), are_known=True)
+    own = tuple(sorted(set(carried or ())))
+    for layer, head in own:
+        if layer not in range(layers) or head not in range(heads):
+            raise OptionError(
+                f"the model {name} names the alignment head {layer}.{head}, and its decoder has "
+                f"{layers} layers of {heads} heads; name others with "
+                "--option alignment_heads=LAYER.HEAD,LAYER.HEAD"
+            )
+    upper = tuple((layer, head) for layer in range(layers // 2, layers) for head in range(heads))
+    if own and own != upper:
+        return AlignmentHeads(pairs=own, are_known=True)
+    # The upper half is what converters write where they know nothing: better is looked for first.
+    sizes = _SHAPES.get((layers, heads, vocabulary), ())
+    if len(sizes) > 1:
+        sizes = tuple(size for size in sizes if size in name)
+    if len(sizes) == 1:
+        return AlignmentHeads(pairs=_pairs(_PUBLISHED[sizes[0]].split()), are_known=True)
+    return AlignmentHeads(pairs=upper, are_known=bool(own))
+
+
+def parse_heads(text: str, *, layers: int, heads: int) -> Heads:
+    """
+    Return the heads that ``"layer.head,layer.head"`` names.
+
+    Raises:
+        OptionError: it is no such list, or names a head that a decoder of this shape lacks.
+
+    """
+    try:
+        pairs = _pairs(text.split(","))
+    except ValueError:
+        pairs = ()
+    if not pairs:
+        raise OptionError(
+            f"alignment_heads={text!r}: expected layer.head,layer.head with both counted from 0, "
+            "such as 2.0,3.1"
+        )
+    for layer, head in pairs:
+        if layer >= layers or head >= heads:
+            raise OptionError(
+                f"alignment_heads={text!r}: the model has no head {layer}.{head}; "
+                f"expected layers 0 to {layers - 1} and heads 0 to {heads - 1}"
+            )
+    return pairs
+
+
+def _pairs(parts: Iterable[str]) -> Heads:
+    """Return the pairs in rising order; ValueError unless each is two natural numbers."""
+    pairs = set()
+    for part in parts:
+        layer, head = part.strip().split(".")
+        if not (layer.isdecimal() and head.isdecimal()):
+            raise ValueError(part)
+        pairs.add((int(layer), int(head)))
+    return tuple(sorted(pairs))

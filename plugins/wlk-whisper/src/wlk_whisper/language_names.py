@@ -1,0 +1,49 @@
+"""The English names of Whisper's languages, which endpoints report instead of codes."""
+
+from __future__ import annotations
+
+from wlk_whisper.languages import LANGUAGES
+
+__all__ = ["language_code"]
+
+# openai/whisper, whisper/tokenizer.py, in the order of LANGUAGES.
+_NAMES = (
+    "english", "chinese", "german", "spanish", "russian", "korean", "french", "japanese",
+    "portuguese", "turkish", "polish", "catalan", "dutch", "arabic", "swedish", "italian",
+    "indonesian", "hindi", "finnish", "vietnamese", "hebrew", "ukrainian", "greek", "malay",
+    "czech", "romanian", "danish", "hungarian", "tamil", "norwegian", "thai", "urdu", "croatian",
+    "bulgarian", "lithuanian", "latin", "maori", "malayalam", "welsh", "slovak", "telugu",
+    "persian", "latvian", "bengali", "serbian", "azerbaijani", "slovenian", "kannada", "estonian",
+    "macedonian", "breton", "basque", "icelandic", "armenian", "nepali", "mongolian", "bosnian",
+    "kazakh", "albanian", "swahili", "galician", "marathi", "punjabi", "sinhala", "khmer", "shona",
+    "yoruba", "somali", "afrikaans", "occitan", "georgian", "belarusian", "tajik", "sindhi",
+    "gujarati", "amharic", "yiddish", "lao", "uzbek", "faroese", "haitian creole", "pashto",
+    "turkmen", "nynorsk", "maltese", "sanskrit", "luxembourgish", "myanmar", "tibetan", "tagalog",
+    "malagasy", "assamese", "tatar", "hawaiian", "lingala", "hausa", "bashkir", "javanese",
+    "sundanese", "cantonese",
+)  # fmt: skip
+
+# Other names in use, among them those that openai/whisper takes (TO_LANGUAGE_CODE).
+_ALIASES = {
+    "burmese": "my", "valencian": "ca", "flemish": "nl", "haitian": "ht", "letzeburgesch": "lb",
+    "pushto": "ps", "panjabi": "pa", "moldavian": "ro", "moldovan": "ro", "sinhalese": "si",
+    "castilian": "es", "mandarin": "zh", "farsi": "fa", "jv": "jw",
+}  # fmt: skip
+
+_CODES = {
+    **dict(zip(_NAMES, LANGUAGES, strict=True)),
+    **{code: code for code in LANGUAGES},
+    **_ALIASES,
+}
+
+
+def language_code(name: str | None) -> str | None:
+    """
+    Return the code of a language that an endpoint named, in English or by its code.
+
+    None for a language that Whisper does not know.
+
+    >>> language_code("English"), language_code("de"), language_code("klingon")
+    ('en', 'de', None)
+    """
+    return None if name is None else _CODES.get(name.strip().casefold())

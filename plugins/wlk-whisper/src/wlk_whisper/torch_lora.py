@@ -1,0 +1,73 @@
+"""LoRA adapters: merged into the model when it is loaded, so that streams cost nothing more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+import warnings
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from wlk_core import BackendUnavailable, OptionError
+
+try:
+    from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
+except ImportError as error:
+    raise BackendUnavailable(
+        "lora_path was given and peft, which reads adapters, is not installed; install it with: "
+        "pip install 'wlk-whisper[lora]'"
+    ) from error
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from transformers import WhisperForConditionalGeneration
+
+__all__ = ["merge_adapter"]
+
+CONFIG = "adapter_config.json"
+WEIGHTS = "adapter_model.safetensors"
+
+
+def merge_adapter(
+    whisper: WhisperForConditionalGeneration, directory: Path
+) -> WhisperForConditionalGeneration:
+    """
+    Return *whisper* with the adapter in *directory* added to its weights.
+
+    The adapter comes from a local directory, from safetensors, and all of it must fit the model.
+
+    Raises:
+        OptionError: there is no adapter, or it is one of another model; *whisper* is then to be
+            thrown away.
+
+    """
+    lacking = [name for name in (CONFIG, WEIGHTS) if not (directory / name).is_file()]
+    if lacking:
+        raise OptionError(
+            f"lora_path={directory}: expected a directory with {CONFIG} and {WEIGHTS}, as peft's "
+            f"save_pretrained writes them, and it holds no {' and no '.join(lacking)}"
+        )
+    try:
+        state = load_file(directory / WEIGHTS)
+        config = LoraConfig.from_pretrained(str(directory))
+        with warnings.catch_warnings():
+            # peft 0.21 asks for it under a name that transformers 5 has given up.
+            warnings.filterwarnings("ignore", message=".is_gradient_checkpointing. is deprecated")
+            adapted = get_peft_model(whisper, config)
+        result: Any = set_peft_model_state_dict(adapted, state)  # a namedtuple without types
+    except (SafetensorError, RuntimeError, TypeError, ValueError) as error:
+        raise OptionError(
+            f"lora_path={directory}: the adapter does not fit the model: "
+            f"{' '.join(str(error).split())[:200]}; give the adapter of this model, or its model"
+        ) from error
+    missing = [name for name in result.missing_keys if "lora_" in name]
+    wrong = sorted((*missing, *result.unexpected_keys))
+    if wrong:
+        raise OptionError(
+            f"lora_path={directory}: the adapter does not fit the model: {len(wrong)} weights are "
+            f"missing or unknown, such as {wrong[0]}; give the adapter of this model, or its model"
+        )
+    merged: WhisperForConditionalGeneration = adapted.merge_and_unload()
+    merged.requires_grad_(requires_grad=False)
+    return merged

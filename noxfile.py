@@ -34,8 +34,12 @@ API_PROOF = "plugins/wlk-whisper/tests/api/test_conformance_api.py"
 # Extras a plugin is tested with, and those of them that bring torch.  On Linux an unpinned torch
 # means gigabytes of CUDA, so it is installed first, pinned, and on one Python; on the others the
 # tests that need it are skipped.
-EXTRAS = {"wlk-whisper": ("lora", "mlx", "openai", "torch")}
+EXTRAS = {
+    "wlk-voxtral-mlx": ("cpu", "voxmlx"),
+    "wlk-whisper": ("lora", "mlx", "openai", "torch"),
+}
 TORCH_EXTRAS = ("lora", "mlx", "torch")
+TORCH_PLUGINS = ("wlk-voxtral-hf",)  # bring torch without an extra
 TORCH = "torch==2.13.0"
 TORCH_PYTHON = "3.11"
 TEST_TOOLS = ("pytest>=8.3", "hypothesis>=6.100")  # 6.100: stable database-free profiles
@@ -73,6 +77,12 @@ def _with_extras(name: str) -> str:
     return f"{source}[{','.join(EXTRAS[name])}]"
 
 
+def _install_all(session: nox.Session, *more: str) -> None:
+    """Install every distribution and *more*, torch first: see EXTRAS."""
+    session.install(TORCH)
+    session.install(*more, *_sources())
+
+
 def _test(session: nox.Session, *arguments: str) -> None:
     """Run pytest, with what was said behind `--` in place of *arguments*."""
     session.run(*PYTEST, *(session.posargs or arguments), env={"PYTHONUNBUFFERED": "1"})
@@ -90,7 +100,7 @@ def lint(session: nox.Session) -> None:
 def types(session: nox.Session) -> None:
     """Check the types of all sources together, strictly."""
     # mypy is pinned: a new release is a change of its own; the mutation run steers hypothesis.
-    session.install("mypy==2.4.1", "hypothesis>=6.100", *_sources())
+    _install_all(session, "mypy==2.4.1", "hypothesis>=6.100")
     session.run("mypy", *[str(path / "src") for path in DISTRIBUTIONS])
 
 
@@ -119,9 +129,11 @@ def minimums(session: nox.Session) -> None:
 def plugin(session: nox.Session, name: str) -> None:
     """Test one plugin in an environment of its own, its conformance included (3.11: elsewhere)."""
     extras = EXTRAS.get(name, ())
+    if name in TORCH_PLUGINS and session.python != TORCH_PYTHON:
+        session.skip(f"{name} brings torch, which is pinned for Python {TORCH_PYTHON}")
     if session.python != TORCH_PYTHON:
         extras = tuple(extra for extra in extras if extra not in TORCH_EXTRAS)
-    elif set(extras) & set(TORCH_EXTRAS):
+    elif set(extras) & set(TORCH_EXTRAS) or name in TORCH_PLUGINS:
         session.install(TORCH)
     (source,) = _sources(name)
     source += f"[{','.join(extras)}]" if extras else ""
@@ -143,7 +155,7 @@ def conformance(session: nox.Session) -> None:
     """Prove a backend: nox -s conformance -- BACKEND [options of wlk-conformance]."""
     if not session.posargs:
         session.error("name the backend: nox -s conformance -- BACKEND [--model REF] [--speech]")
-    session.install(*_sources("core", "conformance", *[path.name for path in PLUGINS]))
+    _install_all(session)
     session.run("wlk-conformance", *session.posargs)
 
 
@@ -197,7 +209,7 @@ def tools(session: nox.Session) -> None:
 @nox.session(python="3.11")
 def together(session: nox.Session) -> None:
     """Install everything in one environment and use it through the command line."""
-    session.install(*TEST_TOOLS, *_sources())
+    _install_all(session, *TEST_TOOLS)
     _test(session, "tests")
 
 
@@ -223,7 +235,8 @@ def build(session: nox.Session) -> None:
         session.log("%s %.2f MB", wheel.name, size)
         if size > 12:  # noqa: PLR2004 -- megabytes, so that an install stays a matter of seconds
             session.error(f"{wheel.name} is larger than 12 MB")
-    # Dependencies from the index first, the wheels themselves from dist/ alone.
+    # Dependencies from the index first (torch before all: see EXTRAS), the wheels from dist/ alone.
+    session.install(TORCH)
     session.install(*map(str, wheels))
     session.run("python", "-m", "pip", "uninstall", "--yes", "--quiet", *names)
     session.install("--no-index", "--find-links", str(dist), *names)
@@ -237,7 +250,7 @@ def build(session: nox.Session) -> None:
 @nox.session(python="3.11", default=False)
 def benchmarks(session: nox.Session) -> None:
     """Print the figures of benchmarks/."""
-    session.install(*_sources())
+    _install_all(session)
     for script in sorted((ROOT / "benchmarks").glob("*.py")):
         session.run("python", str(script))
 
@@ -268,7 +281,7 @@ def peers(session: nox.Session) -> None:
 @nox.session(python="3.11", default=False)
 def full(session: nox.Session) -> None:
     """Run what is too long for CI: the long tier of every backend and the benchmarks."""
-    session.install(*TEST_TOOLS, *_sources())
+    _install_all(session, *TEST_TOOLS)
     session.run(*PYTEST, "tests", env={"WLK_FULL": "1"})
     for policy in ("local-agreement", "alignatt", "native"):
         session.run("wlk-conformance", "scripted", "--policy", policy, "--speech", "--long")

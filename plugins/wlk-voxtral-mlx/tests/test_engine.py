@@ -10,9 +10,10 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from wlk_core import DelayedRecognizer, OnlineStream, load_backend
+from wlk_core import BackendError, DelayedRecognizer, OnlineStream, load_backend
 from wlk_core.streaming import LogMel
 from wlk_core.testing import StreamDriver, connected_digits, load_clip, noise
+from wlk_voxtral_mlx.engine import _Pass
 from wlk_voxtral_mlx.forward import EncoderState, decode, encode, shortened
 from wlk_voxtral_mlx.weights import build
 
@@ -177,6 +178,41 @@ def test_any_thread_may_make_the_next_call(backend):
     driver.finish()
 
     assert expected == driver.tokens
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", [1, 2, 9, 30])
+def test_a_pass_that_fails_loses_nothing(backend, monkeypatch, call):
+    """Whatever fails in the middle of a step, the next call repeats it and the words are whole."""
+    audio = connected_digits(6, seed=2).audio
+    expected = spoken(backend, audio, chunk=1.0)[1].tokens
+    forward, calls = _Pass.forward, []
+
+    def faulty(self, ids):
+        calls.append(ids)
+        if len(calls) == call:
+            raise RuntimeError("CUDA out of memory")
+        return forward(self, ids)
+
+    monkeypatch.setattr(_Pass, "forward", faulty)
+    driver, faults = StreamDriver(backend.create_processor()), 0
+    for start in range(0, len(audio), 16_000):
+        driver.insert(audio[start : start + 16_000])
+        faults += _retried(driver.drain)
+    faults += _retried(driver.finish)
+
+    assert 1 == faults
+    assert expected == driver.tokens
+
+
+def _retried(run):
+    """Make the call, again if it fails; tell how often it did."""
+    try:
+        run()
+    except BackendError:
+        run()
+        return 1
+    return 0
 
 
 @pytest.mark.slow

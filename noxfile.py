@@ -42,6 +42,16 @@ TORCH_EXTRAS = ("lora", "mlx", "torch")
 TORCH_PLUGINS = ("wlk-voxtral-hf",)  # bring torch without an extra
 TORCH = "torch==2.13.0"
 TORCH_PYTHON = "3.11"
+# The published package that benchmarks/whisper.py is held against; it asks for any torch.
+PEER = "whisperlivekit==0.2.26"
+# What is measured of our own; peers are in environments of their own.
+BENCHMARKS = (
+    ("core.py",),
+    ("whisper.py",),
+    ("whisper.py", "--growth", "--minutes", "30"),
+    ("voxtral.py", "--backend", "voxtral-hf"),
+    ("voxtral.py", "--backend", "voxtral-mlx"),
+)
 TEST_TOOLS = ("pytest>=8.3", "hypothesis>=6.100")  # 6.100: stable database-free profiles
 
 # The digits models are too small to share among threads: on two busy cores two threads take twenty
@@ -249,10 +259,12 @@ def build(session: nox.Session) -> None:
 
 @nox.session(python="3.11", default=False)
 def benchmarks(session: nox.Session) -> None:
-    """Print the figures of benchmarks/."""
-    _install_all(session)
-    for script in sorted((ROOT / "benchmarks").glob("*.py")):
-        session.run("python", str(script))
+    """Print the figures of benchmarks/, with every framework that is installed for the table."""
+    plain = [path.name for path in DISTRIBUTIONS if path.name not in EXTRAS]
+    session.install(TORCH)  # first, see EXTRAS
+    session.install(*_sources(*plain), *map(_with_extras, EXTRAS))
+    for script, *arguments in BENCHMARKS:
+        session.run("python", str(ROOT / "benchmarks" / script), *arguments)
 
 
 @nox.session(python="3.11", default=False)
@@ -278,6 +290,21 @@ def peers(session: nox.Session) -> None:
     _test(session, "bench/tests/test_peers.py")
 
 
+@nox.session(python=TORCH_PYTHON, default=False)
+def peer(session: nox.Session) -> None:
+    """
+    Measure the published whisperlivekit: nox -s peer -- --minutes 10 --output peer.json.
+
+    `python benchmarks/whisper.py --peer peer.json` prints its rows beside ours.
+    """
+    session.install(TORCH)  # first, see EXTRAS
+    try:
+        session.install(TORCH, PEER, *_sources("core", "bench", "wlk-whisper"))
+    except nox.command.CommandFailed:
+        session.error(f"{PEER} cannot be installed here; pip says why above")
+    session.run("python", str(ROOT / "benchmarks/peer_whisperlivekit.py"), *session.posargs)
+
+
 @nox.session(python="3.11", default=False)
 def full(session: nox.Session) -> None:
     """Run what is too long for CI: the long tier of every backend and the benchmarks."""
@@ -288,5 +315,5 @@ def full(session: nox.Session) -> None:
     mutants = ("python", "-m", "wlk_conformance.mutants", "--sample", "200", "--jobs", "2")
     session.run(*mutants, "--floor", "0.75")
     session.run("wlk-conformance", "faster-whisper", "--model", "digits", "--speech", "--long")
-    for script in sorted((ROOT / "benchmarks").glob("*.py")):
-        session.run("python", str(script))
+    for script, *arguments in BENCHMARKS:
+        session.run("python", str(ROOT / "benchmarks" / script), *arguments)

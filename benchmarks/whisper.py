@@ -1,77 +1,168 @@
-"""What a stream of Whisper costs: counters per audio second over half an hour, and latency."""
+"""What a stream of Whisper costs, policy beside policy, on the same audio and chunk schedule."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from itertools import chain
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import attrs
+from digit_streams.growth import print_growth
+from digit_streams.material import stream_of
+from digit_streams.row import (
+    CHUNK_SECONDS,
+    Row,
+    measure,
+    print_heading,
+    print_row,
+    read_rows,
+    write_rows,
+)
 
-from wlk_bench.events import Call, Commit, End
-from wlk_bench.recorder import Pause, record_stream
+from wlk_bench.machine import detect_versions
 from wlk_core import load_backend
-from wlk_core.testing import connected_digits
+from wlk_core.errors import BackendUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-COUNTERS = ("encoder_frames", "decoder_positions", "decoder_forwards", "detokenised_ids")
-MINUTE = 61.0  # seconds of one round: a minute of speech and a pause
+    from digit_streams.material import Material
 
-
-def speech() -> np.ndarray:
-    """Return a minute of connected digits in several voices, with pauses of up to a second."""
-    parts: list[np.ndarray] = []
-    seed = 0
-    while sum(map(len, parts)) < 60 * 16_000:
-        parts.append(connected_digits(6, seed=seed, gap=(0.05, 0.6), lead=0.2, tail=0.8).audio)
-        seed += 1
-    return np.concatenate(parts)[: 60 * 16_000]
+LEAST_RATIO = 4.0  # between the loop and AlignAtt, in frames and in positions
 
 
-def rounds(minutes: int) -> Iterator[np.ndarray | Pause]:
-    """Yield the same minute over and over, a pause of a second behind each."""
-    audio = speech()
-    for _ in range(minutes):
-        yield audio
-        yield Pause(1.0)
+@attrs.frozen
+class Contender:
+    """A backend with options of its stream, under the name of its row."""
+
+    name: str
+    backend: str
+    options: dict[str, Any]
+
+
+ALIGNATT = Contender("whisper alignatt", "whisper", {"policy": "alignatt"})
+ALIGNATT_ALONE = Contender(
+    "whisper alignatt, no earlier text",
+    "whisper",
+    {"policy": "alignatt", "max_context_tokens": 0},
+)
+# What every published loop does: all audio since the last trim again each second, in the 30 s
+# window that Whisper was trained on, trimmed from 15 s on (buffer_trimming_sec of
+# whisper_streaming).  The engine and the policy are ours: only the work differs.
+LOOP_OPTIONS = {"policy": "local-agreement", "audio_context": "full", "buffer_seconds": 15.0}
+LOOP = Contender("re-decoding loop", "whisper", LOOP_OPTIONS)
+CONTENDERS = (
+    ALIGNATT,
+    Contender("whisper local-agreement", "whisper", {"policy": "local-agreement"}),
+    Contender("faster-whisper local-agreement", "faster-whisper", {"policy": "local-agreement"}),
+    LOOP,
+    ALIGNATT_ALONE,
+    # The same in windows of 30 s, as models run that were not trained on shorter ones.
+    Contender(
+        "whisper alignatt, full context",
+        "whisper",
+        {"policy": "alignatt", "audio_context": "full"},
+    ),
+    Contender(
+        "whisper local-agreement, full context",
+        "whisper",
+        {"policy": "local-agreement", "audio_context": "full"},
+    ),
+    # The loop with the beam that whisper_streaming gives its engines.
+    Contender("re-decoding loop, beam 5", "whisper", {**LOOP_OPTIONS, "beam_size": 5}),
+    Contender("mlx-whisper alignatt", "mlx-whisper", {"policy": "alignatt"}),
+)
+
+
+def compared(contenders: Sequence[Contender], material: Material) -> Iterator[Row]:
+    """Yield a row for each contender whose backend is installed."""
+    absent: set[str] = set()
+    for contender in contenders:
+        if contender.backend in absent:
+            continue
+        try:
+            backend = load_backend(contender.backend, "digits")
+        except BackendUnavailable as error:
+            absent.add(contender.backend)
+            print(f"left out: {error}")
+            continue
+        with backend:
+            backend.warmup()
+            stream = backend.create_processor(language="en", **contender.options)
+            yield measure(contender.name, stream, material)
+            stream.close()
+
+
+def print_target(rows: Sequence[Row]) -> None:
+    """Print how much less AlignAtt does than the loop, where both were measured."""
+    by_name = {row.name: row for row in rows}
+    loop = by_name.get(LOOP.name)
+    for contender in (ALIGNATT, ALIGNATT_ALONE):
+        ours = by_name.get(contender.name)
+        if ours is None or loop is None:
+            continue
+        print(
+            f"{ours.name}, against the {loop.name}: "
+            f"{loop.encoder_frames / ours.encoder_frames:.1f}x fewer frames, "
+            f"{loop.decoder_positions / ours.decoder_positions:.1f}x fewer positions (target "
+            f"{LEAST_RATIO:g}x each), {loop.decoder_forwards / ours.decoder_forwards:.1f}x fewer "
+            f"forwards, words {loop.latency_median - ours.latency_median:.2f} s sooner"
+        )
+
+
+def compare(minutes: float, *, peers: Sequence[Path], output: Path | None) -> None:
+    """Print the table."""
+    material = stream_of(60.0 * minutes)
+    words = len(material.reference.words)
+    print(f"digits, {minutes:g} minutes with {words} words, chunks of {CHUNK_SECONDS:g} s")
+    others = [row for path in peers for row in read_rows(path, seconds=material.seconds)]
+    width = max(len(one.name) for one in (*CONTENDERS, *others))
+    print_heading(width)
+    rows: list[Row] = []
+    for row in chain(compared(CONTENDERS, material), others):
+        rows.append(row)
+        print_row(row, first=rows[0], width=width)
+        if output:
+            write_rows(output, rows, versions=detect_versions(["wlk-whisper", "mlx-whisper"]))
+    print_target(rows)
+
+
+def grow(backend: str, options: dict[str, Any], minutes: int) -> None:
+    """Print how work and state develop over a stream of a backend."""
+    with load_backend(backend, "digits") as loaded:
+        loaded.warmup()
+        stream = loaded.create_processor(language="en", **options)
+        chosen = "".join(f", {name}={value}" for name, value in options.items())
+        print(f"{backend} digits{chosen}, {minutes} minutes, chunks of 1 s", flush=True)
+        print_growth(stream, minutes)
 
 
 def main() -> None:
-    """Print how work and state develop over the stream."""
+    """Compare, or look for growth."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # engines then spend the time of one core each
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=int, default=30)
-    parser.add_argument("--backend", default="faster-whisper")
-    parser.add_argument("--context", choices=("full", "fitted"))
+    parser.add_argument("--minutes", type=float, default=10.0, help="of audio; 10 by default")
+    parser.add_argument(
+        "--peer",
+        type=Path,
+        action="append",
+        default=[],
+        help="print rows of benchmarks/peer_whisperlivekit.py beside",
+    )
+    parser.add_argument("--output", type=Path, help="write the rows measured here as JSON")
+    parser.add_argument("--growth", action="store_true", help="one backend, minute by minute")
+    parser.add_argument("--backend", default="faster-whisper", help="(--growth)")
+    parser.add_argument("--policy", help="(--growth)")
+    parser.add_argument("--context", choices=("full", "fitted"), help="(--growth)")
     arguments = parser.parse_args()
-    options = {"audio_context": arguments.context} if arguments.context else {}
-    work = np.zeros((arguments.minutes + 1, len(COUNTERS)))
-    held = np.zeros(arguments.minutes + 1)
-    latencies: list[float] = []
-    with load_backend(arguments.backend, "digits") as backend:
-        backend.warmup()
-        stream = backend.create_processor(language="en", **options)
-        for event in record_stream(stream, rounds(arguments.minutes)):
-            # What is done in the pause behind a minute still belongs to it.
-            minute = int((event.audio_time - 1e-3) // MINUTE)
-            if isinstance(event, Call):
-                work[minute] += [getattr(event.work, name) or 0 for name in COUNTERS]
-                held[minute] = max(held[minute], event.state_bytes or 0)
-            elif isinstance(event, Commit):
-                latencies += [event.audio_time - token.end for token in event.tokens]
-            elif isinstance(event, End):
-                busy = event.engine_seconds / event.audio_time
-    early, late = 1, max(1, arguments.minutes - 2)
-    print(f"{arguments.backend} digits, {arguments.minutes} minutes, chunks of 1 s")
-    for name, before, after in zip(COUNTERS, work[early] / 60, work[late] / 60, strict=True):
-        print(
-            f"  {name} per audio second: minute {early + 1} {before:.1f}, minute {late + 1} "
-            f"{after:.1f} ({100 * (after / before - 1):+.2f} %; target within 2 %)"
-        )
-    print(f"  most bytes held: minute {early + 1} {held[early]:.0f}, {late + 1} {held[late]:.0f}")
-    median, p90 = np.percentile(latencies, [50, 90])
-    print(f"  emission latency, computing left out: median {median:.2f} s, p90 {p90:.2f} s")
-    print(f"  engine seconds per audio second {busy:.3f}")
+    if not arguments.growth:
+        compare(arguments.minutes, peers=arguments.peer, output=arguments.output)
+        return
+    asked = {"policy": arguments.policy, "audio_context": arguments.context}
+    options = {name: value for name, value in asked.items() if value}
+    grow(arguments.backend, options, round(arguments.minutes))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from wlk_core import (
     load_backend,
 )
 import wlk_whisper
+from wlk_whisper.checkpoint import Checkpoint
 from wlk_whisper.plugin import wlk_backends
 from wlk_whisper.specs.faster import FASTER_WHISPER
 
@@ -117,3 +118,13 @@ def test_a_closed_backend_refuses_streams():
         closed.create_processor()
     with pytest.raises(AudioFormatError):
         stream.insert_audio_chunk("not audio")
+
+
+def test_a_language_the_decoder_cannot_be_told_is_refused(backend):
+    """A multilingual model from before large-v3 has no token for Cantonese."""
+    vocabulary = backend._open().model.hf_tokenizer
+    anyone = Checkpoint(name="small")
+
+    anyone.check(language="fr", task="translate", is_multilingual=True, vocabulary=vocabulary)
+    with pytest.raises(OptionError, match="the model small has no token for the language 'yue'"):
+        anyone.check(language="yue", task="transcribe", is_multilingual=True, vocabulary=vocabulary)

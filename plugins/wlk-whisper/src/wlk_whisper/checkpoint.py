@@ -12,6 +12,8 @@ from wlk_core import OptionError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tokenizers import Tokenizer as Vocabulary
+
 __all__ = ["BUNDLED", "Checkpoint"]
 
 MANIFEST = "wlk.json"
@@ -59,7 +61,9 @@ class Checkpoint:
                 )
         return cls(name=name)
 
-    def check(self, *, language: str | None, task: str, is_multilingual: bool) -> None:
+    def check(
+        self, *, language: str | None, task: str, is_multilingual: bool, vocabulary: Vocabulary
+    ) -> None:
         """
         Check what a stream asks of this checkpoint.
 
@@ -72,6 +76,13 @@ class Checkpoint:
         if language is not None and languages is not None and language not in languages:
             raise OptionError(
                 f"the model {self.name} hears {', '.join(languages)} only, not {language!r}; "
+                "choose another model or leave the language out"
+            )
+        # Without a token for it (yue, before large-v3) the decoder would not be told.
+        is_told = language is not None and is_multilingual
+        if is_told and vocabulary.token_to_id(f"<|{language}|>") is None:
+            raise OptionError(
+                f"the model {self.name} has no token for the language {language!r}; "
                 "choose another model or leave the language out"
             )
         if tasks is not None and task not in tasks:

@@ -96,7 +96,10 @@ class FasterWhisperBackend:
         FASTER_WHISPER.check_language(language)
         FASTER_WHISPER.check_task(task)
         engine.checkpoint.check(
-            language=language, task=task, is_multilingual=engine.is_multilingual
+            language=language,
+            task=task,
+            is_multilingual=engine.is_multilingual,
+            vocabulary=engine.model.hf_tokenizer,
         )
         chosen = FASTER_WHISPER.stream_options(options)
         context = chosen["audio_context"]

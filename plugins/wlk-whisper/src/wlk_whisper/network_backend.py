@@ -52,7 +52,10 @@ class NetworkBackend:
         self._spec.check_language(language)
         self._spec.check_task(task)
         engine.checkpoint.check(
-            language=language, task=task, is_multilingual=engine.is_multilingual
+            language=language,
+            task=task,
+            is_multilingual=engine.is_multilingual,
+            vocabulary=engine.vocabulary,
         )
         chosen = self._spec.stream_options(options)
         self._check_policy(chosen["policy"], options)

@@ -1,0 +1,1 @@
+"""What the benchmarks of Whisper share: the material, a measured row, and growth over a stream."""

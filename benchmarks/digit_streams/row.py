@@ -1,0 +1,142 @@
+"""One line of the comparison: what a stream cost, what it got wrong, and how soon it came."""
+
+from __future__ import annotations
+
+import json
+from time import process_time
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from wlk_bench.events import Call, EventLog, Header
+from wlk_bench.metrics.alignment import align_words
+from wlk_bench.metrics.distribution import Distribution
+from wlk_bench.metrics.emission import word_delays
+from wlk_bench.metrics.emitted import committed_words, transcript
+from wlk_bench.metrics.error_rate import word_edits
+from wlk_bench.metrics.growth import work_totals
+from wlk_bench.metrics.normalise import normaliser
+from wlk_bench.recorder import Clock, record_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from digit_streams.material import Material
+    from wlk_core import OnlineProcessor
+
+__all__ = [
+    "CHUNK_SECONDS",
+    "Row",
+    "measure",
+    "print_heading",
+    "print_row",
+    "read_rows",
+    "write_rows",
+]
+
+CHUNK_SECONDS = 1.0
+
+
+@attrs.frozen(kw_only=True)
+class Row:
+    """
+    What was measured on one stream.
+
+    Frames (mel, 10 ms, padding included), positions and forwards are per second of audio; errors
+    and words of the reference are counts; latency is from the true end of a word to its commit in
+    seconds of audio, over the words recognised; processor time is in seconds, of all calls.
+    """
+
+    name: str
+    audio_seconds: float
+    encoder_frames: float
+    decoder_positions: float
+    decoder_forwards: float
+    errors: int
+    words: int
+    latency_median: float
+    latency_p90: float
+    processor_seconds: float
+
+    @property
+    def wer(self) -> float:
+        """Word errors, as a fraction."""
+        return self.errors / self.words
+
+
+def measure(name: str, processor: OnlineProcessor, material: Material) -> Row:
+    """
+    Run *material* through *processor* in chunks of a second and return what came of it.
+
+    The clock is that of the processor, not of the wall: whatever else the machine does, a chunk
+    costs the same.
+    """
+    clock = Clock(timer=process_time)
+    events = record_stream(processor, [material.audio], chunk_seconds=CHUNK_SECONDS, clock=clock)
+    header = Header(
+        audio=name,
+        audio_seconds=material.seconds,
+        backend=name,
+        chunk_seconds=CHUNK_SECONDS,
+        reference=material.reference,
+    )
+    log = EventLog(header=header, events=events)
+    normalise = normaliser("basic")
+    said = material.reference
+    edits = word_edits(normalise(said.text), normalise(transcript(log))).counts
+    words = committed_words(log)
+    alignment = align_words([word.text for word in said.words], [word.text for word in words])
+    delays = Distribution.of(one.delay.unaware for one in word_delays(said, words, alignment))
+    if delays is None:
+        raise SystemExit(f"{name} recognised no word at all; nothing can be compared")
+    work = {key: value / material.seconds for key, value in work_totals(log).items()}
+    return Row(
+        name=name,
+        audio_seconds=material.seconds,
+        encoder_frames=work["encoder_frames"],
+        decoder_positions=work["decoder_positions"],
+        decoder_forwards=work["decoder_forwards"],
+        errors=edits.errors,
+        words=edits.reference_length,
+        latency_median=delays.p50,
+        latency_p90=delays.p90,
+        processor_seconds=sum(call.duration for call in log.of(Call)),
+    )
+
+
+def print_heading(width: int) -> None:
+    """Print the names of the columns, over rows with names of that width."""
+    print(f"{'':{width}}  frames/s  positions/s  forwards/s  words wrong     WER  "
+          "latency p50     p90  CPU s/s     CPU")  # fmt: skip
+
+
+def print_row(row: Row, *, first: Row, width: int) -> None:
+    """Print a row as soon as it is measured; processor time also as a multiple of the first's."""
+    cost, unit = (one.processor_seconds / one.audio_seconds for one in (row, first))
+    wrong = f"{row.errors}/{row.words}"
+    print(
+        f"{row.name:{width}}  {row.encoder_frames:8.0f}  {row.decoder_positions:11.1f}  "
+        f"{row.decoder_forwards:10.1f}  {wrong:>11}  {100 * row.wer:4.2f} %  "
+        f"{row.latency_median:9.2f} s  {row.latency_p90:.2f} s  {cost:7.3f}  {cost / unit:5.2f}x",
+        flush=True,
+    )
+
+
+def write_rows(path: Path, rows: Sequence[Row], *, versions: dict[str, str]) -> None:
+    """Write rows and the versions they are of as JSON."""
+    content = {"versions": versions, "rows": [attrs.asdict(row) for row in rows]}
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def read_rows(path: Path, *, seconds: float) -> list[Row]:
+    """Return the rows of a file that write_rows wrote, all of streams of that many seconds."""
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    rows = [Row(**row) for row in content["rows"]]
+    for row in rows:
+        if row.audio_seconds != seconds:
+            raise SystemExit(
+                f"expected streams of {seconds:g} s in {path}, got {row.audio_seconds:g} s of "
+                f"{row.name}; measure both with the same --minutes"
+            )
+    return rows

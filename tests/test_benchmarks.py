@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+import subprocess
+import sys
+
+import attrs
+import numpy as np
+import pytest
+
+from wlk_bench.recorder import record_stream
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+
+
+@pytest.fixture
+def room(monkeypatch):
+    """Return what imports a module of the benchmarks, which are scripts and no package."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module
+
+
+def run(script, *arguments):
+    """Run a benchmark to its end."""
+    return subprocess.run(
+        [sys.executable, str(BENCHMARKS / script), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@attrs.define
+class FakeProcessor:
+    """An online processor in the manner of whisperlivekit: it says a word a chunk."""
+
+    given: list[int] = attrs.field(factory=list)
+    calls: int = 0
+
+    def insert_audio_chunk(self, audio, audio_stream_end_time):
+        """Take a chunk."""
+        self.given.append(len(audio))
+
+    def process_iter(self):
+        """Return what it does for a chunk: two values."""
+        self.calls += 1
+        return [self.word(" one")], float(self.calls)
+
+    def start_silence(self):
+        """Return what a flush brings; there is no finish."""
+        return [self.word(" two")], float(self.calls)
+
+    @staticmethod
+    def word(text):
+        """Return a token of the package's shape."""
+        return type("Token", (), {"start": 0.0, "end": 0.5, "text": text})()
+
+
+@pytest.mark.slow
+def test_a_table_of_installed_backends_is_printed_and_can_stand_beside_another(tmp_path):
+    """A backend that is not there is a line; the rows written are printed behind those measured."""
+    rows = tmp_path / "rows.json"
+    first = run("whisper.py", "--minutes", "0.2", "--output", str(rows))
+    second = run("whisper.py", "--minutes", "0.2", "--peer", str(rows))
+
+    assert first.returncode == 0, first.stderr
+    assert "faster-whisper local-agreement" in first.stdout
+    assert second.returncode == 0, second.stderr
+    measured = first.stdout.count("local-agreement ")
+    assert 2 * measured == second.stdout.count("local-agreement ")
+
+
+@pytest.mark.slow
+def test_rows_of_another_length_are_refused(tmp_path, room):
+    """What was measured on another stream is not printed beside this one."""
+    row = room("digit_streams.row")
+    path = tmp_path / "rows.json"
+    measured = row.Row(
+        name="peer",
+        audio_seconds=60.0,
+        encoder_frames=1.0,
+        decoder_positions=1.0,
+        decoder_forwards=1.0,
+        errors=0,
+        words=1,
+        latency_median=1.0,
+        latency_p90=1.0,
+        processor_seconds=1.0,
+    )
+    row.write_rows(path, [measured], versions={"peer": "1"})
+
+    assert [measured] == row.read_rows(path, seconds=60.0)
+    with pytest.raises(SystemExit, match=r"expected streams of 30 s .* same --minutes"):
+        row.read_rows(path, seconds=30.0)
+
+
+def test_the_peer_that_is_not_installed_is_one_line_that_says_how_to_run_it():
+    """The package lives in an environment of its own; elsewhere its script says so."""
+    done = run("peer_whisperlivekit.py", "--minutes", "0.1")
+
+    assert done.returncode == 1
+    assert "found none; run: nox -s peer" in done.stderr
+    assert 1 == len(done.stderr.splitlines())
+
+
+def test_words_of_the_material_are_where_it_sounds(room):
+    """Between utterances there is silence, in words there is none."""
+    material = room("digit_streams.material").stream_of(30.0)
+    words = material.reference.words
+
+    assert 30.0 == material.seconds
+    assert len(words) >= 18
+    assert " ".join(word.text for word in words) == material.reference.text
+    for word in words:
+        heard = material.audio[round(word.start * 16_000) : round(word.end * 16_000)]
+        assert np.abs(heard).max() > 0.01
+    silent = np.ones(len(material.audio), dtype=bool)
+    for word in words:
+        silent[int(word.start * 16_000) : int(word.end * 16_000) + 2] = False
+    assert not material.audio[silent].any()
+
+
+def test_a_longer_stream_begins_like_a_shorter_one(room):
+    """A figure of a minute and one of ten are of the same audio, as far as both go."""
+    stream_of = room("digit_streams.material").stream_of
+    short, long = stream_of(20.0), stream_of(40.0)
+    count = len(short.reference.words)
+
+    assert short.reference.words == long.reference.words[:count]
+
+
+def test_the_published_processor_works_once_a_chunk(room):
+    """A recorder that asks until nothing is left does not make it do its work twice."""
+    peer = room("peer_whisperlivekit")
+    inner = FakeProcessor()
+    stream = peer.PublishedStream(inner=inner, counts=peer.Counts())
+
+    events = list(record_stream(stream, [np.zeros(40_000, dtype=np.float32)]))
+
+    assert [16_000, 16_000, 8_000] == inner.given
+    assert 3 == inner.calls
+    texts = [token.text for event in events for token in getattr(event, "tokens", ())]
+    assert [" one", " one", " one", " two"] == texts
+    assert 2.5 == events[-1].audio_time

@@ -57,6 +57,7 @@ def manifest() -> dict[str, Any]:
         "languages": ["en"],
         "dtype": "float32",
         "delays_ms": sorted({80 * steps for steps in DELAYS}),
+        "licence": "CC-BY-SA-4.0",
     }
 
 

@@ -39,7 +39,7 @@ TORCH_EXTRAS = ("lora", "mlx", "torch")
 TORCH = "torch==2.13.0"
 TORCH_PYTHON = "3.11"
 # The published package that benchmarks/whisper.py is held against; it asks for any torch.
-PEER = "whisperlivekit==0.2.26"
+PEER = ("whisperlivekit==0.2.26", "safetensors>=0.4.3")  # the second, to load our checkpoint
 # What is measured of our own; peers are in environments of their own.
 BENCHMARKS = (("core.py",), ("whisper.py",), ("whisper.py", "--growth", "--minutes", "30"))
 TEST_TOOLS = ("pytest>=8.3", "hypothesis>=6.100")  # 6.100: stable database-free profiles
@@ -280,9 +280,9 @@ def peer(session: nox.Session) -> None:
     """
     session.install(TORCH)  # first, see EXTRAS
     try:
-        session.install(TORCH, PEER, *_sources("core", "bench", "wlk-whisper"))
+        session.install(TORCH, *PEER, *_sources("core", "bench", "wlk-whisper"))
     except nox.command.CommandFailed:
-        session.error(f"{PEER} cannot be installed here; pip says why above")
+        session.error(f"{PEER[0]} cannot be installed here; pip says why above")
     session.run("python", str(ROOT / "benchmarks/peer_whisperlivekit.py"), *session.posargs)
 
 

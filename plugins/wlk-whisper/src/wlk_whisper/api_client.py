@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-import threading
 from typing import TYPE_CHECKING, Any
 import weakref
 
-import attrs
 import numpy as np
 import openai
 
 from wlk_core import SAMPLE_RATE, Hypothesis
 from wlk_whisper.alignment import settle_times, without_loops
 from wlk_whisper.api_answer import Answer
+from wlk_whisper.api_cost import Meter
 from wlk_whisper.api_errors import EXPECTED_ERRORS, told
 from wlk_whisper.pcm_wav import pcm_wav
 
@@ -22,38 +20,13 @@ if TYPE_CHECKING:
 
     from wlk_whisper.api_endpoint import Endpoint
 
-__all__ = ["ApiClient", "Cost"]
+__all__ = ["ApiClient"]
 
 _File = tuple[str, bytes, str]  # name, content, type
 
 # OpenAI refuses audio under 0.1 s and bills whole seconds: what is shorter is padded with silence.
 LEAST_SECONDS = 1.0
 CONNECT_SECONDS = 5.0  # what the official client allows for opening a connection
-
-_SENDING: ContextVar[float] = ContextVar("_SENDING", default=0.0)  # seconds of the audio of a call
-
-
-@attrs.frozen(kw_only=True)
-class Cost:
-    """What was sent since the client was made: attempts, and the seconds of audio in them."""
-
-    requests: int = 0
-    audio_seconds: float = 0.0
-
-
-class _Meter:
-    """Counts attempts as they leave, those the client repeats by itself too."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.cost = Cost()
-
-    def count(self, _request: object) -> None:
-        with self._lock:
-            self.cost = Cost(
-                requests=self.cost.requests + 1,
-                audio_seconds=self.cost.audio_seconds + _SENDING.get(),
-            )
 
 
 class ApiClient:
@@ -68,13 +41,13 @@ class ApiClient:
     ) -> None:
         self.endpoint = endpoint
         self.model = model
-        self._meter = _Meter()
+        self.meter = Meter()
         # Redirects are not followed: key and audio go to the chosen URL and nowhere else.  What
         # goes to this machine takes no detour through a proxy that the environment names.
         http = openai.DefaultHttpxClient(
             follow_redirects=False,
             trust_env=not endpoint.is_here,
-            event_hooks={"request": [self._meter.count]},
+            event_hooks={"request": [self.meter.watch]},
         )
         self._client = openai.OpenAI(
             api_key=endpoint.key,
@@ -87,11 +60,6 @@ class ApiClient:
             # The client reads these from the environment, and they are OpenAI's business only.
             self._client.organization = self._client.project = None
         weakref.finalize(self, http.close)
-
-    @property
-    def cost(self) -> Cost:
-        """What was sent so far."""
-        return self._meter.cost
 
     def transcribe(
         self,
@@ -116,18 +84,16 @@ class ApiClient:
         if prompt:  # no prompt is not an empty one (defect B57)
             asked["prompt"] = prompt
         file = ("audio.wav", pcm_wav(padded), "audio/wav")
-        sending = _SENDING.set(len(padded) / SAMPLE_RATE)
         try:
-            if task == "translate":
-                translated = self._translation(asked, file)
-                return Hypothesis(words=without_loops(translated.timed_segments()))
-            answer = self._transcription(asked, file, language)
+            with self.meter.sending(len(padded) / SAMPLE_RATE):
+                if task == "translate":
+                    translated = self._translation(asked, file)
+                    return Hypothesis(words=without_loops(translated.timed_segments()))
+                answer = self._transcription(asked, file, language)
             words = settle_times(without_loops(answer.timed_words()), audio)
             return Hypothesis(words=words, language=language or answer.language)
         except EXPECTED_ERRORS as error:
             raise told(error, endpoint=self.endpoint, model=self.model) from error
-        finally:
-            _SENDING.reset(sending)
 
     def _transcription(self, asked: dict[str, Any], file: _File, language: str | None) -> Answer:
         if language is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 pytest.importorskip("openai", reason="needs: pip install 'wlk-whisper[openai]'")
@@ -86,6 +88,41 @@ def test_the_cost_is_counted_by_what_leaves(load, server):
 
     assert 3 == backend.cost.requests == server.arrivals
     assert 5.0 == backend.cost.audio_seconds
+
+
+def test_what_no_endpoint_takes_costs_nothing(load):
+    """A refused connection sends no audio."""
+    backend = load(base_url="http://127.0.0.1:9/v1", max_retries=0)
+    with pytest.raises(BackendError, match="no connection"):
+        backend.warmup()
+
+    assert (0, 0.0) == (backend.cost.requests, backend.cost.audio_seconds)
+
+
+def test_asking_a_proxy_for_the_way_costs_nothing(load, server):
+    """Its CONNECT is a request of the HTTP library like the one for the endpoint, without audio."""
+    meter = load()._open().meter
+    for method, protocol in ((b"CONNECT", "http11"), (b"POST", "http11"), (b"POST", "http2")):
+        request = SimpleNamespace(method=method, extensions={})
+        meter.watch(request)
+        with meter.sending(2.0):
+            for event in ("send_request_headers.started", "send_request_body.started"):
+                request.extensions["trace"](f"{protocol}.{event}", {"request": request})
+
+    assert (2, 4.0) == (meter.cost.requests, meter.cost.audio_seconds)
+    assert 0 == server.arrivals
+
+
+def test_streams_that_outlive_the_backend_go_on_counting(load, server):
+    """What they send is paid for as well."""
+    backend = load()
+    stream = backend.create_processor()
+    backend.close()
+    server.next.append(answer(200, {"text": "", "words": []}))
+    stream.insert_audio_chunk(noise(1.5, seed=1))
+    stream.finish()
+
+    assert (1, 1.5) == (backend.cost.requests, backend.cost.audio_seconds)
 
 
 def test_the_key_comes_from_the_environment_and_goes_to_the_endpoint(load, server, monkeypatch):

@@ -56,9 +56,12 @@ class ApiClient:
             max_retries=max_retries,
             http_client=http,
         )
-        if not endpoint.is_openai:
-            # The client reads these from the environment, and they are OpenAI's business only.
+        # All of these the client reads from the environment.  Nothing here is an administrator's.
+        self._client.admin_api_key = None
+        if not endpoint.is_openai:  # for OpenAI they were put there, and are its business only
             self._client.organization = self._client.project = None
+            # The headers of OPENAI_CUSTOM_HEADERS: there is no public way to be without them.
+            self._client._custom_headers = {}  # noqa: SLF001
         weakref.finalize(self, http.close)
 
     def transcribe(

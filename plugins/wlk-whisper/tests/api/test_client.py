@@ -131,12 +131,27 @@ def test_the_key_comes_from_the_environment_and_goes_to_the_endpoint(load, serve
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another-host")
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-admin-of-openai")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway: pass-1\nAuthorization: Bearer pass-2")
     asked(load(api_key_env="OTHER_KEY"))
     (given,) = server.received
 
     assert f"Bearer {KEY}" == given.headers["authorization"]
-    assert not {"openai-organization", "openai-project"} & given.headers.keys()
-    assert "sk-of-another-host" not in str(given.headers)
+    assert not {"openai-organization", "openai-project", "x-gateway"} & given.headers.keys()
+    for secret in ("sk-of-another-host", "sk-admin-of-openai", "pass-1", "pass-2"):
+        assert secret not in str(given.headers)
+
+
+def test_openai_gets_the_headers_that_the_environment_holds_for_it(server, monkeypatch):
+    """A gateway of one's organisation may want them; the administrator's key stays at home."""
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway: pass-1")
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-admin-of-openai")
+    with load_backend("openai-api") as backend:
+        client = backend._open()._client
+
+        assert "pass-1" == client.default_headers["X-Gateway"]
+        assert client.admin_api_key is None
+    assert 0 == server.arrivals
 
 
 def test_no_proxy_stands_before_this_machine(load, server, monkeypatch):

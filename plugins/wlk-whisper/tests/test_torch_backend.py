@@ -320,6 +320,20 @@ def test_a_model_without_alignment_heads_refuses_alignatt(copied):
         assert named.create_processor()
 
 
+def test_a_distilled_model_with_the_heads_of_its_parent_is_loaded(copied, caplog):
+    """It is warned of, only AlignAtt is refused, and the option names the heads it has."""
+    path = copied / "generation_config.json"
+    told = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(told | {"alignment_heads": [[7, 0], [25, 6]]}), encoding="utf-8")
+    with load_backend("whisper", str(copied)) as distilled:
+        assert "names the alignment head 7.0" in caplog.text
+        assert distilled.create_processor(policy="local-agreement")
+        with pytest.raises(OptionError, match=r"alignment_heads=.*policy=local-agreement"):
+            distilled.create_processor(policy="alignatt")
+    with load_backend("whisper", str(copied), alignment_heads="2.0,3.1") as named:
+        assert named.create_processor(policy="alignatt")
+
+
 def test_a_closed_backend_refuses_streams():
     """Streams that are open keep the model; new ones are refused."""
     closed = load_backend("whisper", "digits")

@@ -88,7 +88,7 @@ class OpenAIBackend:
         chosen = OPENAI_API.stream_options(options)
         return OnlineStream(
             lambda: AgreementRecognizer(
-                partial(client.transcribe, task=task),
+                partial(client.transcribe, task=task, is_forced=language is not None),
                 language=language,
                 prompt=chosen["init_prompt"] or "",
                 tick_seconds=chosen["tick_seconds"],

@@ -13,9 +13,12 @@ from wlk_whisper.alignment import settle_times, without_loops
 from wlk_whisper.api_answer import Answer
 from wlk_whisper.api_cost import Meter
 from wlk_whisper.api_errors import EXPECTED_ERRORS, told
+from wlk_whisper.language_names import iso_639_1
 from wlk_whisper.pcm_wav import pcm_wav
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from wlk_whisper.api_endpoint import Endpoint
@@ -26,6 +29,7 @@ _File = tuple[str, bytes, str]  # name, content, type
 
 # OpenAI refuses audio under 0.1 s and bills whole seconds: what is shorter is padded with silence.
 LEAST_SECONDS = 1.0
+NOT_TAKEN = (openai.BadRequestError, openai.UnprocessableEntityError)
 CONNECT_SECONDS = 5.0  # what the official client allows for opening a connection
 
 
@@ -71,12 +75,16 @@ class ApiClient:
         prompt: str,
         language: str | None,
         task: str = "transcribe",
+        is_forced: bool = False,
     ) -> Hypothesis:
         """
         Return what the endpoint hears in float32[n] at 16 kHz, n > 0.
 
         Transcribed words have times of their own.  A translation has those of its segments only,
         and each is one piece of text.  Work is not counted: it is done elsewhere.
+
+        Unless it `is_forced`, the language was detected, and is told to the endpoint no longer
+        than it takes it: what was misheard must not be the end of a stream.
 
         Raises:
             BackendError: the endpoint gave no such answer; `retryable` if another attempt may.
@@ -92,15 +100,27 @@ class ApiClient:
                 if task == "translate":
                     translated = self._translation(asked, file)
                     return Hypothesis(words=without_loops(translated.timed_segments()))
-                answer = self._transcription(asked, file, language)
+                answer = self._in_a_language(asked, file, _spellings(language, is_forced=is_forced))
             words = settle_times(without_loops(answer.timed_words()), audio)
             return Hypothesis(words=words, language=language or answer.language)
         except EXPECTED_ERRORS as error:
             raise told(error, endpoint=self.endpoint, model=self.model) from error
 
+    def _in_a_language(
+        self, asked: dict[str, Any], file: _File, languages: Sequence[str | None]
+    ) -> Answer:
+        """Return the answer for the first of *languages* that the endpoint takes."""
+        *others, last = languages
+        for language in others:
+            try:
+                return self._transcription(asked, file, language)
+            except NOT_TAKEN:  # the request, by which of its fields no two endpoints say alike
+                continue
+        return self._transcription(asked, file, last)
+
     def _transcription(self, asked: dict[str, Any], file: _File, language: str | None) -> Answer:
         if language is not None:
-            asked["language"] = language
+            asked = {**asked, "language": language}
         # The body is read by ourselves: the client's own models take anything for an answer.
         response: Any = self._client.audio.transcriptions.with_raw_response.create(
             file=file, timestamp_granularities=["word", "segment"], **asked
@@ -119,6 +139,15 @@ class ApiClient:
             options={"headers": {"Content-Type": "multipart/form-data"}},
         )
         return Answer.read(body)
+
+
+def _spellings(language: str | None, *, is_forced: bool) -> tuple[str | None, ...]:
+    """Return what to tell the endpoint about the language, each where it does not take the last."""
+    if language is None:
+        return (None,)
+    documented = iso_639_1(language)  # what the API asks for; servers may know Whisper's codes only
+    other = language if is_forced else None
+    return (other,) if documented in (None, other) else (documented, other)
 
 
 def _long_enough(audio: NDArray[np.float32]) -> NDArray[np.float32]:

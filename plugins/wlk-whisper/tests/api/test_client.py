@@ -21,6 +21,16 @@ def asked(backend, audio=None, **how):
     return backend._open().transcribe(audio, **{"prompt": "", "language": None, **how})
 
 
+def sees(languages, give):
+    """Return a way to answer that notes the language of the request before."""
+
+    def answered(handler):
+        languages.append(handler.language)
+        give(handler)
+
+    return answered
+
+
 def test_loading_sends_nothing(load, server):
     """The first request is the warmup's or a stream's."""
     load()
@@ -48,6 +58,58 @@ def test_prompt_and_language_are_sent_where_they_are_given(load, server):
     (given,) = server.received
 
     assert (["one two"], ["en"]) == (given.fields["prompt"], given.fields["language"])
+
+
+HEARD = {"text": "", "words": []}
+REFUSED = answer(400, {"error": {"message": "Unsupported language"}})
+
+
+@pytest.mark.parametrize(
+    ("language", "is_forced", "told"),
+    [
+        ("la", False, ["la", None]),
+        ("la", True, ["la"]),
+        ("jw", False, ["jv", None]),
+        ("jw", True, ["jv", "jw"]),
+        ("yue", False, [None]),
+        ("haw", True, ["haw"]),
+        (None, False, [None]),
+    ],
+)
+def test_a_language_is_told_as_endpoints_take_it(load, server, language, is_forced, told):
+    """In ISO 639-1 first; then a forced one in Whisper's code, and a detected one not at all."""
+    bodies = []
+    server.next.extend(
+        [sees(bodies, REFUSED)] * (len(told) - 1) + [sees(bodies, answer(200, HEARD))]
+    )
+    heard = asked(load(), language=language, is_forced=is_forced)
+
+    assert told == bodies
+    assert language == heard.language
+
+
+def test_a_forced_language_that_is_not_taken_is_told(load, server):
+    """Another one would be heard than was asked for."""
+    server.next.append(REFUSED)
+    with pytest.raises(BackendError, match="Unsupported language"):
+        asked(load(), language="yue", is_forced=True)
+
+    assert 1 == server.arrivals
+
+
+def test_a_language_that_was_misheard_is_not_the_end_of_a_stream(load, server):
+    """The endpoint takes no Latin, and the stream that it heard some in goes on without it."""
+    tongues = []
+    one = {"word": "one", "start": 0.2, "end": 0.5}
+    latin = answer(200, {"text": "one", "language": "latin", "words": [one]})
+    server.next.extend(sees(tongues, give) for give in (latin, latin, REFUSED, latin))
+    stream = load().create_processor()
+    for _ in range(3):
+        stream.insert_audio_chunk(noise(2.0, seed=1))
+        stream.process_iter()
+    stream.close()
+
+    assert [None, None, "la", None] == tongues
 
 
 def test_a_translation_is_asked_for_in_its_own_way(load, server):

@@ -104,7 +104,8 @@ class ApiClient:
             words = settle_times(without_loops(answer.timed_words()), audio)
             return Hypothesis(words=words, language=language or answer.language)
         except EXPECTED_ERRORS as error:
-            raise told(error, endpoint=self.endpoint, model=self.model) from error
+            failure = told(error, endpoint=self.endpoint, model=self.model)
+        raise failure
 
     def _in_a_language(
         self, asked: dict[str, Any], file: _File, languages: Sequence[str | None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from traceback import format_exception
 from types import SimpleNamespace
 
 import pytest
@@ -277,8 +278,33 @@ def test_a_wrong_key_is_told_without_showing_it(load, server, monkeypatch):
         load().warmup()
 
     assert not caught.value.retryable
-    assert "sk-wrong-987654" not in str(caught.value)
+    assert "sk-wrong-987654" not in "".join(format_exception(caught.value))
     assert 1 == server.arrivals
+
+
+def test_no_cause_of_an_error_shows_the_key(load, server):
+    """What the client says is kept as text; its exceptions hold the request and the answer."""
+    server.next.append(answer(400, {"error": {"message": f"{'no ' * 63}{KEY}"}}))
+    server.next.append(answer(200, f"{'?' * 50}{KEY}"))
+    backend = load(max_retries=0)
+    for name in ("BadRequestError", "AnswerError"):
+        with pytest.raises(BackendError) as caught:
+            backend.warmup()
+        failures = [caught.value]
+        while (cause := failures[-1].__cause__ or failures[-1].__context__) is not None:
+            failures.append(cause)
+
+        assert str(failures[1]).startswith(f"{name}: ")
+        assert {"ClientError"} == {type(failure).__name__ for failure in failures[1:]}
+        assert not any(KEY[:8] in str(failure) for failure in failures)
+
+
+def test_a_key_that_is_a_common_word_is_no_secret(load, server, monkeypatch):
+    """Servers of one's own want any key at all; masking it would take letters from the message."""
+    monkeypatch.setenv("OPENAI_API_KEY", "e")
+    server.next.append(answer(400, {"error": {"message": "no verbose_json here"}}))
+    with pytest.raises(BackendError, match="no verbose_json here"):
+        load().warmup()
 
 
 def test_a_missing_key_is_told(load, server, monkeypatch):

@@ -272,6 +272,21 @@ def spoil_config(place):
     (place / "config.json").write_text("{")
 
 
+def spoil_config_kind(place):
+    """Leave a list where a table belongs."""
+    (place / "config.json").write_text("[]")
+
+
+def spoil_shards(place):
+    """Leave a list where the names of the files belong."""
+    (place / "model.safetensors.index.json").write_text('{"weight_map": ["model.safetensors"]}')
+
+
+def spoil_shard_names(place):
+    """Leave numbers where the names of the files belong."""
+    (place / "model.safetensors.index.json").write_text('{"weight_map": {"a": [1], "b": 2}}')
+
+
 def spoil_tokenizer(place):
     """Take away the tokenizer."""
     (place / "tokenizer.json").unlink()
@@ -295,6 +310,9 @@ def spoil_escape(place):
         (spoil_kind, "model_type='wav2vec2'"),
         (spoil_heads, "describes no Whisper: embed_dim must be divisible by num_heads"),
         (spoil_config, "cannot be read"),
+        (spoil_config_kind, r"config\.json should be a table, got list; pull or convert"),
+        (spoil_shards, r"weight_map in .*index\.json should be a table, got list"),
+        (spoil_shard_names, r"expected a Whisper in transformers' format"),
         (spoil_tokenizer, r"tokenizer\.json cannot be read"),
         (spoil_escape, r"expected a Whisper in transformers' format"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 import os
 from pathlib import Path
 import shutil
@@ -25,7 +26,6 @@ COMPLIANT = {
     "whisper-alignatt": ("whisper", "--model", "digits", "--policy", "alignatt"),
     "whisper-agreement": ("whisper", "--model", "digits", "--policy", "local-agreement"),
     "mlx-alignatt": ("mlx-whisper", "--model", "digits", "--policy", "alignatt"),
-    "mlx-agreement": ("mlx-whisper", "--model", "digits", "--policy", "local-agreement"),
     "pocketsphinx": ("pocketsphinx", "--model", "digits"),
     "hello": ("hello",),
 }
@@ -289,12 +289,16 @@ def peer(session: nox.Session) -> None:
 @nox.session(python="3.11", default=False)
 def full(session: nox.Session) -> None:
     """Run what is too long for CI: the long tier of every backend and the benchmarks."""
-    session.install(*TEST_TOOLS, *_sources())
+    session.install(TORCH)  # first, see EXTRAS
+    session.install(*TEST_TOOLS, *_sources(), _with_extras("wlk-whisper"))
     session.run(*PYTEST, "tests", env={"WLK_FULL": "1"})
     for policy in ("local-agreement", "alignatt", "native"):
         session.run("wlk-conformance", "scripted", "--policy", policy, "--speech", "--long")
     mutants = ("python", "-m", "wlk_conformance.mutants", "--sample", "200", "--jobs", "2")
     session.run(*mutants, "--floor", "0.75")
     session.run("wlk-conformance", "faster-whisper", "--model", "digits", "--speech", "--long")
+    for backend, policy in product(("whisper", "mlx-whisper"), ("alignatt", "local-agreement")):
+        chosen = ("--model", "digits", "--policy", policy)
+        session.run("wlk-conformance", backend, *chosen, "--speech", "--long")
     for script, *arguments in BENCHMARKS:
         session.run("python", str(ROOT / "benchmarks" / script), *arguments)

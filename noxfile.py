@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 import os
 from pathlib import Path
 import shutil
@@ -25,7 +26,6 @@ COMPLIANT = {
     "whisper-alignatt": ("whisper", "--model", "digits", "--policy", "alignatt"),
     "whisper-agreement": ("whisper", "--model", "digits", "--policy", "local-agreement"),
     "mlx-alignatt": ("mlx-whisper", "--model", "digits", "--policy", "alignatt"),
-    "mlx-agreement": ("mlx-whisper", "--model", "digits", "--policy", "local-agreement"),
     "pocketsphinx": ("pocketsphinx", "--model", "digits"),
     "hello": ("hello",),
 }
@@ -43,7 +43,7 @@ TORCH_PLUGINS = ("wlk-voxtral-hf",)  # bring torch without an extra
 TORCH = "torch==2.13.0"
 TORCH_PYTHON = "3.11"
 # The published package that benchmarks/whisper.py is held against; it asks for any torch.
-PEER = "whisperlivekit==0.2.26"
+PEER = ("whisperlivekit==0.2.26", "safetensors>=0.4.3")  # the second, to load our checkpoint
 # What is measured of our own; peers are in environments of their own.
 BENCHMARKS = (
     ("core.py",),
@@ -299,21 +299,24 @@ def peer(session: nox.Session) -> None:
     """
     session.install(TORCH)  # first, see EXTRAS
     try:
-        session.install(TORCH, PEER, *_sources("core", "bench", "wlk-whisper"))
+        session.install(TORCH, *PEER, *_sources("core", "bench", "wlk-whisper"))
     except nox.command.CommandFailed:
-        session.error(f"{PEER} cannot be installed here; pip says why above")
+        session.error(f"{PEER[0]} cannot be installed here; pip says why above")
     session.run("python", str(ROOT / "benchmarks/peer_whisperlivekit.py"), *session.posargs)
 
 
 @nox.session(python="3.11", default=False)
 def full(session: nox.Session) -> None:
     """Run what is too long for CI: the long tier of every backend and the benchmarks."""
-    _install_all(session, *TEST_TOOLS)
+    _install_all(session, *TEST_TOOLS, *map(_with_extras, EXTRAS))
     session.run(*PYTEST, "tests", env={"WLK_FULL": "1"})
     for policy in ("local-agreement", "alignatt", "native"):
         session.run("wlk-conformance", "scripted", "--policy", policy, "--speech", "--long")
     mutants = ("python", "-m", "wlk_conformance.mutants", "--sample", "200", "--jobs", "2")
     session.run(*mutants, "--floor", "0.75")
     session.run("wlk-conformance", "faster-whisper", "--model", "digits", "--speech", "--long")
+    for backend, policy in product(("whisper", "mlx-whisper"), ("alignatt", "local-agreement")):
+        chosen = ("--model", "digits", "--policy", policy)
+        session.run("wlk-conformance", backend, *chosen, "--speech", "--long")
     for script, *arguments in BENCHMARKS:
         session.run("python", str(ROOT / "benchmarks" / script), *arguments)

@@ -13,6 +13,7 @@ import base64
 import gzip
 from importlib import metadata
 import json
+import logging
 import os
 from pathlib import Path
 from time import perf_counter
@@ -208,6 +209,7 @@ def main() -> None:
     if found != VERSION:
         raise SystemExit(f"expected whisperlivekit {VERSION}, found {found}; run: nox -s peer")
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as benchmarks/whisper.py
+    logging.disable(logging.INFO)  # it logs several lines a tick
     material = stream_of(60.0 * arguments.minutes)
     width = max(map(len, contenders()))
     print_heading(width)

@@ -98,6 +98,29 @@ def test_audio_leaves_the_buffer_only_when_it_was_heard():
     assert recognizer.hypothesis == ()
 
 
+def test_a_word_that_spans_the_whole_buffer_does_not_hold_it():
+    """An engine that hears one endless word, another one every time, gets no longer buffers."""
+    longest = []
+
+    def endless(audio, *, prompt, language):
+        longest.append(len(audio))
+        return Hypothesis(words=(Word(0.0, len(audio) / RATE, f" la{len(longest)}"),))
+
+    run(AgreementRecognizer(endless), 120, chunk=RATE)
+
+    assert max(longest) <= 28 * RATE
+
+
+def test_a_flush_that_commits_settles_the_language_too():
+    """A run that ends on a tick has the language of its words."""
+    recognizer = AgreementRecognizer(
+        lambda audio, *, prompt, language: Hypothesis(words=(Word(0.1, 0.5, " un"),), language="fr")
+    )
+    run(recognizer, 1, chunk=RATE)
+
+    assert recognizer.language == "fr"
+
+
 def test_the_prompt_is_what_was_committed_before_the_buffer():
     """Words whose audio is still in the buffer are not in the prompt."""
     prompts = []

@@ -55,7 +55,7 @@ class Speech:
         self.shaky = shaky
         self.calls = []
 
-    def __call__(self, audio, *, first_sample, context, prompt, language):
+    def __call__(self, audio, *, first_sample, context, prompt, language, is_last):
         """Return every word behind the context whose first half is in the audio."""
         self.calls.append((first_sample, len(audio), len(context), prompt))
         end = (first_sample + len(audio)) / RATE
@@ -78,7 +78,7 @@ def test_no_decoder_is_ever_given_more_than_its_window(seed, density, times):
     rng = np.random.default_rng(seed)
     longest, prompts = [], []
 
-    def random(audio, *, first_sample, context, prompt, language):
+    def random(audio, *, first_sample, context, prompt, language, is_last):
         longest.append(len(audio))
         prompts.append(prompt)
         seconds = len(audio) / RATE
@@ -144,7 +144,7 @@ def test_a_cut_lies_on_a_whole_frame():
 def test_a_word_is_final_only_with_its_last_token():
     """A word of which one token attends to the border waits, and so does what follows it."""
 
-    def decode(audio, *, first_sample, context, prompt, language):
+    def decode(audio, *, first_sample, context, prompt, language, is_last):
         words = (
             attended(0.1, 0.3, " one", [5, 10]),
             attended(0.5, 0.9, " two", [25, 45]),
@@ -164,7 +164,7 @@ def test_a_committed_word_that_is_said_again_without_audio_is_no_new_word():
     """Attention that goes back over committed audio repeats nothing; audio that repeats does."""
     ticks = iter(range(10))
 
-    def decode(audio, *, first_sample, context, prompt, language):
+    def decode(audio, *, first_sample, context, prompt, language, is_last):
         said = [
             [attended(0.1, 0.4, " seven")],
             [attended(0.4, 0.4, " seven", [12]), attended(1.0, 1.4, " seven")],
@@ -181,7 +181,7 @@ def test_a_language_is_settled_by_the_first_committed_word():
     """What was detected before any word counts for nothing; afterwards it is given."""
     told, given = iter(["fr", "de", "en"]), []
 
-    def decode(audio, *, first_sample, context, prompt, language):
+    def decode(audio, *, first_sample, context, prompt, language, is_last):
         given.append(language)
         words = (attended(1.1, 1.4, " eins"),) if len(audio) >= 2 * RATE and not context else ()
         return Attended(words=words, language=language or next(told))
@@ -198,7 +198,7 @@ def test_a_failed_step_leaves_everything_as_it_was(is_last):
     """The step that raised is repeated on the same audio with the same context."""
     calls = []
 
-    def failing_once(audio, *, first_sample, context, prompt, language):
+    def failing_once(audio, *, first_sample, context, prompt, language, is_last):
         calls.append((first_sample, len(audio), context, prompt, language))
         if len(calls) == 2:
             raise MemoryError
@@ -214,11 +214,39 @@ def test_a_failed_step_leaves_everything_as_it_was(is_last):
     assert calls[1] == calls[2]
 
 
+def test_a_word_that_spans_the_whole_buffer_does_not_hold_it():
+    """Music that is taken for one endless word is let go of like anything that never ends."""
+    longest = []
+
+    def endless(audio, *, first_sample, context, prompt, language, is_last):
+        longest.append(len(audio))
+        seconds = len(audio) / RATE
+        return Attended(words=(attended(0.0, seconds, " la", [int(seconds * 50) - 1]),))
+
+    run(over(endless), np.zeros(120 * RATE, np.float32))
+
+    assert max(longest) <= 28 * RATE
+
+
+@pytest.mark.parametrize("seconds", [2.0, 2.1])
+def test_a_flush_that_commits_settles_the_language_too(seconds):
+    """Whether the run ends on a tick or behind one, its language is that of its words."""
+
+    def decode(audio, *, first_sample, context, prompt, language, is_last):
+        late = attended(1.7, 1.9, " un", [len(audio) // FRAME - 1])
+        return Attended(words=(late,) if len(audio) >= 2 * RATE else (), language="fr")
+
+    recognizer = over(decode)
+    run(recognizer, np.zeros(round(seconds * RATE), np.float32))
+
+    assert recognizer.language == "fr"
+
+
 def test_audio_without_words_is_heard_before_it_is_let_go():
     """A decoder that hears nothing has been given every sample, and never a long buffer."""
     decoder_calls = []
 
-    def deaf(audio, *, first_sample, context, prompt, language):
+    def deaf(audio, *, first_sample, context, prompt, language, is_last):
         decoder_calls.append((first_sample, first_sample + len(audio)))
         return Attended()
 

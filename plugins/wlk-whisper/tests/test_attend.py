@@ -148,7 +148,9 @@ class ScriptedEngine:
         return heard[count].token, heard[count].position - stretch.first
 
 
-def hear(engine, seconds, *, first=0.0, context=(), prompt="", language="en", **settings):
+def hear(
+    engine, seconds, *, first=0.0, context=(), prompt="", language="en", is_last=False, **settings
+):
     """Return what *engine* hears from *first* to *seconds* of the run."""
     audio = ramp(round(first * RATE), round(seconds * RATE))
     return attend(
@@ -159,7 +161,13 @@ def hear(engine, seconds, *, first=0.0, context=(), prompt="", language="en", **
         context=context,
         prompt=prompt,
         language=language,
+        is_last=is_last,
     )
+
+
+def said_in(heard):
+    """Return the text of what was heard."""
+    return "".join(one.word.text for one in heard.words).strip()
 
 
 def forced(said):
@@ -261,6 +269,34 @@ def test_attention_that_goes_astray_ends_the_text_before_that_word():
     assert len(engine.prompts) == 5
 
 
+def test_the_last_call_keeps_the_words_that_attention_went_astray_behind():
+    """No more audio comes, so nothing waits: a full stop heard too far back takes no word along."""
+    script = [*sentence(" one two three"), Said(TOKENIZER.encode(".")[0], 20)]
+    engine = ScriptedEngine(script)
+
+    assert "one two" == said_in(hear(engine, 6.0, rewind_frames=50))
+    assert "one two three." == said_in(hear(engine, 6.0, rewind_frames=50, is_last=True))
+
+
+def test_a_loop_keeps_its_first_round_and_a_word_said_over_and_over_all_of_them():
+    """What is heard at one place is said once; what is heard farther on each time was spoken."""
+    seven = TOKENIZER.encode(" seven")[0]
+    stuck = [*sentence(" one"), *(Said(seven, 60 - place % 2) for place in range(40))]
+    spoken = [Said(seven, 20 + 20 * place) for place in range(16)]
+
+    assert "one seven" == said_in(hear(ScriptedEngine(stuck), 8.0, is_last=True))
+    assert " seven" * 12 == " " + said_in(hear(ScriptedEngine(spoken), 8.0, is_last=True))
+
+
+def test_a_language_with_long_spellings_keeps_its_committed_words():
+    """However many tokens may follow, committed words are forced, and a few more have room."""
+    script = sentence(" one" * 120, every=4)
+    engine = ScriptedEngine(script)
+    hear(engine, 20.0, context=forced(script[:120]), prompt="before", language="hi")
+
+    assert [said.token for said in script[:120]] == engine.prompts[0][-120:]
+
+
 def test_a_character_of_which_bytes_are_missing_waits():
     """Of a character in several tokens nothing is said before the last of them."""
     tokens = TOKENIZER.encode(" 龘")
@@ -296,7 +332,7 @@ def test_a_stream_says_the_whole_script_once_whatever_the_chunks(chunk):
     script = sentence(text, every=30)
     engine = ScriptedEngine(script, begin_suppressed=())
 
-    def decode(audio, *, first_sample, context, prompt, language):
+    def decode(audio, *, first_sample, context, prompt, language, is_last):
         return attend(
             audio,
             engine=engine,
@@ -305,6 +341,7 @@ def test_a_stream_says_the_whole_script_once_whatever_the_chunks(chunk):
             context=context,
             prompt=prompt,
             language=language,
+            is_last=is_last,
         )
 
     driver = StreamDriver(

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from wlk_whisper.decoder.network import Forward
 from wlk_whisper.decoder.rules import Rules, log_softmax
 from wlk_whisper.decoder.search import LOOP_TIMES, decode
 from wlk_whisper.decoder.timing import attended_frames
@@ -201,3 +202,55 @@ def test_a_search_without_room_is_refused(toy, prompt, budget):
 
     with pytest.raises(ValueError, match="expected a prompt of 1 to 63 tokens"):
         decode(network, listen(network), prompt, rules=rules(), budget=budget)
+
+
+class Scripted:
+    """A decoder whose logits are a function of all the tokens it was fed."""
+
+    text_positions = 100
+
+    def __init__(self, logits):
+        self.logits = logits
+
+    def begin(self, encoded):
+        """Begin a run of one row."""
+        run = Scripted(self.logits)
+        run.rows = [()]
+        return run
+
+    def forward(self, tokens, *, keep=(-1,), attend=False):
+        """Return the logits behind every row."""
+        self.rows = [row + tuple(new) for row, new in zip(self.rows, tokens.tolist(), strict=True)]
+        heard = np.stack([self.logits(row[len(PROMPT) :]) for row in self.rows])
+        return Forward(logits=np.repeat(heard[:, None], len(keep), axis=1))
+
+    def reorder(self, rows):
+        """Take the rows over."""
+        self.rows = [self.rows[row] for row in rows]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_a_text_that_has_ended_is_not_given_up_for_what_comes_behind_its_end(size):
+    """A beam goes on behind the end of the right text, and what repeats itself there is not it."""
+
+    def logits(said):
+        row = np.zeros(40, dtype=np.float32)
+        wanted = (1, 2, 5)
+        row[wanted[len(said)] if len(said) < len(wanted) else 4] = 8.0
+        if len(said) == len(wanted):
+            row[EOT] = 12.0
+        return row
+
+    found = decode(Scripted(logits), None, PROMPT, rules=rules(), budget=60, beam_size=size)
+
+    assert found.tokens == (1, 2, 5)
+    assert found.ended
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_logits_that_are_no_numbers_are_an_error_and_never_a_text(size):
+    """Arithmetic that overflowed says so, with the way out."""
+    network = Scripted(lambda _: np.full(40, np.nan, dtype=np.float32))
+
+    with pytest.raises(FloatingPointError, match="load the model in float32"):
+        decode(network, None, PROMPT, rules=rules(), budget=10, beam_size=size)

@@ -11,6 +11,7 @@ from wlk_whisper.heads import alignment_heads, parse_heads
 
 TINY = {"layers": 4, "heads": 6, "vocabulary": 51865}
 UNKNOWN = {"layers": 4, "heads": 4, "vocabulary": 51865}
+UPPER = tuple((layer, head) for layer in (2, 3) for head in range(4))
 
 
 @given(st.sets(st.tuples(st.integers(0, 31), st.integers(0, 19)), min_size=1))
@@ -45,18 +46,23 @@ def test_heads_asked_for_come_before_all_others():
 
 def test_a_checkpoint_knows_its_own_heads():
     """What comes with the weights comes before what is published for their shape."""
-    found = alignment_heads(None, [(3, 1), (2, 2)], name="tiny", **TINY)
+    own = [(3, 1), (2, 2)]
 
-    assert ((2, 2), (3, 1)) == found.pairs
-    assert found.are_known
+    for found in (
+        alignment_heads(None, own, name="tiny", **TINY),
+        alignment_heads(None, None, own, name="tiny", **TINY),
+        alignment_heads(None, own, [(0, 0)], name="tiny", **TINY),
+    ):
+        assert ((2, 2), (3, 1)) == found.pairs
+        assert found.are_known
 
 
 @pytest.mark.parametrize(
     "carried", [None, [(layer, head) for layer in (2, 3) for head in range(6)]]
 )
 def test_the_published_heads_serve_a_model_of_a_published_shape(carried):
-    """So does a checkpoint that carries no more than the default of whoever converted it."""
-    found = alignment_heads(None, carried, name="somebody/fine-tuned", **TINY)
+    """So they do where the weights carry no more than the default of whoever converted them."""
+    found = alignment_heads(None, None, carried, name="somebody/fine-tuned", **TINY)
 
     assert ((2, 2), (3, 0), (3, 2), (3, 3), (3, 4), (3, 5)) == found.pairs
     assert found.are_known
@@ -90,13 +96,20 @@ def test_every_published_head_exists_in_its_model():
         assert all(layer < layers and head < heads for layer, head in found.pairs)
 
 
-def test_a_carried_default_is_taken_where_nothing_better_is_published():
-    """A checkpoint of another shape that names the upper half means it."""
-    upper = tuple((layer, head) for layer in (2, 3) for head in range(4))
-    found = alignment_heads(None, upper, name="digits", **UNKNOWN)
+def test_the_upper_half_is_known_where_the_generation_config_names_it():
+    """Somebody wrote it down, as for the digits."""
+    found = alignment_heads(None, UPPER, name="digits", **UNKNOWN)
 
-    assert upper == found.pairs
+    assert UPPER == found.pairs
     assert found.are_known
+
+
+def test_the_upper_half_among_the_weights_is_what_a_converter_writes_that_knows_nothing():
+    """Words are timed by it, as they would be without, and nobody decides by it."""
+    found = alignment_heads(None, None, UPPER, name="mine", **UNKNOWN)
+
+    assert alignment_heads(None, None, name="mine", **UNKNOWN) == found
+    assert not found.are_known
 
 
 def test_without_any_knowledge_words_are_timed_by_the_upper_half_and_alignatt_is_refused():
@@ -109,8 +122,34 @@ def test_without_any_knowledge_words_are_timed_by_the_upper_half_and_alignatt_is
         found.require_known("mine")
 
 
-@pytest.mark.parametrize("carried", [(4, 0), (0, 6), (-1, 0)])
-def test_a_checkpoint_that_names_a_head_it_does_not_have_is_refused(carried):
-    """The message says what the decoder has, and how to name others."""
-    with pytest.raises(OptionError, match=r"4 layers of 6 heads; name others with .*alignment_h"):
-        alignment_heads(None, [carried], name="mine", **TINY)
+@pytest.mark.parametrize("place", ["told", "carried"])
+@pytest.mark.parametrize("absent", [(4, 0), (0, 6), (-1, 0), (25, 6)])
+def test_the_heads_of_a_parent_are_warned_of_and_make_its_child_one_of_unknown_heads(
+    caplog, place, absent
+):
+    """Not those of the list that the child happens to have, nor those published for its shape."""
+    own = {"told": None, place: [(3, 1), absent]}
+    found = alignment_heads(None, **own, name="distilled", **TINY)
+
+    assert tuple((layer, head) for layer in (2, 3) for head in range(6)) == found.pairs
+    with pytest.raises(OptionError, match=r"model distilled.*alignment_heads=.*policy=local-agr"):
+        found.require_known("distilled")
+    assert f"names the alignment head {absent[0]}.{absent[1]}" in caplog.text
+    assert "4 layers of 6 heads" in caplog.text
+
+
+def test_the_option_helps_a_child_with_the_heads_of_its_parent(caplog):
+    """What is asked for is looked at first, and then there is nothing to warn of."""
+    found = alignment_heads("3.1", [(25, 6)], [(25, 6)], name="distilled", **TINY)
+
+    assert ((3, 1),) == found.pairs
+    assert found.are_known
+    assert not caplog.text
+
+
+def test_good_heads_among_the_weights_make_up_for_those_of_a_parent_beside_them():
+    """Whoever converted the model may have known better."""
+    found = alignment_heads(None, [(25, 6)], [(3, 1)], name="distilled", **TINY)
+
+    assert ((3, 1),) == found.pairs
+    assert found.are_known

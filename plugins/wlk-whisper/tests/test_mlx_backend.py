@@ -10,6 +10,8 @@ import pytest
 
 pytest.importorskip("mlx.core", reason="needs wlk-whisper[mlx]", exc_type=ImportError)
 
+import mlx.core as mx
+
 from wlk_core import (
     ModelNotFoundError,
     OptionError,
@@ -117,6 +119,26 @@ def test_heads_come_from_the_generation_config_and_without_one_alignatt_is_refus
         with pytest.raises(OptionError, match=r"policy=alignatt.*alignment_heads=.*local-agree"):
             bare.create_processor(policy="alignatt")
     with load_backend("mlx-whisper", str(tmp_path), alignment_heads="2.0, 3.1") as named:
+        assert named.create_processor(policy="alignatt")
+
+
+@pytest.mark.parametrize(
+    "carried",
+    [[[7, 0], [25, 6]], [[layer, head] for layer in (2, 3) for head in range(4)]],
+    ids=["a parent's", "a converter's default"],
+)
+def test_heads_that_tell_nothing_leave_local_agreement_and_the_option(tmp_path, carried):
+    """A distilled model is loaded; only AlignAtt asks for heads that somebody knows."""
+    weights = dict(mx.load(str(DIGITS / "weights.safetensors")))
+    weights["alignment_heads"] = mx.array(carried)
+    mx.save_safetensors(str(tmp_path / "weights.safetensors"), weights)
+    shutil.copy(DIGITS / "config.json", tmp_path)
+
+    with load_backend("mlx-whisper", str(tmp_path)) as distilled:
+        assert distilled.create_processor(policy="local-agreement")
+        with pytest.raises(OptionError, match=r"policy=alignatt.*alignment_heads=.*local-agree"):
+            distilled.create_processor(policy="alignatt")
+    with load_backend("mlx-whisper", str(tmp_path), alignment_heads="2.0,3.1") as named:
         assert named.create_processor(policy="alignatt")
 
 

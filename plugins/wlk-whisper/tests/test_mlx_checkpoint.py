@@ -95,6 +95,13 @@ def test_heads_that_come_with_the_weights_are_told(tmp_path):
     assert ((0, 1), (1, 0)) == exact.heads == rough.heads
 
 
+def test_heads_of_a_larger_parent_do_not_keep_a_model_from_being_loaded(tmp_path):
+    """Distilled models carry them; who asks for the heads decides what they are worth."""
+    saved = save(tmp_path, alignment_heads=mx.array([[7, 0], [25, 6]]))
+
+    assert ((7, 0), (25, 6)) == load_model(saved, dtype="float32").heads
+
+
 def test_a_checkpoint_without_heads_has_none(tmp_path):
     """The default that mlx-whisper draws up is not the checkpoint's word."""
     assert load_model(save(tmp_path, without=["alignment_heads"]), dtype="float32").heads is None
@@ -140,8 +147,7 @@ def test_a_quantised_model_hears_nearly_the_same(tmp_path, bits):
         ({"config": SMALL | {"n_text_layer": 0}}, "gives no number for n_text_layer"),
         ({"config": SMALL | {"n_audio_head": 3}}, "divides 64 audio channels among 3 heads"),
         ({"config": SMALL | {"quantization": 4}}, r"quantization in config\.json should be"),
-        ({"alignment_heads": mx.array([[2, 0]])}, r"should be pairs below \(2, 2\)"),
-        ({"alignment_heads": mx.array([0, 1])}, r"got shape \(2,\)"),
+        ({"alignment_heads": mx.array([0, 1])}, r"should be pairs, got shape \(2,\)"),
     ],
 )
 def test_weights_without_a_place_and_places_without_a_weight_are_named(tmp_path, changes, told):

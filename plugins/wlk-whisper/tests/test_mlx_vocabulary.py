@@ -111,6 +111,14 @@ def test_a_tokenizer_of_its_own_comes_first(tmp_path):
     assert not isinstance(vocabulary_of(tmp_path, 123), RankedVocabulary)
 
 
+def test_a_damaged_tokenizer_of_its_own_is_never_replaced_by_whispers(tmp_path):
+    """Its tokens may be others: the file is named, and what helps."""
+    (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
+
+    with pytest.raises(ModelNotFoundError, match=r"tokenizer\.json cannot be read.*pull the model"):
+        vocabulary_of(tmp_path, ROWS)
+
+
 def test_a_vocabulary_that_is_not_whispers_needs_its_own_tokenizer(tmp_path):
     """The message names the file to put there."""
     with pytest.raises(ModelNotFoundError, match=r"vocabulary of 6608 rows.*tokenizer\.json"):

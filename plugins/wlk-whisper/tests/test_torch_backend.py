@@ -272,6 +272,21 @@ def spoil_config(place):
     (place / "config.json").write_text("{")
 
 
+def spoil_config_kind(place):
+    """Leave a list where a table belongs."""
+    (place / "config.json").write_text("[]")
+
+
+def spoil_shards(place):
+    """Leave a list where the names of the files belong."""
+    (place / "model.safetensors.index.json").write_text('{"weight_map": ["model.safetensors"]}')
+
+
+def spoil_shard_names(place):
+    """Leave numbers where the names of the files belong."""
+    (place / "model.safetensors.index.json").write_text('{"weight_map": {"a": [1], "b": 2}}')
+
+
 def spoil_tokenizer(place):
     """Take away the tokenizer."""
     (place / "tokenizer.json").unlink()
@@ -295,6 +310,9 @@ def spoil_escape(place):
         (spoil_kind, "model_type='wav2vec2'"),
         (spoil_heads, "describes no Whisper: embed_dim must be divisible by num_heads"),
         (spoil_config, "cannot be read"),
+        (spoil_config_kind, r"config\.json should be a table, got list; pull or convert"),
+        (spoil_shards, r"weight_map in .*index\.json should be a table, got list"),
+        (spoil_shard_names, r"expected a Whisper in transformers' format"),
         (spoil_tokenizer, r"tokenizer\.json cannot be read"),
         (spoil_escape, r"expected a Whisper in transformers' format"),
     ],
@@ -318,6 +336,20 @@ def test_a_model_without_alignment_heads_refuses_alignatt(copied):
             bare.create_processor()
     with load_backend("whisper", str(copied), alignment_heads="2.0,3.1") as named:
         assert named.create_processor()
+
+
+def test_a_distilled_model_with_the_heads_of_its_parent_is_loaded(copied, caplog):
+    """It is warned of, only AlignAtt is refused, and the option names the heads it has."""
+    path = copied / "generation_config.json"
+    told = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(told | {"alignment_heads": [[7, 0], [25, 6]]}), encoding="utf-8")
+    with load_backend("whisper", str(copied)) as distilled:
+        assert "names the alignment head 7.0" in caplog.text
+        assert distilled.create_processor(policy="local-agreement")
+        with pytest.raises(OptionError, match=r"alignment_heads=.*policy=local-agreement"):
+            distilled.create_processor(policy="alignatt")
+    with load_backend("whisper", str(copied), alignment_heads="2.0,3.1") as named:
+        assert named.create_processor(policy="alignatt")
 
 
 def test_a_closed_backend_refuses_streams():

@@ -112,6 +112,27 @@ def spoil_rank(place):
     (place / "adapter_config.json").write_text(json.dumps(told | {"r": 3}))
 
 
+def spoil_kind(place, *, kind="NO_SUCH_KIND"):
+    """Say that it is an adapter of a kind that peft does not have."""
+    told = json.loads((place / "adapter_config.json").read_text())
+    (place / "adapter_config.json").write_text(json.dumps(told | {"peft_type": kind}))
+
+
+def spoil_other_kind(place):
+    """Say that it is one of another kind that peft has."""
+    spoil_kind(place, kind="IA3")
+
+
+def spoil_list(place):
+    """Leave a list where a table belongs."""
+    (place / "adapter_config.json").write_text("[]")
+
+
+def spoil_config(place):
+    """Make the configuration unreadable."""
+    (place / "adapter_config.json").write_text("{")
+
+
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
@@ -121,6 +142,10 @@ def spoil_rank(place):
         (spoil_missing, "1 weights are missing or unknown"),
         (spoil_foreign, "does not fit the model"),
         (spoil_rank, "does not fit the model"),
+        (spoil_kind, "says peft_type LORA, got 'NO_SUCH_KIND'; merge"),
+        (spoil_other_kind, "says peft_type LORA, got 'IA3'; merge"),
+        (spoil_list, "says peft_type LORA, got 'list'"),
+        (spoil_config, r"adapter_config\.json cannot be read"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -132,6 +157,14 @@ def test_what_is_no_adapter_of_this_model_is_named(tmp_path, spoil, told):
     with pytest.raises(OptionError, match=told) as caught:
         load_backend("whisper", "digits", lora_path=str(place))
     assert "\n" not in str(caught.value)
+
+
+def test_an_adapter_is_found_in_the_home_directory(tmp_path, monkeypatch):
+    """A tilde means what it means for the model and the cache."""
+    make_adapter(tmp_path / "adapter")
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    np.testing.assert_array_equal(logits("~/adapter"), logits(tmp_path / "adapter"))
 
 
 def test_without_peft_the_command_that_installs_it_is_named(tmp_path, monkeypatch):

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 
 from wlk_core.online.recognizer import Step, Work
-from wlk_core.online.trimming import PROMPT_CHARACTERS, QUIET_SECONDS, cut_between, last_words
+from wlk_core.online.trimming import (
+    PROMPT_CHARACTERS,
+    QUIET_SECONDS,
+    cut_between,
+    forced_cut,
+    last_words,
+)
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming.audio_buffer import AudioBuffer
 from wlk_core.streaming.local_agreement import LocalAgreement, split_overlap
@@ -121,6 +127,7 @@ class AgreementRecognizer:
             return self._transcribe_to(self._buffer.end, is_final=True)
         if not self._policy.hypothesis:
             return None
+        self._language = self._language or self._heard_language
         return Step(committed=self._policy.flush(), consumed_samples=self._heard)
 
     def next_run(self, committed_text: str) -> None:
@@ -130,6 +137,7 @@ class AgreementRecognizer:
         self._context: tuple[Word, ...] = ()  # committed words whose audio is in the buffer
         self._committed_end = 0.0
         self._heard = 0  # sample number up to which the engine has heard the run
+        self._heard_language: str | None = None  # in the newest hypothesis
         self._was_quiet = False  # the last hypothesis held no new word
         self._before = last_words(committed_text or self._initial_prompt)
 
@@ -151,10 +159,11 @@ class AgreementRecognizer:
         if is_final:
             committed += self._policy.flush()
         self._remember(committed)
-        if committed and self._language is None:
-            self._language = heard.language
-        forced = self._bound(is_quiet=not fresh)
-        return Step(committed=committed + forced, consumed_samples=target)
+        self._heard_language = heard.language
+        committed += self._bound(is_quiet=not fresh)
+        if committed:
+            self._language = self._language or heard.language
+        return Step(committed=committed, consumed_samples=target)
 
     def _remember(self, committed: tuple[Word, ...]) -> None:
         if committed:
@@ -179,7 +188,9 @@ class AgreementRecognizer:
         upcoming = self._policy.hypothesis
         following = upcoming[0].start if upcoming else half
         cut = self._cut_behind_context() if self._context else 0
-        self._trim(max(cut, round(min(half, following) * SAMPLE_RATE)))
+        most = self._max_samples - self._tick
+        forced_to = forced_cut(self._buffer.start, self._heard, following, most=most)
+        self._trim(max(cut, forced_to))
         return forced
 
     def _cut_behind_context(self) -> int:

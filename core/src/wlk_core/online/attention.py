@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 
 from wlk_core.online.recognizer import Step, Work
-from wlk_core.online.trimming import PROMPT_CHARACTERS, QUIET_SECONDS, cut_between, last_words
+from wlk_core.online.trimming import (
+    PROMPT_CHARACTERS,
+    QUIET_SECONDS,
+    cut_between,
+    forced_cut,
+    last_words,
+)
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming.alignatt import AlignedToken
 from wlk_core.streaming.audio_buffer import AudioBuffer
@@ -66,6 +72,7 @@ class AttentionDecoder(Protocol):
         context: tuple[AttendedWord, ...],
         prompt: str,
         language: str | None,
+        is_last: bool,
     ) -> Attended:
         """
         Decode float32[n], n > 0 at 16 kHz: the run from sample *first_sample* on.
@@ -77,6 +84,7 @@ class AttentionDecoder(Protocol):
                 returns only what follows.  Their times and frames count as those it returns.
             prompt: the text before the audio, "" for none; at most PROMPT_CHARACTERS long.
             language: a code, or None to detect it.
+            is_last: the run ends with this audio, so no word is to be held back for more of it.
 
         Raises:
             Exception: whatever the engine raises; the stream wraps it and can repeat the call.
@@ -159,6 +167,7 @@ class AttentionRecognizer:
         if not self._upcoming:
             return None
         committed, self._upcoming = self.hypothesis, ()
+        self._language = self._language or self._heard_language
         return Step(committed=committed, consumed_samples=self._heard)
 
     def next_run(self, committed_text: str) -> None:
@@ -168,6 +177,7 @@ class AttentionRecognizer:
         self._committed_end = 0.0  # seconds; a word in the middle before it was committed already
         self._last_frame = 0  # the farthest frame that a committed token attended to
         self._heard = 0  # sample number up to which the engine has heard the run
+        self._heard_language: str | None = None  # in the newest hypothesis
         self._was_quiet = False  # the last hypothesis held no new word
         self._before = last_words(committed_text or self._initial_prompt)
 
@@ -185,6 +195,7 @@ class AttentionRecognizer:
             context=tuple(one.moved(seconds=-seconds, frames=-frames) for one in self._context),
             prompt=self._before.strip(),
             language=self._language,
+            is_last=is_final,
         )
         self._work += heard.work
         self._heard = target
@@ -193,10 +204,11 @@ class AttentionRecognizer:
         count = self._count_final(fresh, is_final=is_final)
         committed, self._upcoming = fresh[:count], fresh[count:]
         self._remember(committed)
-        if committed and self._language is None:
-            self._language = heard.language
-        forced = self._bound(is_quiet=not fresh)
-        words = tuple(one.word for one in (*committed, *forced))
+        self._heard_language = heard.language
+        committed += self._bound(is_quiet=not fresh)
+        if committed:
+            self._language = self._language or heard.language
+        words = tuple(one.word for one in committed)
         return Step(committed=words, consumed_samples=target)
 
     def _is_new(self, one: AttendedWord) -> bool:
@@ -263,7 +275,9 @@ class AttentionRecognizer:
         # Between the words that are committed now and the next one, nothing has been heard.
         following = self._upcoming[0].word.start if self._upcoming else half
         cut = self._cut_behind_context() if self._context else 0
-        self._trim(max(cut, round(min(half, following) * SAMPLE_RATE)))
+        most = self._max_samples - self._tick
+        forced_to = forced_cut(self._buffer.start, self._heard, following, most=most)
+        self._trim(max(cut, forced_to))
         return forced
 
     def _cut_behind_context(self) -> int:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from wlk_core.streaming.audio_buffer import AudioBuffer
     from wlk_core.streaming.words import Word
 
-__all__ = ["PROMPT_CHARACTERS", "QUIET_SECONDS", "cut_between", "last_words"]
+__all__ = ["PROMPT_CHARACTERS", "QUIET_SECONDS", "cut_between", "forced_cut", "last_words"]
 
 PROMPT_CHARACTERS = 200  # committed text given to the engine as context (whisper_streaming)
 QUIET_SECONDS = 3.0  # audio kept when two hypotheses in a row hear no new word
@@ -35,6 +35,25 @@ def cut_between(buffer: AudioBuffer, last: Word, following: float, *, heard: int
     first = max(first, round(last.middle * SAMPLE_RATE), buffer.start)
     final = max(first, min(final, heard))
     return first + quietest_sample(buffer.view(first, final), window=CUT_WINDOW)
+
+
+def forced_cut(start: int, heard: int, following: float, *, most: int) -> int:
+    """
+    Return where a buffer is cut that would outgrow the engine's window.
+
+    Before the next word that is not final, if that leaves room, and in the middle if not: a word
+    that the engine puts over half of the window is none.  All of the audio was heard many times.
+
+    Args:
+        start: number of the first sample held.
+        heard: sample number up to which the engine has heard the run.
+        following: where the next word that is not final starts, in seconds of the run.
+        most: samples that may be held from here on.
+
+    """
+    middle = (start + heard) // 2
+    before = min(middle, round(following * SAMPLE_RATE))
+    return before if heard - before <= most else middle
 
 
 def last_words(text: str) -> str:

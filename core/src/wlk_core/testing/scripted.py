@@ -159,8 +159,9 @@ class ScriptedBackend:
         context: tuple[AttendedWord, ...],
         prompt: str,
         language: str | None,
+        is_last: bool,
     ) -> Attended:
-        del prompt  # a script knows its text
+        del prompt, is_last  # a script knows its text
         self._begin_call()
         words = tuple(
             attended_word(

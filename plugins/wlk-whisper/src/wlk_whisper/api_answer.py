@@ -49,6 +49,11 @@ class Segment:
     end: float
     no_speech: float = 0.0
 
+    @property
+    def is_speech(self) -> bool:
+        """Whether it is kept."""
+        return self.no_speech <= NO_SPEECH
+
 
 @attrs.frozen(kw_only=True)
 class Answer:
@@ -108,20 +113,22 @@ class Answer:
         Return the words of the transcript, spelt as its text spells them.
 
         Raises:
-            AnswerError: there is text, and its words have no times.
+            AnswerError: there is text that is speech, and its words have no times.
 
         """
         parts = self._parts()
-        text = "".join(part.text for part in parts)
+        said = "".join(part.text for part in parts if part.is_speech)
+        if not said:  # what is dropped below needs no times, and some servers give it none
+            return ()
         if not self.words:
-            if any(map(str.isalnum, text)):
+            if any(map(str.isalnum, said)):
                 raise AnswerError(
                     f"asked for the times of the words (timestamp_granularities), got the text "
-                    f"{_shown(text.strip())} without `words`; choose a server and a model that "
+                    f"{_shown(said.strip())} without `words`; choose a server and a model that "
                     "give them, with --option base_url=URL and --model NAME"
                 )
             return ()
-        spelt = spell([word.text for word in self.words], text)
+        spelt = spell([word.text for word in self.words], "".join(part.text for part in parts))
         if not spelt:  # the words are other ones than the text's: theirs are the times
             return tuple(
                 Word(word.start, word.end, with_leading_space(word.text))
@@ -154,7 +161,7 @@ class Answer:
         return tuple(
             Word(part.start, part.end, part.text)
             for part in self._parts()
-            if part.text.strip() and part.no_speech <= NO_SPEECH
+            if part.text.strip() and part.is_speech
         )
 
     def _parts(self) -> tuple[Segment, ...]:
@@ -176,7 +183,7 @@ def _ends(parts: tuple[Segment, ...]) -> list[tuple[int, bool]]:
     place = 0
     for part in parts:
         place += len(part.text)
-        ends.append((place, part.no_speech <= NO_SPEECH))
+        ends.append((place, part.is_speech))
     return ends
 
 

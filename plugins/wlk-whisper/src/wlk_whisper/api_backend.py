@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from wlk_core import BackendSpec
-    from wlk_whisper.api_client import Cost
+    from wlk_whisper.api_cost import Cost
 
 __all__ = ["OpenAIBackend"]
 
@@ -29,7 +29,7 @@ class OpenAIBackend:
 
     def __init__(self, client: ApiClient) -> None:
         self._client: ApiClient | None = client
-        self._last_cost = client.cost
+        self._meter = client.meter  # streams that outlive the backend go on counting
 
     @classmethod
     def load(
@@ -65,10 +65,13 @@ class OpenAIBackend:
 
     @property
     def cost(self) -> Cost:
-        """Requests and seconds of audio that were sent, repeated attempts and warmup included."""
-        if self._client is not None:
-            self._last_cost = self._client.cost
-        return self._last_cost
+        """
+        Requests and seconds of audio that were sent, repeated attempts and warmup included.
+
+        An attempt that no endpoint took is none.  Streams that are open when the backend is closed
+        go on counting.
+        """
+        return self._meter.cost
 
     def create_processor(
         self, *, language: str | None = None, task: str = "transcribe", **options: Any
@@ -85,7 +88,7 @@ class OpenAIBackend:
         chosen = OPENAI_API.stream_options(options)
         return OnlineStream(
             lambda: AgreementRecognizer(
-                partial(client.transcribe, task=task),
+                partial(client.transcribe, task=task, is_forced=language is not None),
                 language=language,
                 prompt=chosen["init_prompt"] or "",
                 tick_seconds=chosen["tick_seconds"],
@@ -102,7 +105,7 @@ class OpenAIBackend:
         self._open().transcribe(np.zeros(SAMPLE_RATE, np.float32), prompt="", language=None)
 
     def close(self) -> None:
-        """Let go of the client; streams that are open keep it until they are closed."""
+        """Let go of the client; streams that are open keep it, and its meter, until they close."""
         if self._client is not None:
             sent = self.cost
             logger.info(

@@ -17,6 +17,7 @@ __all__ = ["Endpoint"]
 DEFAULT_URL = "https://api.openai.com/v1"
 URL_VARIABLE = "OPENAI_BASE_URL"  # as the official client reads it
 NO_KEY = "none"  # servers on one's own machine want none, and the client wants one
+REQUESTED = ("/transcriptions", "/translations")  # the ends of URLs that requests go to
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 # https://developers.openai.com/api/docs/guides/speech-to-text: no verbose_json, so no word times.
@@ -127,10 +128,11 @@ def _check_url(url: str) -> None:
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_url = False
-    if not is_url or parts.query or parts.fragment or parts.path.endswith("/transcriptions"):
+    if not is_url or parts.query or parts.fragment or parts.path.endswith(REQUESTED):
         raise OptionError(
             "openai-api: option base_url is the URL of an endpoint without the part "
-            f"/audio/transcriptions, such as {DEFAULT_URL}; got {url.rpartition('@')[2]!r}"
+            "/audio/transcriptions or /audio/translations, such as "
+            f"{DEFAULT_URL}; got {url.rpartition('@')[2]!r}"
         )
     if parts.username or parts.password:
         raise OptionError(

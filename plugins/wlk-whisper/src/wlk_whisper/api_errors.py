@@ -10,11 +10,12 @@ import openai
 from wlk_core import BackendError
 from wlk_whisper.api_answer import AnswerError
 from wlk_whisper.api_endpoint import NO_KEY
+from wlk_whisper.api_secret import without
 
 if TYPE_CHECKING:
     from wlk_whisper.api_endpoint import Endpoint
 
-__all__ = ["EXPECTED_ERRORS", "told"]
+__all__ = ["EXPECTED_ERRORS", "ClientError", "told"]
 
 SHOWN = 200  # characters of the endpoint's own words
 TITLE = re.compile(r"<(title|h1)\b[^>]*>(.*?)</\1", re.IGNORECASE | re.DOTALL)
@@ -28,13 +29,30 @@ _BUSY = frozenset({408, 409, 429})
 _QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 
 
+class ClientError(Exception):
+    """What an exception of the client said, after its type."""
+
+
 def told(error: Exception, *, endpoint: Endpoint, model: str) -> BackendError:
-    """Return what to raise for *error*, which the client has already retried where it can."""
-    message = _message(error, endpoint, model)
-    if endpoint.key != NO_KEY:
-        message = message.replace(endpoint.key, "***")  # some servers repeat what they refuse
-    line = " ".join(message.split())
-    return BackendError(f"openai-api: {line}", retryable=_is_passing(error))
+    """
+    Return what to raise for *error*, which the client has already retried where it can.
+
+    Its cause says what the client's exceptions say and is none of them: those hold the request and
+    the answer, and with them the key.  Raise it outside of the `except` that caught *error*, or
+    Python attaches that one too.
+    """
+    line = " ".join(without(endpoint.key, _message(error, endpoint, model)).split())
+    failure = BackendError(f"openai-api: {line}", retryable=_is_passing(error))
+    failure.__cause__ = _retold(error, endpoint.key)
+    return failure
+
+
+def _retold(error: BaseException, key: str) -> ClientError:
+    """Return *error* and what caused it as text, without the key."""
+    copy = ClientError(without(key, f"{type(error).__name__}: {error}"))
+    if error.__cause__ is not None:
+        copy.__cause__ = _retold(error.__cause__, key)
+    return copy
 
 
 def _is_passing(error: Exception) -> bool:
@@ -50,7 +68,7 @@ def _is_passing(error: Exception) -> bool:
 def _message(error: Exception, endpoint: Endpoint, model: str) -> str:
     url = endpoint.url
     if isinstance(error, openai.APIStatusError):
-        said = f"{url} answered {error.status_code} ({_own_words(error)})"
+        said = f"{url} answered {error.status_code} ({_own_words(error, endpoint.key)})"
         return f"{said}: {_reason(error, endpoint, model)}"
     if isinstance(error, openai.APITimeoutError):
         return f"{url} did not answer in time; allow more with --option timeout_seconds=SECONDS"
@@ -90,13 +108,15 @@ def _about_key(endpoint: Endpoint) -> str:
     return f"{wrong}; set the one for this URL with: export {variable}=..."
 
 
-def _own_words(error: openai.APIStatusError) -> str:
+def _own_words(error: openai.APIStatusError, key: str) -> str:
     """Return what the endpoint itself says, on one line; of a page of HTML its title."""
     body = error.response.text
     if body.lstrip()[:1] == "<":
         title = TITLE.search(body)
-        return f"a page of HTML: {title.group(2).strip() if title else 'without a title'}"[:SHOWN]
-    given = error.body
-    own = given.get("message") if isinstance(given, dict) else None
-    text = " ".join(str(own or body or "without a word").split())
+        said = f"a page of HTML: {title.group(2).strip() if title else 'without a title'}"
+    else:
+        given = error.body
+        own = given.get("message") if isinstance(given, dict) else None
+        said = str(own or body or "without a word")
+    text = " ".join(without(key, said).split())
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import attrs
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = ["AlignmentHeads", "Heads", "alignment_heads", "parse_heads"]
+
+logger = logging.getLogger(__name__)
 
 Heads = tuple[tuple[int, int], ...]
 """Pairs of layer and head, counted from 0, in rising order."""
@@ -74,15 +77,16 @@ class AlignmentHeads:
         """
         if not self.are_known:
             raise OptionError(
-                f"policy=alignatt needs to know the alignment heads of the model {name}, which "
-                "neither carries them nor has the shape of a published Whisper; name them with "
+                f"policy=alignatt needs to know the alignment heads of the model {name}, and "
+                "neither its files nor the shape of a published Whisper tell them; name them with "
                 "--option alignment_heads=LAYER.HEAD,LAYER.HEAD or choose policy=local-agreement"
             )
 
 
 def alignment_heads(
     asked: str | None,
-    carried: Iterable[tuple[int, int]] | None,
+    told: Iterable[tuple[int, int]] | None,
+    carried: Iterable[tuple[int, int]] | None = None,
     *,
     name: str,
     layers: int,
@@ -92,39 +96,57 @@ def alignment_heads(
     """
     Return the alignment heads of a model: those asked for, else its own, else the published ones.
 
+    Distilled checkpoints often keep the list of their parent, of which the most layers are gone.
+    Heads that the decoder does not have are no reason to refuse the model: it is warned of them,
+    and nobody knows its own.
+
     Args:
         asked: the option, ``"layer.head,layer.head"``.
-        carried: what the checkpoint says; None or empty where it says nothing.
+        told: what its generation_config.json says; None or empty where it says nothing.
+        carried: what lies among its weights; None or empty where nothing does.
         name: what the model is called: a size, a repository or a directory.
         layers: of the decoder.
         heads: in each of them.
         vocabulary: rows of the logits.
 
     Raises:
-        OptionError: the option is no such list, or it or the checkpoint names a head that the
-            model does not have.
+        OptionError: the option is no such list, or names a head that the model does not have.
 
     """
     if asked is not None:
         return AlignmentHeads(pairs=parse_heads(asked, layers=layers, heads=heads), are_known=True)
-    own = tuple(sorted(set(carried or ())))
-    for layer, head in own:
-        if layer not in range(layers) or head not in range(heads):
-            raise OptionError(
-                f"the model {name} names the alignment head {layer}.{head}, and its decoder has "
-                f"{layers} layers of {heads} heads; name others with "
-                "--option alignment_heads=LAYER.HEAD,LAYER.HEAD"
-            )
     upper = tuple((layer, head) for layer in range(layers // 2, layers) for head in range(heads))
-    if own and own != upper:
-        return AlignmentHeads(pairs=own, are_known=True)
-    # The upper half is what converters write where they know nothing: better is looked for first.
-    sizes = _SHAPES.get((layers, heads, vocabulary), ())
+    are_foreign = False
+    # Among the weights, the upper half is what a converter writes where it knows nothing.
+    for source, nothing in ((told, ()), (carried, upper)):
+        own = tuple(sorted(set(source or ())))
+        absent = [
+            pair for pair in own if pair[0] not in range(layers) or pair[1] not in range(heads)
+        ]
+        if absent:
+            are_foreign = True
+            _warn(name, absent[0], layers=layers, heads=heads)
+        elif own not in ((), nothing):
+            return AlignmentHeads(pairs=own, are_known=True)
+    # A model with the heads of another was distilled from it: its shape says nothing, either.
+    sizes = () if are_foreign else _SHAPES.get((layers, heads, vocabulary), ())
     if len(sizes) > 1:
         sizes = tuple(size for size in sizes if size in name)
     if len(sizes) == 1:
         return AlignmentHeads(pairs=_pairs(_PUBLISHED[sizes[0]].split()), are_known=True)
-    return AlignmentHeads(pairs=upper, are_known=bool(own))
+    return AlignmentHeads(pairs=upper, are_known=False)
+
+
+def _warn(name: str, absent: tuple[int, int], *, layers: int, heads: int) -> None:
+    logger.warning(
+        "the model %s names the alignment head %d.%d, and its decoder has %d layers of %d heads: "
+        "such heads are those of the model it was distilled from, and its own are taken for "
+        "unknown; name them with --option alignment_heads=LAYER.HEAD,LAYER.HEAD",
+        name,
+        *absent,
+        layers,
+        heads,
+    )
 
 
 def parse_heads(text: str, *, layers: int, heads: int) -> Heads:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wlk_whisper.languages import LANGUAGES
 
-__all__ = ["language_code"]
+__all__ = ["iso_639_1", "language_code"]
 
 # openai/whisper, whisper/tokenizer.py, in the order of LANGUAGES.
 _NAMES = (
@@ -47,3 +47,17 @@ def language_code(name: str | None) -> str | None:
     ('en', 'de', None)
     """
     return None if name is None else _CODES.get(name.strip().casefold())
+
+
+def iso_639_1(code: str) -> str | None:
+    """
+    Return one of Whisper's codes as ISO 639-1 has it; None for a language that it has none for.
+
+    Whisper writes Javanese as a draft of the standard misspelt it.
+
+    >>> iso_639_1("en"), iso_639_1("jw"), iso_639_1("yue")
+    ('en', 'jv', None)
+    """
+    if code == "jw":
+        return "jv"
+    return code if len(code) == 2 else None  # noqa: PLR2004 -- the length that part 1 is about

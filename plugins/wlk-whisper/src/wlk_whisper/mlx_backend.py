@@ -56,7 +56,8 @@ def load(
     dims = loaded.whisper.dims
     heads = heads_of(
         alignment_heads,
-        generation.heads or loaded.heads,
+        generation.heads,
+        loaded.heads,
         name=name,
         layers=dims.n_text_layer,
         heads=dims.n_text_head,

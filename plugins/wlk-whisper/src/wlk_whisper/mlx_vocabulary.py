@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, cast
 
 import attrs
 from mlx_whisper.tokenizer import get_encoding
-from tokenizers import Tokenizer
 
 from wlk_core import ModelNotFoundError
+from wlk_whisper.tokenizer_file import TOKENIZER, read_tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from tiktoken import Encoding
+    from tokenizers import Tokenizer
 
 __all__ = ["RankedVocabulary", "vocabulary_of"]
 
-FILE = "tokenizer.json"
 # By rows: English-only models, multilingual ones, those from large-v3 on with one more language.
 ENCODINGS = {51864: ("gpt2", 99), 51865: ("multilingual", 99), 51866: ("multilingual", 100)}
 
@@ -66,17 +66,17 @@ def vocabulary_of(directory: Path, rows: int) -> Tokenizer:
     Its own tokenizer.json, where there is one, else the one of Whisper with that many rows.
 
     Raises:
-        ModelNotFoundError: there is no file, and no Whisper has as many rows.
+        ModelNotFoundError: the file is damaged, or there is none and no Whisper has as many rows.
 
     """
-    path = directory / FILE
+    path = directory / TOKENIZER
     if path.is_file():
-        return Tokenizer.from_file(str(path))
+        return read_tokenizer(path)
     if rows not in ENCODINGS:
         raise ModelNotFoundError(
             f"{directory} has a vocabulary of {rows} rows, where Whisper has one of "
-            f"{', '.join(map(str, ENCODINGS))}, and no {FILE}; put the {FILE} of the model it was "
-            "converted from beside its weights"
+            f"{', '.join(map(str, ENCODINGS))}, and no {TOKENIZER}; put the {TOKENIZER} of the "
+            "model it was converted from beside its weights"
         )
     name, languages = ENCODINGS[rows]
     return cast("Tokenizer", RankedVocabulary(get_encoding(name, num_languages=languages)))

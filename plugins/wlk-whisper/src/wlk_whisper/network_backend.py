@@ -9,12 +9,13 @@ import numpy as np
 
 from wlk_core import (
     AgreementRecognizer,
+    AttendedWord,
     AttentionRecognizer,
     OnlineStream,
     OptionError,
     StreamClosed,
 )
-from wlk_core.streaming import AlignAtt
+from wlk_core.streaming import AlignAtt, Word
 from wlk_whisper.decoder.attend import FRAME_SAMPLES, AttendSettings, attend
 from wlk_whisper.decoder.engine import StreamSettings
 from wlk_whisper.decoder.transcribe import transcribe
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from wlk_whisper.heads import AlignmentHeads
 
 __all__ = ["NetworkBackend"]
+
+RATE = 16_000
+WORD = " a"  # any text of one token
 
 
 class NetworkBackend:
@@ -73,15 +77,39 @@ class NetworkBackend:
         )
 
     def warmup(self) -> None:
-        """Run the model once on a second of silence."""
+        """
+        Run the model on a second of silence, in every way that its streams run it.
+
+        Silence has no words, so the decoder is made to say one: else the attention that times
+        words, and that AlignAtt decides by, would run for the first time on somebody's audio.
+
+        Raises:
+            StreamClosed: the backend is closed.  What else the engine raises is passed on.
+
+        """
         engine = self._open()
-        transcribe(
-            np.zeros(16_000, dtype=np.float32),
-            engine=engine,
-            settings=StreamSettings(is_fitted=engine.checkpoint.takes_shorter_input),
-            prompt="",
-            language=(engine.checkpoint.languages or ("en",))[0],
-        )
+        silence = np.zeros(RATE, dtype=np.float32)
+        language = (engine.checkpoint.languages or ("en",))[0]
+        stream = StreamSettings(is_fitted=engine.checkpoint.takes_shorter_input)
+        transcribe(silence, engine=engine, settings=stream, prompt="", language=language)
+        encoded, _ = engine.encode(silence, is_fitted=stream.is_fitted)
+        tokenizer = engine.tokenizer(language, stream.task)
+        token = tokenizer.encode(WORD)[0]
+        engine.align(tokenizer, encoded, [token], len(silence))
+        if self._heads.are_known:
+            said = AttendedWord(
+                word=Word(text=WORD, start=0.0, end=0.5), frames=(0,), tokens=(token,)
+            )
+            attend(
+                silence,
+                engine=engine,
+                stream=stream,
+                settings=AttendSettings(),
+                context=(said,),
+                prompt="",
+                language=language,
+                is_last=False,
+            )
 
     def close(self) -> None:
         """Let go of the model; streams that are open keep it until they are closed."""

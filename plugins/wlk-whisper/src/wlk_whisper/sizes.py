@@ -1,4 +1,4 @@
-"""Size aliases and the repositories that hold them in CTranslate2's format."""
+"""Size aliases and the repositories that hold them: one table for each format of weights."""
 
 from __future__ import annotations
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from faster_whisper.feature_extractor import FeatureExtractor
-from tokenizers import Tokenizer
 import torch
 
-from wlk_core import BackendUnavailable, ModelNotFoundError
+from wlk_core import BackendUnavailable
 from wlk_core.models import locate
 from wlk_whisper.checkpoint import BUNDLED, Checkpoint
 from wlk_whisper.decoder.engine import Engine
@@ -21,6 +19,7 @@ from wlk_whisper.heads import alignment_heads as heads_of
 from wlk_whisper.network_backend import NetworkBackend
 from wlk_whisper.sizes import DIGITS
 from wlk_whisper.specs.torch import WHISPER
+from wlk_whisper.tokenizer_file import TOKENIZER, read_tokenizer
 from wlk_whisper.torch_checkpoint import load_whisper
 from wlk_whisper.torch_network import TorchNetwork
 
@@ -32,7 +31,7 @@ __all__ = ["load"]
 logger = logging.getLogger(__name__)
 
 HERE = Path(__file__).parent / BUNDLED["whisper"]
-TOKENIZER = "tokenizer.json"  # 4 MB, so the bundled checkpoint ships one for all its formats
+# 4 MB, so the bundled checkpoint ships one for all its formats.
 SHARED_TOKENIZER = Path(__file__).parent / BUNDLED["faster-whisper"] / TOKENIZER
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -60,12 +59,12 @@ def load(
     directory = locate(name, spec=WHISPER, bundled={DIGITS: HERE}, cache_dir=cache_dir)
     checkpoint = Checkpoint.read(directory, name=name)
     generation = Generation.read(directory)
-    vocabulary = _vocabulary(directory)
+    vocabulary = read_tokenizer(SHARED_TOKENIZER if directory == HERE else directory / TOKENIZER)
     whisper = load_whisper(directory, device=place, dtype=_dtype(dtype, checkpoint, place))
     if lora_path is not None:
         from wlk_whisper.torch_lora import merge_adapter  # noqa: PLC0415 -- brings peft
 
-        whisper = merge_adapter(whisper, Path(lora_path))
+        whisper = merge_adapter(whisper, Path(lora_path).expanduser())
     heads = _heads(alignment_heads, generation, name=name, whisper=whisper)
     network = TorchNetwork(whisper, alignment_heads=heads.pairs)
     logger.info("%s runs in %s on %s", name, network.dtype, network.device)
@@ -104,18 +103,6 @@ def _dtype(asked: str, checkpoint: Checkpoint, device: torch.device) -> torch.dt
     if asked == "auto":
         asked = checkpoint.compute_type
     return DTYPES.get(asked, torch.float32 if device.type == "cpu" else torch.float16)
-
-
-def _vocabulary(directory: Path) -> Tokenizer:
-    path = SHARED_TOKENIZER if directory == HERE else directory / TOKENIZER
-    try:
-        json.loads(path.read_text(encoding="utf-8"))  # tokenizers itself raises a bare Exception
-    except (OSError, ValueError) as error:
-        raise ModelNotFoundError(
-            f"{path} cannot be read: {error}; pull the model again, or copy the {TOKENIZER} of the "
-            "model it was made from beside its weights"
-        ) from error
-    return Tokenizer.from_file(str(path))
 
 
 def _heads(

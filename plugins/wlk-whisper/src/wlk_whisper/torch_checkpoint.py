@@ -55,9 +55,17 @@ def load_whisper(
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        told = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ModelNotFoundError(f"{path} cannot be read: {error}; pull the model again") from error
+    return _table(path, told)
+
+
+def _table(where: object, told: object) -> dict[str, Any]:
+    if not isinstance(told, dict):
+        raise ModelNotFoundError(
+            f"{where} should be a table, got {type(told).__name__}; pull or convert the model again"
+        )
     return told
 
 
@@ -76,7 +84,10 @@ def _empty(directory: Path, config: dict[str, Any]) -> WhisperForConditionalGene
 def _weights(directory: Path) -> dict[str, torch.Tensor]:
     names = [WEIGHTS]
     if (directory / SHARDS).is_file():
-        names = sorted(set(_read(directory / SHARDS).get("weight_map", {}).values()))
+        shards = _read(directory / SHARDS).get("weight_map")
+        names = sorted(
+            set(map(str, _table(f"weight_map in {directory / SHARDS}", shards).values()))
+        )
     state: dict[str, torch.Tensor] = {}
     for name in names:
         path = directory / name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 import warnings
 
@@ -38,8 +39,8 @@ def merge_adapter(
     The adapter comes from a local directory, from safetensors, and all of it must fit the model.
 
     Raises:
-        OptionError: there is no adapter, or it is one of another model; *whisper* is then to be
-            thrown away.
+        OptionError: there is no adapter, or it is one of another kind or of another model;
+            *whisper* is then to be thrown away.
 
     """
     lacking = [name for name in (CONFIG, WEIGHTS) if not (directory / name).is_file()]
@@ -48,6 +49,7 @@ def merge_adapter(
             f"lora_path={directory}: expected a directory with {CONFIG} and {WEIGHTS}, as peft's "
             f"save_pretrained writes them, and it holds no {' and no '.join(lacking)}"
         )
+    _require_lora(directory)
     try:
         state = load_file(directory / WEIGHTS)
         config = LoraConfig.from_pretrained(str(directory))
@@ -71,3 +73,20 @@ def merge_adapter(
     merged: WhisperForConditionalGeneration = adapted.merge_and_unload()
     merged.requires_grad_(requires_grad=False)
     return merged
+
+
+def _require_lora(directory: Path) -> None:
+    """Check the kind first: peft has many, and a name that it does not know is a KeyError to it."""
+    try:
+        told = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise OptionError(
+            f"lora_path={directory}: {CONFIG} cannot be read ({' '.join(str(error).split())}); "
+            "save the adapter again with peft's save_pretrained"
+        ) from error
+    kind = told.get("peft_type") if isinstance(told, dict) else type(told).__name__
+    if kind != "LORA":
+        raise OptionError(
+            f"lora_path={directory}: expected an adapter whose {CONFIG} says peft_type LORA, "
+            f"got {kind!r}; merge adapters of other kinds into the model with peft and give that"
+        )

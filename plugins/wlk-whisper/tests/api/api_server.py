@@ -101,6 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
         if number in self.server.fail_at:
             prepared = FAULTS[number % len(FAULTS)]
         if prepared is not None:
+            self.language = _language_of(parts_of(self.headers["content-type"], body))
             prepared(self)
             return
         if (hold := self.server.hold) is not None:
@@ -187,6 +188,10 @@ FAULTS = (
 )
 
 
+def _language_of(parts: list[Part]) -> str | None:
+    return next((part.body.decode() for part in parts if part.name == "language"), None)
+
+
 def _only_file(parts: list[Part]) -> Part:
     files = [part for part in parts if part.name == "file"]
     if len(files) != 1:
@@ -209,7 +214,8 @@ def _check_fields(path, fields):
             raise BadRequest(f"{name} is empty")
     if fields["response_format"] != ["verbose_json"]:
         raise BadRequest(f"expected verbose_json, got {fields['response_format']}")
-    if len(fields.get("language", ["en"])[0]) != 2:
+    language = fields.get("language", ["en"])[0]
+    if len(language) != 2 or language == "jw":
         raise BadRequest(f"expected a language in ISO-639-1, got {fields['language']}")
 
 

@@ -100,6 +100,17 @@ def test_segments_that_are_hardly_speech_are_dropped_with_their_words():
     assert [" One."] == [heard.text for heard in answer.timed_segments()]
 
 
+def test_a_dropped_segment_needs_no_times_of_words():
+    """Servers that drop the words of a pause keep its text; only what is speech is asked for."""
+    pause = segment(" you", 0, 1, no_speech_prob=0.97)
+    for words in ([], None):
+        assert () == read(text="you", words=words, segments=[pause]).timed_words()
+
+    assert () == read(text="you", words=[word("thank", 0.2)], segments=[pause]).timed_words()
+    with pytest.raises(AnswerError, match=r"got the text 'One\.' without `words`"):
+        read(text="One. you", words=[], segments=[segment(" One.", 0, 1), pause]).timed_words()
+
+
 def test_text_whose_words_have_no_times_is_refused():
     """A server that ignores timestamp_granularities is told from one that heard nothing."""
     with pytest.raises(AnswerError, match=r"got the text 'hello there' without `words`"):

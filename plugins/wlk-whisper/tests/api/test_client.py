@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from traceback import format_exception
+from types import SimpleNamespace
+
 import pytest
 
 pytest.importorskip("openai", reason="needs: pip install 'wlk-whisper[openai]'")
@@ -17,6 +20,16 @@ def asked(backend, audio=None, **how):
     """Make one request of a backend, as a stream would."""
     audio = load_clip("demo").audio[: 16_000 * 3] if audio is None else audio
     return backend._open().transcribe(audio, **{"prompt": "", "language": None, **how})
+
+
+def sees(languages, give):
+    """Return a way to answer that notes the language of the request before."""
+
+    def answered(handler):
+        languages.append(handler.language)
+        give(handler)
+
+    return answered
 
 
 def test_loading_sends_nothing(load, server):
@@ -46,6 +59,58 @@ def test_prompt_and_language_are_sent_where_they_are_given(load, server):
     (given,) = server.received
 
     assert (["one two"], ["en"]) == (given.fields["prompt"], given.fields["language"])
+
+
+HEARD = {"text": "", "words": []}
+REFUSED = answer(400, {"error": {"message": "Unsupported language"}})
+
+
+@pytest.mark.parametrize(
+    ("language", "is_forced", "told"),
+    [
+        ("la", False, ["la", None]),
+        ("la", True, ["la"]),
+        ("jw", False, ["jv", None]),
+        ("jw", True, ["jv", "jw"]),
+        ("yue", False, [None]),
+        ("haw", True, ["haw"]),
+        (None, False, [None]),
+    ],
+)
+def test_a_language_is_told_as_endpoints_take_it(load, server, language, is_forced, told):
+    """In ISO 639-1 first; then a forced one in Whisper's code, and a detected one not at all."""
+    bodies = []
+    server.next.extend(
+        [sees(bodies, REFUSED)] * (len(told) - 1) + [sees(bodies, answer(200, HEARD))]
+    )
+    heard = asked(load(), language=language, is_forced=is_forced)
+
+    assert told == bodies
+    assert language == heard.language
+
+
+def test_a_forced_language_that_is_not_taken_is_told(load, server):
+    """Another one would be heard than was asked for."""
+    server.next.append(REFUSED)
+    with pytest.raises(BackendError, match="Unsupported language"):
+        asked(load(), language="yue", is_forced=True)
+
+    assert 1 == server.arrivals
+
+
+def test_a_language_that_was_misheard_is_not_the_end_of_a_stream(load, server):
+    """The endpoint takes no Latin, and the stream that it heard some in goes on without it."""
+    tongues = []
+    one = {"word": "one", "start": 0.2, "end": 0.5}
+    latin = answer(200, {"text": "one", "language": "latin", "words": [one]})
+    server.next.extend(sees(tongues, give) for give in (latin, latin, REFUSED, latin))
+    stream = load().create_processor()
+    for _ in range(3):
+        stream.insert_audio_chunk(noise(2.0, seed=1))
+        stream.process_iter()
+    stream.close()
+
+    assert [None, None, "la", None] == tongues
 
 
 def test_a_translation_is_asked_for_in_its_own_way(load, server):
@@ -88,18 +153,68 @@ def test_the_cost_is_counted_by_what_leaves(load, server):
     assert 5.0 == backend.cost.audio_seconds
 
 
+def test_what_no_endpoint_takes_costs_nothing(load):
+    """A refused connection sends no audio."""
+    backend = load(base_url="http://127.0.0.1:9/v1", max_retries=0)
+    with pytest.raises(BackendError, match="no connection"):
+        backend.warmup()
+
+    assert (0, 0.0) == (backend.cost.requests, backend.cost.audio_seconds)
+
+
+def test_asking_a_proxy_for_the_way_costs_nothing(load, server):
+    """Its CONNECT is a request of the HTTP library like the one for the endpoint, without audio."""
+    meter = load()._open().meter
+    for method, protocol in ((b"CONNECT", "http11"), (b"POST", "http11"), (b"POST", "http2")):
+        request = SimpleNamespace(method=method, extensions={})
+        meter.watch(request)
+        with meter.sending(2.0):
+            for event in ("send_request_headers.started", "send_request_body.started"):
+                request.extensions["trace"](f"{protocol}.{event}", {"request": request})
+
+    assert (2, 4.0) == (meter.cost.requests, meter.cost.audio_seconds)
+    assert 0 == server.arrivals
+
+
+def test_streams_that_outlive_the_backend_go_on_counting(load, server):
+    """What they send is paid for as well."""
+    backend = load()
+    stream = backend.create_processor()
+    backend.close()
+    server.next.append(answer(200, {"text": "", "words": []}))
+    stream.insert_audio_chunk(noise(1.5, seed=1))
+    stream.finish()
+
+    assert (1, 1.5) == (backend.cost.requests, backend.cost.audio_seconds)
+
+
 def test_the_key_comes_from_the_environment_and_goes_to_the_endpoint(load, server, monkeypatch):
     """OpenAI's own headers stay away from other hosts."""
     monkeypatch.setenv("OTHER_KEY", KEY)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another-host")
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-admin-of-openai")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway: pass-1\nAuthorization: Bearer pass-2")
     asked(load(api_key_env="OTHER_KEY"))
     (given,) = server.received
 
     assert f"Bearer {KEY}" == given.headers["authorization"]
-    assert not {"openai-organization", "openai-project"} & given.headers.keys()
-    assert "sk-of-another-host" not in str(given.headers)
+    assert not {"openai-organization", "openai-project", "x-gateway"} & given.headers.keys()
+    for secret in ("sk-of-another-host", "sk-admin-of-openai", "pass-1", "pass-2"):
+        assert secret not in str(given.headers)
+
+
+def test_openai_gets_the_headers_that_the_environment_holds_for_it(server, monkeypatch):
+    """A gateway of one's organisation may want them; the administrator's key stays at home."""
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway: pass-1")
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-admin-of-openai")
+    with load_backend("openai-api") as backend:
+        client = backend._open()._client
+
+        assert "pass-1" == client.default_headers["X-Gateway"]
+        assert client.admin_api_key is None
+    assert 0 == server.arrivals
 
 
 def test_no_proxy_stands_before_this_machine(load, server, monkeypatch):
@@ -163,8 +278,33 @@ def test_a_wrong_key_is_told_without_showing_it(load, server, monkeypatch):
         load().warmup()
 
     assert not caught.value.retryable
-    assert "sk-wrong-987654" not in str(caught.value)
+    assert "sk-wrong-987654" not in "".join(format_exception(caught.value))
     assert 1 == server.arrivals
+
+
+def test_no_cause_of_an_error_shows_the_key(load, server):
+    """What the client says is kept as text; its exceptions hold the request and the answer."""
+    server.next.append(answer(400, {"error": {"message": f"{'no ' * 63}{KEY}"}}))
+    server.next.append(answer(200, f"{'?' * 50}{KEY}"))
+    backend = load(max_retries=0)
+    for name in ("BadRequestError", "AnswerError"):
+        with pytest.raises(BackendError) as caught:
+            backend.warmup()
+        failures = [caught.value]
+        while (cause := failures[-1].__cause__ or failures[-1].__context__) is not None:
+            failures.append(cause)
+
+        assert str(failures[1]).startswith(f"{name}: ")
+        assert {"ClientError"} == {type(failure).__name__ for failure in failures[1:]}
+        assert not any(KEY[:8] in str(failure) for failure in failures)
+
+
+def test_a_key_that_is_a_common_word_is_no_secret(load, server, monkeypatch):
+    """Servers of one's own want any key at all; masking it would take letters from the message."""
+    monkeypatch.setenv("OPENAI_API_KEY", "e")
+    server.next.append(answer(400, {"error": {"message": "no verbose_json here"}}))
+    with pytest.raises(BackendError, match="no verbose_json here"):
+        load().warmup()
 
 
 def test_a_missing_key_is_told(load, server, monkeypatch):

@@ -76,6 +76,8 @@ def test_what_cannot_be_a_key_is_told_without_showing_it(monkeypatch, key):
         "https://a:port/v1",
         "https://a/v1?key=1",
         "https://a/v1/audio/transcriptions",
+        "https://a/v1/audio/translations",
+        "https://a/v1/audio/translations/",
     ],
 )
 def test_what_is_no_url_of_an_endpoint_is_refused(url):

@@ -8,6 +8,7 @@ with the committed words of the buffer and goes on from there; the policy is the
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["FRAME_SAMPLES", "AttendSettings", "attend"]
 
 FRAME_SAMPLES = SAMPLES_PER_FRAME * POSITION_FRAMES  # of one encoder position: 20 ms
+FEW_TOKENS = 64  # new ones that there is room for, however much text was committed
 RATE = 16_000
 
 
@@ -58,6 +60,7 @@ def attend(
     context: tuple[AttendedWord, ...],
     prompt: str,
     language: str | None,
+    is_last: bool,
 ) -> Attended:
     """
     Return what is said in float32[n] at 16 kHz, 0 < n <= 30 s, behind the words of *context*.
@@ -73,9 +76,15 @@ def attend(
     tokenizer = engine.tokenizer(language, stream.task)
     heard_end = context[-1].word.end if context else 0.0
     unheard = len(audio) - round(min(max(0.0, heard_end), len(audio) / RATE) * RATE)
-    budget = token_budget(unheard, language, task=stream.task)
-    room = engine.network.text_positions - budget
-    before, forced = _prompt(tokenizer, context, prompt, settings=settings, room=room)
+    wanted = token_budget(unheard, language, task=stream.task)
+    before, forced, budget = _prompt(
+        tokenizer,
+        context,
+        prompt,
+        settings=settings,
+        wanted=wanted,
+        room=engine.network.text_positions,
+    )
     rules = engine.rules(tokenizer, has_timestamps=False)
     if forced:
         # The end may come right behind committed words: they are the beginning of the text.
@@ -90,12 +99,12 @@ def attend(
         beam_size=stream.beam_size,
         attend=True,
         positions=positions,
-        halt=lambda _, frames: frames[-1] < max(frames) - settings.rewind_frames,
+        halt=None if is_last else partial(_is_astray, rewind_frames=settings.rewind_frames),
     )
     work += found.work
     if found.no_speech > NO_SPEECH and not forced:
         return Attended(language=language, work=work)
-    words, spelt = _words(tokenizer, found, first=len(before) - 1, forced=forced)
+    words, spelt = _words(tokenizer, found, first=len(before) - 1, forced=forced, is_last=is_last)
     work = attrs.evolve(work, detokenised_ids=(work.detokenised_ids or 0) + spelt)
     kept = without_loops([entry.word for entry, _ in words])
     settled = settle_times([*_of(context), *kept], audio)[len(context) :]
@@ -113,50 +122,76 @@ def _of(context: tuple[AttendedWord, ...]) -> list[Word]:
     return [one.word for one in context]
 
 
+def _is_astray(_: Sequence[int], frames: Sequence[int], *, rewind_frames: int) -> bool:
+    """Tell whether the newest token was heard too far back: no word from there on is final."""
+    return frames[-1] < max(frames) - rewind_frames
+
+
 def _prompt(
     tokenizer: Tokenizer,
     context: tuple[AttendedWord, ...],
     prompt: str,
     *,
     settings: AttendSettings,
+    wanted: int,
     room: int,
-) -> tuple[list[int], list[int]]:
+) -> tuple[list[int], list[int], int]:
     """
-    Return the tokens before the text, and those of the text that are forced.
+    Return the tokens before the text, those of the text that are forced, and how many may follow.
 
-    Where there is no room for all of them, the oldest text gives way: first what scrolls,
-    then what is static, then forced words.
+    Of *room* positions the committed words are given theirs first, but for what a few new words
+    need; then the *wanted* new ones; the text before the audio takes what is left, at most half of
+    all as in openai/whisper, and its oldest part gives way.
     """
     start = [*tokenizer.sot_sequence, tokenizer.no_timestamps]
-    room -= len(start)
+    left = room - len(start)
     text = [token for one in context for token in one.tokens if isinstance(token, int)]
-    text = text[len(text) - min(len(text), max(0, room)) :]
-    room -= len(text) + 1
+    text = text[max(0, len(text) - (left - min(wanted, FEW_TOKENS))) :]
+    left -= len(text)
+    budget = min(wanted, left)
+    left = min(left - budget, room // 2) - 1
     static = tokenizer.encode(f" {settings.static_prompt}") if settings.static_prompt else []
-    static = static[: max(0, room)]
+    static = static[: max(0, left)]
     # No prompt means no prompt tokens: not even an empty one (defect B57).
     scrolling = tokenizer.encode(f" {prompt}") if prompt else []
-    most = min(len(scrolling), settings.max_context_tokens, max(0, room - len(static)))
+    most = min(len(scrolling), settings.max_context_tokens, max(0, left - len(static)))
     previous = [*static, *scrolling[len(scrolling) - most :]]
-    return [*([tokenizer.sot_prev, *previous] if previous else []), *start], text
+    before = [*([tokenizer.sot_prev, *previous] if previous else []), *start]
+    return before, text, budget
+
+
+def _spoken(found: Decoded) -> int:
+    """
+    Return how many tokens of a text that may end in a loop were spoken.
+
+    Who says the same thing over and over is heard farther on each time; a decoder that only repeats
+    itself is not, and keeps the first round.
+    """
+    loop = found.loop
+    if loop is None:
+        return len(found.tokens)
+    rounds = found.frames[loop.start : loop.end : loop.period]
+    if len(rounds) and bool(np.all(np.diff(rounds) > 0)):
+        return len(found.tokens)
+    return loop.start + loop.period
 
 
 def _words(
-    tokenizer: Tokenizer, found: Decoded, *, first: int, forced: Sequence[int]
+    tokenizer: Tokenizer, found: Decoded, *, first: int, forced: Sequence[int], is_last: bool
 ) -> tuple[list[tuple[Spelt, AttendedWord]], int]:
     """Return the words behind the forced ones, and how many ids were made text for them."""
-    tokens = found.tokens
+    tokens = found.tokens[: _spoken(found)]
     if not tokens or found.attention is None:
         return [], 0
     bounds = boundaries(
         found.attention, first=first, positions=found.attention.shape[-1], chose_nothing=0
     )[len(forced) :]
-    if not found.ended:
-        # The last token was never fed: nobody knows where it ends, nor whether its word does.
-        bounds = np.append(bounds, bounds[-1])
-    likely = np.exp(found.log_probs.astype(np.float64))
+    # A last token that was never fed has no end yet.
+    bounds = np.append(bounds, bounds[-1])[: len(tokens) + 1]
+    likely = np.exp(found.log_probs[: len(tokens)].astype(np.float64))
     spelt = spell(tokenizer, tokens, bounds, likely)
-    spelt = spelt if found.ended else spelt[:-1]
+    if not found.ended and not is_last:
+        spelt = spelt[:-1]  # it may go on: the next call will tell
     words = [
         AttendedWord(
             word=entry.word,

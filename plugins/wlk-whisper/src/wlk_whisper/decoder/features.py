@@ -31,8 +31,16 @@ def window_frames(samples: int, *, is_fitted: bool) -> int:
 def log_mel(
     extractor: FeatureExtractor, audio: NDArray[np.float32], frames: int
 ) -> NDArray[np.float32]:
-    """Return log-mel features float32[mels, frames] of *audio* with silence behind it."""
+    """
+    Return log-mel features float32[mels, frames] of *audio* with silence behind it.
+
+    Raises:
+        ValueError: the audio is longer than the frames; nothing is left out unheard.
+
+    """
     padded = np.zeros(frames * SAMPLES_PER_FRAME, dtype=np.float32)
-    padded[: len(audio)] = audio[: len(padded)]
+    if len(audio) > len(padded):
+        raise ValueError(f"expected at most {len(padded)} samples of audio, got {len(audio)}")
+    padded[: len(audio)] = audio
     features: NDArray[np.float32] = extractor(padded, padding=0)
     return features[:, :frames]

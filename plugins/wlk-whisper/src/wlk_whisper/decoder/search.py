@@ -120,6 +120,8 @@ def decode(
         best = search.rows[0]
         loop = _loop(best.tokens)
         if loop is not None or (halt is not None and halt(best.tokens, best.chosen)):
+            if search.done:
+                break  # a better text has ended already: what is open is what comes behind its end
             return search.result(best, ended=False, loop=loop)
         search.step()
     best, ended = search.best()
@@ -226,6 +228,11 @@ class _Search:
                 for logits, row in zip(heard.logits, self.rows, strict=True)
             ]
         )
+        if np.isnan(log_probs).any():
+            raise FloatingPointError(
+                "the decoder gave logits that are no numbers: its arithmetic overflowed; "
+                "load the model in float32 or bfloat16"
+            )
         is_full = len(self.rows[0].tokens) + 1 == self.room
         origins: list[int] = []
         rows: list[_Row] = []

@@ -103,7 +103,9 @@ def test_threads_that_are_gone_leave_none_of_mlx_behind(network):
     for seed in range(5):
         steps(network, seed, call=on_fresh_thread)
 
-    assert len(list(TASKS.iterdir())) <= before
+    # A thread that was joined may be on its way out, and pools of other libraries may grow; a leak
+    # is a thread for every call.
+    assert len(list(TASKS.iterdir())) < before + 5
 
 
 @pytest.mark.slow

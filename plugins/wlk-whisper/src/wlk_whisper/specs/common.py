@@ -98,10 +98,9 @@ ALIGNATT = (
     Option(
         name="max_context_tokens",
         type=int,
-        # Half of what the decoder has room for, less the token that begins it.  The core's bound of
-        # 200 characters is 40 to 50 tokens of English, and 550 of Burmese: no smaller default would
-        # leave every language what it is shown now.
-        default=223,
+        # As in SimulStreaming.  Committed words whose audio is there are forced anyway; text before
+        # them costs its positions at every tick and bought nothing on ten minutes of digits.
+        default=0,
         minimum=0,
         maximum=223,
         help="tokens of earlier text the decoder is shown at most; that text is never longer than "

@@ -196,28 +196,40 @@ def test_a_state_is_never_changed(backend, tekken):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("call", [1, 2, 9, 30])
-def test_a_pass_that_fails_loses_nothing(backend, monkeypatch, call):
+@pytest.mark.parametrize("share", [0, 0.1, 0.5, 1])
+def test_a_pass_that_fails_loses_nothing(backend, monkeypatch, share):
     """Whatever fails in the middle of a step, the next call repeats it and the words are whole."""
     audio = connected_digits(6, seed=2).audio
-    expected = spoken(backend.engine, audio, chunk=1.0)[1].tokens
-    forward, calls = _Pass.forward, []
+    forward, calls, failing = _Pass.forward, [], 0
 
     def faulty(self, ids):
         calls.append(ids)
-        if len(calls) == call:
+        if len(calls) == failing:
             raise RuntimeError("CUDA out of memory")
         return forward(self, ids)
 
     monkeypatch.setattr(_Pass, "forward", faulty)
+    backend.warmup()  # what opens every run is computed once
+    calls.clear()
+    expected, none = _heard(backend, audio)
+    failing = max(1, round(share * len(calls)))
+    calls.clear()
+    came, faults = _heard(backend, audio)
+
+    assert 0 == none
+    assert 1 == faults
+    assert len(expected) > 3
+    assert expected == came
+
+
+def _heard(backend, audio):
+    """Return the tokens of a stream and how many of its calls had to be made again."""
     driver, faults = StreamDriver(backend.create_processor()), 0
     for start in range(0, len(audio), 16_000):
         driver.insert(audio[start : start + 16_000])
         faults += _retried(driver.drain)
     faults += _retried(driver.finish)
-
-    assert 1 == faults
-    assert expected == driver.tokens
+    return driver.tokens, faults
 
 
 def _retried(run):

@@ -163,6 +163,21 @@ def test_a_word_divided_by_a_silence_is_whole():
     assert driver.tokens[1].start >= 31.0
 
 
+@pytest.mark.parametrize("chunk", [0.08, 0.3, 2.0])
+def test_times_do_not_depend_on_the_chunks(chunk):
+    """A quiet that comes with the same chunk says nothing about a word in front of it."""
+    audio = np.concatenate([noise(3.0, level=0.01, seed=4), noise(3.0, level=1e-6, seed=5)])
+    audio[35_840:44_800] += noise(1.0, level=0.2, seed=6)[:8_960]  # up to the end of cell 34
+    script = spell(at34=" word")
+    drivers = [stream_of(Script(script)) for _ in range(2)]
+    for driver, seconds in zip(drivers, (6.0, chunk), strict=True):
+        driver.feed(audio, chunk_seconds=seconds)
+        driver.finish()
+
+    assert pytest.approx(2.24) == drivers[0].tokens[0].start
+    assert drivers[0].tokens == drivers[1].tokens
+
+
 def test_the_growing_word_is_shown():
     """The hypothesis is what was said of the word so far."""
     driver = stream_of(Script(spell(at2=" seven")))

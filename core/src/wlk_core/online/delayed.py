@@ -27,7 +27,7 @@ CELL_SAMPLES = 1280  # 80 ms: one id
 MOST_CELLS = 16  # that one step takes; live there is one at a time
 ROOM_CELLS = 10  # behind the last audio: for the pieces of a long last word (mistral-common)
 LAST_CELLS = 64  # more of them, at most, while text still comes
-HELD_SECONDS = 6.0  # of loudness: the longest delay, the longest word and a step
+HELD_SECONDS = 6.0  # of loudness, in front of what was said last: a long word, and what is quiet
 
 _FRAMES = CELL_SAMPLES // FRAME_SAMPLES
 _BEFORE = WINDOW_SAMPLES // 2  # samples by which the frames of a cell reach out of it in front ...
@@ -188,26 +188,35 @@ class DelayedRecognizer(Generic[S]):
 
     def _take(self, choices: Sequence[Choice], state: S, work: Work, behind: int) -> Step:
         """Make what the engine answered the state of this run: nothing was changed before."""
-        first = max(0, self._cells) * CELL_SAMPLES
-        if behind * CELL_SAMPLES > first:
-            self._onsets.append(self._audio(first, behind * CELL_SAMPLES))
         self._state, self._cells = state, behind
+        self._listen(behind)
         self._buffer.trim(min(max(0, behind * CELL_SAMPLES - _BEFORE), self._buffer.end))
         before = self._text.detokenised
-        said = [self._text.push(choice) for choice in choices]
+        words: list[Word] = []
+        for choice in choices:
+            self._add(words, self._text.push(choice))
         if self._is_padded:
-            said.append(self._text.finish())
+            self._add(words, self._text.finish())
+        self._onsets.trim(self._text.time)
         self._work += work
         self._work += Work(detokenised_ids=self._text.detokenised - before)
-        words: list[Word] = []
-        for one in said:
-            if one is not None:
-                words.append(self._word(one))
-                self._end = words[-1].end
         consumed = min(max(0, behind * CELL_SAMPLES), self._buffer.end)
         return Step(committed=tuple(words), consumed_samples=consumed)
 
+    def _listen(self, behind: int) -> None:
+        """Remember how loud the next cells are; the zeros behind the last audio are no quiet."""
+        first = self._onsets.samples
+        heard = min(behind * CELL_SAMPLES, self._buffer.end) // FRAME_SAMPLES * FRAME_SAMPLES
+        if heard > first:
+            self._onsets.append(self._audio(first, heard))
+
+    def _add(self, words: list[Word], said: Said | None) -> None:
+        """Append what is said now, which ends the word before."""
+        if said is not None:
+            words.append(self._word(said))
+            self._end = words[-1].end
+
     def _word(self, said: Said) -> Word:
         end = max(said.end, self._end)
-        start = self._onsets.start_of(end, after=self._end)
+        start = self._onsets.start_of(end, after=self._end, now=self._text.time)
         return Word(start, end, said.text, said.probability)

@@ -75,4 +75,5 @@ class LogMel:
         spectrum = np.fft.rfft(windows.astype(np.float64) * _WINDOW, axis=1)
         energy = (spectrum.real**2 + spectrum.imag**2) @ self._filters
         decades = np.maximum(np.log10(np.maximum(energy, _LEAST)), self.ceiling - _RANGE)
-        return ((decades + 4.0) / 4.0).astype(np.float32)
+        frames: NDArray[np.float32] = ((decades + 4.0) / 4.0).astype(np.float32)
+        return frames

@@ -66,18 +66,23 @@ class MarkedText:
         self.detokenised = 0  #: ids whose bytes were looked at and had some
 
     @property
+    def time(self) -> float:
+        """The end of the audio that the ids so far stand for, in seconds of the run."""
+        return STEP_SECONDS * self._count
+
+    @property
     def pending(self) -> Said | None:
         """The text that is being said, as far as its characters are complete."""
         return self._said() if self._text.strip() else None
 
     def push(self, choice: Choice) -> Said | None:
         """Take the next id; return the text that it completes, if any."""
-        time = STEP_SECONDS * (self._count + 1)
+        begin = self.time
         self._count += 1
         data = self._vocabulary.piece(choice.id)
         if data:
             if not self._is_open:
-                self._is_open, self._end = True, time - STEP_SECONDS
+                self._is_open, self._end = True, begin
             self.detokenised += 1
             self._text += self._decoder.decode(data)
             self._surprise -= math.log(max(choice.probability, 1e-30))
@@ -86,7 +91,7 @@ class MarkedText:
         complete = self._complete()
         self._is_open = choice.id == self._vocabulary.word_id
         if self._is_open:
-            self._end = time
+            self._end = self.time
         return complete
 
     def finish(self) -> Said | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 import logging
 from pathlib import Path
+import threading
 from typing import TYPE_CHECKING, Any, Self
 
 import mlx.core as mx
@@ -27,9 +28,14 @@ from wlk_voxtral_mlx.voxmlx_model import load_voxmlx
 from wlk_voxtral_mlx.weights import build, read_tensors
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
-    from wlk_core import BackendSpec
+    from numpy.typing import NDArray
+
+    from wlk_core import BackendSpec, Work
+    from wlk_core.streaming import Choice
+    from wlk_voxtral_mlx.engine import StreamState
 
 __all__ = ["VoxtralBackend"]
 
@@ -37,11 +43,19 @@ logger = logging.getLogger(__name__)
 
 
 class VoxtralBackend:
-    """A Voxtral Realtime model shared by any number of streams."""
+    """
+    A Voxtral Realtime model shared by any number of streams.
+
+    `calls`, `fail_at` and `before_call` are the seams of wlk-conformance; nothing else sets them.
+    """
 
     def __init__(self, engine: VoxtralEngine, checkpoint: Checkpoint) -> None:
         self._engine: VoxtralEngine | None = engine
         self._checkpoint = checkpoint
+        self.calls = 0
+        self.fail_at: frozenset[int] = frozenset()
+        self.before_call: Callable[[], None] | None = None
+        self._counting = threading.Lock()
 
     @classmethod
     def load(
@@ -102,7 +116,7 @@ class VoxtralBackend:
         VOXTRAL_MLX.check_task(task)
         chosen = VOXTRAL_MLX.stream_options(options)
         delay = self._checkpoint.delay_steps(chosen["delay_ms"])
-        decode = partial(engine.decode, delay_steps=delay, draft_steps=chosen["draft_steps"])
+        decode = partial(self._decode, engine, delay_steps=delay, draft_steps=chosen["draft_steps"])
         return OnlineStream(
             lambda: DelayedRecognizer(
                 decode,
@@ -115,7 +129,8 @@ class VoxtralBackend:
     def warmup(self) -> None:
         """Run the model once on a step of silence."""
         samples = np.zeros(CELL_SAMPLES + CELL_MARGIN, dtype=np.float32)
-        self.engine.decode(
+        self._decode(
+            self.engine,
             self._checkpoint.log_mel(samples),
             None,
             delay_steps=self._checkpoint.tekken.delay_steps,
@@ -125,6 +140,25 @@ class VoxtralBackend:
     def close(self) -> None:
         """Let go of the model; streams that are open keep it until they are closed."""
         self._engine = None
+
+    def _decode(
+        self,
+        engine: VoxtralEngine,
+        mel: NDArray[np.float32],
+        state: StreamState | None,
+        *,
+        delay_steps: int,
+        draft_steps: int,
+    ) -> tuple[Sequence[Choice], StreamState, Work]:
+        """Call the engine, held before or failing where a test asked for that."""
+        if self.before_call is not None:
+            self.before_call()
+        with self._counting:
+            self.calls += 1
+            call = self.calls
+        if call in self.fail_at:
+            raise RuntimeError(f"engine call {call} was asked to fail")
+        return engine.decode(mel, state, delay_steps=delay_steps, draft_steps=draft_steps)
 
     def __enter__(self) -> Self:
         return self

@@ -10,10 +10,13 @@ import subprocess
 import sys
 
 import pytest
+from safetensors.torch import load_file, save_file
 import torch
+from transformers import VoxtralRealtimeForConditionalGeneration
 
 from wlk_core import BackendUnavailable, ModelNotFoundError, OptionError, StreamClosed, load_backend
 import wlk_voxtral_hf
+from wlk_voxtral_hf import memory
 from wlk_voxtral_hf.plugin import VOXTRAL_HF, wlk_backends
 
 ALLOWED = {"wlk_core", "wlk_core.errors", "wlk_core.streaming", "wlk_core.audio", "wlk_core.models"}
@@ -143,6 +146,81 @@ def test_a_damaged_checkpoint_is_named(copy, name, content, told):
     with pytest.raises(ModelNotFoundError, match=told) as caught:
         load_backend("voxtral-hf", str(copy))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            lambda w: w.pop("audio_tower.layers.1.mlp.up_proj.weight"),
+            r"lacks .*up_proj\.weight;",
+        ),
+        (
+            lambda w: w.update({"language_model.model.norm.weight": torch.zeros(5)}),
+            r"norm\.weight has the shape \(5,\), expected",
+        ),
+    ],
+    ids=["missing", "another size"],
+)
+def test_a_checkpoint_with_holes_is_refused(copy, change, told, capfd):
+    """No weight is made up, and nothing but the error is said."""
+    weights = load_file(copy / "model.safetensors")
+    change(weights)
+    save_file(weights, copy / "model.safetensors")
+
+    with pytest.raises(ModelNotFoundError, match=told) as caught:
+        load_backend("voxtral-hf", str(copy))
+    assert "\n" not in str(caught.value)
+    assert ("", "") == capfd.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, r"quantized \(gptq\)"),
+        ({"quantization": {"bits": 4, "group_size": 64}}, r"\(\{.bits.: 4.* --backend voxtral-mlx"),
+        ({"downsample_factor": "four"}, "downsample_factor"),
+    ],
+    ids=["gptq", "mlx", "no number"],
+)
+def test_a_configuration_that_cannot_be_run_is_named(copy, change, told):
+    """A quantization, or a value of another type, is told with what to do."""
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**config, **change}))
+
+    with pytest.raises(ModelNotFoundError, match=told) as caught:
+        load_backend("voxtral-hf", str(copy))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_model_larger_than_memory_is_refused(monkeypatch):
+    """It is told before anything is read: what it takes, what there is, what to do."""
+    needed = memory.bytes_of(DIGITS, torch.float32)
+    monkeypatch.setattr(memory, "memory_of", lambda _device: needed - 1)
+
+    with pytest.raises(
+        BackendUnavailable, match=r"GB of memory in float32, and cpu has .*bfloat16"
+    ):
+        load_backend("voxtral-hf", "digits")
+    monkeypatch.setattr(memory, "memory_of", lambda _device: needed)
+    load_backend("voxtral-hf", "digits").close()
+
+
+def test_memory_that_runs_out_while_loading_is_told(monkeypatch):
+    """Whoever says so in whatever words: the remedy is the same."""
+
+    def full(*_args, **_options):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate")
+
+    monkeypatch.setattr(VoxtralRealtimeForConditionalGeneration, "from_pretrained", full)
+
+    with pytest.raises(BackendUnavailable, match="GB of memory in float32"):
+        load_backend("voxtral-hf", "digits")
+
+
+def test_this_machine_tells_its_memory():
+    """Any machine that runs these tests has a gigabyte."""
+    assert memory.memory_of("cpu") > 1e9
 
 
 def test_the_digits_checkpoint_runs_in_float32(backend):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from functools import partial
 import logging
 from pathlib import Path
@@ -10,25 +9,17 @@ import threading
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from safetensors import SafetensorError
 import torch
-from transformers import VoxtralRealtimeForConditionalGeneration
-from transformers.utils import logging as transformers_logging
 
-from wlk_core import (
-    BackendUnavailable,
-    DelayedRecognizer,
-    ModelNotFoundError,
-    OnlineStream,
-    StreamClosed,
-)
+from wlk_core import DelayedRecognizer, OnlineStream, StreamClosed
 from wlk_core.models import locate
 from wlk_voxtral_hf.checkpoint import Checkpoint
 from wlk_voxtral_hf.engine import CELL_MARGIN, CELL_SAMPLES, VoxtralEngine
+from wlk_voxtral_hf.loading import device_of, load_network
 from wlk_voxtral_hf.plugin import VOXTRAL_HF
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from numpy.typing import NDArray
@@ -78,9 +69,9 @@ class VoxtralBackend:
         bundled = {"digits": Path(__file__).parent / "digits"}
         directory = locate(name, spec=VOXTRAL_HF, bundled=bundled, cache_dir=cache_dir, needs=())
         checkpoint = Checkpoint.read(directory, name=name)
-        place = _device(device)
+        place = device_of(device)
         wanted = dtype or checkpoint.dtype or ("float32" if place == "cpu" else "bfloat16")
-        network = _load(directory, place, getattr(torch, wanted))
+        network = load_network(directory, place, getattr(torch, wanted))
         logger.info("%s runs in %s on %s", name, wanted, place)
         engine = VoxtralEngine(network, tekken=checkpoint.tekken, log_mel=checkpoint.log_mel)
         return cls(engine, checkpoint)
@@ -160,53 +151,3 @@ class VoxtralBackend:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _device(asked: str) -> str:
-    if asked == "auto":
-        if torch.cuda.is_available():
-            return "cuda"
-        return "mps" if torch.backends.mps.is_available() else "cpu"
-    if asked == "cuda" and not torch.cuda.is_available():
-        raise BackendUnavailable(
-            "device=cuda was asked for and torch sees no CUDA device; check nvidia-smi and that "
-            "torch is a CUDA build, or leave the device out"
-        )
-    if asked == "mps" and not torch.backends.mps.is_available():
-        raise BackendUnavailable(
-            "device=mps was asked for and torch sees no Apple GPU; leave the device out"
-        )
-    return asked
-
-
-@contextmanager
-def _without_progress() -> Iterator[None]:
-    """Keep transformers from drawing bars where nobody looks, and leave it as it was."""
-    progress: Any = transformers_logging
-    was_on = progress.is_progress_bar_enabled()
-    progress.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if was_on:
-            progress.enable_progress_bar()
-
-
-def _load(directory: Path, device: str, dtype: torch.dtype) -> Any:
-    try:
-        with _without_progress():
-            model: Any = VoxtralRealtimeForConditionalGeneration.from_pretrained(
-                directory, dtype=dtype, local_files_only=True
-            )
-        return model.eval().requires_grad_(False).to(device)
-    except (torch.OutOfMemoryError, MemoryError) as error:
-        raise BackendUnavailable(
-            f"{directory} does not fit into the memory of {device} in {dtype}; choose "
-            "dtype=bfloat16, another device or a smaller model"
-        ) from error
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ModelNotFoundError(
-            f"{directory} could not be loaded as a Voxtral Realtime model: {reason}; "
-            "convert or pull it again"
-        ) from error

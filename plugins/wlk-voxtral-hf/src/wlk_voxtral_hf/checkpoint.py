@@ -98,6 +98,7 @@ def _config(directory: Path) -> dict[str, Any]:
     config = _read(directory / "config.json")
     if config.get("model_type") == "voxtral_realtime" and "audio_config" in config:
         if any(directory.glob("model*.safetensors")):
+            _refuse_quantized(directory, config)
             return config
         found = "config.json without model*.safetensors"
     elif "multimodal" in config:
@@ -113,6 +114,18 @@ def _config(directory: Path) -> dict[str, Any]:
         f"expected a Voxtral Realtime model of transformers (config.json, model.safetensors, "
         f"tekken.json) in {directory}, found {found}; get one with: "
         "wlk-core pull mini --backend voxtral-hf"
+    )
+
+
+def _refuse_quantized(directory: Path, config: dict[str, Any]) -> None:
+    told = config.get("quantization_config") or config.get("quantization")
+    if told is None:
+        return
+    method = told.get("quant_method") if isinstance(told, dict) else None
+    raise ModelNotFoundError(
+        f"the weights in {directory} are quantized ({method or json.dumps(told)[:60]}), which the "
+        "backend voxtral-hf does not read; take a model in bfloat16, or one in 4 or 6 bits with: "
+        "wlk-core pull mini-4bit --backend voxtral-mlx"
     )
 
 

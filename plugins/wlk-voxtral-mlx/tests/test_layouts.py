@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 import json
 
+import attrs
 from mlx import nn
 import mlx.core as mx
 from mlx.utils import tree_flatten
@@ -69,6 +71,63 @@ def test_the_published_sizes_find_their_places(layout):
     assert 711 == len(wanted)
     assert wanted == {name: tensor.shape for name, tensor in ours.items()}
     assert layout == layout_of(list(theirs))
+
+
+@pytest.mark.skipif(find_spec("voxmlx") is None, reason="pip install 'wlk-voxtral-mlx[voxmlx]'")
+def test_voxmlx_has_the_same_published_weights():
+    """Its modules at the published sizes are ours, and it takes Mistral's names for the same."""
+    model_module = pytest.importorskip("voxmlx.model")
+    remap = pytest.importorskip("voxmlx.weights")._remap_name
+    theirs = tree_flatten(
+        model_module.VoxtralRealtime(their_config(PUBLISHED, "voxmlx")).parameters()
+    )
+    ours = {name: tensor.shape for name, tensor in tree_flatten(Voxtral(PUBLISHED).parameters())}
+
+    assert ours == {name: tensor.shape for name, tensor in theirs}
+    for name in ours:
+        their = their_name(name, "Mistral")
+        assert remap(their) == place_of(their).name == name
+
+
+def test_transformers_has_the_same_published_weights():
+    """Its default configuration, on the meta device, asks for what we ask for, one for one."""
+    torch = pytest.importorskip("torch", reason="pip install torch transformers")
+    transformers = pytest.importorskip("transformers", reason="pip install torch transformers")
+    config = transformers.VoxtralRealtimeConfig()
+    with torch.device("meta"):
+        model = transformers.VoxtralRealtimeForConditionalGeneration(config)
+    theirs = {name: tuple(tensor.shape) for name, tensor in model.named_parameters()}
+    ours = {name: tensor.shape for name, tensor in tree_flatten(Voxtral(PUBLISHED).parameters())}
+    placed = {place_of(name).name: shape for name, shape in theirs.items()}
+    on_disk = {f"model.{their_name(name, 'transformers')}" for name in ours}
+    read = Shape.read(config.to_dict())
+
+    # Left alone, that configuration has another base of the rotary angles than what is published.
+    assert PUBLISHED.encoder == attrs.evolve(read.encoder, rope_theta=1_000_000.0)
+    assert attrs.evolve(PUBLISHED, encoder=read.encoder) == read
+    assert on_disk == {
+        name.replace("model.language_model", "model.language_model.model") for name in theirs
+    }
+    assert set(ours) == set(placed)
+    for name, shape in ours.items():
+        is_convolution = name.startswith("encoder.conv") and name.endswith("weight")
+        expected = (shape[0], shape[2], shape[1]) if is_convolution else shape
+        assert expected == placed[name], name
+
+
+def test_what_the_converter_of_mlx_audio_writes_is_read(write, random_weights, tmp_path):
+    """It keeps Mistral's names beside a configuration of its own, and promises packed weights."""
+    with load_backend("voxtral-mlx", str(write(tmp_path / "Mistral", "Mistral"))) as expected:
+        ids, _, _ = said(expected)
+    config = {**their_config(SMALL, "mlx-audio"), "quantization": {"bits": 4, "group_size": 64}}
+    directory = write(tmp_path / "kept", "Mistral")
+    (directory / "consolidated.safetensors").rename(directory / "model.safetensors")
+    (directory / "params.json").unlink()
+    (directory / "config.json").write_text(json.dumps(config))
+    with load_backend("voxtral-mlx", str(directory)) as other:
+        came, _, _ = said(other)
+
+    assert ids == came
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -14,9 +14,11 @@ import pytest
 
 from wlk_core import BackendUnavailable, ModelNotFoundError, OptionError, StreamClosed, load_backend
 import wlk_voxtral_mlx
-from wlk_voxtral_mlx import voxmlx_model
+from wlk_voxtral_mlx import backend as backend_module
+from wlk_voxtral_mlx import memory, voxmlx_model
 from wlk_voxtral_mlx.framework import require_mlx
 from wlk_voxtral_mlx.plugin import VOXTRAL_MLX, wlk_backends
+from wlk_voxtral_mlx.weights import read_tensors
 
 ALLOWED = {"wlk_core", "wlk_core.errors", "wlk_core.streaming", "wlk_core.audio", "wlk_core.models"}
 DIGITS = Path(wlk_voxtral_mlx.__file__).parent / "digits"
@@ -150,6 +152,48 @@ def test_a_damaged_checkpoint_is_named(copy, name, content, told):
     with pytest.raises(ModelNotFoundError, match=told) as caught:
         load_backend("voxtral-mlx", str(copy))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_model_larger_than_memory_is_refused(monkeypatch, dtype):
+    """It is told before anything is read: what it takes, what there is, what to do."""
+    tensors = read_tensors(DIGITS).values()
+    needed = sum(one.size for one in tensors) * (4 if dtype == "float32" else 2)
+    monkeypatch.setattr(memory, "memory_of", lambda: needed - 1)
+
+    with pytest.raises(BackendUnavailable, match=r"GB of memory, and there are .* mini-4bit"):
+        load_backend("voxtral-mlx", "digits", dtype=dtype)
+    monkeypatch.setattr(memory, "memory_of", lambda: needed)
+    load_backend("voxtral-mlx", "digits", dtype=dtype).close()
+
+
+def test_memory_that_runs_out_while_loading_is_told(monkeypatch):
+    """MLX says so with a RuntimeError."""
+
+    def full(*_args, **_options):
+        raise RuntimeError("[metal::malloc] Attempting to allocate 9000000000 bytes")
+
+    monkeypatch.setattr(backend_module, "build", full)
+
+    with pytest.raises(BackendUnavailable, match=r"could not be brought into memory: .*mini-4bit"):
+        load_backend("voxtral-mlx", "digits")
+
+
+def test_this_machine_tells_its_memory():
+    """Any machine that runs these tests has a gigabyte."""
+    assert memory.memory_of() > 1e9
+
+
+@pytest.mark.skipif(find_spec("voxmlx") is None, reason="pip install 'wlk-voxtral-mlx[voxmlx]'")
+def test_voxmlx_refuses_a_checkpoint_with_holes(write, random_weights, tmp_path, capfd):
+    """Its error is told in one line like those of the native engine."""
+    weights = {name: one for name, one in random_weights.items() if "layers.1.mlp.up" not in name}
+    directory = write(tmp_path / "holes", "voxmlx", weights=weights)
+
+    with pytest.raises(ModelNotFoundError, match=r"voxmlx layout and .*up_proj") as caught:
+        load_backend("voxtral-mlx", str(directory), engine="voxmlx")
+    assert "\n" not in str(caught.value)
+    assert not capfd.readouterr().out
 
 
 def test_the_digits_checkpoint_runs_in_float32(backend):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from wlk_voxtral_mlx.names import _INSIDE, _OUR_STACKS, _OUTSIDE, _STACKS
 from wlk_voxtral_mlx.shape import AttentionShape, Shape
 
 SMALL = Shape(
@@ -16,28 +15,96 @@ SMALL = Shape(
 )
 
 
+LAYOUTS = ("Mistral", "transformers", "mlx-audio")
+# What files hold under which name; written down from the files and the code of their makers, not
+# from the tables of the plugin.  Ours are those of voxmlx.
+_IN_MISTRAL = "mm_streams_embeddings.embedding_module."
+OUTSIDE = {
+    "encoder.conv1": (
+        f"{_IN_MISTRAL}whisper_encoder.conv_layers.0.conv",
+        "audio_tower.embedder.conv1",
+        "encoder.conv_layers_0_conv.conv",
+    ),
+    "encoder.conv2": (
+        f"{_IN_MISTRAL}whisper_encoder.conv_layers.1.conv",
+        "audio_tower.embedder.conv2",
+        "encoder.conv_layers_1_conv.conv",
+    ),
+    "encoder.norm": (
+        f"{_IN_MISTRAL}whisper_encoder.transformer.norm",
+        "audio_tower.norm",
+        "encoder.transformer_norm",
+    ),
+    "adapter.w_in": (
+        f"{_IN_MISTRAL}audio_language_projection.0",
+        "multi_modal_projector.linear_1",
+        "encoder.audio_language_projection_0",
+    ),
+    "adapter.w_out": (
+        f"{_IN_MISTRAL}audio_language_projection.2",
+        "multi_modal_projector.linear_2",
+        "encoder.audio_language_projection_2",
+    ),
+    "language_model.embed_tokens": (
+        f"{_IN_MISTRAL}tok_embeddings",
+        "language_model.model.embed_tokens",
+        "decoder.tok_embeddings",
+    ),
+    "language_model.norm": ("norm", "language_model.model.norm", "decoder.norm"),
+}
+STACKS = {
+    "encoder.layers": (
+        f"{_IN_MISTRAL}whisper_encoder.transformer.layers",
+        "audio_tower.layers",
+        "encoder.transformer_layers",
+    ),
+    "language_model.layers": ("layers", "language_model.model.layers", "decoder.layers"),
+}
+INSIDE = {
+    "attention.q_proj": ("attention.wq", "self_attn.q_proj", "attention.wq"),
+    "attention.k_proj": ("attention.wk", "self_attn.k_proj", "attention.wk"),
+    "attention.v_proj": ("attention.wv", "self_attn.v_proj", "attention.wv"),
+    "attention.o_proj": ("attention.wo", "self_attn.o_proj", "attention.wo"),
+    "mlp.gate_proj": ("feed_forward.w1", "mlp.gate_proj", "feed_forward_w1"),
+    "mlp.down_proj": ("feed_forward.w2", "mlp.down_proj", "feed_forward_w2"),
+    "mlp.up_proj": ("feed_forward.w3", "mlp.up_proj", "feed_forward_w3"),
+    "ada_norm.linear_in": (
+        "ada_rms_norm_t_cond.0",
+        "ada_rms_norm.linear1",
+        "ada_rms_norm_t_cond.ada_down",
+    ),
+    "ada_norm.linear_out": (
+        "ada_rms_norm_t_cond.2",
+        "ada_rms_norm.linear2",
+        "ada_rms_norm_t_cond.ada_up",
+    ),
+}
+NORMS = {
+    "encoder.layers": {
+        "attn_norm": ("attention_norm", "self_attn_layer_norm", "attention_norm"),
+        "ffn_norm": ("ffn_norm", "final_layer_norm", "ffn_norm"),
+    },
+    "language_model.layers": {
+        "attn_norm": ("attention_norm", "input_layernorm", "attention_norm"),
+        "ffn_norm": ("ffn_norm", "post_attention_layernorm", "ffn_norm"),
+    },
+}
+
+
 def their_name(ours, layout):
     """Return what *layout* calls the weight that we call *ours*."""
+    if layout == "voxmlx":
+        return ours
+    column = LAYOUTS.index(layout)
     module, _, kind = ours.rpartition(".")
-    outside = {mine: theirs for theirs, mine in _OUTSIDE[layout].items()}
-    if module in outside:
-        return _prefixed(f"{outside[module]}.{kind}", layout)
-    for index, stack in enumerate(_OUR_STACKS):
+    if module in OUTSIDE:
+        return f"{OUTSIDE[module][column]}.{kind}"
+    for stack, theirs in STACKS.items():
         if module.startswith(f"{stack}."):
             number, part = module.removeprefix(f"{stack}.").split(".", 1)
-            names = [theirs for theirs, mine in _INSIDE[layout].items() if mine == part]
-            theirs = names[min(index, len(names) - 1)]
-            return _prefixed(f"{_STACKS[layout][index]}.{number}.{theirs}.{kind}", layout)
+            name = {**INSIDE, **NORMS[stack]}[part][column]
+            return f"{theirs[column]}.{number}.{name}.{kind}"
     raise AssertionError(f"{ours} is in no stack")
-
-
-def _prefixed(name, layout):
-    if layout == "transformers":  # as on disk
-        return name.replace("language_model.", "language_model.model.")
-    is_outer = name.startswith(("layers.", "norm."))
-    if layout == "Mistral" and not is_outer:
-        return f"mm_streams_embeddings.embedding_module.{name}"
-    return name
 
 
 def their_tensor(ours, tensor, layout, shape):

@@ -22,9 +22,10 @@ from wlk_core.models import locate
 from wlk_voxtral_mlx.checkpoint import Checkpoint
 from wlk_voxtral_mlx.commands import commands_of
 from wlk_voxtral_mlx.engine import CELL_MARGIN, CELL_SAMPLES, VoxtralEngine
+from wlk_voxtral_mlx.memory import require_memory
 from wlk_voxtral_mlx.names import layout_of
 from wlk_voxtral_mlx.plugin import VOXTRAL_MLX
-from wlk_voxtral_mlx.voxmlx_model import load_voxmlx
+from wlk_voxtral_mlx.voxmlx_model import load_voxmlx, require_voxmlx
 from wlk_voxtral_mlx.weights import build, read_tensors
 
 if TYPE_CHECKING:
@@ -175,20 +176,23 @@ class VoxtralBackend:
 def _load(engine: str, checkpoint: Checkpoint, dtype: mx.Dtype | None) -> Any:
     directory = checkpoint.directory
     if engine == "voxmlx":
-        return load_voxmlx(directory, dtype=dtype)
+        require_voxmlx()
     try:
         tensors = read_tensors(directory)
     except (OSError, RuntimeError, ValueError, KeyError) as error:
         raise ModelNotFoundError(
             f"the weights in {directory} cannot be read: {_first_line(error)}; pull the model again"
         ) from error
-    layout = layout_of(list(tensors)) or "no known"
+    layout = layout_of(list(tensors))
+    require_memory(directory, tensors.values(), dtype)
     try:
+        if engine == "voxmlx":
+            return load_voxmlx(directory, layout, dtype=dtype)
         return build(tensors, checkpoint.shape, dtype=dtype)
     except ValueError as error:
         raise ModelNotFoundError(
-            f"{directory} is in the {layout} layout and could not be loaded: {_first_line(error)}; "
-            "pull the model again"
+            f"{directory} is in the {layout or 'no known'} layout and could not be loaded: "
+            f"{_first_line(error)}; pull the model again"
         ) from error
     except (MemoryError, RuntimeError) as error:
         raise BackendUnavailable(
@@ -198,4 +202,5 @@ def _load(engine: str, checkpoint: Checkpoint, dtype: mx.Dtype | None) -> Any:
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:2]).removesuffix(".") or type(error).__name__

@@ -9,6 +9,7 @@ import attrs
 __all__ = ["AttentionShape", "Quantization", "Shape"]
 
 ENCODER_WINDOW, DECODER_WINDOW = 750, 8192  # of the published model, where a file is silent
+SILENT_THETA = 10_000.0  # what transformers takes then; the published model has 1 000 000
 
 
 @attrs.frozen(kw_only=True)
@@ -125,7 +126,7 @@ def _layers(told: dict[str, Any], window: int) -> AttentionShape:
         head_size=int(told.get("head_dim") or told["hidden_size"] // heads),
         hidden=int(told["intermediate_size"]),
         window=int(told.get("sliding_window") or window),
-        rope_theta=float(rope.get("rope_theta", told.get("rope_theta", 1_000_000.0))),
+        rope_theta=float(rope.get("rope_theta") or told.get("rope_theta") or SILENT_THETA),
         norm_eps=float(told.get("rms_norm_eps", 1e-5)),
     )
 

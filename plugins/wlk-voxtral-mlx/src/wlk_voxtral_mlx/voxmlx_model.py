@@ -9,27 +9,23 @@ import mlx.core as mx
 from mlx.utils import tree_flatten
 
 from wlk_core import BackendUnavailable, ModelNotFoundError
-from wlk_voxtral_mlx.names import layout_of
-from wlk_voxtral_mlx.weights import read_tensors
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["load_voxmlx"]
+    from wlk_voxtral_mlx.names import Layout
+
+__all__ = ["load_voxmlx", "require_voxmlx"]
 
 READABLE = ("Mistral", "voxmlx")
 
 
-def load_voxmlx(directory: Path, *, dtype: mx.Dtype | None) -> Any:
+def require_voxmlx() -> None:
     """
-    Load a model with voxmlx.
-
-    Its streaming is not used: it skips audio at the start and never applies the window of the
-    encoder.  Its tree of modules is all that is.
+    Make sure that voxmlx is installed.
 
     Raises:
-        BackendUnavailable: voxmlx is not installed.
-        ModelNotFoundError: it cannot read the layout.
+        BackendUnavailable: it is not.
 
     """
     if find_spec("voxmlx") is None:
@@ -37,7 +33,20 @@ def load_voxmlx(directory: Path, *, dtype: mx.Dtype | None) -> Any:
             "engine=voxmlx needs the package voxmlx: pip install 'wlk-voxtral-mlx[voxmlx]', or "
             "leave the engine out"
         )
-    layout = layout_of(list(read_tensors(directory)))
+
+
+def load_voxmlx(directory: Path, layout: Layout | None, *, dtype: mx.Dtype | None) -> Any:
+    """
+    Load a model with voxmlx.
+
+    Its streaming is not used: it skips audio at the start and never applies the window of the
+    encoder.  Its tree of modules is all that is.
+
+    Raises:
+        ModelNotFoundError: it cannot read the layout.
+        ValueError: weights are missing, or have other sizes than the configuration says.
+
+    """
     if layout not in READABLE:
         raise ModelNotFoundError(
             f"{directory} is in the layout of {layout or 'no Voxtral'}, and voxmlx reads those of "

@@ -34,10 +34,17 @@ class StreamState:
     @property
     def nbytes(self) -> int:
         """Bytes of all tensors."""
-        layers = (*self.decoder, *self.encoder)
-        tensors = [tensor for pair in layers for tensor in pair]
-        tensors += [tensor for _, tensor in self.padding]
-        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        return self.encoder_bytes + sum(map(_bytes, (one for pair in self.decoder for one in pair)))
+
+    @property
+    def encoder_bytes(self) -> int:
+        """Bytes of those that the encoder and its convolutions need."""
+        held = [one for pair in self.encoder for one in pair]
+        return sum(map(_bytes, [*held, *(tensor for _, tensor in self.padding)]))
+
+
+def _bytes(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
 
 
 def frozen_cache(cache: Any) -> Layers:

@@ -53,6 +53,11 @@ class StreamState:
         """Bytes of all arrays."""
         return sum(array.nbytes for array in self.arrays)
 
+    @property
+    def encoder_bytes(self) -> int:
+        """Bytes of those that the encoder and its convolutions need."""
+        return sum(array.nbytes for array in self.encoder.arrays)
+
 
 class VoxtralEngine:
     """

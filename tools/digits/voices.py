@@ -147,7 +147,7 @@ def load_voices(path: Path) -> tuple[list[Voice], list[Audio]]:
         Voice(
             name=name,
             takes=tuple((clips[f"{name}/{digit}"],) for digit in range(10)),
-            is_synthetic=True,
+            kind="synthetic",
         )
         for name in names
     ]

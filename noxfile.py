@@ -26,6 +26,13 @@ COMPLIANT = {
     "core": {
         "scripted": ("scripted", *DIGITS),
     },
+    "wlk-voxtral-hf": {
+        "voxtral-hf": ("voxtral-hf", *DIGITS),
+    },
+    "wlk-voxtral-mlx": {
+        "voxtral-mlx": ("voxtral-mlx", *DIGITS),
+        "voxtral-voxmlx": ("voxtral-mlx", *DIGITS, "--option", "engine=voxmlx"),
+    },
     "wlk-whisper": {
         "faster-whisper": ("faster-whisper", *DIGITS),
         "whisper-alignatt": ("whisper", *DIGITS, "--policy", "alignatt"),
@@ -48,6 +55,8 @@ EXTRAS = {
 }
 TORCH_EXTRAS = ("lora", "mlx", "torch")
 TORCH_PLUGINS = ("wlk-voxtral-hf",)  # bring torch without an extra
+# Beside torch, what the tests of a plugin hold it against where torch is.
+REFERENCES = {"wlk-voxtral-mlx": ("transformers>=5.23,<6",)}
 TORCH = "torch==2.13.0"
 TORCH_PYTHON = "3.11"
 # The published package that benchmarks/whisper.py is held against; it asks for any torch.
@@ -59,6 +68,7 @@ BENCHMARKS = (
     ("whisper.py", "--growth", "--minutes", "30"),
     ("voxtral.py", "--backend", "voxtral-hf"),
     ("voxtral.py", "--backend", "voxtral-mlx"),
+    ("voxtral.py", "--backend", "voxtral-mlx", "--engine", "voxmlx"),
 )
 TEST_TOOLS = ("pytest>=8.3", "hypothesis>=6.100")  # 6.100: stable database-free profiles
 
@@ -151,8 +161,8 @@ def plugin(session: nox.Session, name: str) -> None:
         session.skip(f"{name} brings torch, which is pinned for Python {TORCH_PYTHON}")
     if session.python != TORCH_PYTHON:
         extras = tuple(extra for extra in extras if extra not in TORCH_EXTRAS)
-    elif set(extras) & set(TORCH_EXTRAS) or name in TORCH_PLUGINS:
-        session.install(TORCH)
+    elif set(extras) & set(TORCH_EXTRAS) or name in (*TORCH_PLUGINS, *REFERENCES):
+        session.install(TORCH, *REFERENCES.get(name, ()))
     (source,) = _sources(name)
     source += f"[{','.join(extras)}]" if extras else ""
     session.install(*TEST_TOOLS, *_sources("core", "conformance"), source)
@@ -197,7 +207,7 @@ def conformance(session: nox.Session) -> None:
     """Prove a backend: nox -s conformance -- BACKEND [options of wlk-conformance]."""
     if not session.posargs:
         session.error("name the backend: nox -s conformance -- BACKEND [--model REF] [--speech]")
-    _install_all(session)
+    _install_all(session, *map(_with_extras, EXTRAS))
     session.run("wlk-conformance", *session.posargs)
 
 
@@ -252,8 +262,8 @@ def tools(session: nox.Session) -> None:
 
 @nox.session(python="3.11")
 def together(session: nox.Session) -> None:
-    """Install everything in one environment and use it through the command line."""
-    _install_all(session, *TEST_TOOLS)
+    """Install everything in one environment, use it through the command line, compare engines."""
+    _install_all(session, *TEST_TOOLS, _with_extras("wlk-voxtral-mlx"))
     _test(session, "tests")
 
 
@@ -352,5 +362,8 @@ def full(session: nox.Session) -> None:
     for backend, policy in product(("whisper", "mlx-whisper"), ("alignatt", "local-agreement")):
         chosen = ("--model", "digits", "--policy", policy)
         session.run("wlk-conformance", backend, *chosen, "--speech", "--long")
+    for name in ("wlk-voxtral-hf", "wlk-voxtral-mlx"):
+        for chosen in COMPLIANT[name].values():
+            session.run("wlk-conformance", *chosen, "--speech", "--long")
     for script, *arguments in BENCHMARKS:
         session.run("python", str(ROOT / "benchmarks" / script), *arguments)

@@ -83,10 +83,10 @@ VOXTRAL_MLX = BackendSpec(
     },
     default_model="mini-6bit",
     model_files=(
-        "config.json",
+        # Mistral's repository holds its own weights and those of transformers: 9 GB each.
+        "consolidated.safetensors|model*.safetensors",
         "params.json",
-        "consolidated.safetensors",
-        "model*.safetensors",
+        "config.json",
         "model.safetensors.index.json",
         "tekken.json",
     ),

@@ -67,8 +67,8 @@ class Mixer:
     voices: Sequence[Voice]
     rng: np.random.Generator
     others: Sequence[Audio] = ()
-    synthetic_share: float = 0.3
-    disguised_share: float = 0.4
+    synthetic_share: float = 0.5
+    disguised_share: float = 0.2
     mixed_share: float = 0.25
     negative_share: float = 0.12
     repeat_share: float = 0.15

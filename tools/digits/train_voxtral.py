@@ -18,21 +18,20 @@ from typing import TYPE_CHECKING
 from attrs import field, frozen
 from batches import produce
 from batches_voxtral import NOTHING, StreamBatch, draw_stream_batch
+from cast import load_mixer
 from chance import happens
-from mixing import Mixer
 from model_voxtral import VoxtralShape, build_model, load_model, save_model
 import numpy as np
-from recordings import load_recordings
 from tekken_voxtral import PAD_ID, SPECIALS
 import torch
 from torch import nn
 from torch.nn import functional
-from voices import load_voices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from multiprocessing.sharedctypes import Synchronized
 
+    from mixing import Mixer
     from transformers import VoxtralRealtimeForConditionalGeneration
 
 _log = logging.getLogger("train_voxtral")
@@ -177,6 +176,7 @@ def main() -> None:
         "--recordings", type=Path, required=True, help="folder of {digit}_{speaker}_{take}.wav"
     )
     parser.add_argument("--voices", type=Path, required=True, help="what voices.py made")
+    parser.add_argument("--disguised", type=Path, help="what disguise.py made")
     parser.add_argument("--output", type=Path, required=True, help="folder to store weights in")
     parser.add_argument("--init", type=Path, help="folder to go on from, instead of from scratch")
     parser.add_argument("--leave-out", metavar="SPEAKER", help="a speaker to keep for measuring")
@@ -196,20 +196,15 @@ def main() -> None:
     model = build_model(VoxtralShape()) if plan.from_scratch else load_model(arguments.init)
     clock = Clock(plan.seconds)
     make_mixer = partial(
-        _make_mixer,
+        load_mixer,
         arguments.recordings,
         arguments.voices,
-        arguments.leave_out,
-        arguments.seed,
+        arguments.disguised,
+        without=arguments.leave_out,
+        seed=arguments.seed,
     )
     batches = produce(make_mixer, partial(draw_step, clock=clock, from_scratch=plan.from_scratch))
     train(model, batches, plan, clock, arguments.output)
-
-
-def _make_mixer(recordings: Path, rendered: Path, without: str | None, seed: int) -> Mixer:
-    voices, others = load_voices(rendered)
-    voices = [*load_recordings(recordings, held_out=False, without=without), *voices]
-    return Mixer(voices=voices, others=others, rng=np.random.default_rng(seed))
 
 
 if __name__ == "__main__":

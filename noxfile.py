@@ -353,7 +353,10 @@ def peer(session: nox.Session) -> None:
 def full(session: nox.Session) -> None:
     """Run what is too long for CI: the long tier of every backend and the benchmarks."""
     _install_all(session, *TEST_TOOLS, *map(_with_extras, EXTRAS))
-    session.run(*PYTEST, "tests", env={"WLK_FULL": "1"})
+    # A dump of the stack of whatever takes two minutes is no help where everything does, and can
+    # end the process that it looks into.
+    patient = ("-o", "faulthandler_timeout=0")
+    session.run(*PYTEST, *patient, "tests", env={"WLK_FULL": "1"})
     for policy in ("local-agreement", "alignatt", "native"):
         session.run("wlk-conformance", "scripted", "--policy", policy, "--speech", "--long")
     mutants = ("python", "-m", "wlk_conformance.mutants", "--sample", "200", "--jobs", "2")

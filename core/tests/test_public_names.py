@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "audio": {"audio", "errors", "processor"},
     "vad": {"vad", "audio", "errors", "processor"},
     "online": EVERYONE | {"online", "streaming", "audio"},
+    "delayed": EVERYONE | {"delayed", "online", "streaming", "backend", "models"},
     "session": EVERYONE | {"session", "vad", "audio"},
     "testing": EVERYONE | {"testing", "online", "streaming", "backend", "audio"},
     "registry": EVERYONE | {"hookspecs", "backend", "registry", "_discovery"},

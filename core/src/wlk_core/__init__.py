@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wlk_core.audio.convert import to_float32
     from wlk_core.backend import API_FLOOR, API_VERSION, Backend, BackendSpec
+    from wlk_core.delayed import DelayedBackend, DelayedEngine, DelayedFormat
     from wlk_core.errors import (
         AudioFormatError,
         BackendError,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         StepState,
         Transcriber,
         Work,
+        silent_cells,
     )
     from wlk_core.options import Option
     from wlk_core.processor import (
@@ -74,6 +76,9 @@ __all__ = [
     "ChangeSpeaker",
     "ClockError",
     "ConcurrentCallError",
+    "DelayedBackend",
+    "DelayedEngine",
+    "DelayedFormat",
     "DelayedRecognizer",
     "Emission",
     "Hypothesis",
@@ -98,6 +103,7 @@ __all__ = [
     "Work",
     "hookimpl",
     "load_backend",
+    "silent_cells",
     "to_float32",
 ]
 
@@ -108,6 +114,11 @@ _ROOMS = {
         "API_VERSION",
         "Backend",
         "BackendSpec",
+    ),
+    "delayed": (
+        "DelayedBackend",
+        "DelayedEngine",
+        "DelayedFormat",
     ),
     "errors": (
         "AudioFormatError",
@@ -137,6 +148,7 @@ _ROOMS = {
         "StepState",
         "Transcriber",
         "Work",
+        "silent_cells",
     ),
     "options": ("Option",),
     "processor": (

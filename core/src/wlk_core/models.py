@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from wlk_core.backend import BackendSpec
 
-__all__ = ["Model", "list_models", "locate", "offline_mode", "pull", "remove"]
+__all__ = ["Model", "list_models", "locate", "offline_mode", "pull", "read_settings", "remove"]
 
 BUNDLED = "bundled"  # what `BackendSpec.models` says of a model that comes in the plugin's wheel
 
@@ -154,6 +155,23 @@ def list_models(
             if record.backend == spec.name and record.repo not in named
         ]
     return tuple(rows)
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """
+    Return the table in a JSON file of a model, an empty one where there is no file or no table.
+
+    Raises:
+        ModelNotFoundError: the file is damaged.
+
+    """
+    if not path.is_file():
+        return {}
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModelNotFoundError(f"{path} is damaged: {error}; pull the model again") from error
+    return told if isinstance(told, dict) else {}
 
 
 def _pull(ref: str, repo: str, spec: BackendSpec, store: Store, *, offline: bool | None) -> Record:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core import BackendError, DelayedRecognizer, OnlineStream, Work
+from wlk_core import BackendError, DelayedRecognizer, OnlineStream, Work, silent_cells
 from wlk_core.streaming import Choice, LogMel, Tekken
 from wlk_core.testing import StreamDriver, noise
 
@@ -225,3 +225,16 @@ def test_state_and_work_of_a_long_run_do_not_grow():
 
     assert max(held[1:]) == min(held[1:])
     assert max(np.diff(work)[1:]) <= 51
+
+
+@pytest.mark.parametrize("cells", [1, 3])
+def test_silent_cells_are_what_a_model_hears_of_a_silent_recording(cells):
+    """Eight frames each, the same as those of zeros within a stream."""
+    script = Script({})
+    driver = stream_of(script)
+    driver.insert(np.zeros(16_000, dtype=np.float32))
+    driver.finish()
+
+    np.testing.assert_array_equal(
+        np.concatenate(script.mel)[: 8 * cells], silent_cells(LogMel(), cells)
+    )

@@ -129,7 +129,7 @@ def spoken(backend, audio, *, chunk, draft_steps=8, delay_steps=6):
     recognizer = partial(
         DelayedRecognizer,
         decode_step,
-        tekken=backend._checkpoint.tekken,
+        tekken=backend.engine._tekken,
         delay_steps=delay_steps,
         log_mel=LogMel(),
     )

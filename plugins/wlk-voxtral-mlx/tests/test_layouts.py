@@ -164,10 +164,11 @@ def test_quantized_weights_are_read(write, random_weights, tmp_path, bits, engin
     directory = write(tmp_path / "packed", "voxmlx", weights=packed, config=config)
     with load_backend("voxtral-mlx", str(directory), engine=engine) as backend:
         ids, surely, state = said(backend)
+        shape = backend.engine._shape
 
     assert CHOICES == len(ids)
     assert np.isfinite(surely).all()
-    assert bits == backend._checkpoint.shape.quantization.bits
+    assert bits == shape.quantization.bits
     assert state.nbytes > 0
 
 

@@ -9,7 +9,7 @@ from wlk_core.online.attention import (
     AttentionDecoder,
     AttentionRecognizer,
 )
-from wlk_core.online.delayed import DelayedRecognizer, StepDecoder, StepState
+from wlk_core.online.delayed import DelayedRecognizer, StepDecoder, StepState, silent_cells
 from wlk_core.online.recognizer import Recognizer, Step, Work
 from wlk_core.online.stream import OnlineStream
 
@@ -28,4 +28,5 @@ __all__ = [
     "StepState",
     "Transcriber",
     "Work",
+    "silent_cells",
 ]

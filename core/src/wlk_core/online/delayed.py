@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wlk_core.streaming.marked_text import Choice, Said
     from wlk_core.streaming.tekken import Tekken
 
-__all__ = ["DelayedRecognizer", "StepDecoder", "StepState"]
+__all__ = ["DelayedRecognizer", "StepDecoder", "StepState", "silent_cells"]
 
 CELL_SAMPLES = 1280  # 80 ms: one id
 MOST_CELLS = 16  # that one step takes; live there is one at a time
@@ -69,6 +69,11 @@ class StepDecoder(Protocol[S]):
 
         """
         ...
+
+
+def silent_cells(log_mel: LogMel, cells: int) -> NDArray[np.float32]:
+    """Return float32[8 cells, mels], the features of cells of 80 ms in which nothing is heard."""
+    return log_mel(np.zeros(_BEFORE + cells * CELL_SAMPLES + _BEHIND, dtype=np.float32))
 
 
 class DelayedRecognizer(Generic[S]):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
-from wlk_core import Work
+from wlk_core import Work, silent_cells
 from wlk_core.streaming import Choice, decode_steps
 from wlk_voxtral_hf.state import (
     StreamState,
@@ -21,6 +20,7 @@ from wlk_voxtral_hf.state import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["VoxtralEngine"]
 
 FRAMES = 8  # of mel in a step of 80 ms
-CELL_SAMPLES, CELL_MARGIN = 1280, 240  # samples of a step, and what its frames reach beyond it
 # A pass over several positions adds in another order than one over a single position.
 LEAST_LEAD = {torch.float32: 1e-3, torch.bfloat16: 0.25, torch.float16: 0.05}  # logits
 
@@ -69,7 +68,7 @@ class VoxtralEngine:
         delay_steps: int,
         draft_steps: int,
     ) -> tuple[Sequence[Choice], StreamState, Work]:
-        """Hear float32[8 n, mels]; see wlk_core.StepDecoder."""
+        """Hear float32[8 n, mels]; see wlk_core.DelayedEngine."""
         with torch.inference_mode():
             opening = Work()
             if state is None:
@@ -87,8 +86,7 @@ class VoxtralEngine:
             state = StreamState(positions=0, given=prompt, decoder=(), encoder=(), padding=())
             work = Work()
             if steps:
-                samples = steps * CELL_SAMPLES + CELL_MARGIN
-                mel = self._log_mel(np.zeros(samples, dtype=np.float32))
+                mel = silent_cells(self._log_mel, steps)
                 _, state, work = self._run(mel, state, delay_steps, 1)
             self._openings[delay_steps] = state
             return state, work

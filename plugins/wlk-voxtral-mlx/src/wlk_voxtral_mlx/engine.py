@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import mlx.core as mx
-import numpy as np
 
-from wlk_core import Work
+from wlk_core import Work, silent_cells
 from wlk_core.streaming import Choice, decode_steps
 from wlk_voxtral_mlx.forward import Cache, EncoderState, decode, encode, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from wlk_core.streaming import LogMel, Tekken
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["StreamState", "VoxtralEngine"]
 
 FRAMES = 8  # of mel in a step of 80 ms
-CELL_SAMPLES, CELL_MARGIN = 1280, 240  # samples of a step, and what its frames reach beyond it
 LEAST_LEAD = 1e-3  # logits: a pass over several positions adds in another order than one over one
 LEAST_LEAD_HALF = 0.25  # as above, in half precision or with packed weights
 
@@ -88,7 +87,7 @@ class VoxtralEngine:
         delay_steps: int,
         draft_steps: int,
     ) -> tuple[Sequence[Choice], StreamState, Work]:
-        """Hear float32[8 n, mels]; see wlk_core.StepDecoder."""
+        """Hear float32[8 n, mels]; see wlk_core.DelayedEngine."""
         with self._commands.turn():
             opening = Work()
             if state is None:
@@ -108,8 +107,8 @@ class VoxtralEngine:
         )
         work = Work()
         if steps:
-            samples = np.zeros(steps * CELL_SAMPLES + CELL_MARGIN, dtype=np.float32)
-            _, state, work = self._run(self._log_mel(samples), state, delay_steps, 1)
+            mel = silent_cells(self._log_mel, steps)
+            _, state, work = self._run(mel, state, delay_steps, 1)
         self._openings[delay_steps] = state
         return state, work
 

@@ -1,0 +1,50 @@
+"""Words of Voxtral's digits checkpoint on both backends, at every delay it was trained for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from wlk_conformance.quality import align, word_errors
+from wlk_core import load_backend
+from wlk_core.testing import StreamDriver, connected_digits
+
+torch = pytest.importorskip("torch", reason="pip install wlk-voxtral-hf")
+
+STEP = 0.08  # seconds of a step of the model
+ENGINES = {"transformers": ("voxtral-hf", {}), "native": ("voxtral-mlx", {"engine": "native"})}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Keep to one thread: tests run beside others."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def backend(request, one_thread):
+    """Return a backend with its bundled checkpoint."""
+    name, options = ENGINES[request.param]
+    with load_backend(name, "digits", **options) as loaded:
+        yield loaded
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delay_ms", [240, 480, 800])
+def test_words_end_where_they_end(backend, delay_ms):
+    """The delay moves no time: 95 % of the ends are right to a step, and the text to a word."""
+    wrong, apart = 0, []
+    for seed in range(70, 74):
+        clip = connected_digits(10, seed=seed, gap=(0.05, 0.6), lead=0.2, tail=0.3)
+        driver = StreamDriver(backend.create_processor(delay_ms=delay_ms))
+        driver.feed(clip.audio, chunk_seconds=1.0)
+        driver.finish()
+        said = clip.text.split()
+        heard = [token.text.strip() for token in driver.tokens]
+        wrong += word_errors(said, heard)
+        apart += [
+            abs(driver.tokens[at].end - clip.words[place].end) for place, at in align(said, heard)
+        ]
+
+    assert wrong <= 1
+    assert np.quantile(apart, 0.95) <= STEP + 1e-6

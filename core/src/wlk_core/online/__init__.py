@@ -9,6 +9,7 @@ from wlk_core.online.attention import (
     AttentionDecoder,
     AttentionRecognizer,
 )
+from wlk_core.online.kept import KeptState
 from wlk_core.online.recognizer import Recognizer, Step, Work
 from wlk_core.online.stream import OnlineStream
 
@@ -19,6 +20,7 @@ __all__ = [
     "AttentionDecoder",
     "AttentionRecognizer",
     "Hypothesis",
+    "KeptState",
     "OnlineStream",
     "Recognizer",
     "Step",

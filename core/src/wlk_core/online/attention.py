@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from wlk_core.online.kept import KeptState
     from wlk_core.streaming.alignatt import AlignAtt
     from wlk_core.streaming.words import Word
 
@@ -102,6 +103,14 @@ class AttentionRecognizer:
     which two hypotheses in a row hear nothing new are let go but for their last QUIET_SECONDS.  If
     a buffer reaches `max_seconds` without a word being final, the words in its older half are
     committed as they are: the engine's window is finite.
+
+    A decoder that keeps state between its calls gives it as *kept*, which is told when a run ends
+    and counted with what is held.  Where such state outlives a cut only at certain places, cuts
+    fall on multiples of *cut_samples* of the run alone.
+
+    Raises:
+        ValueError: *cut_samples* is no multiple of the frame.
+
     """
 
     _context: tuple[AttendedWord, ...]  # committed words whose audio is in the buffer
@@ -118,10 +127,19 @@ class AttentionRecognizer:
         tick_seconds: float = 1.0,
         buffer_seconds: float = 12.0,
         max_seconds: float = 28.0,
+        cut_samples: int | None = None,
+        kept: KeptState | None = None,
     ) -> None:
+        cut_samples = cut_samples or frame_samples
+        if cut_samples % frame_samples:
+            raise ValueError(
+                f"expected cuts at whole frames of {frame_samples} samples, got {cut_samples}"
+            )
         self._decode = decode
         self._policy = policy
         self._frame = frame_samples
+        self._cut = cut_samples
+        self._kept = kept
         self._language = language
         self._work = Work()
         self._tick = max(1, round(tick_seconds * SAMPLE_RATE))
@@ -147,9 +165,10 @@ class AttentionRecognizer:
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of audio and text held, the prompt at its bound."""
+        """Bytes of audio, text and kept state held, the prompt at its bound."""
         words = (*self._context, *self._upcoming)
-        return self._buffer.nbytes + PROMPT_CHARACTERS + sum(len(one.word.text) for one in words)
+        text = PROMPT_CHARACTERS + sum(len(one.word.text) for one in words)
+        return self._buffer.nbytes + text + (self._kept.nbytes if self._kept else 0)
 
     def feed(self, audio: NDArray[np.float32]) -> None:
         """Append float32[n] to the buffer."""
@@ -172,6 +191,8 @@ class AttentionRecognizer:
 
     def next_run(self, committed_text: str) -> None:
         """Begin a new run with the end of the transcript as prompt."""
+        if self._kept:
+            self._kept.forget()
         self._buffer = AudioBuffer()
         self._context = self._upcoming = ()
         self._committed_end = 0.0  # seconds; a word in the middle before it was committed already
@@ -286,8 +307,8 @@ class AttentionRecognizer:
         return cut_between(self._buffer, self._context[-1].word, following, heard=self._heard)
 
     def _trim(self, sample: int) -> None:
-        # Whole frames: the engine counts its own from the cut.
-        sample = max(self._buffer.start, sample) // self._frame * self._frame
+        # Whole frames at least: the engine counts its own from the cut.
+        sample = max(self._buffer.start, sample) // self._cut * self._cut
         self._buffer.trim(sample)
         seconds = sample / SAMPLE_RATE
         gone = [one for one in self._context if one.word.middle < seconds]

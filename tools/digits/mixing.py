@@ -67,21 +67,24 @@ class Mixer:
     voices: Sequence[Voice]
     rng: np.random.Generator
     others: Sequence[Audio] = ()
-    synthetic_share: float = 0.3
+    synthetic_share: float = 0.5
+    disguised_share: float = 0.2
     mixed_share: float = 0.25
     negative_share: float = 0.12
     repeat_share: float = 0.15
     codec_share: float = 0.2
-    _real: list[Voice] = field(init=False)
-    _synthetic: list[Voice] = field(init=False)
+    _kinds: list[tuple[list[Voice], float]] = field(init=False)
 
-    @_real.default
-    def _find_real(self) -> list[Voice]:
-        return [voice for voice in self.voices if not voice.is_synthetic]
-
-    @_synthetic.default
-    def _find_synthetic(self) -> list[Voice]:
-        return [voice for voice in self.voices if voice.is_synthetic]
+    @_kinds.default
+    def _find_kinds(self) -> list[tuple[list[Voice], float]]:
+        """Voices by kind with their shares: what a kind that is missing leaves goes to the rest."""
+        shares = {"synthetic": self.synthetic_share, "disguised": self.disguised_share}
+        shares["recorded"] = 1 - sum(shares.values())
+        kinds = [
+            ([voice for voice in self.voices if voice.kind == kind], share)
+            for kind, share in shares.items()
+        ]
+        return [(voices, share) for voices, share in kinds if voices]
 
     def draw(self, seconds: float) -> Mixture:
         """Return a mixture of at most the given length."""
@@ -117,17 +120,18 @@ class Mixer:
             10 ** (rng.uniform(-20, 0) / 20)
         )
 
-    def _pick(self) -> Voice:
+    def pick(self) -> Voice:
+        """Draw somebody to speak."""
         rng = self.rng
-        synthetic = self._synthetic and (not self._real or happens(self.synthetic_share, rng))
-        voices = self._synthetic if synthetic else self._real
+        shares = np.array([share for _, share in self._kinds])
+        voices = self._kinds[rng.choice(len(self._kinds), p=shares / shares.sum())][0]
         return voices[rng.integers(len(voices))]
 
     def _speak(self, seconds: float) -> Mixture:
         """Say digits until the time is over, or fewer of them."""
         rng = self.rng
         count = 10**6 if happens(0.5, rng) else int(rng.integers(1, max(2, int(seconds * 1.3))))
-        voice, is_mixed = self._pick(), happens(self.mixed_share, rng)
+        voice, is_mixed = self.pick(), happens(self.mixed_share, rng)
         rate, hurry = rng.uniform(0.82, 1.22), rng.uniform(0.15, 1.0)
         position = lead = min(self._lead(), 0.6 * seconds)
         clips: list[tuple[int, Audio]] = []
@@ -135,7 +139,7 @@ class Mixer:
         while len(clips) < count and position < seconds:
             repeats = bool(clips) and happens(self.repeat_share, rng)
             digit = clips[-1][0] if repeats else int(rng.integers(10))
-            speaker = self._pick() if is_mixed and happens(0.5, rng) else voice
+            speaker = self.pick() if is_mixed and happens(0.5, rng) else voice
             clip = fade(change_speed(speaker.draw(digit, rng), rate * rng.uniform(0.93, 1.08)))
             clips.append((digit, clip * np.float32(10 ** (rng.uniform(-6, 0) / 20))))
             gaps.append(self._gap(hurry))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from attrs import frozen
 import numpy as np
@@ -43,7 +43,7 @@ class Voice:
 
     name: str
     takes: tuple[tuple[Audio, ...], ...]
-    is_synthetic: bool = False
+    kind: Literal["recorded", "disguised", "synthetic"] = "recorded"
 
     def draw(self, digit: int, rng: np.random.Generator) -> Audio:
         """Return a random take of a digit."""
@@ -64,13 +64,20 @@ def trim(audio: Audio, decibels: float = TRIM_DECIBELS) -> Audio:
     return audio[loud[0] * _FRAME_SAMPLES : (loud[-1] + 1) * _FRAME_SAMPLES]
 
 
-def load_recordings(folder: Path, *, held_out: bool, without: str | None = None) -> list[Voice]:
+def load_recordings(
+    folder: Path,
+    *,
+    held_out: bool,
+    without: str | None = None,
+    decibels: float = TRIM_DECIBELS,
+) -> list[Voice]:
     """Read `{digit}_{speaker}_{take}.wav` files into voices.
 
     Args:
         folder: where the recordings are.
         held_out: True for the takes that are never trained on, False for all the others.
         without: a speaker to leave out.
+        decibels: level below the loudest part at which a word begins and ends, see `trim`.
 
     Raises:
         FileNotFoundError: no recording of that kind is there.
@@ -81,7 +88,7 @@ def load_recordings(folder: Path, *, held_out: bool, without: str | None = None)
         if name is None or name["speaker"] == without:
             continue
         if (int(name["take"]) < HELD_OUT_TAKES) is held_out:
-            takes[name["speaker"]][int(name["digit"])].append(_read(path))
+            takes[name["speaker"]][int(name["digit"])].append(_read(path, decibels))
     if not takes:
         raise FileNotFoundError(
             f"expected {{digit}}_{{speaker}}_{{take}}.wav files in {folder}, found none to use"
@@ -106,6 +113,6 @@ def read_wave(source: Path | BinaryIO) -> Audio:
     return resample_poly(audio, SAMPLE_RATE // common, rate // common).astype(np.float32)
 
 
-def _read(path: Path) -> Audio:
-    clip = trim(read_wave(path))
+def _read(path: Path, decibels: float) -> Audio:
+    clip = trim(read_wave(path), decibels)
     return clip * np.float32(CLIP_PEAK / (np.abs(clip).max() + 1e-6))

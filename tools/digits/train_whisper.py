@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING
 
 from attrs import define, frozen
 from batches import FIRST_COURSE, Batch, draw_batch, draw_window, produce
+from cast import load_mixer
 from initialise import load_weights, prepare, save_weights
 from losses import Weights, measure, measure_digits
-from mixing import Mixer
 from model import Shape, Whisper
 import numpy as np
-from recordings import load_recordings
 import torch
 from torch import nn
-from voices import load_voices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from mixing import Mixer
 
 _log = logging.getLogger("train_whisper")
 
@@ -172,6 +172,7 @@ def main() -> None:
         "--recordings", type=Path, required=True, help="folder of {digit}_{speaker}_{take}.wav"
     )
     parser.add_argument("--voices", type=Path, required=True, help="what voices.py made")
+    parser.add_argument("--disguised", type=Path, help="what disguise.py made")
     parser.add_argument("--output", type=Path, required=True, help=".npz file to store weights in")
     parser.add_argument("--init", type=Path, help="weights to go on from, instead of from scratch")
     parser.add_argument(
@@ -203,16 +204,15 @@ def main() -> None:
         load_weights(model, arguments.init)
     clock = Clock(plan.seconds, time.monotonic(), arguments.done or 0.0)
     make_mixer = partial(
-        _make_mixer, arguments.recordings, arguments.voices, arguments.leave_out, plan.seed
+        load_mixer,
+        arguments.recordings,
+        arguments.voices,
+        arguments.disguised,
+        without=arguments.leave_out,
+        seed=plan.seed,
     )
     batches = produce(make_mixer, partial(draw_step, clock=clock, from_scratch=plan.from_scratch))
     train(model, batches, plan, clock, arguments.output)
-
-
-def _make_mixer(recordings: Path, rendered: Path, without: str | None, seed: int) -> Mixer:
-    voices, others = load_voices(rendered)
-    voices = [*load_recordings(recordings, held_out=False, without=without), *voices]
-    return Mixer(voices=voices, others=others, rng=np.random.default_rng(seed))
 
 
 if __name__ == "__main__":

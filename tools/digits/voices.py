@@ -11,12 +11,22 @@ import io
 from pathlib import Path
 import subprocess
 
+from accents import ACCENTS
 from attrs import frozen
 import numpy as np
 from recordings import CLIP_PEAK, Audio, Voice, read_wave, trim
 from vocabulary import DIGITS
 
-__all__ = ["ESPEAK", "FLITE", "SENTENCES", "Speaker", "load_voices", "render", "training_speakers"]
+__all__ = [
+    "ESPEAK",
+    "FLITE",
+    "FOREIGN",
+    "SENTENCES",
+    "Speaker",
+    "load_voices",
+    "render",
+    "training_speakers",
+]
 
 #: Speech without a single digit: a digit recogniser has nothing to write here.
 SENTENCES = (
@@ -47,18 +57,28 @@ _VARIANTS = (
     "norbert", "pablo", "paul", "quincy", "rob", "sandro", "shelby", "steph", "steph3", "travis",
     "victor", "whisper", "zac",
 )
+_THROATS = (  # those that change little of an accent, the language's own among them
+    "", "+m1", "+m3", "+m7", "+f2", "+f4", "+klatt2", "+Andy", "+Alicia", "+max", "+steph",
+    "+david", "+rob", "+belinda", "+Mario", "+norbert",
+)
 # fmt: on
+_PITCHES = (35, 50, 62, 44, 56)
+_SPEEDS = (115, 130, 145, 160, 175)
 _RENDERERS = 2
 
 
 @frozen(kw_only=True)
 class Speaker:
-    """A synthesiser with its settings; `pitch` and `speed` are in the synthesiser's own units."""
+    """A synthesiser with its settings; `pitch` and `speed` are in the synthesiser's own units.
+
+    `words` are the ten digits as the voice must read them.
+    """
 
     engine: str
     voice: str
     pitch: int
     speed: float
+    words: tuple[str, ...] = DIGITS
 
     @property
     def name(self) -> str:
@@ -72,15 +92,34 @@ def _espeak_speakers() -> tuple[Speaker, ...]:
     for index, variant in enumerate(_VARIANTS):
         for turn in range(3):
             accent = _ACCENTS[(index + 3 * turn) % len(_ACCENTS)]
-            pitch = (35, 50, 62, 44, 56)[(index + 2 * turn) % 5]
-            speed = (115, 130, 145, 160, 175)[(2 * index + turn) % 5]
+            pitch = _PITCHES[(index + 2 * turn) % 5]
+            speed = _SPEEDS[(2 * index + turn) % 5]
             speakers.append(
                 Speaker(engine="espeak-ng", voice=f"{accent}+{variant}", pitch=pitch, speed=speed)
             )
     return tuple(speakers)
 
 
+def _foreign_speakers() -> tuple[Speaker, ...]:
+    """Give every accent eight throats, walking through pitches and speeds as above."""
+    speakers = []
+    for index, (language, words) in enumerate(ACCENTS.items()):
+        for turn in range(8):
+            throat = _THROATS[(3 * index + 5 * turn) % len(_THROATS)]
+            speakers.append(
+                Speaker(
+                    engine="espeak-ng",
+                    voice=language + throat,
+                    pitch=_PITCHES[(index + 2 * turn) % 5],
+                    speed=_SPEEDS[(2 * index + turn) % 5],
+                    words=tuple(words.split()),
+                )
+            )
+    return tuple(speakers)
+
+
 ESPEAK = _espeak_speakers()
+FOREIGN = _foreign_speakers()
 FLITE = tuple(
     Speaker(engine="flite", voice=voice, pitch=pitch, speed=speed)
     for voice, pitches in (
@@ -96,7 +135,7 @@ FLITE = tuple(
 
 def training_speakers() -> tuple[Speaker, ...]:
     """Every synthetic speaker that may be trained on."""
-    return ESPEAK + FLITE
+    return ESPEAK + FLITE + FOREIGN
 
 
 def render(speaker: Speaker, text: str) -> Audio:
@@ -147,7 +186,7 @@ def load_voices(path: Path) -> tuple[list[Voice], list[Audio]]:
         Voice(
             name=name,
             takes=tuple((clips[f"{name}/{digit}"],) for digit in range(10)),
-            is_synthetic=True,
+            kind="synthetic",
         )
         for name in names
     ]
@@ -170,9 +209,9 @@ def main() -> None:
     jobs = [
         (f"{speaker.name}/{digit}", speaker, text)
         for speaker in training_speakers()
-        for digit, text in enumerate(DIGITS)
+        for digit, text in enumerate(speaker.words)
     ]
-    for index, speaker in enumerate(training_speakers()[::5]):
+    for index, speaker in enumerate((ESPEAK + FLITE)[::5]):
         jobs += [
             (f"sentence/{index}/{turn}", speaker, SENTENCES[(index + 5 * turn) % len(SENTENCES)])
             for turn in range(3)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from attrs import frozen
 from batches_qwen3 import SHORTEST_SAMPLES
 from features_qwen3 import CHUNK_FRAMES, normalise, raw_log_mel, token_spans
 import numpy as np
@@ -19,19 +18,11 @@ if TYPE_CHECKING:
     from recordings import Audio
     from transformers import Qwen3ASRForConditionalGeneration
 
-__all__ = ["Recognised", "recognise"]
+__all__ = ["recognise"]
 
 MOST_TOKENS = 120
 _HEADER = 3  # tokens: "language", its name, the mark that ends it
 _TEXTS = {token: DIGITS[token % 10] for token in (*WORDS, *FIRST_WORDS)}
-
-
-@frozen(kw_only=True)
-class Recognised:
-    """What was heard: words at the embedding that some heads look at most, and the language."""
-
-    words: tuple[Heard, ...]
-    language: int | None  #: compact id of the name in the header, None for no header
 
 
 @torch.inference_mode()
@@ -41,14 +32,14 @@ def recognise(
     heads: Sequence[tuple[int, int]],
     *,
     forced: bool = True,
-) -> Recognised:
+) -> tuple[Heard, ...]:
     """
-    Transcribe audio of more than 200 samples at once.
+    Return the words in audio of more than 200 samples, heard at once.
 
     Args:
         model: over the compact vocabulary, attention handed out.
         audio: float32[samples] at 16 kHz.
-        heads: (layer, head) pairs, whose attention to the audio is averaged to place words.
+        heads: (layer, head) pairs; words lie where their attention to the audio, averaged, peaks.
         forced: give the header that names English instead of asking for one.
 
     """
@@ -86,12 +77,10 @@ def recognise(
             use_cache=True,
             output_attentions=True,
         )
-    words = tuple(
+    return tuple(
         Heard(text=_TEXTS.get(token, "?"), start=spans[place][0], end=spans[place][1])
         for token, place in list(zip(said, places, strict=True))[0 if forced else _HEADER :]
     )
-    has_header = not forced and len(said) >= _HEADER
-    return Recognised(words=words, language=said[1] if has_header else None)
 
 
 def _framed(mel: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:

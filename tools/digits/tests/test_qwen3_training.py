@@ -129,4 +129,4 @@ def test_decoding_step_by_step_says_what_one_pass_says(model: torch.nn.Module) -
     audio = np.random.default_rng(2).normal(size=22_000).astype(np.float32)
     heard = recognise(model.eval(), audio, [(1, 0), (2, 1)], forced=True)
 
-    assert all(0 <= word.start < word.end <= 1.375 for word in heard.words)
+    assert all(0 <= word.start < word.end <= 1.375 for word in heard)

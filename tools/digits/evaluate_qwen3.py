@@ -111,7 +111,7 @@ def _stream(backend: Any, audio: Audio, **options: str | None) -> list[Heard]:
     tokens = []
     for first in range(0, len(audio), CHUNK_SAMPLES):
         stream.insert_audio_chunk(audio[first : first + CHUNK_SAMPLES])
-        tokens += stream.process_iter()[0]
+        tokens += stream.process_iter().committed
     tokens += stream.finish().committed
     stream.close()
     return [Heard(text=one.text.strip(), start=one.start, end=one.end) for one in tokens]

@@ -8,7 +8,9 @@ from attrs import frozen
 from chance import happens
 from features import disturb
 from features_qwen3 import CHUNK_FRAMES, MELS, normalise, raw_log_mel, token_spans
+from mixing import Mixture, Word
 import numpy as np
+from recordings import SAMPLE_RATE
 from vocabulary_qwen3 import (
     END,
     FIRST_WORDS,
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from features import Features
     from features_qwen3 import Spans
-    from mixing import Mixer, Mixture, Word
+    from mixing import Mixer
     from numpy.typing import NDArray
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "TextBatch",
     "draw_text_batch",
     "mark_audio",
+    "reopen",
     "word_look",
     "write_down",
 ]
@@ -50,6 +53,8 @@ LINGER_SECONDS = 0.16  # behind a word in which it still counts as the one just 
 PEAK = 0.35  # place in a word that is looked at most: early, so that the peak dates its start
 EDGE = 0.4  # attention at a word's edges as a share of that at the peak
 LONGEST_PROMPT = 24
+REOPENED_SHARE = 0.12  # of buffers with words enough: begun inside a word that was said before
+REOPENED_WORDS = 3
 LOUDER_DECADES = 2.0  # than all of a buffer, something that is no longer in it
 
 _ENGLISH, _NONE, *_OTHERS = NAMES
@@ -90,10 +95,18 @@ class TextBatch:
 def draw_text_batch(mixer: Mixer, seconds: float, size: int) -> TextBatch:
     """Draw *size* mixtures of at most *seconds*."""
     rng = mixer.rng
-    mixtures = [mixer.draw(seconds) for _ in range(size)]
+    mixtures, given = [], []
+    for _ in range(size):
+        mixture = mixer.draw(seconds)
+        reopens = len(mixture.words) >= REOPENED_WORDS and happens(REOPENED_SHARE, rng)
+        mixtures.append(reopen(mixture, rng.uniform(0.2, 0.8)) if reopens else mixture)
+        given.append(reopens or happens(0.15, rng))
     features = [_features(one, rng) for one in mixtures]
     spans = [token_spans(one.shape[1]) for one in features]
-    drafts = [write_down(one, len(span), rng) for one, span in zip(mixtures, spans, strict=True)]
+    drafts = [
+        write_down(one, len(span), rng, begins_given=is_given)
+        for one, span, is_given in zip(mixtures, spans, given, strict=True)
+    ]
     audio = [mark_audio(one.words, span) for one, span in zip(mixtures, spans, strict=True)]
     rows = max(len(draft.ids) for draft in drafts)
     mel, mask = _stack(features)
@@ -113,14 +126,34 @@ def draw_text_batch(mixer: Mixer, seconds: float, size: int) -> TextBatch:
     )
 
 
-def write_down(mixture: Mixture, tokens: int, rng: np.random.Generator) -> Draft:
+def reopen(mixture: Mixture, share: float) -> Mixture:
+    """
+    Return a mixture without a share of its first word, and all that comes before.
+
+    Streams are cut at whole windows, wherever that is in a word.  Text goes with its audio: the
+    word is kept if its middle is.
+    """
+    first = mixture.words[0]
+    cut = first.start + share * (first.end - first.start)
+    words = [
+        Word(digit=word.digit, start=max(word.start - cut, 0.0), end=word.end - cut)
+        for word in mixture.words
+        if (word.start + word.end) / 2 >= cut
+    ]
+    audio = mixture.audio[int(cut * SAMPLE_RATE) :]
+    return Mixture(audio=audio, words=tuple(words), is_cut=mixture.is_cut)
+
+
+def write_down(
+    mixture: Mixture, tokens: int, rng: np.random.Generator, *, begins_given: bool = False
+) -> Draft:
     """
     Return the rows of a mixture whose audio makes *tokens* embeddings.
 
     A header is asked for or, as often, given: then in a tenth of the cases it names some other
     language, and English digits follow all the same.  Where nothing is said the header that is
-    asked for names none, and a given one is followed by the end.  Text that follows a cut buffer
-    may begin with a space, if its first word is given too.
+    asked for names none, and a given one is followed by the end.  If the first word is given too,
+    as it is behind a cut, it may begin with a space.
     """
     digits = [word.digit for word in mixture.words]
     is_given = happens(0.5, rng)
@@ -130,7 +163,7 @@ def write_down(mixture: Mixture, tokens: int, rng: np.random.Generator) -> Draft
     opening = (*prefix(_prompt(rng)), *[PAD] * tokens, *SUFFIX)
     head = header(language)
     text = [*(WORDS[digit] for digit in digits), END]
-    begins_given = len(digits) > 1 and happens(0.15, rng)
+    begins_given = begins_given and len(digits) > 1
     if digits and not (begins_given and happens(0.7, rng)):
         text[0] = FIRST_WORDS[digits[0]]
     ids = (*opening, *head, *text)

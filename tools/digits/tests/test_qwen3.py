@@ -11,6 +11,7 @@ from batches_qwen3 import (
     SHORTEST_SAMPLES,
     draw_text_batch,
     mark_audio,
+    reopen,
     word_look,
     write_down,
 )
@@ -133,11 +134,17 @@ def test_turns_are_those_of_the_format() -> None:
     ) == turns
 
 
-@given(st.lists(st.integers(0, 9), max_size=8), st.integers(0, 2**32 - 1))
-def test_what_is_asked_for_follows_what_is_given(digits: list[int], seed: int) -> None:
+@given(
+    digits=st.lists(st.integers(0, 9), max_size=8),
+    seed=st.integers(0, 2**32 - 1),
+    begins_given=st.booleans(),
+)
+def test_what_is_asked_for_follows_what_is_given(
+    digits: list[int], seed: int, *, begins_given: bool
+) -> None:
     """Text and its end; before it the header, unless it is given."""
     mixture = said(*((digit, 0.4 * place, 0.4 * place + 0.3) for place, digit in enumerate(digits)))
-    draft = write_down(mixture, 50, np.random.default_rng(seed))
+    draft = write_down(mixture, 50, np.random.default_rng(seed), begins_given=begins_given)
     asked = [place for place, output in enumerate(draft.outputs) if output != IGNORED]
     wanted = [draft.outputs[place] for place in asked]
 
@@ -154,8 +161,21 @@ def test_what_is_asked_for_follows_what_is_given(digits: list[int], seed: int) -
         assert f"language {name}<asr_text>" == head == spell(tuple(wanted[:3]))
     elif not digits:
         assert "None" not in head
-    if text.startswith(" "):
-        assert draft.first_word not in asked
+    assert (draft.first_word in asked) is not (begins_given and len(digits) > 1)
+    assert draft.first_word not in asked or not text.startswith(" ")
+
+
+@given(st.floats(0.01, 0.99))
+def test_a_buffer_that_begins_inside_a_word_keeps_it_if_it_keeps_its_middle(share: float) -> None:
+    """Everything else lies as much earlier as the cut is late."""
+    mixture = said((3, 1.0, 1.5), (4, 2.0, 2.4))
+    reopened = reopen(mixture, share)
+    cut = 1.0 + 0.5 * share
+
+    assert ([3, 4] if share <= 0.5 else [4]) == [word.digit for word in reopened.words]
+    assert 2.4 - cut == pytest.approx(reopened.words[-1].end)
+    assert all(0 <= word.start < word.end for word in reopened.words)
+    assert len(mixture.audio) - int(cut * SAMPLE_RATE) == len(reopened.audio)
 
 
 def test_audio_is_marked_with_what_is_heard_by_then() -> None:

@@ -32,6 +32,12 @@ COMPLIANT = {
         "whisper-agreement": ("whisper", *DIGITS, "--policy", "local-agreement"),
         "mlx-alignatt": ("mlx-whisper", *DIGITS, "--policy", "alignatt"),
     },
+    "wlk-qwen3-simul": {
+        "qwen3-alignatt": ("qwen3-simul", *DIGITS, "--policy", "alignatt"),
+        "qwen3-agreement": ("qwen3-simul", *DIGITS, "--policy", "local-agreement"),
+        "qwen3-mlx-alignatt": ("qwen3-mlx-simul", *DIGITS, "--policy", "alignatt"),
+        "qwen3-mlx-agreement": ("qwen3-mlx-simul", *DIGITS, "--policy", "local-agreement"),
+    },
     "examples": {
         "pocketsphinx": ("pocketsphinx", *DIGITS),
         "hello": ("hello",),
@@ -42,14 +48,21 @@ PROOF_TESTS = {"wlk-whisper": {"openai-api": "api/test_conformance_api.py"}}
 # Extras a plugin is tested with, and those of them that bring torch.  On Linux an unpinned torch
 # means gigabytes of CUDA, so it is installed first, pinned, and on one Python; on the others the
 # tests that need it are skipped.
-EXTRAS = {"wlk-whisper": ("lora", "mlx", "openai", "torch")}
+EXTRAS = {"wlk-qwen3-simul": ("mlx", "torch"), "wlk-whisper": ("lora", "mlx", "openai", "torch")}
 TORCH_EXTRAS = ("lora", "mlx", "torch")
 TORCH = "torch==2.13.0"
 TORCH_PYTHON = "3.11"
 # The published package that benchmarks/whisper.py is held against; it asks for any torch.
 PEER = ("whisperlivekit==0.2.26", "safetensors>=0.4.3")  # the second, to load our checkpoint
 # What is measured of our own; peers are in environments of their own.
-BENCHMARKS = (("core.py",), ("whisper.py",), ("whisper.py", "--growth", "--minutes", "30"))
+BENCHMARKS = (
+    ("core.py",),
+    ("whisper.py",),
+    ("whisper.py", "--growth", "--minutes", "30"),
+    ("qwen3.py",),
+    ("qwen3.py", "--tick", "2", "--backend", "qwen3-simul"),
+    ("qwen3.py", "--growth", "--minutes", "30", "--backend", "qwen3-simul"),
+)
 TEST_TOOLS = ("pytest>=8.3", "hypothesis>=6.100")  # 6.100: stable database-free profiles
 
 # The digits models are too small to share among threads: on two busy cores two threads take twenty
@@ -324,14 +337,15 @@ def peer(session: nox.Session) -> None:
 def full(session: nox.Session) -> None:
     """Run what is too long for CI: the long tier of every backend and the benchmarks."""
     session.install(TORCH)  # first, see EXTRAS
-    session.install(*TEST_TOOLS, *_sources(), _with_extras("wlk-whisper"))
+    session.install(*TEST_TOOLS, *_sources(), *map(_with_extras, EXTRAS))
     session.run(*PYTEST, "tests", env={"WLK_FULL": "1"})
     for policy in ("local-agreement", "alignatt", "native"):
         session.run("wlk-conformance", "scripted", "--policy", policy, "--speech", "--long")
     mutants = ("python", "-m", "wlk_conformance.mutants", "--sample", "200", "--jobs", "2")
     session.run(*mutants, "--floor", "0.75")
     session.run("wlk-conformance", "faster-whisper", "--model", "digits", "--speech", "--long")
-    for backend, policy in product(("whisper", "mlx-whisper"), ("alignatt", "local-agreement")):
+    backends = ("whisper", "mlx-whisper", "qwen3-simul", "qwen3-mlx-simul")
+    for backend, policy in product(backends, ("alignatt", "local-agreement")):
         chosen = ("--model", "digits", "--policy", policy)
         session.run("wlk-conformance", backend, *chosen, "--speech", "--long")
     for script, *arguments in BENCHMARKS:

@@ -47,11 +47,24 @@ class SimulBackend:
         """The declaration this backend keeps to."""
         return self._spec
 
+    @property
+    def engine(self) -> Engine:
+        """
+        The loaded model.
+
+        Raises:
+            StreamClosed: the backend is closed.
+
+        """
+        if self._engine is None:
+            raise StreamClosed("the backend is closed; load it again")
+        return self._engine
+
     def create_processor(
         self, *, language: str | None = None, task: str = "transcribe", **options: Any
     ) -> OnlineStream:
         """Return a new stream; see Backend."""
-        engine = self._open()
+        engine = self.engine
         self._spec.check_language(language)
         self._spec.check_task(task)
         engine.checkpoint.check_language(language)
@@ -85,7 +98,7 @@ class SimulBackend:
             StreamClosed: the backend is closed.  What else the engine raises is passed on.
 
         """
-        engine = self._open()
+        engine = self.engine
         listener = Listener(engine, StreamSettings(max_new_tokens=2))
         language = (engine.checkpoint.languages or ("en",))[0]
         silence = np.zeros(2 * RATE, dtype=np.float32)
@@ -120,10 +133,6 @@ class SimulBackend:
     ) -> None:
         self.close()
 
-    def _open(self) -> Engine:
-        if self._engine is None:
-            raise StreamClosed("the backend is closed; load it again")
-        return self._engine
 
 
 def _agreement(

@@ -62,7 +62,8 @@ def word_times(
     for number, (first, last) in enumerate(marks):
         left, right = edges[number], max(edges[number], edges[number + 1])
         begun, over = _sound(level[left:right], first - left, last - left, quietest)
-        times.append((max(floor, (left + begun) / 100), max(floor, (left + over) / 100)))
+        floor = max(floor, (left + begun) / 100)
+        times.append((floor, max(floor, (left + over) / 100)))
     return tuple(times)
 
 

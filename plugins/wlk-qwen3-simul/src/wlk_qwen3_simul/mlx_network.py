@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MlxEncoded", "MlxMemory", "MlxNetwork"]
 
+BLOCK = 512  # addends of a partial sum
 _Pair = tuple[Any, Any]  # keys and values, [1, heads, positions, size]
 
 
@@ -123,9 +124,8 @@ class MlxNetwork:
             steps = states.shape[2]
             states = tower.conv_out(states.transpose(0, 2, 3, 1).reshape(steps, -1))
             states = states + tower.embed_positions(steps).astype(states.dtype)
-            stem = states[: token_count(frames)]
-            mx.eval(stem)
-        return stem
+            # Evaluated by `encode`: going to the device and back takes longer than this.
+            return states[: token_count(frames)]
 
     def encode(self, stems: Sequence[Any]) -> MlxEncoded:
         """Encode the seconds of at most one window."""
@@ -136,7 +136,7 @@ class MlxNetwork:
                 states = layer(states, mask=None)
             states = nn.gelu(tower.proj1(tower.ln_post(states[0])))
             embeddings = tower.proj2(states)
-            mx.eval(embeddings)
+            mx.eval(embeddings, *stems)
         return MlxEncoded(embeddings)
 
     def open(self) -> MlxMemory:
@@ -180,7 +180,7 @@ class MlxNetwork:
             told = [
                 # Whole numbers below 2**24 are exact in float32.
                 logits.argmax(axis=-1).astype(mx.float32)[:, None],
-                (logits.max(axis=-1) - mx.logsumexp(logits, axis=-1))[:, None],
+                (logits.max(axis=-1) - _log_total(logits))[:, None],
                 mx.concatenate(heeds).mean(axis=0)[:, None],
                 mx.concatenate(weights).mean(axis=0),
             ]
@@ -240,3 +240,15 @@ def _look(
     there = scores[..., audio[0] : audio[1]]
     share = mx.exp(mx.logsumexp(there, axis=-1) - mx.logsumexp(scores, axis=-1))
     return mx.softmax(there, axis=-1), share
+
+
+def _log_total(logits: Any) -> Any:
+    """
+    Return the logarithm of the sum of exponentials of each row.
+
+    Block by block: MLX adds one after another, and a hundred thousand small addends in float32 are
+    off in the third digit by then.
+    """
+    padding = [(0, 0), (0, -logits.shape[1] % BLOCK)]
+    blocks = mx.pad(logits, padding, constant_values=-mx.inf).reshape(len(logits), -1, BLOCK)
+    return mx.logsumexp(mx.logsumexp(blocks, axis=-1), axis=-1)

@@ -134,7 +134,6 @@ class SimulBackend:
         self.close()
 
 
-
 def _agreement(
     engine: Engine, *, hotwords: str, language: str | None, chosen: Mapping[str, Any]
 ) -> Recognizer:

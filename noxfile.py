@@ -26,6 +26,13 @@ COMPLIANT = {
     "core": {
         "scripted": ("scripted", *DIGITS),
     },
+    "wlk-voxtral-hf": {
+        "voxtral-hf": ("voxtral-hf", *DIGITS),
+    },
+    "wlk-voxtral-mlx": {
+        "voxtral-mlx": ("voxtral-mlx", *DIGITS),
+        "voxtral-voxmlx": ("voxtral-mlx", *DIGITS, "--option", "engine=voxmlx"),
+    },
     "wlk-whisper": {
         "faster-whisper": ("faster-whisper", *DIGITS),
         "whisper-alignatt": ("whisper", *DIGITS, "--policy", "alignatt"),
@@ -48,8 +55,15 @@ PROOF_TESTS = {"wlk-whisper": {"openai-api": "api/test_conformance_api.py"}}
 # Extras a plugin is tested with, and those of them that bring torch.  On Linux an unpinned torch
 # means gigabytes of CUDA, so it is installed first, pinned, and on one Python; on the others the
 # tests that need it are skipped.
-EXTRAS = {"wlk-qwen3-simul": ("mlx", "torch"), "wlk-whisper": ("lora", "mlx", "openai", "torch")}
+EXTRAS = {
+    "wlk-qwen3-simul": ("mlx", "torch"),
+    "wlk-voxtral-mlx": ("cpu", "voxmlx"),
+    "wlk-whisper": ("lora", "mlx", "openai", "torch"),
+}
 TORCH_EXTRAS = ("lora", "mlx", "torch")
+TORCH_PLUGINS = ("wlk-voxtral-hf",)  # bring torch without an extra
+# Beside torch, what the tests of a plugin hold it against where torch is.
+REFERENCES = {"wlk-voxtral-mlx": ("transformers>=5.23,<6",)}
 TORCH = "torch==2.13.0"
 TORCH_PYTHON = "3.11"
 # The published package that benchmarks/whisper.py is held against; it asks for any torch.
@@ -62,6 +76,9 @@ BENCHMARKS = (
     ("qwen3.py",),
     ("qwen3.py", "--tick", "2", "--backend", "qwen3-simul"),
     ("qwen3.py", "--growth", "--minutes", "30", "--backend", "qwen3-simul"),
+    ("voxtral.py", "--backend", "voxtral-hf"),
+    ("voxtral.py", "--backend", "voxtral-mlx"),
+    ("voxtral.py", "--backend", "voxtral-mlx", "--engine", "voxmlx"),
 )
 TEST_TOOLS = ("pytest>=8.3", "hypothesis>=6.100")  # 6.100: stable database-free profiles
 
@@ -98,6 +115,12 @@ def _with_extras(name: str) -> str:
     return f"{source}[{','.join(EXTRAS[name])}]"
 
 
+def _install_all(session: nox.Session, *more: str) -> None:
+    """Install every distribution and *more*, torch first: see EXTRAS."""
+    session.install(TORCH)
+    session.install(*more, *_sources())
+
+
 def _test(session: nox.Session, *arguments: str) -> None:
     """Run pytest, with what was said behind `--` in place of *arguments*."""
     session.run(*PYTEST, *(session.posargs or arguments), env={"PYTHONUNBUFFERED": "1"})
@@ -115,7 +138,7 @@ def lint(session: nox.Session) -> None:
 def types(session: nox.Session) -> None:
     """Check the types of all sources together, strictly."""
     # mypy is pinned: a new release is a change of its own; the mutation run steers hypothesis.
-    session.install("mypy==2.4.1", "hypothesis>=6.100", *_sources())
+    _install_all(session, "mypy==2.4.1", "hypothesis>=6.100")
     session.run("mypy", *[str(path / "src") for path in DISTRIBUTIONS])
 
 
@@ -144,10 +167,12 @@ def minimums(session: nox.Session) -> None:
 def plugin(session: nox.Session, name: str) -> None:
     """Test one plugin in an environment of its own, its conformance included (3.11: elsewhere)."""
     extras = EXTRAS.get(name, ())
+    if name in TORCH_PLUGINS and session.python != TORCH_PYTHON:
+        session.skip(f"{name} brings torch, which is pinned for Python {TORCH_PYTHON}")
     if session.python != TORCH_PYTHON:
         extras = tuple(extra for extra in extras if extra not in TORCH_EXTRAS)
-    elif set(extras) & set(TORCH_EXTRAS):
-        session.install(TORCH)
+    elif set(extras) & set(TORCH_EXTRAS) or name in (*TORCH_PLUGINS, *REFERENCES):
+        session.install(TORCH, *REFERENCES.get(name, ()))
     (source,) = _sources(name)
     source += f"[{','.join(extras)}]" if extras else ""
     session.install(*TEST_TOOLS, *_sources("core", "conformance"), source)
@@ -192,7 +217,7 @@ def conformance(session: nox.Session) -> None:
     """Prove a backend: nox -s conformance -- BACKEND [options of wlk-conformance]."""
     if not session.posargs:
         session.error("name the backend: nox -s conformance -- BACKEND [--model REF] [--speech]")
-    session.install(*_sources("core", "conformance", *[path.name for path in PLUGINS]))
+    _install_all(session, *map(_with_extras, EXTRAS))
     session.run("wlk-conformance", *session.posargs)
 
 
@@ -247,8 +272,8 @@ def tools(session: nox.Session) -> None:
 
 @nox.session(python="3.11")
 def together(session: nox.Session) -> None:
-    """Install everything in one environment and use it through the command line."""
-    session.install(*TEST_TOOLS, *_sources())
+    """Install everything in one environment, use it through the command line, compare engines."""
+    _install_all(session, *TEST_TOOLS, _with_extras("wlk-voxtral-mlx"))
     _test(session, "tests")
 
 
@@ -274,7 +299,8 @@ def build(session: nox.Session) -> None:
         session.log("%s %.2f MB", wheel.name, size)
         if size > 12:  # noqa: PLR2004 -- megabytes, so that an install stays a matter of seconds
             session.error(f"{wheel.name} is larger than 12 MB")
-    # Dependencies from the index first, the wheels themselves from dist/ alone.
+    # Dependencies from the index first (torch before all: see EXTRAS), the wheels from dist/ alone.
+    session.install(TORCH)
     session.install(*map(str, wheels))
     session.run("python", "-m", "pip", "uninstall", "--yes", "--quiet", *names)
     session.install("--no-index", "--find-links", str(dist), *names)
@@ -336,9 +362,11 @@ def peer(session: nox.Session) -> None:
 @nox.session(python="3.11", default=False)
 def full(session: nox.Session) -> None:
     """Run what is too long for CI: the long tier of every backend and the benchmarks."""
-    session.install(TORCH)  # first, see EXTRAS
-    session.install(*TEST_TOOLS, *_sources(), *map(_with_extras, EXTRAS))
-    session.run(*PYTEST, "tests", env={"WLK_FULL": "1"})
+    _install_all(session, *TEST_TOOLS, *map(_with_extras, EXTRAS))
+    # A dump of the stack of whatever takes two minutes is no help where everything does, and can
+    # end the process that it looks into.
+    patient = ("-o", "faulthandler_timeout=0")
+    session.run(*PYTEST, *patient, "tests", env={"WLK_FULL": "1"})
     for policy in ("local-agreement", "alignatt", "native"):
         session.run("wlk-conformance", "scripted", "--policy", policy, "--speech", "--long")
     mutants = ("python", "-m", "wlk_conformance.mutants", "--sample", "200", "--jobs", "2")
@@ -348,5 +376,8 @@ def full(session: nox.Session) -> None:
     for backend, policy in product(backends, ("alignatt", "local-agreement")):
         chosen = ("--model", "digits", "--policy", policy)
         session.run("wlk-conformance", backend, *chosen, "--speech", "--long")
+    for name in ("wlk-voxtral-hf", "wlk-voxtral-mlx"):
+        for chosen in COMPLIANT[name].values():
+            session.run("wlk-conformance", *chosen, "--speech", "--long")
     for script, *arguments in BENCHMARKS:
         session.run("python", str(ROOT / "benchmarks" / script), *arguments)

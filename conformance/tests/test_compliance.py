@@ -7,7 +7,7 @@ import pytest
 from wlk_conformance.compliance import compliance_page
 
 
-def report(backend, *, suite="1.0", policy=None, **outcomes):
+def report(backend, *, suite="1.0", options=None, **outcomes):
     """Return a report as JSON would give it."""
     rules = [
         {"id": rule, "outcome": outcome, "sentence": f"{rule} holds. And more.", "detail": "why"}
@@ -15,7 +15,7 @@ def report(backend, *, suite="1.0", policy=None, **outcomes):
     ]
     return {
         "backend": backend,
-        "options": {"policy": policy} if policy else {},
+        "options": options or {},
         "suite": suite,
         "verdict": "compliant",
         "rules": rules,
@@ -31,11 +31,13 @@ def test_a_rule_is_a_row_and_a_backend_a_column():
     assert "| B | **fail** | - | B holds |" in page
 
 
-def test_a_policy_that_was_chosen_has_a_column_of_its_own():
-    """One backend may be proven with each of its policies."""
-    page = compliance_page([report("one", policy="alignatt", A="pass"), report("one", A="pass")])
+@pytest.mark.parametrize("name", ["policy", "engine"])
+def test_a_policy_or_engine_that_was_chosen_has_a_column_of_its_own(name):
+    """One backend may be proven with each of them; other options are nobody's business."""
+    chosen = report("one", options={name: "swift", "base_url": "http://127.0.0.1:1"}, A="pass")
+    page = compliance_page([chosen, report("one", A="pass")])
 
-    assert "| rule | `one` alignatt | `one` | |" in page
+    assert "| rule | `one` swift | `one` | |" in page
 
 
 def test_what_was_not_judged_has_its_reason():

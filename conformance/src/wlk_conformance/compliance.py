@@ -72,9 +72,10 @@ def run() -> None:
 
 
 def _title(report: dict[str, Any]) -> str:
-    """Return the backend, and the policy where one was chosen."""
-    policy = report["options"].get("policy")
-    return f"`{report['backend']}`" + (f" {policy}" if policy else "")
+    """Return the backend, and its policy and engine where one was chosen."""
+    options = report["options"]
+    chosen = [options[name] for name in ("policy", "engine") if options.get(name)]
+    return " ".join([f"`{report['backend']}`", *chosen])
 
 
 def _sign(rule: dict[str, Any] | None) -> str:

@@ -30,8 +30,8 @@ def download(
     """
     Bring the newest revision of *repo* into *store* and return its record.
 
-    `patterns` are globs of the files wanted, all where there are none.  A run that was interrupted
-    is taken up where it stopped.  A progress bar is drawn on standard error if that is a terminal.
+    `patterns` are those of BackendSpec.model_files.  A run that was interrupted is taken up where
+    it stopped.  A progress bar is drawn on standard error if that is a terminal.
 
     Raises:
         ModelNotFoundError: it cannot be had, with the reason and the command to run again.
@@ -42,7 +42,9 @@ def download(
 
         endpoint = os.environ.get("HF_ENDPOINT") or None
         info = HfApi(endpoint=endpoint).model_info(repo, files_metadata=True)
-        wanted = [file for file in info.siblings or () if _is_wanted(file.rfilename, patterns)]
+        there = [file for file in info.siblings or () if _is_inside(file.rfilename)]
+        names = _wanted([file.rfilename for file in there], patterns)
+        wanted = [file for file in there if file.rfilename in names]
         if info.sha is None or not wanted:
             some = f" ({', '.join(patterns)})" if patterns else ""
             raise ModelNotFoundError(
@@ -106,8 +108,15 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _is_wanted(name: str, patterns: Sequence[str]) -> bool:
-    return _is_inside(name) and (not patterns or any(fnmatch(name, glob) for glob in patterns))
+def _wanted(names: Sequence[str], patterns: Sequence[str]) -> set[str]:
+    """Return the names that the patterns want: of alternatives, those of the first one there."""
+    if not patterns:
+        return set(names)
+    wanted: set[str] = set()
+    for pattern in patterns:
+        matches = ({name for name in names if fnmatch(name, one)} for one in pattern.split("|"))
+        wanted |= next(filter(None, matches), set())
+    return wanted
 
 
 def _is_inside(name: str) -> bool:

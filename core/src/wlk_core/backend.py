@@ -121,7 +121,8 @@ class BackendSpec:
             "bundled"); other models are repository ids or local directories.
         default_model: the model when none is named.
         model_files: glob patterns of the files a model consists of at its repository; empty
-            for all of them.
+            for all of them.  Of "this|that" only the first is taken that matches a file: some
+            repositories hold the weights twice.
         max_delay: seconds after which audio is committed or visible in the hypothesis.
         bounds: declared quality of the `digits` checkpoint on the speech tier, by measure:
             "wer", "word_start_median", "word_start_bias" (seconds).

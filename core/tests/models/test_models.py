@@ -128,6 +128,23 @@ def test_a_model_that_is_not_here_is_pulled(spec, hub, cache, ref):
     assert found == cache / "models" / "acme--base" / ("a" * 40)
 
 
+@pytest.mark.parametrize(
+    ("there", "taken"),
+    [
+        (("whole.bin", "part-1.bin", "part-2.bin"), {"whole.bin"}),
+        (("part-1.bin", "part-2.bin"), {"part-1.bin", "part-2.bin"}),
+    ],
+)
+def test_of_alternatives_the_first_that_is_there_is_pulled(spec, hub, cache, there, taken):
+    """A repository that holds the weights twice is not fetched twice."""
+    hub.publish("acme/base", dict.fromkeys((*there, "config.json"), b"weights"))
+    wants = attrs.evolve(spec, model_files=("config.json", "whole.bin|part-*.bin"))
+
+    found = locate("base", spec=wants)
+
+    assert {"config.json", *taken} == {file.name for file in found.iterdir()}
+
+
 def test_a_pulled_model_needs_no_network_again(spec, hub, no_network_after):
     """A cached model is found without a connection."""
     hub.publish("acme/base", FILES)

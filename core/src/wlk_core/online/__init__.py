@@ -9,6 +9,7 @@ from wlk_core.online.attention import (
     AttentionDecoder,
     AttentionRecognizer,
 )
+from wlk_core.online.delayed import DelayedRecognizer, StepDecoder, StepState
 from wlk_core.online.kept import KeptState
 from wlk_core.online.recognizer import Recognizer, Step, Work
 from wlk_core.online.stream import OnlineStream
@@ -19,11 +20,14 @@ __all__ = [
     "AttendedWord",
     "AttentionDecoder",
     "AttentionRecognizer",
+    "DelayedRecognizer",
     "Hypothesis",
     "KeptState",
     "OnlineStream",
     "Recognizer",
     "Step",
+    "StepDecoder",
+    "StepState",
     "Transcriber",
     "Work",
 ]

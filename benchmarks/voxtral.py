@@ -1,0 +1,206 @@
+"""
+What a stream of Voxtral Realtime costs: passes, bytes held, the text path; and a GPU's step time.
+
+python benchmarks/voxtral.py --backend voxtral-mlx
+python benchmarks/voxtral.py --backend voxtral-mlx --engine voxmlx
+python benchmarks/voxtral.py --real-size          # random weights of 4B on a CUDA device
+"""
+
+from __future__ import annotations
+
+import argparse
+from statistics import median, quantiles
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wlk_core import load_backend
+from wlk_core.streaming import Choice, LogMel, MarkedText
+from wlk_core.testing import StreamDriver, connected_digits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wlk_core import ASRToken, Backend, StreamStats
+
+RATE = 16_000
+STEP_SECONDS = 0.08
+TARGET_PASSES = 6.0  # a second in file mode, against 12.5 step by step
+H200_BYTES_PER_SECOND = 4.8e12  # memory bandwidth, data sheet
+
+
+def speech(minutes: float) -> np.ndarray:
+    """Return connected digits in several voices, without a silence that ends a run."""
+    parts: list[np.ndarray] = []
+    seed = 0
+    while sum(map(len, parts)) < 60 * minutes * RATE:
+        parts.append(connected_digits(6, seed=seed, gap=(0.05, 0.8), lead=0.2, tail=0.4).audio)
+        seed += 1
+    return np.concatenate(parts)[: round(60 * minutes * RATE)]
+
+
+def heard(
+    backend: Backend, audio: np.ndarray, chunk_seconds: float
+) -> tuple[tuple[ASRToken, ...], StreamStats]:
+    """Return the words of a stream and its counters."""
+    driver = StreamDriver(backend.create_processor())
+    driver.feed(audio, chunk_seconds=chunk_seconds)
+    driver.drain()
+    driver.finish()
+    return driver.tokens, driver.processor.stats
+
+
+def print_passes(backend: Backend, minutes: float) -> None:
+    """Compare live audio with a file: passes of the decoder for each second, and the words."""
+    audio = speech(minutes)
+    seconds = len(audio) / RATE
+    live, live_stats = heard(backend, audio, STEP_SECONDS)
+    file, file_stats = heard(backend, audio, 60.0)
+    for name, stats in (
+        ("live, chunks of 80 ms", live_stats),
+        ("file, chunks of 60 s", file_stats),
+    ):
+        passes = (stats.decoder_forwards or 0) / seconds
+        positions = (stats.decoder_positions or 0) / seconds
+        busy = stats.busy_seconds / seconds
+        print(
+            f"  {name}: {passes:.2f} passes over {positions:.2f} positions and {busy:.4f} busy "
+            "seconds per audio second"
+        )
+    print(f"  target in file mode: at most {TARGET_PASSES:g} passes")
+    # Probabilities of a wider pass differ by its rounding.
+    same = [(one.text, one.start, one.end) for one in live] == [
+        (one.text, one.start, one.end) for one in file
+    ]
+    print(f"  the same words and times: {same} ({len(file)} words)")
+
+
+def print_bytes(backend: Any, minutes: Sequence[int]) -> None:
+    """Print what one stream without a silence holds as it grows older."""
+    engine, states = backend.engine, []
+    decode = engine.decode
+
+    def remembering(*arguments: Any, **options: Any) -> Any:
+        answer = decode(*arguments, **options)
+        states[:] = [answer[1]]
+        return answer
+
+    engine.decode = remembering
+    driver = StreamDriver(backend.create_processor())
+    audio, before = speech(1.0), 0
+    for minute in range(1, max(minutes) + 1):
+        driver.feed(audio, chunk_seconds=5.0)
+        driver.drain()
+        stats = driver.processor.stats
+        if minute in minutes:
+            passes = (stats.decoder_forwards or 0) - before
+            print(
+                f"  minute {minute}: {stats.state_bytes} bytes held, {states[0].encoder_bytes} of "
+                f"them by the encoder; {passes / 60:.2f} passes per second of this minute"
+            )
+        before = stats.decoder_forwards or 0
+    driver.processor.close()
+    engine.decode = decode
+
+
+class _Words:
+    """A vocabulary in which every fourth id is a marker and the next two are text."""
+
+    word_id = 1
+
+    def piece(self, token: int) -> bytes:
+        return b" wor" if token > 1 else b""
+
+
+def print_text_path(hours: float) -> None:
+    """Print what putting words together costs: it is the same for every id."""
+    ids = (1, 2, 2, 0) * round(hours * 3600 / STEP_SECONDS / 4)
+    text, began = MarkedText(_Words()), perf_counter()
+    for token in ids:
+        text.push(Choice(token, 0.9))
+    spent = perf_counter() - began
+    print(f"  text path: {spent / hours:.2f} s per hour, {1e6 * spent / len(ids):.1f} us per id")
+
+
+def print_real_size(steps: int, device: str) -> None:
+    """Print step times of a 4B model of random weights, and how many streams it bears."""
+    import torch  # noqa: PLC0415 -- only here
+    from transformers import (  # noqa: PLC0415 -- as above
+        VoxtralRealtimeConfig,
+        VoxtralRealtimeForConditionalGeneration,
+    )
+
+    from wlk_voxtral_hf.engine import VoxtralEngine  # noqa: PLC0415 -- as above
+
+    config = VoxtralRealtimeConfig()
+    with torch.device(device):
+        torch.set_default_dtype(torch.bfloat16)
+        model: Any = VoxtralRealtimeForConditionalGeneration(config).eval().requires_grad_(False)
+        torch.set_default_dtype(torch.float32)
+    held = sum(weight.numel() * weight.element_size() for weight in model.parameters())
+    engine = VoxtralEngine(model, tekken=_real_tekken(), log_mel=LogMel())
+    mel = LogMel()(speech(0.5)[: steps * 1280 + 240])
+    decode: Any = engine.decode
+    state, times = None, []
+    for step in range(steps):
+        began = perf_counter()
+        piece = mel[8 * step : 8 * step + 8]
+        # The choice is read back, so a step is over when its call is.
+        _, state, _ = decode(piece, state, delay_steps=6, draft_steps=1)
+        times.append(perf_counter() - began)
+    warm = times[steps // 4 :]
+    floor = held / H200_BYTES_PER_SECOND
+    p95 = quantiles(warm, n=20)[-1]
+    name = torch.cuda.get_device_name() if device == "cuda" else device
+    print(f"  {name}, random weights, {held / 1e9:.2f} GB in bfloat16")
+    print(f"  a step: median {1e3 * median(warm):.1f} ms, p95 {1e3 * p95:.1f} ms; reading every")
+    print(f"  weight once takes {1e3 * floor:.1f} ms of an H200's memory")
+    print(f"  streams held in real time, one after the other: {int(STEP_SECONDS / p95)}")
+
+
+def _real_tekken() -> Any:
+    from wlk_core.streaming import Tekken  # noqa: PLC0415 -- beside what uses it
+
+    return Tekken(
+        pieces=tuple(b" x" for _ in range(130_072)),
+        specials=1000,
+        bos_id=1,
+        eos_id=2,
+        pad_id=32,
+        word_id=33,
+        delay_steps=6,
+        left_pad_steps=32,
+    )
+
+
+def main() -> None:
+    """Print every figure asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--backend", default="voxtral-mlx")
+    parser.add_argument("--engine", help="of voxtral-mlx: native or voxmlx")
+    parser.add_argument("--minutes", type=float, default=2.0, help="of audio to compare modes on")
+    parser.add_argument(
+        "--at", type=int, nargs="+", default=[1, 10, 60], help="minutes to count at"
+    )
+    parser.add_argument("--real-size", action="store_true", help="4B of random weights")
+    parser.add_argument("--device", default="cuda", help="for the real size: cuda, mps or cpu")
+    parser.add_argument("--steps", type=int, default=300, help="of the real size")
+    arguments = parser.parse_args()
+    if arguments.real_size:
+        print("voxtral-hf at the size of Voxtral-Mini-4B-Realtime")
+        print_real_size(arguments.steps, arguments.device)
+        return
+    options = {"engine": arguments.engine} if arguments.engine else {}
+    print(" ".join([arguments.backend, "digits", *options.values()]))
+    with load_backend(arguments.backend, "digits", **options) as backend:
+        backend.warmup()
+        print_passes(backend, arguments.minutes)
+        print_bytes(backend, arguments.at)
+    print_text_path(1.0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""Log-mel features whose frames depend on their own samples alone, so that any cut gives them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["FRAME_SAMPLES", "WINDOW_SAMPLES", "LogMel", "mel_filters"]
+
+WINDOW_SAMPLES = 400  # 25 ms at 16 kHz, as every model of Whisper's line
+FRAME_SAMPLES = 160  # 10 ms from frame to frame
+
+_RATE = 16_000
+_LEAST = 1e-10  # energy below which there is silence
+_RANGE = 8.0  # decades below the ceiling that are kept
+_LINEAR_MELS = 15  # 1000 Hz: the Slaney scale is linear below and logarithmic above
+_HIGHEST_MEL = 45.245640471924965  # 8000 Hz on the Slaney scale
+_LOG_STEP = np.log(6.4) / 27  # of the logarithmic part
+_WINDOW = np.hanning(WINDOW_SAMPLES + 1)[:-1]
+
+
+def mel_filters(mels: int) -> NDArray[np.float64]:
+    """
+    Return float64[201, *mels*]: triangles on the Slaney scale from 0 to 8000 Hz, of equal area.
+
+    Slaney, "Auditory Toolbox", 1998; the bank of librosa and of every Whisper implementation.
+    """
+    places = np.linspace(0.0, _HIGHEST_MEL, mels + 2)
+    hertz = np.where(
+        places >= _LINEAR_MELS,
+        1000 * np.exp(_LOG_STEP * (places - _LINEAR_MELS)),
+        places * 200 / 3,
+    )
+    bins = np.fft.rfftfreq(WINDOW_SAMPLES, 1 / _RATE)
+    slopes = hertz[:, None] - bins[None, :]
+    widths = np.diff(hertz)[:, None]
+    triangles = np.maximum(0, np.minimum(-slopes[:-2] / widths[:-1], slopes[2:] / widths[1:]))
+    bank: NDArray[np.float64] = (triangles * (2 / (hertz[2:] - hertz[:-2]))[:, None]).T
+    return bank
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class LogMel:
+    """
+    Log-mel features under a fixed ceiling, scaled as Whisper scales them.
+
+    `ceiling` is the log10 energy that counts as the loudest: a stream cannot wait for its loudest
+    moment, so streaming models are trained with a constant (Voxtral Realtime: 1.5,
+    arXiv:2602.11298).
+    """
+
+    mels: int = 128
+    ceiling: float = 1.5
+    _filters: NDArray[np.float64] = attrs.field(init=False, repr=False)
+
+    @_filters.default
+    def _bank(self) -> NDArray[np.float64]:
+        return mel_filters(self.mels)
+
+    def __call__(self, audio: NDArray[np.float32]) -> NDArray[np.float32]:
+        """
+        Return float32[frames, mels] of float32[n]: a frame for every window that fits.
+
+        Frame *i* covers samples ``160 i`` to ``160 i + 400``, nothing is padded.  Sums are made in
+        float64, so that a frame does not depend on how many others were asked for with it.
+        """
+        if len(audio) < WINDOW_SAMPLES:
+            return np.zeros((0, self.mels), dtype=np.float32)
+        windows = np.lib.stride_tricks.sliding_window_view(audio, WINDOW_SAMPLES)[::FRAME_SAMPLES]
+        spectrum = np.fft.rfft(windows.astype(np.float64) * _WINDOW, axis=1)
+        energy = (spectrum.real**2 + spectrum.imag**2) @ self._filters
+        decades = np.maximum(np.log10(np.maximum(energy, _LEAST)), self.ceiling - _RANGE)
+        frames: NDArray[np.float32] = ((decades + 4.0) / 4.0).astype(np.float32)
+        return frames

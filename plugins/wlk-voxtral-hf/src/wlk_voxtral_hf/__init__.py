@@ -1,0 +1,1 @@
+"""Voxtral Realtime on transformers as a streaming backend for wlk-core."""

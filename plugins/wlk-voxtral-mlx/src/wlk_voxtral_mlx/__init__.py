@@ -1,0 +1,1 @@
+"""Voxtral Realtime on MLX as a streaming backend for wlk-core."""

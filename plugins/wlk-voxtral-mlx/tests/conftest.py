@@ -1,0 +1,77 @@
+"""The digits model, loaded once, and small models of random weights in every layout."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+import shutil
+import sys
+
+import mlx.core as mx
+from mlx.utils import tree_flatten
+import numpy as np
+import pytest
+
+from wlk_core import load_backend
+from wlk_voxtral_mlx import backend as backend_module
+from wlk_voxtral_mlx.network import Voxtral
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from voxtral_layouts import SMALL, their_config, their_name, their_tensor
+
+DIGITS = Path(backend_module.__file__).parent / "digits"
+
+
+@pytest.fixture(scope="session")
+def backend():
+    """Return voxtral-mlx with the bundled checkpoint."""
+    with load_backend("voxtral-mlx", "digits") as loaded:
+        yield loaded
+
+
+@pytest.fixture(scope="session")
+def small():
+    """Return the shape of a small model whose windows are short and unlike."""
+    return SMALL
+
+
+@pytest.fixture(scope="session")
+def random_weights():
+    """
+    Return float32 weights of the small model under our names.
+
+    The audio dominates, so that an error in any cache changes what is said.
+    """
+    rng = np.random.default_rng(5)
+    weights = {}
+    for name, tensor in tree_flatten(Voxtral(SMALL).parameters()):
+        spread = 0.05 if tensor.ndim == 1 else float(np.prod(tensor.shape[1:])) ** -0.5
+        values = rng.normal(0, spread, tensor.shape).astype(np.float32)
+        if "norm" in name.split(".")[-2] and tensor.ndim == 1:
+            values += 1
+        if name == "adapter.w_out.weight":
+            values *= 8
+        weights[name] = mx.array(values)
+    return weights
+
+
+@pytest.fixture(scope="session")
+def write(random_weights):
+    """Return a function that writes the small model into a directory in some layout."""
+
+    def written(directory, layout, *, weights=None, config=None, shape=SMALL):
+        directory.mkdir(parents=True, exist_ok=True)
+        tensors = {
+            their_name(name, layout): their_tensor(name, tensor, layout, shape)
+            for name, tensor in (weights or random_weights).items()
+        }
+        is_mistral = layout == "Mistral"
+        file = "consolidated.safetensors" if is_mistral else "model.safetensors"
+        mx.save_safetensors(str(directory / file), tensors)
+        told = {**their_config(shape, layout), **(config or {})}
+        (directory / ("params.json" if is_mistral else "config.json")).write_text(json.dumps(told))
+        shutil.copyfile(DIGITS / "tekken.json", directory / "tekken.json")
+        return directory
+
+    return written

@@ -1,0 +1,128 @@
+"""Training batches in Voxtral Realtime's streaming format: a token for every 80 ms of audio."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+from chance import happens
+import numpy as np
+from tekken_voxtral import BOS_ID, LEFT_PAD, PAD_ID, STEP_SAMPLES, WORD_ID, word_ids
+
+from wlk_core.streaming import LogMel
+
+if TYPE_CHECKING:
+    from mixing import Mixer, Mixture
+    from numpy.typing import NDArray
+
+__all__ = [
+    "DELAYS",
+    "NOTHING",
+    "StreamBatch",
+    "disturb_mel",
+    "draw_stream_batch",
+    "stream_features",
+    "write_down",
+]
+
+DELAYS = (3, 6, 6, 10)  # steps; the default is drawn twice as often
+NOTHING = 10  # class of a step in which no digit is heard
+TAIL_STEPS = 11  # after the delay: the step of the prompt, and room for a long word
+SHORT_PAD = 8  # steps; positions are relative, so most batches can do with less silence in front
+STEP_SECONDS = 0.08
+
+_WORD_IDS = tuple(word_ids(digit) for digit in range(10))
+_LOG_MEL = LogMel()
+_BEFORE, _BEHIND = 200, 40  # samples that the outermost frames reach beyond their steps
+_FLOOR = (1.5 - 8.0 + 4.0) / 4.0  # the value of silence
+
+
+@frozen(kw_only=True)
+class StreamBatch:
+    """B streams of N steps; the first `prompt` ids are given, the others are to be predicted."""
+
+    features: NDArray[np.float32]  #: B, 128, 8 N
+    ids: NDArray[np.int64]  #: B, N
+    digits: NDArray[np.int64]  #: B, N: the digit that ends about here, or NOTHING
+    delay: int
+    prompt: int
+
+
+def draw_stream_batch(mixer: Mixer, seconds: float, size: int) -> StreamBatch:
+    """Draw *size* mixtures of at most *seconds*, all with one delay."""
+    rng = mixer.rng
+    delay = int(rng.choice(DELAYS))
+    pad = SHORT_PAD if happens(0.7, rng) else LEFT_PAD
+    mixtures = [mixer.draw(seconds) for _ in range(size)]
+    audio_steps = max(math.ceil(len(one.audio) / STEP_SAMPLES) for one in mixtures)
+    steps = pad + audio_steps + delay + TAIL_STEPS
+    features = np.stack([_features(one, pad, steps, rng) for one in mixtures])
+    return StreamBatch(
+        features=features,
+        ids=np.stack([write_down(one, steps, delay, pad) for one in mixtures]),
+        digits=np.stack([_mark(one, steps, pad) for one in mixtures]),
+        delay=delay,
+        prompt=1 + pad + delay,
+    )
+
+
+def write_down(mixture: Mixture, steps: int, delay: int, pad: int = LEFT_PAD) -> NDArray[np.int64]:
+    """
+    Return the ids of every step: the prompt, then what is said a delay later.
+
+    The token that follows the prompt by *k* stands for the audio up to ``80 (k + 1)`` ms.  A word
+    is announced by WORD_ID where it ends, and its pieces follow, one a step.
+    """
+    prompt = 1 + pad + delay
+    ids = np.full(steps, PAD_ID, np.int64)
+    ids[0] = BOS_ID
+    free = 0
+    for word in mixture.words:
+        place = max(math.ceil(word.end / STEP_SECONDS - 1e-6) - 1, free)
+        said = (WORD_ID, *_WORD_IDS[word.digit])
+        room = ids[prompt + place : prompt + place + len(said)]
+        room[:] = said[: len(room)]
+        free = place + len(said)
+    return ids
+
+
+def stream_features(audio: NDArray[np.float32], steps: int) -> NDArray[np.float32]:
+    """Return float32[128, 8 steps] of audio with silence around it."""
+    padded = np.zeros(_BEFORE + steps * STEP_SAMPLES + _BEHIND, np.float32)
+    padded[_BEFORE : _BEFORE + len(audio)] = audio
+    return _LOG_MEL(padded).T
+
+
+def disturb_mel(mel: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
+    """Hear float32[mels, frames] from another vocal tract through another microphone."""
+    mels = len(mel)
+    if happens(0.7, rng):
+        bins = np.clip(np.arange(mels) * (1 + rng.uniform(-0.12, 0.12)), 0, mels - 1.001)
+        low = bins.astype(int)
+        share = (bins - low)[:, None].astype(np.float32)
+        mel = mel[low] * (1 - share) + mel[low + 1] * share
+    angles = np.arange(mels) / mels * np.pi
+    sizes = (0.06, 0.04, 0.025, 0.015)  # a quarter of decades: features are scaled by that
+    tilt = sum(rng.normal(0, size) * np.cos(k * angles) for k, size in enumerate(sizes, start=1))
+    mel = np.where(mel > _FLOOR + 0.02, mel + np.asarray(tilt)[:, None], mel)
+    if happens(0.2, rng):
+        first = rng.integers(0, mels - 12)
+        mel[first : first + rng.integers(1, 13)] = _FLOOR
+    return np.maximum(mel, _FLOOR).astype(np.float32)
+
+
+def _features(
+    mixture: Mixture, pad: int, steps: int, rng: np.random.Generator
+) -> NDArray[np.float32]:
+    padded = np.concatenate([np.zeros(pad * STEP_SAMPLES, np.float32), mixture.audio])
+    return disturb_mel(stream_features(padded, steps), rng)
+
+
+def _mark(mixture: Mixture, steps: int, pad: int) -> NDArray[np.int64]:
+    """Return the digit of the steps in which the second half of a word is heard."""
+    digits = np.full(steps, NOTHING, np.int64)
+    for word in mixture.words:
+        first = pad + int((word.start + word.end) / 2 / STEP_SECONDS)
+        digits[first : pad + math.ceil(word.end / STEP_SECONDS) + 1] = word.digit
+    return digits

@@ -1,0 +1,129 @@
+"""The streaming format of Voxtral Realtime: tokens, targets, features, and a step of training."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import batches_voxtral
+from batches_voxtral import NOTHING, disturb_mel, draw_stream_batch, stream_features, write_down
+from mixing import Mixer, Mixture, Word
+import numpy as np
+import pytest
+from tekken_voxtral import BOS_ID, PAD_ID, PIECES, WORD_ID, build_tekken, word_ids
+from vocabulary import DIGITS
+
+from wlk_core.streaming import Choice, MarkedText, Tekken
+
+if TYPE_CHECKING:
+    from recordings import Voice
+
+SAMPLE_RATE = 16_000
+
+
+@pytest.fixture
+def tekken() -> Tekken:
+    """Return the tokenizer as streams read it."""
+    return Tekken.from_json(json.dumps(build_tekken()))
+
+
+def mixture(*words: tuple[int, float, float], seconds: float = 4.0) -> Mixture:
+    """Return silence in which digits are said to be."""
+    return Mixture(
+        audio=np.zeros(int(seconds * SAMPLE_RATE), np.float32),
+        words=tuple(Word(digit=digit, start=start, end=end) for digit, start, end in words),
+    )
+
+
+def test_ids_spell_the_digits(tekken: Tekken) -> None:
+    """Each digit's pieces give its name with a space in front, and some come in two."""
+    spelled = [b"".join(map(tekken.piece, word_ids(digit))).decode() for digit in range(10)]
+
+    assert [f" {name}" for name in DIGITS] == spelled
+    assert 5 == sum(len(pieces) == 2 for pieces in PIECES)
+    assert (BOS_ID, PAD_ID, WORD_ID, 6, 32) == (
+        tekken.bos_id,
+        tekken.pad_id,
+        tekken.word_id,
+        tekken.delay_steps,
+        tekken.left_pad_steps,
+    )
+
+
+@pytest.mark.parametrize("delay", [3, 6, 10])
+@pytest.mark.parametrize("pad", [8, 32])
+def test_what_is_written_is_read_back_with_its_times(tekken: Tekken, delay: int, pad: int) -> None:
+    """Streams turn the targets into the words, each ending within a step behind its end."""
+    said = mixture((0, 0.2, 0.61), (7, 0.9, 1.36), (1, 1.5, 1.92), (8, 3.7, 4.0))
+    ids = write_down(said, pad + 50 + delay + 11, delay, pad)
+    text = MarkedText(tekken)
+    heard = [one for token in ids[1 + pad + delay :] if (one := text.push(Choice(int(token))))]
+
+    assert [f" {DIGITS[word.digit]}" for word in said.words] == [one.text for one in heard]
+    for word, one in zip(said.words, heard, strict=True):
+        assert -1e-9 <= one.end - word.end < 0.08 + 1e-9
+
+
+def test_words_on_each_others_heels_are_written_one_after_the_other(tekken: Tekken) -> None:
+    """A word waits until the pieces of the one before it are written."""
+    ids = write_down(mixture((0, 0.0, 0.2), (1, 0.2, 0.3)), 90, 6)
+    text = MarkedText(tekken)
+    heard = [one for token in ids[39:] if (one := text.push(Choice(int(token))))]
+
+    assert [" zero", " one"] == [one.text for one in heard]
+
+
+def test_features_of_silence_are_the_floor_and_fill_every_step() -> None:
+    """Eight frames a step, silence around the audio."""
+    features = stream_features(np.zeros(3000, np.float32), 7)
+
+    assert (128, 56) == features.shape
+    assert [-0.625] == np.unique(features).tolist()
+
+
+def test_disturbing_keeps_shape_and_floor() -> None:
+    """Another vocal tract is heard in sound; silence stays silence."""
+    rng = np.random.default_rng(1)
+    loud = rng.uniform(-0.6, 1.2, (128, 40)).astype(np.float32)
+    quiet = np.full((128, 40), -0.625, np.float32)
+
+    for _ in range(20):
+        assert loud.shape == disturb_mel(loud, rng).shape
+        np.testing.assert_allclose(quiet, disturb_mel(quiet, rng), atol=1e-6)
+
+
+def test_a_batch_has_the_shapes_it_says(voice: Voice) -> None:
+    """Every step has eight frames, an id, and the digit that is heard in it."""
+    batch = draw_stream_batch(Mixer(voices=[voice], rng=np.random.default_rng(3)), 2.0, 4)
+    size, steps = batch.ids.shape
+
+    assert (size, 128, 8 * steps) == batch.features.shape
+    assert batch.digits.shape == batch.ids.shape
+    assert batch.delay in batches_voxtral.DELAYS
+    assert (batch.ids[:, 0] == BOS_ID).all()
+    assert (batch.ids[:, 1 : batch.prompt] == PAD_ID).all()
+    assert (batch.digits != NOTHING).any()
+
+
+@pytest.mark.slow
+def test_steps_lower_both_losses(voice: Voice) -> None:
+    """Gradients reach the tokens and the digits in the audio."""
+    torch = pytest.importorskip("torch", reason="training needs torch")
+    pytest.importorskip("transformers", reason="the architecture is transformers'")
+    train = pytest.importorskip("train_voxtral")
+    model_voxtral = pytest.importorskip("model_voxtral")
+    torch.manual_seed(0)
+    batch = draw_stream_batch(Mixer(voices=[voice], rng=np.random.default_rng(3)), 2.0, 3)
+    shape = model_voxtral.VoxtralShape(width=32, hidden=64, encoder_layers=1, decoder_layers=1)
+    model = model_voxtral.build_model(shape).train()
+    head = torch.nn.Linear(32, NOTHING + 1)
+    optimizer = torch.optim.Adam([*model.parameters(), *head.parameters()], lr=3e-3)
+    history = []
+    for _ in range(8):
+        tokens, digits, _ = train.measure(model, head, batch)
+        history.append((tokens.item(), digits.item()))
+        optimizer.zero_grad()
+        (tokens + digits).backward()
+        optimizer.step()
+
+    assert all(last < first for first, last in zip(history[0], history[-1], strict=True))

@@ -111,7 +111,8 @@ class ToyNetwork:
         self.out = rng.normal(size=(width, vocabulary)) * sharpness
         self.look = rng.normal(size=(width, 4000))
         self.passes = []
-        self.frames = 0
+        self.frames = 0  # convolved
+        self.encoded = 0  # seconds that went through the layers
         self.fails = set()  # numbers of passes that raise halfway
 
     def convolve(self, features):
@@ -122,6 +123,7 @@ class ToyNetwork:
 
     def encode(self, stems):
         """Let what is in a window colour all of it."""
+        self.encoded += len(stems)
         rows = np.concatenate(stems)
         return ToyEncoded((rows + rows.mean()) @ self.ear)
 

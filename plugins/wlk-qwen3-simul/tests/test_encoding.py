@@ -58,7 +58,7 @@ def test_at_every_step_the_tokens_are_those_of_the_whole(toy, kind, steps, seed)
 
 
 def test_a_closed_window_is_encoded_once_while_the_floor_stays(toy):
-    """The same objects come back, and the frames encoded do not grow with the run."""
+    """The same objects come back, and what is encoded does not grow with the run."""
     network = toy()
     audio = sounds("loud", 30.0, 1)
     encoder = IncrementalEncoder(network)
@@ -70,7 +70,7 @@ def test_a_closed_window_is_encoded_once_while_the_floor_stays(toy):
         before = heard.closed
         frames.append(heard.frames)
 
-    assert network.frames == sum(frames)
+    assert 100 * network.encoded == sum(frames)
     assert max(frames[2:16]) >= max(frames[16:])
     assert 14 == len(before)
 
@@ -133,16 +133,57 @@ def test_audio_that_does_not_go_on_is_refused(toy):
         encoder.hear(np.zeros(RATE, dtype=np.float32), first_sample=32_000)
 
 
-def test_what_is_encoded_for_ten_minutes_is_flat(toy):
-    """Two mel frames for each new one at a tick of 1 s, whatever the length of the stream."""
+@pytest.mark.parametrize("seconds", [0.3, 5.0, 8.0, 9.99])
+def test_what_was_heard_already_is_not_encoded_again(toy, seconds):
+    """A stream that ends with a tick asks once more for the same audio."""
+    encoder = IncrementalEncoder(toy())
+    audio = sounds("loud", seconds, 7)
+    before = encoder.hear(audio, first_sample=0)
+    after = encoder.hear(audio, first_sample=0)
+
+    assert before.windows == after.windows
+    assert 0 == after.frames
+
+
+@pytest.mark.parametrize(("is_silent", "frames"), [(True, 100), (False, 200 + 100)])
+def test_a_window_that_ends_in_silence_is_not_encoded_again_when_it_closes(toy, is_silent, frames):
+    """Its last frame was mirrored, and silence looks the same in a mirror."""
+    encoder = IncrementalEncoder(toy())
+    audio = sounds("loud", 3.0, 8)
+    if is_silent:
+        audio[2 * RATE - 600 : 2 * RATE + 600] = 0.0
+    before = encoder.hear(audio[: 2 * RATE], first_sample=0)
+    after = encoder.hear(audio, first_sample=0)
+
+    assert is_silent == (before.open is after.closed[0])
+    assert frames == after.frames
+
+
+@pytest.mark.parametrize(
+    ("tick", "most"),
+    [
+        # 1 to 8 seconds of each window, and all 8 again when it has closed: 44 to 8.
+        pytest.param(1, 5.5, id="1 s"),
+        pytest.param(2, 3.5, id="2 s"),  # 2 + 4 + 6 + 8, and 8
+    ],
+)
+@pytest.mark.parametrize("is_silent", [True, False], ids=["pauses of silence", "noise"])
+def test_what_is_encoded_for_ten_minutes_is_flat(toy, tick, most, is_silent):
+    """So many mel frames for each new one, whatever the length of the stream."""
     network = toy()
     network.window_frames = 800
     audio = connected_digits(20, seed=1).audio[: 16 * RATE]
+    if not is_silent:
+        audio = audio + sounds("loud", 16.0, 0)[: len(audio)] * 1e-2
     encoder = IncrementalEncoder(network)
     loops = np.tile(audio, 10)
-    start = 0
-    for end in range(RATE, len(loops) + 1, RATE):
+    loops = loops[: len(loops) // (8 * RATE) * 8 * RATE]
+    start, frames = 0, []
+    for end in range(tick * RATE, len(loops) + 1, tick * RATE):
         start = max(start, (end - 12 * RATE) // (8 * RATE) * 8 * RATE)
-        encoder.hear(loops[start:end], first_sample=start)
+        frames.append(encoder.hear(loops[start:end], first_sample=start).frames)
 
+    assert 100 * network.encoded == sum(frames)
+    assert sum(frames) <= most * len(loops) / 160
+    # No second is convolved more than twice: the newest while its last frame is mirrored.
     assert network.frames <= 2.1 * len(loops) / 160

@@ -27,7 +27,8 @@ class Heard:
     Attributes:
         closed: whole windows; the same objects from call to call while nothing about them changed.
         open: what is behind them; None where the audio ends with a window.
-        frames: mel frames that were given to the encoder for this call.
+        frames: mel frames that went through the encoder's layers for this call, each window counted
+            with all its seconds and each second as a whole one.
 
     """
 
@@ -58,9 +59,8 @@ class _Chunk:
 
 @attrs.frozen(eq=False)
 class _Window:
-    """A closed window: the stems it was made of, and what was made of them."""
+    """A window, closed or open: the stems it was made of, and what was made of them."""
 
-    number: int
     stems: tuple[Stem, ...]
     encoded: Encoded
 
@@ -74,6 +74,9 @@ class IncrementalEncoder:
     seconds is encoded for good - unless a louder sound raises the floor of the normalisation over
     their quietest bins.  The loudest bin is that of the whole run, also of what was dropped.
 
+    A window that is full and whose last frame still is mirrored is open, and encoded again when it
+    closes; not so where that frame is silence, which looks the same mirrored.
+
     A call that fails changes nothing that the same call, made again, would not repair.
     """
 
@@ -85,13 +88,16 @@ class IncrementalEncoder:
         self._windows: dict[int, _Window] = {}
         self._peak = -np.inf
         self._peaked = 0  # final frames that were looked at for it
-        self._frames = 0  # given to the encoder in this call
+        self._latest: tuple[NDArray[np.float32], Stem] | None = None  # that was convolved
+        self._frames = 0  # given to the encoder's layers in this call
 
     @property
     def nbytes(self) -> int:
         """Bytes of frames, stems and embeddings held."""
         stems = sum(chunk.stem.nbytes for chunk in self._chunks.values())
-        return self._mel.nbytes + stems + sum(one.encoded.nbytes for one in self._windows.values())
+        latest = 0 if self._latest is None else sum(one.nbytes for one in self._latest)
+        windows = sum(one.encoded.nbytes for one in self._windows.values())
+        return self._mel.nbytes + stems + latest + windows
 
     def hear(self, audio: NDArray[np.float32], *, first_sample: int) -> Heard:
         """
@@ -121,7 +127,7 @@ class IncrementalEncoder:
         whole = max(self._mel.final // CHUNK_FRAMES, first * self._wide)
         stems = [self._final_stem(number, peak) for number in range(first * self._wide, whole)]
         closed = tuple(
-            self._close(first + place // self._wide, tuple(stems[place : place + self._wide]))
+            self._encode(first + place // self._wide, tuple(stems[place : place + self._wide]))
             for place in range(0, len(stems) - self._wide + 1, self._wide)
         )
         rest_of = stems[len(closed) * self._wide :]
@@ -129,7 +135,7 @@ class IncrementalEncoder:
         raw = np.concatenate([raw, behind], axis=1)
         if raw.shape[1]:
             rest_of.append(self._stem(raw, peak))
-        tail = self._network.encode(rest_of) if rest_of else None
+        tail = self._encode(first + len(closed), tuple(rest_of)) if rest_of else None
         return Heard(closed=closed, open=tail, frames=self._frames)
 
     def _find_peak(self, behind: NDArray[np.float32]) -> float:
@@ -159,13 +165,17 @@ class IncrementalEncoder:
         return stem
 
     def _stem(self, raw: NDArray[np.float32], peak: float) -> Stem:
-        self._frames += raw.shape[1]
-        return self._network.convolve(normalised(raw, peak))
+        """Return what *raw* is convolved to; the same stem where the latest one was of the same."""
+        features = normalised(raw, peak)
+        if self._latest is None or not np.array_equal(self._latest[0], features):
+            self._latest = (features, self._network.convolve(features))
+        return self._latest[1]
 
-    def _close(self, number: int, stems: tuple[Stem, ...]) -> Encoded:
+    def _encode(self, number: int, stems: tuple[Stem, ...]) -> Encoded:
         """Return what window *number* is, encoded again only where a stem is another."""
         window = self._windows.get(number)
-        if window is None or any(a is not b for a, b in zip(window.stems, stems, strict=True)):
-            window = _Window(number, stems, self._network.encode(stems))
+        if window is None or [*map(id, window.stems)] != [*map(id, stems)]:
+            window = _Window(stems, self._network.encode(stems))
             self._windows[number] = window
+            self._frames += CHUNK_FRAMES * len(stems)
         return window.encoded

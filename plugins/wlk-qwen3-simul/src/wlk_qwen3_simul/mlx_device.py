@@ -36,7 +36,8 @@ class Commands:
         """
         Wait for the device; what is computed inside runs on it.
 
-        Results have to be evaluated before leaving, or they would be in somebody else's turn.
+        Results have to be evaluated, or sent off to be, before leaving: they would be in somebody
+        else's turn.
         """
         with self._lock, mx.stream(self._stream):
             yield

@@ -124,11 +124,11 @@ class MlxNetwork:
             steps = states.shape[2]
             states = tower.conv_out(states.transpose(0, 2, 3, 1).reshape(steps, -1))
             states = states + tower.embed_positions(steps).astype(states.dtype)
-            # Evaluated by `encode`: going to the device and back takes longer than this.
+            # Sent off by `encode`: going to the device takes longer than this.
             return states[: token_count(frames)]
 
     def encode(self, stems: Sequence[Any]) -> MlxEncoded:
-        """Encode the seconds of at most one window."""
+        """Encode the seconds of at most one window; nobody waits for it before the decoder does."""
         tower = self._model.audio_tower
         with self._commands.turn():
             states = mx.concatenate(list(stems))[None]
@@ -136,7 +136,7 @@ class MlxNetwork:
                 states = layer(states, mask=None)
             states = nn.gelu(tower.proj1(tower.ln_post(states[0])))
             embeddings = tower.proj2(states)
-            mx.eval(embeddings, *stems)
+            mx.async_eval(embeddings, *stems)
         return MlxEncoded(embeddings)
 
     def open(self) -> MlxMemory:

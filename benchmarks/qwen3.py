@@ -67,8 +67,12 @@ def print_targets(kept: Row, again: Row, tick: float) -> None:
     print(
         f"a tick of {tick:g} s: {frames:.2f} frames for each new one (target "
         f"{MOST_FRAMES.get(tick, 5.0):g}), {kept.decoder_positions * tick:.0f} positions (target "
-        f"{MOST_POSITIONS}), {kept.decoder_forwards * tick:.2f} forwards and host syncs (target "
-        f"{MOST_FORWARDS})"
+        f"{MOST_POSITIONS}), {kept.decoder_forwards * tick:.2f} forwards (target {MOST_FORWARDS})"
+    )
+    syncs = kept.host_syncs or 0.0  # both engines count them
+    print(
+        f"{syncs * tick:.2f} host syncs a tick (target {MOST_FORWARDS}), "
+        f"{syncs * kept.audio_seconds / kept.committed:.2f} for each word committed"
     )
     print(
         f"{AGAIN}: {again.encoder_frames / kept.encoder_frames:.1f}x the frames, "

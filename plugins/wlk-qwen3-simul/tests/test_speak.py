@@ -29,15 +29,32 @@ def told(network, *, draft=(), ends=frozenset({5}), room=20, halt=None):
     return spoken, memory
 
 
-@given(st.integers(0, 300), st.lists(st.integers(0, 30), max_size=8), st.integers(0, 20))
-def test_the_text_is_that_without_a_draft(toy, seed, guess, right):
+def astray(rewind):
+    """Return a halt where a token was heard more than *rewind* frames before an earlier one."""
+
+    def halt(ids, rows):
+        frames = [one.frame for one in said_of(ids, rows, by_self=False)]
+        return frames[-1] < max(frames) - rewind
+
+    return halt
+
+
+@given(
+    st.integers(0, 300),
+    st.lists(st.integers(0, 30), max_size=8),
+    st.integers(0, 20),
+    st.sampled_from([None, *map(astray, (0, 1, 3))]),
+)
+def test_the_text_is_that_without_a_draft(toy, seed, guess, right, halt):
     """A draft that is right at first and wrong then, or right all along, or never."""
     network = toy(seed=seed, vocabulary=40)
-    plain, _ = told(network)
-    drafted, memory = told(network, draft=(*plain.ids[:right], *guess))
+    endless, _ = told(network, ends=frozenset())  # what a draft may hold behind the end
+    plain, _ = told(network, halt=halt)
+    drafted, memory = told(network, draft=(*endless.ids[:right], *guess), halt=halt)
 
     assert plain.ids == drafted.ids
     assert plain.ended == drafted.ended
+    assert plain.loop == drafted.loop
     assert [one.frame for one in plain.rows] == [one.frame for one in drafted.rows]
     assert len(PROMPT) + len(plain.ids) == memory.length
 
@@ -71,13 +88,39 @@ def test_a_loop_ends_the_text(toy):
 
 
 def test_a_halt_is_asked_behind_every_token(toy):
-    """Also behind those of the draft, at least behind the last of them."""
+    """With a row more than tokens."""
     network = toy(seed=2)
     seen = []
-    spoken, _ = told(network, halt=lambda ids, rows: seen.append(len(ids)) or len(ids) == 3)
 
-    assert [1, 2, 3] == seen
+    def halt(ids, rows):
+        seen.append((len(ids), len(rows)))
+        return len(ids) == 3
+
+    spoken, _ = told(network, halt=halt)
+
+    assert [(1, 2), (2, 3), (3, 4)] == seen
     assert 3 == len(spoken.ids)
+
+
+def test_a_halt_inside_a_draft_cuts_it_there(toy):
+    """What the model would have said behind it is not said, and not held."""
+    network = toy(seed=2)
+    endless, _ = told(network, ends=frozenset())
+    spoken, memory = told(network, draft=endless.ids[:8], halt=lambda ids, _: len(ids) == 3)
+
+    assert endless.ids[:3] == spoken.ids
+    assert 4 == len(spoken.rows)
+    assert len(PROMPT) + 3 == memory.length
+
+
+def test_a_draft_that_holds_a_loop_is_cut_where_the_loop_is_complete(toy):
+    """As the text without it is."""
+    network = toy(seed=1, sharpness=0.0)
+    plain, _ = told(network, room=200)
+    drafted, _ = told(network, room=200, draft=[0] * (LOOP_TIMES + 5))
+
+    assert plain.ids == drafted.ids
+    assert plain.loop == drafted.loop
 
 
 def test_overflow_is_an_error_and_not_a_text(toy):

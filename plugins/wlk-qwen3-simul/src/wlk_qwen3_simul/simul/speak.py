@@ -87,12 +87,9 @@ def speak(
     looked = network.extend(memory, [*parts, told], rows=1 + len(draft), audio=audio)
     work = Work(decoder_positions=memory.length - before, decoder_forwards=1, host_syncs=1)
     rows = rows_of(looked)
-    accepted = 0
-    while accepted < len(draft) and rows[accepted].chosen == draft[accepted]:
-        accepted += 1
+    accepted = _accepted(draft, rows, ends=ends, halt=halt)
     memory.keep(memory.length - (len(draft) - accepted))
     ids, rows = list(draft[:accepted]), rows[: accepted + 1]
-    # A draft was said before, and then too it was let go on as far as this.
     while True:
         chosen = rows[-1].chosen
         loop = find_loop(ids, times=LOOP_TIMES, longest=LOOP_LONGEST)
@@ -102,3 +99,26 @@ def speak(
         rows += rows_of(network.extend(memory, [[chosen]], rows=1, audio=audio))
         ids.append(chosen)
         work += Work(decoder_positions=1, decoder_forwards=1, host_syncs=1)
+
+
+def _accepted(
+    draft: Sequence[int],
+    rows: Sequence[Row],
+    *,
+    ends: frozenset[int],
+    halt: Callable[[Sequence[int], Sequence[Row]], bool] | None,
+) -> int:
+    """
+    Return how many tokens of *draft* the model says anyway before anything ends the text.
+
+    That it was let go on as far when it was said before tells nothing: behind other audio the same
+    tokens look elsewhere.
+    """
+    loop = find_loop(draft, times=LOOP_TIMES, longest=LOOP_LONGEST)
+    most = loop.end if loop else len(draft)
+    for count, token in enumerate(draft[:most]):
+        if rows[count].chosen != token or token in ends:
+            return count
+        if count and halt and halt(draft[:count], rows[: count + 1]):
+            return count
+    return most

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ pytest.importorskip("mlx.core", reason="needs wlk-qwen3-simul[mlx]")
 pytest.importorskip("mlx_qwen3_asr", reason="needs wlk-qwen3-simul[mlx]")
 
 import mlx.core as mx
+from safetensors.torch import load_file, save_file
 import torch
 
 from wlk_core import ModelNotFoundError
@@ -98,15 +101,113 @@ def test_the_layout_of_transformers_is_refused_with_what_helps(tiny, tmp_path):
         load_model(other, dtype=mx.float32)
 
 
-def test_weights_that_do_not_fit_are_refused(tmp_path, checkpoint):
+@pytest.fixture
+def spoilt(tmp_path, checkpoint):
+    """Return what copies the tiny checkpoint with other weights and another config."""
+
+    def make(weights, *, config=None):
+        for file in checkpoint.iterdir():
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+        state = load_file(checkpoint / "model.safetensors")
+        weights(state)
+        save_file(state, str(tmp_path / "model.safetensors"), metadata={"format": "pt"})
+        if config is not None:
+            told = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
+            config(told["thinker_config"])
+            (tmp_path / "config.json").write_text(json.dumps(told), encoding="utf-8")
+        return tmp_path
+
+    return make
+
+
+def same(state):
+    """Leave the weights as they are."""
+
+
+def own_head(state):
+    """Add a head that is not the embedding."""
+    state["thinker.lm_head.weight"] = state["thinker.model.embed_tokens.weight"] + 1
+
+
+def untie(thinker):
+    """Say that the head is not the embedding."""
+    thinker["text_config"]["tie_word_embeddings"] = False
+
+
+def untie_above(thinker):
+    """Say so where the text config says nothing."""
+    del thinker["text_config"]["tie_word_embeddings"]
+    thinker["tie_word_embeddings"] = False
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda state: state.popitem(), "Missing 1 parameters"),
+        (lambda state: state.update(more=torch.zeros(3)), r"Received 1 parameters.*more"),
+        (
+            lambda state: state.update({"thinker.model.norm.weight": torch.zeros(3)}),
+            r"Expected shape.*norm\.weight",
+        ),
+        (lambda state: state.clear() or state.update(more=torch.zeros(3)), "parameters"),
+    ],
+    ids=["a key too few", "a key too many", "another shape", "no key at all"],
+)
+def test_weights_that_do_not_fit_key_for_key_are_refused(spoilt, spoil, message):
     """Random weights would say something, too."""
-    from safetensors.torch import load_file, save_file  # noqa: PLC0415 -- only here
+    with pytest.raises(ModelNotFoundError, match=message) as caught:
+        load_model(spoilt(spoil), dtype=mx.float32)
+    assert "pull the model again" in str(caught.value)
+    assert "\n" not in str(caught.value)
 
-    for file in checkpoint.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    state = load_file(checkpoint / "model.safetensors")
-    state.popitem()
-    save_file(state, str(tmp_path / "model.safetensors"))
 
-    with pytest.raises(ModelNotFoundError, match=r"cannot be loaded.*pull the model again"):
-        load_model(tmp_path, dtype=mx.float32)
+@pytest.mark.parametrize("config", [untie, untie_above])
+def test_a_head_of_its_own_that_is_missing_is_refused(spoilt, config):
+    """Nothing but the embedding may stand in for it, and only where the config says so."""
+    with pytest.raises(ModelNotFoundError, match=r"lm_head.*pull the model again"):
+        load_model(spoilt(same, config=config), dtype=mx.float32)
+
+
+def test_a_head_of_its_own_is_the_one_in_the_file(spoilt):
+    """Where the config says that it is not the embedding."""
+    model = load_model(spoilt(own_head, config=untie), dtype=mx.float32)
+    embedding, head = (host(one.weight) for one in (model.model.embed_tokens, model.lm_head))
+
+    assert head == pytest.approx(embedding + 1)
+
+
+def test_a_head_that_is_the_embedding_may_be_in_the_file(spoilt):
+    """Some write it twice."""
+
+    def twice(state):
+        state["thinker.lm_head.weight"] = state["thinker.model.embed_tokens.weight"].clone()
+
+    model = load_model(spoilt(twice), dtype=mx.float32)
+
+    assert host(model.model.embed_tokens.weight).tolist() == host(model.lm_head.weight).tolist()
+
+
+def test_a_head_that_is_not_the_embedding_it_is_said_to_be_is_refused(spoilt):
+    """Which of the two is meant cannot be told, and engines choose differently."""
+    with pytest.raises(ModelNotFoundError, match=r"an lm_head of their own.*pull the model again"):
+        load_model(spoilt(own_head), dtype=mx.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hidden_size", "x"),
+        ("hidden_size", -1),
+        ("hidden_size", None),
+        ("num_attention_heads", 0),
+        ("num_hidden_layers", [2]),
+        ("vocab_size", 1.5),
+    ],
+)
+def test_a_config_that_makes_no_model_is_told_in_one_line(spoilt, name, value):
+    """A word for a number is no defect of the loader."""
+    directory = spoilt(same, config=lambda thinker: thinker["text_config"].update({name: value}))
+
+    with pytest.raises(ModelNotFoundError, match="pull the model again") as caught:
+        load_model(directory, dtype=mx.float32)
+    assert "\n" not in str(caught.value)

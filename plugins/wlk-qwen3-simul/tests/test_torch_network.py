@@ -168,9 +168,13 @@ def test_both_layouts_are_the_same_model(tiny, tmp_path, checkpoint, model):
     [
         (lambda state: state.popitem(), r"1 missing \("),
         (lambda state: state.update(more=torch.zeros(3)), r"1 unknown \(more\)"),
+        (
+            lambda state: state.update({"thinker.model.norm.weight": torch.zeros(3)}),
+            "1 of another shape|cannot be loaded",
+        ),
         (lambda state: state.clear() or state.update(more=torch.zeros(3)), "missing"),
     ],
-    ids=["a key too few", "a key too many", "no key at all"],
+    ids=["a key too few", "a key too many", "another shape", "no key at all"],
 )
 def test_weights_that_do_not_fit_key_for_key_are_refused(tmp_path, checkpoint, spoil, message):
     """Random weights would say something, too."""
@@ -183,6 +187,87 @@ def test_weights_that_do_not_fit_key_for_key_are_refused(tmp_path, checkpoint, s
     with pytest.raises(ModelNotFoundError, match=message) as caught:
         load_model(tmp_path, device=CPU, dtype=torch.float32)
     assert "pull the model again" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.fixture
+def spoilt(tmp_path, checkpoint):
+    """Return what copies the tiny checkpoint with another config, and a head where one is given."""
+
+    def make(config, *, head=None):
+        for file in checkpoint.iterdir():
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+        told = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
+        config(told["thinker_config"])
+        (tmp_path / "config.json").write_text(json.dumps(told), encoding="utf-8")
+        if head is not None:
+            state = load_file(checkpoint / "model.safetensors")
+            state["thinker.lm_head.weight"] = head(state["thinker.model.embed_tokens.weight"])
+            save_file(state, str(tmp_path / "model.safetensors"), metadata={"format": "pt"})
+        return tmp_path
+
+    return make
+
+
+def untie(thinker):
+    """Say that the head is not the embedding."""
+    thinker["text_config"]["tie_word_embeddings"] = False
+
+
+def untie_above(thinker):
+    """Say so where the text config says nothing."""
+    del thinker["text_config"]["tie_word_embeddings"]
+    thinker["tie_word_embeddings"] = False
+
+
+@pytest.mark.parametrize("config", [untie, untie_above])
+def test_a_head_of_its_own_that_is_missing_is_refused(spoilt, config):
+    """Nothing but the embedding may stand in for it, and only where the config says so."""
+    with pytest.raises(ModelNotFoundError, match=r"1 missing \(lm_head\.weight\)"):
+        load_model(spoilt(config), device=CPU, dtype=torch.float32)
+
+
+def test_a_head_of_its_own_is_the_one_in_the_file(spoilt):
+    """Where the config says that it is not the embedding."""
+    loaded = load_model(spoilt(untie, head=lambda one: one + 1), device=CPU, dtype=torch.float32)
+
+    assert torch.equal(loaded.get_input_embeddings().weight + 1, loaded.lm_head.weight)
+
+
+def test_a_head_that_is_the_embedding_may_be_in_the_file(spoilt):
+    """Some write it twice."""
+    directory = spoilt(lambda _: None, head=lambda one: one.clone())
+    loaded = load_model(directory, device=CPU, dtype=torch.float32)
+
+    assert loaded.get_input_embeddings().weight is loaded.lm_head.weight
+
+
+def test_a_head_that_is_not_the_embedding_it_is_said_to_be_is_refused(spoilt):
+    """Which of the two is meant cannot be told, and engines choose differently."""
+    with pytest.raises(ModelNotFoundError, match=r"an lm_head of their own.*pull the model again"):
+        load_model(
+            spoilt(lambda _: None, head=lambda one: one + 1), device=CPU, dtype=torch.float32
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hidden_size", "x"),
+        ("hidden_size", -1),
+        ("hidden_size", None),
+        ("num_attention_heads", 0),
+        ("num_hidden_layers", [2]),
+        ("hidden_act", "wave"),
+        ("vocab_size", 1.5),
+    ],
+)
+def test_a_config_that_makes_no_model_is_told_in_one_line(spoilt, name, value):
+    """A word for a number is no defect of the loader."""
+    directory = spoilt(lambda thinker: thinker["text_config"].update({name: value}))
+
+    with pytest.raises(ModelNotFoundError, match="pull the model again") as caught:
+        load_model(directory, device=CPU, dtype=torch.float32)
     assert "\n" not in str(caught.value)
 
 

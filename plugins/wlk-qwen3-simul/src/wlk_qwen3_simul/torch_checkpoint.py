@@ -7,12 +7,14 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
 from transformers.utils import logging
 
 from wlk_core import ModelNotFoundError
 from wlk_qwen3_simul.audio.frames import CHUNK_FRAMES
+from wlk_qwen3_simul.checkpoint import ties_head
 from wlk_qwen3_simul.torch_attention import NAME, register
 
 if TYPE_CHECKING:
@@ -31,9 +33,18 @@ _NAMES = {
     r"^thinker\.audio_tower\.": "model.audio_tower.",
     r"^thinker\.lm_head\.": "lm_head.",
 }
-_TIED = {"lm_head.weight"}  # the embedding of the tokens, under a second name
 _UNKNOWN_THERE = ("architectures", "conv_chunksize", "max_source_positions", "model_type")
 CHUNK_TOKENS = 13
+# What a config.json raises on the way to a model that holds a word for a number, or no such layer.
+_ODD = (
+    ArithmeticError,
+    AttributeError,
+    KeyError,
+    RuntimeError,
+    StrictDataclassError,
+    TypeError,
+    ValueError,
+)
 
 
 def load_model(
@@ -62,12 +73,13 @@ def load_model(
                 use_safetensors=True,
                 local_files_only=True,
             )
-    except (OSError, SafetensorError, ValueError, RuntimeError) as error:
+    except (OSError, SafetensorError, *_ODD) as error:
         raise ModelNotFoundError(
             f"the weights in {directory} cannot be loaded: {' '.join(str(error).split())[:300]}; "
             "pull the model again"
         ) from error
     _check(directory, told)
+    _check_head(directory, model)
     model.set_attn_implementation({"audio_config": "sdpa", "text_config": NAME})
     model.to(device)
     model.train(mode=False)
@@ -100,7 +112,7 @@ def _config(directory: Path) -> Qwen3ASRConfig:
                 f"model_type={told.get('model_type')!r}"
             )
         config = _translated(told) if "thinker_config" in told else Qwen3ASRConfig.from_dict(told)
-    except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
+    except (OSError, *_ODD) as error:
         raise ModelNotFoundError(
             f"{path} describes no Qwen3-ASR: {' '.join(str(error).split())}; pull the model again"
         ) from error
@@ -131,7 +143,7 @@ def _translated(told: dict[str, Any]) -> Qwen3ASRConfig:
         },
         text_config={**text, "model_type": "qwen3"},
         audio_token_id=thinker.get("audio_token_id", 151676),
-        tie_word_embeddings=text.get("tie_word_embeddings", True),
+        tie_word_embeddings=ties_head(told),
     )
 
 
@@ -144,7 +156,7 @@ def _check(directory: Path, told: dict[str, Any]) -> None:
         ("mismatched_keys", "of another shape"),
         ("error_msgs", "unreadable"),
     ):
-        keys = sorted({str(key) for key in told.get(kind) or ()} - _TIED)
+        keys = sorted({str(key) for key in told.get(kind) or ()})
         if keys:
             more = ", ..." if len(keys) > 2 else ""  # noqa: PLR2004 -- two examples
             wrong.append(f"{len(keys)} {claim} ({', '.join(keys[:2])}{more})")
@@ -152,4 +164,15 @@ def _check(directory: Path, told: dict[str, Any]) -> None:
         raise ModelNotFoundError(
             f"the weights in {directory} do not fit its config.json: {'; '.join(wrong)}; "
             "pull the model again"
+        )
+
+
+def _check_head(directory: Path, model: Qwen3ASRForConditionalGeneration) -> None:
+    """Raise ModelNotFoundError where a head that is to be the embedding is another in the file."""
+    embedding = model.get_input_embeddings().weight
+    # transformers ties them unless the file holds both and they differ.
+    if model.config.tie_word_embeddings and model.lm_head.weight is not embedding:
+        raise ModelNotFoundError(
+            f"the weights in {directory} hold an lm_head of their own, and its config.json says "
+            "that it is the embedding; pull the model again"
         )

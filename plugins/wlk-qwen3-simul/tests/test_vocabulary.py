@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
@@ -67,3 +69,46 @@ def test_a_damaged_tokenizer_is_told_in_one_line(tmp_path, content):
     with pytest.raises(ModelNotFoundError, match="cannot be read") as caught:
         Vocabulary.read(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"added_tokens_decoder": {"x": {"content": "<|im_end|>"}}},
+        {"added_tokens_decoder": {"300": {}}},
+        {"added_tokens_decoder": {"300": "<|im_end|>"}},
+        {"added_tokens_decoder": ["<|im_end|>"]},
+    ],
+    ids=["no number", "no content", "no entry", "no table"],
+)
+def test_added_tokens_that_are_none_are_told_in_one_line(tiny, tmp_path, told):
+    """With the name of the file."""
+    tiny.write_tokenizer(tmp_path, is_whole=False)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(told), encoding="utf-8")
+
+    with pytest.raises(
+        ModelNotFoundError, match=r"tokenizer_config\.json cannot be read"
+    ) as caught:
+        Vocabulary.read(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("told", ["<|im_end|>", [1, "2"], [None], 1.5, True, -1, {"1": 2}])
+def test_ends_that_are_no_ids_are_refused(tiny, tmp_path, told):
+    """None of them would ever end a text."""
+    tiny.write_tokenizer(tmp_path)
+    path = tmp_path / "generation_config.json"
+    path.write_text(json.dumps({"eos_token_id": told}), encoding="utf-8")
+
+    with pytest.raises(ModelNotFoundError, match=r"generation_config\.json.*eos_token_id as ids"):
+        Vocabulary.read(tmp_path)
+
+
+@pytest.mark.parametrize(("told", "ends"), [(7, {7}), ([7, 8], {7, 8}), (None, set())])
+def test_ends_are_also_those_of_the_generation(tiny, tmp_path, vocabulary, told, ends):
+    """One, several or none."""
+    tiny.write_tokenizer(tmp_path)
+    path = tmp_path / "generation_config.json"
+    path.write_text(json.dumps({"eos_token_id": told}), encoding="utf-8")
+
+    assert vocabulary.ends | ends == Vocabulary.read(tmp_path).ends

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from wlk_core import ModelNotFoundError
+
 if TYPE_CHECKING:
     from wlk_qwen3_simul.checkpoint import Checkpoint
     from wlk_qwen3_simul.simul.network import Network
@@ -35,9 +37,20 @@ class Engine:
         by_self: whether the alignment heads look at a token from the row it is fed at, and not
             from that behind which it is chosen.
 
+    Raises:
+        ModelNotFoundError: the tokenizer has ids that the network has no embedding for.
+
     """
 
     network: Network
     vocabulary: Vocabulary
     checkpoint: Checkpoint
     by_self: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        highest, rows = self.vocabulary.highest, self.network.vocabulary
+        if highest >= rows:
+            raise ModelNotFoundError(
+                f"the tokenizer of {self.checkpoint.name} has ids up to {highest}, and its decoder "
+                f"an embedding of {rows} rows: they are not of one model; pull the model again"
+            )

@@ -84,6 +84,11 @@ class Vocabulary:
             ends.add(no_more)
         return cls(tokenizer=tokenizer, marks=marks, ends=frozenset(ends), added=added)
 
+    @property
+    def highest(self) -> int:
+        """The highest id, of those that the tokenizer gives and those that end a text."""
+        return max(*self.ends, *self.tokenizer.get_vocab().values())
+
     def encode(self, text: str) -> list[int]:
         """Return the ids of *text*, which holds no mark: see mark_in."""
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
@@ -149,16 +154,23 @@ def _added_tokens(path: Path) -> dict[int, AddedToken]:
     if not path.is_file():
         return {}
     told = _read(path).get("added_tokens_decoder", {})
-    return {
-        int(number): AddedToken(entry["content"], normalized=False, special=True)
-        for number, entry in told.items()
-    }
+    try:
+        return {
+            int(number): AddedToken(entry["content"], normalized=False, special=True)
+            for number, entry in told.items()
+        }
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        reason = ValueError(f"added_tokens_decoder holds no tokens by their ids: {error}")
+        raise _damaged(path, reason) from error
 
 
 def _told_ends(directory: Path) -> list[int]:
     path = directory / "generation_config.json"
     told = _read(path).get("eos_token_id") if path.is_file() else None
-    return [told] if isinstance(told, int) else list(told or ())
+    ends = told if isinstance(told, list) else [] if told is None else [told]
+    if not all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in ends):
+        raise _damaged(path, TypeError(f"expected eos_token_id as ids, got {told!r}"))
+    return ends
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core import Work
+from wlk_core import BackendError, Work
 from wlk_qwen3_simul.checkpoint import Checkpoint
 from wlk_qwen3_simul.simul.engine import Engine, StreamSettings
 from wlk_qwen3_simul.simul.listener import Listener
+from wlk_qwen3_simul.text.header import MOST_TOKENS
+from wlk_qwen3_simul.text.vocabulary import TEXT_START
 
 RATE = 16_000
 WINDOW = 2 * RATE  # of the toy
@@ -22,10 +24,18 @@ def engine(toy, vocabulary):
     return engine_of(toy, vocabulary)
 
 
-def engine_of(toy, vocabulary):
-    """Return an engine around a toy whose ids are those of the vocabulary."""
+def engine_of(toy, vocabulary, **loud):
+    """Return an engine around a toy whose ids are those of the vocabulary, some of them louder."""
     network = toy(seed=11, vocabulary=330)
+    for mark, times in loud.items():
+        network.out[:, MARKS[mark](vocabulary)] *= times
     return Engine(network=network, vocabulary=vocabulary, checkpoint=Checkpoint(name="toy"))
+
+
+MARKS = {
+    "begins": lambda vocabulary: vocabulary.marks[TEXT_START],
+    "ends": lambda vocabulary: list(vocabulary.ends),
+}
 
 
 def noise(seconds, seed=0):
@@ -59,20 +69,21 @@ def said(heard):
 @given(
     st.lists(st.floats(0.1, 2.5), min_size=1, max_size=6),
     st.integers(0, 99),
-    st.tuples(st.sampled_from(["en", None]), st.integers(0, 3)),
+    st.tuples(st.sampled_from(["en", None]), st.integers(0, 3), st.sampled_from([None, 0, 8, 40])),
 )
 def test_every_call_says_what_a_fresh_one_would(toy, vocabulary, lengths, seed, choice):
-    """Behind growing audio, committed words, closed windows and cuts."""
-    engine = engine_of(toy, vocabulary)
-    language, taken = choice
+    """Behind growing audio, committed words, closed windows and cuts, astray or not."""
+    engine = engine_of(toy, vocabulary, begins=10.0)
+    language, taken, rewind = choice
     audio = noise(sum(lengths), seed)
-    kept = Listener(engine, StreamSettings(max_new_tokens=12))
+    settings = StreamSettings(max_new_tokens=12, rewind_frames=rewind)
+    kept = Listener(engine, settings)
     end, start, context = 0, 0, ()
     for length in lengths:
         end += max(1, round(length * RATE))
         told = language if language or not context else "en"
         heard = call(kept, audio[:end], start=start, context=context, language=told)
-        fresh = Listener(engine, StreamSettings(max_new_tokens=12))
+        fresh = Listener(engine, settings)
         call(fresh, audio[:start], language=told) if start else None
         again = call(fresh, audio[:end], start=start, context=context, language=told)
 
@@ -151,6 +162,28 @@ def test_work_is_counted(engine):
     assert sum(network.passes) == heard.work.decoder_positions
     assert len(network.passes) == heard.work.decoder_forwards == heard.work.host_syncs
     assert isinstance(heard.work, Work)
+
+
+def test_a_model_that_never_says_a_language_is_told_so(engine):
+    """It would be silent for ever; nothing is changed, and with a language it is heard."""
+    audio = noise(3.0)
+    listener = Listener(engine, StreamSettings(max_new_tokens=30))
+    with pytest.raises(BackendError, match="give the language") as caught:
+        call(listener, audio, language=None)
+
+    assert not caught.value.retryable
+    fresh = Listener(engine, StreamSettings(max_new_tokens=30))
+    assert said(call(fresh, audio)) == said(call(listener, audio))
+
+
+def test_a_text_that_ends_at_once_is_silence(toy, vocabulary):
+    """With a language to detect as with one that is told."""
+    engine = engine_of(toy, vocabulary, ends=20.0)
+    heard = call(Listener(engine, StreamSettings()), noise(3.0), language=None)
+
+    assert () == heard.words
+    assert heard.language is None
+    assert heard.work.decoder_forwards < MOST_TOKENS
 
 
 @pytest.mark.parametrize("samples", [1, 150, 200, 201, 3200])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_core import Attended, Work
+from wlk_core import Attended, BackendError, Work
 from wlk_qwen3_simul.audio.encoding import IncrementalEncoder
 from wlk_qwen3_simul.audio.frames import RATE
 from wlk_qwen3_simul.simul.budget import token_budget
@@ -100,6 +100,14 @@ class Listener:
         begun = 0
         if not header:
             found = read_header(spoken.ids, self._engine.vocabulary)
+            # A text that ends at once says that nothing was heard; one that goes on and on without
+            # a header would be silence for ever.
+            if found is None and (spoken.loop or len(spoken.ids) >= MOST_TOKENS):
+                raise BackendError(
+                    f"the model said {len(spoken.ids)} tokens and no language in front of its "
+                    "text, as Qwen3-ASR does where it has to detect it; give the language",
+                    retryable=False,
+                )
             begun = len(spoken.ids) if found is None else found.tokens
             language = None if found is None else found.language
         words = told_words(

@@ -16,10 +16,11 @@ from pathlib import Path
 import sys
 from typing import TYPE_CHECKING
 
-from wlk_core import OptionError, WLKError
+from wlk_core import BackendUnavailable, OptionError, WLKError
 from wlk_qwen3_simul.alignment_heads import AlignmentHeads
 from wlk_qwen3_simul.detect.manifest import EXAMPLE, read_manifest
 from wlk_qwen3_simul.detect.scores import Scores, best_heads
+from wlk_qwen3_simul.specs import QWEN3_SIMUL, TORCH_DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,17 +54,23 @@ def detect(
         name: what the heads are said to be of; by default *model*.
         most: how many heads at most.
         least: share of the best head's score that every one of them reaches.
-        device: cpu, cuda or mps.
+        device: auto, cpu, cuda or mps.
         cache_dir: where pulled models lie.
 
     Raises:
         ModelNotFoundError: there is no such model.
         AudioFormatError: a clip is no audio.
-        OptionError: no head of the model does better than chance.
+        OptionError: no head of the model does better than chance, or the device is none.
+        BackendUnavailable: torch or the device is not to be had.
 
     """
-    from wlk_qwen3_simul.detect.clips import score_clips  # noqa: PLC0415 -- brings torch
-
+    try:
+        from wlk_qwen3_simul.detect.clips import score_clips  # noqa: PLC0415 -- brings torch
+    except ImportError as error:
+        raise BackendUnavailable(
+            f"finding heads takes torch and transformers: {' '.join(str(error).split())}; "
+            f"{QWEN3_SIMUL.requires['torch']}"
+        ) from error
     scores = score_clips(model, clips, device=device, cache_dir=cache_dir)
     return choose(scores, name or model, clips=len(clips), most=most, least=least)
 
@@ -114,7 +121,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--least", type=float, default=LEAST, help="share of the best score (%(default)s)"
     )
-    parser.add_argument("--device", default="cpu", help="cpu, cuda or mps (%(default)s)")
+    parser.add_argument(
+        "--device", default="cpu", choices=TORCH_DEVICES, help="where it runs (%(default)s)"
+    )
     parser.add_argument("--cache-dir", help="where pulled models lie")
     asked = parser.parse_args(arguments)
     try:

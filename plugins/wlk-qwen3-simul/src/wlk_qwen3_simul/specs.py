@@ -12,7 +12,9 @@ from wlk_qwen3_simul.sizes import FILES, MODELS
 if TYPE_CHECKING:
     from wlk_core import Backend
 
-__all__ = ["ALIGNATT", "QWEN3_MLX_SIMUL", "QWEN3_SIMUL"]
+__all__ = ["ALIGNATT", "QWEN3_MLX_SIMUL", "QWEN3_SIMUL", "TORCH_DEVICES"]
+
+TORCH_DEVICES = ("auto", "cpu", "cuda", "mps")
 
 # Apple Silicon is what MLX is made for; elsewhere torch is quicker.
 IS_APPLE_SILICON = platform.system() == "Darwin" and platform.machine() == "arm64"
@@ -136,7 +138,7 @@ QWEN3_SIMUL = BackendSpec(
     summary="Qwen3-ASR on torch, made simultaneous; CPU, CUDA and Apple's MPS",
     load=load_torch,
     options=(
-        _device("auto", "cpu", "cuda", "mps"),
+        _device(*TORCH_DEVICES),
         _dtype("auto", "float32", "float16", "bfloat16"),
         *_SHARED,
     ),

@@ -6,13 +6,13 @@ import logging
 
 import torch
 
-from wlk_core import BackendUnavailable
 from wlk_core.models import locate
 from wlk_qwen3_simul.backend import SimulBackend
 from wlk_qwen3_simul.loading import BUNDLED, find_heads, read_beside
 from wlk_qwen3_simul.simul.engine import Engine
 from wlk_qwen3_simul.specs import QWEN3_SIMUL
 from wlk_qwen3_simul.torch_checkpoint import load_model
+from wlk_qwen3_simul.torch_device import device_of
 from wlk_qwen3_simul.torch_network import TorchNetwork
 
 __all__ = ["load"]
@@ -39,7 +39,7 @@ def load(
         BackendUnavailable: the device is not to be had.
 
     """
-    place = _device(device)
+    place = device_of(device)
     name = model or str(QWEN3_SIMUL.default_model)
     directory = locate(name, spec=QWEN3_SIMUL, bundled=BUNDLED, cache_dir=cache_dir)
     checkpoint, vocabulary = read_beside(directory, name=name)
@@ -63,24 +63,3 @@ def load(
         by_self=heads.row == "self",
     )
     return SimulBackend(QWEN3_SIMUL, engine)
-
-
-def _device(asked: str) -> torch.device:
-    has = {
-        "cpu": True,
-        "cuda": torch.cuda.is_available(),
-        "mps": torch.backends.mps.is_available(),
-    }
-    if asked == "auto":
-        return torch.device(next(name for name in ("cuda", "mps", "cpu") if has[name]))
-    if not has[asked]:
-        check = {
-            "cuda": "check the driver with nvidia-smi and the build of torch with "
-            "python -c 'import torch; print(torch.version.cuda)'",
-            "mps": "it needs macOS 12.3 or later on Apple Silicon",
-        }
-        raise BackendUnavailable(
-            f"device={asked} was asked for and torch {torch.__version__} sees none; "
-            f"{check[asked]}, or leave the device out"
-        )
-    return torch.device(asked)

@@ -15,6 +15,7 @@ from wlk_qwen3_simul.detect.scores import Scores
 from wlk_qwen3_simul.loading import BUNDLED, read_beside
 from wlk_qwen3_simul.specs import QWEN3_SIMUL
 from wlk_qwen3_simul.torch_checkpoint import load_model
+from wlk_qwen3_simul.torch_device import device_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,12 +39,14 @@ def score_clips(
     Raises:
         ModelNotFoundError: there is no such model.
         AudioFormatError: a clip is no audio.
-        OptionError: the words of a clip lie behind its end.
+        OptionError: the words of a clip lie behind its end, or the device is none.
+        BackendUnavailable: the device is not to be had.
 
     """
+    place = device_of(device)
     directory = locate(model, spec=QWEN3_SIMUL, bundled=BUNDLED, cache_dir=cache_dir)
     _, vocabulary = read_beside(directory, name=model)
-    loaded = load_model(directory, device=torch.device(device), dtype=torch.float32)
+    loaded = load_model(directory, device=place, dtype=torch.float32)
     every = AllHeads(loaded, vocabulary)
     scores = Scores.none(every.layers, every.heads)
     for clip in clips:

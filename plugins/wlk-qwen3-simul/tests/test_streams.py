@@ -103,13 +103,27 @@ def test_words_do_not_depend_on_the_chunks(backend, chunk):
 
 @pytest.mark.slow
 def test_forty_minutes_in_one_insert_are_heard_to_their_end(backend):
-    """Nothing is dropped, and what is held stays bounded while it is worked off."""
-    speech = connected_digits(6, seed=1).audio
-    driver = StreamDriver(backend.create_processor(language="en"))
-    driver.insert(np.concatenate([np.zeros(40 * 60 * 16_000, dtype=np.float32), speech]))
-    emission = driver.processor.process_iter()
+    """Nothing is dropped, and what is held beside the backlog stays bounded until it is gone."""
+    clip = connected_digits(6, seed=1)
+    audio = np.zeros(len(clip.audio) + 40 * 60 * 16_000, dtype=np.float32)
+    for first in (0, len(audio) - len(clip.audio)):
+        audio[first : first + len(clip.audio)] = clip.audio
+    driver = StreamDriver(backend.create_processor(language="en", tick_seconds=10.0))
+    driver.insert(audio)
+    held, reached = [], -1.0
+    while driver.process().processed_up_to > reached:
+        reached = driver.processed_up_to
+        backlog = 4 * (len(audio) - round(reached * 16_000))
+        held.append(driver.processor.stats.state_bytes - backlog)
+    driver.finish()
+    later = [token for token in driver.tokens if token.start >= 2400.0]
 
-    assert 4.0 == emission.processed_up_to  # four ticks a call, the rest is backlog
+    assert 60 == len(held)  # calls of four ticks; what is no whole tick waits for the end
+    assert max(held) <= 1.02 * held[1]
+    assert clip.text.split() == [token.text.strip() for token in later]
+    for token, word in zip(later, clip.words, strict=True):
+        assert word.start + 2400.0 == pytest.approx(token.start, abs=0.3)
+    assert 2 * clip.text.split() == driver.text.split()
 
 
 @pytest.mark.parametrize("samples", [1, 100, 200, 201])

@@ -17,6 +17,7 @@ from wlk_qwen3_simul.alignment_heads import (
     load_heads,
     parse_heads,
 )
+from wlk_qwen3_simul.loading import find_heads
 
 REAL = {"layers": 28, "heads": 16}
 
@@ -54,7 +55,7 @@ def test_heads_are_read_back_as_they_were_written(places, row, score):
 @pytest.mark.parametrize(
     ("model", "best"), [("Qwen/Qwen3-ASR-0.6B", (20, 3)), ("Qwen/Qwen3-ASR-1.7B", (11, 2))]
 )
-def test_the_published_heads_of_both_sizes_are_known(model, best):
+def test_the_published_heads_of_both_sizes_are_known(model, best, tmp_path):
     """By the repository, its -hf twin, or a directory of the same name; read at their own row."""
     found = load_heads(model, **REAL)
 
@@ -64,7 +65,11 @@ def test_the_published_heads_of_both_sizes_are_known(model, best):
     assert model == found.model
     assert "WhisperLiveKit" in found.source
     assert found == load_heads(f"{model}-hf", **REAL)
-    assert found == load_heads(f"/models/{model.partition('/')[2]}", **REAL)
+    for twin in ("", "-hf"):
+        place = tmp_path / f"{model.partition('/')[2]}{twin}"
+        place.mkdir()
+
+        assert found == load_heads(place, **REAL)
     scores = [one.score for one in found.best]
     assert scores == sorted(scores, reverse=True)
 
@@ -92,6 +97,70 @@ def test_heads_of_a_model_nobody_asked_are_refused_with_the_command_that_finds_t
     """Guessed heads commit guessed words."""
     with pytest.raises(OptionError, match=r"detect_heads somebody/tuned --manifest .* --output"):
         load_heads("somebody/tuned", **REAL)
+
+
+@pytest.mark.parametrize("model", ["somebody/Qwen3-ASR-0.6B", "Qwen3-ASR-0.6B", "Qwen/x"])
+def test_a_repository_that_only_ends_alike_has_no_published_heads(model):
+    """Whoever trained it further may have moved them."""
+    with pytest.raises(OptionError, match="nobody has found"):
+        load_heads(model, **REAL)
+
+
+SMALL, LARGE = "Qwen/Qwen3-ASR-0.6B", "Qwen/Qwen3-ASR-1.7B"
+PUBLISHED = resources.files("wlk_qwen3_simul") / "heads"
+
+
+def test_heads_of_the_other_published_size_are_refused():
+    """Both sizes have 28 layers of 16 heads; the file says which one it is of."""
+    with pytest.raises(OptionError, match=f"heads of {SMALL}, and the model is {LARGE}; leave"):
+        load_heads(PUBLISHED / "qwen3-asr-0.6b.json", model=LARGE, **REAL)
+
+
+@pytest.mark.parametrize("model", [SMALL, f"{SMALL}-hf", "somebody/tuned", None])
+def test_heads_of_the_same_or_an_unknown_model_are_taken(model):
+    """A model trained further may be told to use the heads of the one it was."""
+    found = load_heads(PUBLISHED / "qwen3-asr-0.6b.json", model=model, **REAL)
+
+    assert SMALL == found.model
+
+
+@pytest.mark.parametrize("asked", ["1.7b", LARGE, f"{LARGE}-hf"])
+def test_the_option_is_held_against_what_is_loaded(asked, tmp_path):
+    """By its size, its repository or the twin of that."""
+    file = str(PUBLISHED / "qwen3-asr-0.6b.json")
+    with pytest.raises(OptionError, match=f"heads of {SMALL}, and the model is {LARGE}"):
+        find_heads(file, tmp_path, name=asked, **REAL)
+
+    assert LARGE == find_heads(None, tmp_path, name=asked, **REAL).model
+
+
+def test_a_heads_file_that_is_not_there_is_missed_by_its_name(tmp_path):
+    """It is no model of which heads might be known."""
+    file = tmp_path / "heads.json"
+    with pytest.raises(OptionError) as caught:
+        find_heads(str(file), tmp_path, name="digits", layers=3, heads=4)
+
+    assert f"the heads file {file} does not exist" == str(caught.value)
+
+
+def test_a_long_list_of_heads_is_a_list():
+    """And no name of a file, which could not be that long."""
+    every = ",".join(f"{layer}.{head}" for layer in range(28) for head in range(16))
+    found = find_heads(f"self:{every}", PUBLISHED, name="digits", **REAL)
+
+    assert 28 * 16 == len(found.best)
+    with pytest.raises(OptionError, match="expected predict:"):
+        find_heads(every, PUBLISHED, name="digits", **REAL)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path):
+    """In one line, as any other file that is no heads file."""
+    file = tmp_path / "heads.json"
+    file.write_bytes(b"\xff\xfe")
+
+    with pytest.raises(OptionError, match=r"cannot be read as a heads file .*detect_heads") as seen:
+        load_heads(file, layers=3, heads=4)
+    assert "\n" not in str(seen.value)
 
 
 def test_heads_of_another_model_are_refused():

@@ -155,10 +155,10 @@ def test_what_a_stream_cannot_do_is_refused_when_it_is_opened(backend, options, 
 
 @pytest.mark.parametrize(
     ("asked", "message"),
-    [("predict:9.0", "9.0"), ("3.1", "predict:layer.head"), ("nowhere.json", "nobody has found")],
+    [("predict:9.0", "9.0"), ("3.1", "predict:layer.head"), ("nowhere.json", "does not exist")],
 )
 def test_heads_that_are_not_of_this_model_are_refused(asked, message):
-    """The message names what was expected, or the command that finds them (defect B40)."""
+    """The message names what was expected, or what is not there (defect B40)."""
     with pytest.raises(OptionError) as caught:
         load_backend("qwen3-simul", "digits", alignment_heads=asked)
     assert message in str(caught.value)

@@ -20,6 +20,7 @@ __all__ = ["FILE", "AlignmentHead", "AlignmentHeads", "Row", "load_heads", "pars
 FILE = "alignment_heads.json"  #: of a checkpoint, beside its config.json
 FORMAT = 1
 DETECT = "python -m wlk_qwen3_simul.detect_heads"
+OWNER = "Qwen"  # of the repositories whose heads are published
 _PUBLISHED = resources.files("wlk_qwen3_simul") / "heads"
 
 Row = Literal["predict", "self"]
@@ -120,6 +121,23 @@ class AlignmentHeads:
                 f"heads, and this decoder has {layers} of {heads}; find its own with: {DETECT}"
             )
 
+    def require_model(self, model: str | Path, *, name: str) -> None:
+        """
+        Check that these are not known to be heads of another model than *model*.
+
+        The published sizes have layers and heads alike, so that their shape tells nothing.
+
+        Raises:
+            OptionError: they were found in the other one of the published models.
+
+        """
+        mine, theirs = _published(self.model), _published(model)
+        if mine and theirs and mine != theirs:
+            raise OptionError(
+                f"{name} holds heads of {self.model}, and the model is {model}; leave "
+                f"alignment_heads out, or find its own with: {DETECT}"
+            )
+
     def _check(self, name: str) -> None:
         if self.row not in get_args(Row):
             raise OptionError(f"{name}: expected row to be predict or self, got {self.row!r}")
@@ -135,7 +153,9 @@ class AlignmentHeads:
                 )
 
 
-def load_heads(source: str | Path, *, layers: int, heads: int) -> AlignmentHeads:
+def load_heads(
+    source: str | Path, *, layers: int, heads: int, model: str | Path | None = None
+) -> AlignmentHeads:
     """
     Return the alignment heads of a decoder with *layers* of *heads*.
 
@@ -144,27 +164,49 @@ def load_heads(source: str | Path, *, layers: int, heads: int) -> AlignmentHeads
             heads are published, by its repository or by a directory of that name.
         layers: of the decoder.
         heads: query heads in each of them.
+        model: what they are for, by its repository or directory; None for nobody knows.
 
     Raises:
-        OptionError: nobody has found this model's heads, or the file is not of this decoder; the
-            message names the command that finds them.
+        OptionError: nobody has found this model's heads, or the file is not there, cannot be read
+            or is not of this decoder; the message says what helps.
 
     """
-    place: Path | Traversable = Path(source)
+    place: Path | Traversable | None = Path(source)
     if place.is_dir():
         place /= FILE
     if not place.is_file():
-        model = Path(source).name.casefold().removesuffix("-hf")
-        place = _PUBLISHED / f"{model}.json"
-    if not place.is_file():
+        if Path(source).suffix == ".json":
+            raise OptionError(f"the heads file {source} does not exist")
+        place = _published(source)
+    if place is None:
         raise OptionError(
             f"nobody has found the alignment heads of {source} yet; find them with: {DETECT} "
             f"{source} --manifest CLIPS.jsonl --output heads.json, and load the model with "
             "alignment_heads=heads.json"
         )
-    found = AlignmentHeads.from_json(place.read_text(encoding="utf-8"), name=str(source))
+    try:
+        text = place.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(
+            f"{source} cannot be read as a heads file ({error}); {DETECT} writes such files"
+        ) from error
+    found = AlignmentHeads.from_json(text, name=str(source))
     found.require_shape(layers=layers, heads=heads, name=str(source))
+    if model is not None:
+        found.require_model(model, name=str(source))
     return found
+
+
+def _published(model: str | Path) -> Traversable | None:
+    """Return the published heads of a repository, its -hf twin, or a directory of that name."""
+    owner, _, name = str(model).rpartition("/")
+    directory = Path(model).expanduser()
+    if directory.is_dir():
+        name = directory.absolute().name
+    elif owner.casefold() != OWNER.casefold():
+        return None
+    place = _PUBLISHED / f"{name.casefold().removesuffix('-hf')}.json"
+    return place if place.is_file() else None
 
 
 def parse_heads(text: str, *, layers: int, heads: int) -> AlignmentHeads:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
-from wlk_qwen3_simul.alignment_heads import FILE, load_heads, parse_heads
+from wlk_qwen3_simul.alignment_heads import FILE, Row, load_heads, parse_heads
 from wlk_qwen3_simul.checkpoint import Checkpoint
 from wlk_qwen3_simul.sizes import DIGITS, MODELS
 from wlk_qwen3_simul.text.vocabulary import Vocabulary
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BUNDLED", "find_heads", "read_beside"]
 
+LISTS = tuple(f"{row}:" for row in get_args(Row))  # how a list of heads begins
 BUNDLED = {DIGITS: Path(__file__).parent / "digits"}
 
 
@@ -46,11 +47,18 @@ def find_heads(
         OptionError: nobody knows them, or they are not of this decoder.
 
     """
+    model = MODELS.get(name, name)
+    source: str | Path = directory if (directory / FILE).is_file() else model
     if asked is not None:
         file = Path(asked).expanduser()
-        if file.suffix == ".json" or file.exists():
-            return load_heads(file, layers=layers, heads=heads)
-        return parse_heads(asked, layers=layers, heads=heads)
-    if (directory / FILE).is_file():
-        return load_heads(directory, layers=layers, heads=heads)
-    return load_heads(MODELS.get(name, name), layers=layers, heads=heads)
+        if asked.startswith(LISTS) or not (file.suffix == ".json" or _is_there(file)):
+            return parse_heads(asked, layers=layers, heads=heads)
+        source = file
+    return load_heads(source, layers=layers, heads=heads, model=model)
+
+
+def _is_there(file: Path) -> bool:
+    try:
+        return file.exists()
+    except OSError:  # a list of many heads is longer than the name of a file can be
+        return False

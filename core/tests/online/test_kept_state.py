@@ -49,9 +49,8 @@ def over(decoder, **chosen):
         decoder,
         policy=AlignAtt(border_frames=5, rewind_frames=50),
         frame_samples=FRAME,
-        cut_samples=WINDOW,
         kept=decoder,
-        **chosen,
+        **{"cut_samples": WINDOW, **chosen},
     )
 
 
@@ -91,12 +90,111 @@ def test_state_is_counted_and_forgotten_with_each_run():
     assert empty == recognizer.state_bytes
 
 
-def test_cuts_at_parts_of_a_frame_are_refused():
-    """The decoder counts whole frames from the cut."""
-    with pytest.raises(ValueError, match="whole frames of 640 samples, got 1000"):
-        AttentionRecognizer(
-            Keeping(),
-            policy=AlignAtt(border_frames=5, rewind_frames=50),
-            frame_samples=FRAME,
-            cut_samples=1000,
-        )
+class Scripted:
+    """A decoder that hears what it is told to, as far as its audio goes, and keeps nothing."""
+
+    nbytes = 0
+
+    def __init__(self, words):
+        self.words = words
+        self.calls = []
+
+    def __call__(self, audio, *, first_sample, context, prompt, language, is_last):
+        """Return the words behind the context: text, seconds of the run, and where it looks."""
+        self.calls.append((first_sample, len(audio)))
+        first, end = first_sample / RATE, (first_sample + len(audio)) / RATE
+        heard = [
+            AttendedWord(
+                word=Word(start - first, min(stop, end) - first, text),
+                frames=(int((min(looks, end - 0.01) - first) * RATE / FRAME),),
+            )
+            for text, start, stop, looks in self.words(first, end)
+            if start < end
+        ]
+        return Attended(words=tuple(heard[len(context) :]), language="en")
+
+    def forget(self):
+        """Let go of nothing."""
+
+
+def committed(recognizer, seconds):
+    """Return the texts of what is committed of so many seconds."""
+    recognizer.feed(np.zeros(round(seconds * RATE), dtype=np.float32))
+    words = []
+    for is_last in (False, True):
+        while (step := recognizer.step(is_last=is_last)) is not None:
+            words += [word.text for word in step.committed]
+    return words
+
+
+@pytest.mark.parametrize(("start", "stop", "looks"), [(8.0, 8.3, 8.2), (8.1, 8.38, 8.15)])
+def test_what_a_cut_leaves_of_a_long_word_is_no_word(start, stop, looks):
+    """Nearly half of it may lie behind a cut at whole windows, and be heard as another word."""
+
+    def words(first, end):
+        if first:
+            return [(" teen", start, stop, looks)]
+        return [(" seventeen", 7.5, 8.3, 8.16)]
+
+    decoder = Scripted(words)
+
+    assert [" seventeen"] == committed(over(decoder), 14)
+    assert 8 * RATE in {first for first, _ in decoder.calls}
+
+
+def test_a_short_word_behind_a_cut_is_kept_where_the_one_before_seemed_longer():
+    """The end of a word is a guess: what is heard farther on is another word."""
+
+    def words(first, end):
+        # Until the cut the second one is heard late, so that it is not final.
+        up = (" up", 8.3, 8.6, 8.4 if first else end)
+        return [up] if first else [(" seventeen", 7.2, 8.7, 8.2), up]
+
+    decoder = Scripted(words)
+
+    assert [" seventeen", " up"] == committed(over(decoder), 14)
+    assert 8 * RATE in {first for first, _ in decoder.calls}
+
+
+def test_a_cut_that_is_forced_moves_on_by_whole_windows():
+    """Also where the next word that is not final begins within the first one."""
+    decoder = Scripted(lambda first, end: [(" la", first + 2.0, end, end)])
+    committed(over(decoder), 90)
+
+    assert max(length for _, length in decoder.calls) <= 28 * RATE
+    assert {first % WINDOW for first, _ in decoder.calls} == {0}
+
+
+@given(st.floats(0.2, 10.0), st.integers(1, 200), st.floats(8.0, 28.0))
+@settings(max_examples=40, deadline=None)
+def test_no_decoder_is_given_more_than_its_bound(tick, frames, most):
+    """The longest buffer, or twice a tick and a cut."""
+    cut = frames * FRAME
+    if 2 * cut > round(most * RATE) - round(tick * RATE):
+        return
+    decoder = Scripted(lambda first, end: [(" la", first + 1.0, end, end)])
+    committed(over(decoder, cut_samples=cut, tick_seconds=tick, max_seconds=most), 60)
+
+    bound = max(most * RATE, 2 * (cut + tick * RATE)) + 1
+    assert max(length for _, length in decoder.calls) <= bound
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ({"cut_samples": 1000}, "whole frames of 640 samples, got 1000"),
+        ({"cut_samples": 0}, "cuts at 1 to 216000 samples.*got 0"),
+        ({"cut_samples": -FRAME}, "got -640"),
+        ({"cut_samples": 14 * RATE}, "half of 28 s less a tick of 1 s, got 224000"),
+        ({"tick_seconds": 13.0}, "half of 28 s less a tick of 13 s, got 128000"),
+    ],
+)
+def test_cuts_that_could_not_be_made_are_refused(chosen, message):
+    """The decoder counts whole frames from the cut, and a forced one has to find a place."""
+    with pytest.raises(ValueError, match=message):
+        over(Keeping(), **chosen)
+
+
+def test_the_longest_tick_of_a_window_of_eight_seconds_is_taken():
+    """Ten seconds, of which a buffer of 28 s leaves two windows and more."""
+    over(Keeping(), tick_seconds=10.0)

@@ -66,8 +66,17 @@ def test_torch_and_mlx_commit_the_same_words(backend, policy):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
-def test_eight_streams_in_threads_are_eight_streams_alone(backend, policy):
+@pytest.mark.parametrize("name", ["qwen3-simul", "qwen3-mlx-simul"])
+def test_eight_streams_in_threads_are_eight_streams_alone(name, policy):
     """With the language told to some and not to others, and threads that take turns often."""
+    if name == "qwen3-mlx-simul":
+        pytest.importorskip("mlx.core", reason="needs wlk-qwen3-simul[mlx]")
+        pytest.importorskip("mlx_qwen3_asr", reason="needs wlk-qwen3-simul[mlx]")
+    with load_backend(name, "digits") as backend:
+        _compare_threads(backend, policy)
+
+
+def _compare_threads(backend, policy):
     clips = [connected_digits(3, seed=seed).audio for seed in range(8)]
     languages = ["en", None] * 4
     alone = [
@@ -87,6 +96,7 @@ def test_eight_streams_in_threads_are_eight_streams_alone(backend, policy):
     finally:
         sys.setswitchinterval(interval)
 
+    assert all(alone)
     assert alone == together
 
 

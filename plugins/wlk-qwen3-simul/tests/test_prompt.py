@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from wlk_qwen3_simul.audio.frames import token_count
 from wlk_qwen3_simul.languages import LANGUAGES, code_of
+from wlk_qwen3_simul.loading import BUNDLED
 from wlk_qwen3_simul.text.header import MOST_TOKENS, Header, read_header
 from wlk_qwen3_simul.text.prompt import PromptBuilder
+from wlk_qwen3_simul.text.vocabulary import Vocabulary
 
 
 def spelt(vocabulary, ids):
@@ -68,10 +72,53 @@ def test_there_are_thirty_languages_and_every_name_has_one_code():
     assert code_of("None") is None
 
 
-def test_the_ids_are_those_of_transformers_template(checkpoint, vocabulary):
-    """Prompt, header and places of the audio as its processor lays them out."""
-    prompt = PromptBuilder.of(vocabulary)
-    text = spelt(vocabulary, [*prompt.before, *prompt.after, *prompt.header("en")])
-    whole = vocabulary.tokenizer.encode(text, add_special_tokens=False).ids
+needs_digits = pytest.mark.skipif(
+    not (BUNDLED["digits"] / "tokenizer.json").is_file(),
+    reason="the digits checkpoint is not built",
+)
+ASKED = pytest.mark.parametrize(
+    ("language", "hotwords"),
+    [(None, ""), (None, "Ann, Köln"), ("en", ""), ("de", "Ann, Köln"), ("yue", "")],
+    ids=[
+        "detected",
+        "detected with hotwords",
+        "forced",
+        "forced with hotwords",
+        "of three letters",
+    ],
+)
 
-    assert whole == [*prompt.before, *prompt.after, *prompt.header("en")]
+
+def ours(language, hotwords, *, audio):
+    """Return all ids in front of the text, *audio* in the place of what is heard."""
+    prompt = PromptBuilder.of(Vocabulary.read(BUNDLED["digits"]), hotwords)
+    return [*prompt.before, *audio, *prompt.after, *prompt.header(language)]
+
+
+@needs_digits
+@ASKED
+def test_the_ids_are_those_of_a_transcription_request_of_transformers(language, hotwords):
+    """Turns, hotwords, header, and as many places for the audio as the encoder fills."""
+    pytest.importorskip("torch", reason="needs wlk-qwen3-simul[torch]")
+    transformers = pytest.importorskip("transformers", reason="needs wlk-qwen3-simul[torch]")
+    processor = transformers.Qwen3ASRProcessor.from_pretrained(BUNDLED["digits"])
+    asked = processor.apply_transcription_request(
+        np.zeros(24_000, dtype=np.float32),
+        language=None if language is None else LANGUAGES[language],
+        prompt=hotwords or None,
+    )
+    audio = [processor.audio_token_id] * token_count(150)
+
+    assert ours(language, hotwords, audio=audio) == asked["input_ids"][0].tolist()
+
+
+@needs_digits
+@ASKED
+def test_the_ids_are_those_of_mlx_qwen3_asr(language, hotwords):
+    """Whose builder of prompts is that of its own transcriber."""
+    theirs = pytest.importorskip("mlx_qwen3_asr.tokenizer", reason="needs wlk-qwen3-simul[mlx]")
+    tokenizer = theirs.Tokenizer(str(BUNDLED["digits"]))
+    name = None if language is None else LANGUAGES[language]
+    asked = tokenizer.build_prompt_tokens(5, language=name, context=hotwords)
+
+    assert ours(language, hotwords, audio=[tokenizer.AUDIO_TOKEN_ID] * 5) == asked

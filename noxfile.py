@@ -39,6 +39,12 @@ COMPLIANT = {
         "whisper-agreement": ("whisper", *DIGITS, "--policy", "local-agreement"),
         "mlx-alignatt": ("mlx-whisper", *DIGITS, "--policy", "alignatt"),
     },
+    "wlk-qwen3-simul": {
+        "qwen3-alignatt": ("qwen3-simul", *DIGITS, "--policy", "alignatt"),
+        "qwen3-agreement": ("qwen3-simul", *DIGITS, "--policy", "local-agreement"),
+        "qwen3-mlx-alignatt": ("qwen3-mlx-simul", *DIGITS, "--policy", "alignatt"),
+        "qwen3-mlx-agreement": ("qwen3-mlx-simul", *DIGITS, "--policy", "local-agreement"),
+    },
     "examples": {
         "pocketsphinx": ("pocketsphinx", *DIGITS),
         "hello": ("hello",),
@@ -50,6 +56,7 @@ PROOF_TESTS = {"wlk-whisper": {"openai-api": "api/test_conformance_api.py"}}
 # means gigabytes of CUDA, so it is installed first, pinned, and on one Python; on the others the
 # tests that need it are skipped.
 EXTRAS = {
+    "wlk-qwen3-simul": ("mlx", "torch"),
     "wlk-voxtral-mlx": ("cpu", "voxmlx"),
     "wlk-whisper": ("lora", "mlx", "openai", "torch"),
 }
@@ -66,6 +73,9 @@ BENCHMARKS = (
     ("core.py",),
     ("whisper.py",),
     ("whisper.py", "--growth", "--minutes", "30"),
+    ("qwen3.py",),
+    ("qwen3.py", "--tick", "2", "--backend", "qwen3-simul"),
+    ("qwen3.py", "--growth", "--minutes", "30", "--backend", "qwen3-simul"),
     ("voxtral.py", "--backend", "voxtral-hf"),
     ("voxtral.py", "--backend", "voxtral-mlx"),
     ("voxtral.py", "--backend", "voxtral-mlx", "--engine", "voxmlx"),
@@ -362,7 +372,8 @@ def full(session: nox.Session) -> None:
     mutants = ("python", "-m", "wlk_conformance.mutants", "--sample", "200", "--jobs", "2")
     session.run(*mutants, "--floor", "0.75")
     session.run("wlk-conformance", "faster-whisper", "--model", "digits", "--speech", "--long")
-    for backend, policy in product(("whisper", "mlx-whisper"), ("alignatt", "local-agreement")):
+    backends = ("whisper", "mlx-whisper", "qwen3-simul", "qwen3-mlx-simul")
+    for backend, policy in product(backends, ("alignatt", "local-agreement")):
         chosen = ("--model", "digits", "--policy", policy)
         session.run("wlk-conformance", backend, *chosen, "--speech", "--long")
     for name in ("wlk-voxtral-hf", "wlk-voxtral-mlx"):

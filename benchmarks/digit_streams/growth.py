@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Minute", "print_growth"]
 
-COUNTERS = ("encoder_frames", "decoder_positions", "decoder_forwards", "detokenised_ids")
+COUNTERS = (
+    "encoder_frames",
+    "decoder_positions",
+    "decoder_forwards",
+    "host_syncs",
+    "detokenised_ids",
+)
 SPEECH = 60.0  # seconds of speech of a round ...
 PAUSE = 1.0  # ... and of the pause behind it, which the processor is told of
 
@@ -49,6 +55,8 @@ def print_growth(processor: OnlineProcessor, minutes: int) -> None:
     early, late = 1, max(2, minutes - 2)
     before, after = rounds[early], rounds[late]
     for name, old, new in zip(COUNTERS, before.work / SPEECH, after.work / SPEECH, strict=True):
+        if not old:
+            continue  # nobody counts it
         print(
             f"  {name} per audio second: minute {early + 1} {old:.1f}, minute {late + 1} {new:.1f} "
             f"({100 * (new / old - 1):+.2f} %; target within 2 %)"

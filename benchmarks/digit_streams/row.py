@@ -43,8 +43,9 @@ class Row:
     """
     What was measured on one stream.
 
-    Frames (mel, 10 ms, padding included), positions and forwards are per second of audio; errors
-    and words of the reference are counts; latency is from the true end of a word to its commit in
+    Frames (mel, 10 ms, padding included), positions, forwards and host syncs (None where nobody
+    counts them) are per second of audio; errors, words of the reference and words committed are
+    counts; latency is from the true end of a word to its commit in
     seconds of audio, over the words recognised; processor time is in seconds, of all calls.
     """
 
@@ -53,8 +54,10 @@ class Row:
     encoder_frames: float
     decoder_positions: float
     decoder_forwards: float
+    host_syncs: float | None = None
     errors: int
     words: int
+    committed: int = 0
     latency_median: float
     latency_p90: float
     processor_seconds: float
@@ -97,8 +100,10 @@ def measure(name: str, processor: OnlineProcessor, material: Material) -> Row:
         encoder_frames=work["encoder_frames"],
         decoder_positions=work["decoder_positions"],
         decoder_forwards=work["decoder_forwards"],
+        host_syncs=work.get("host_syncs"),
         errors=edits.errors,
         words=edits.reference_length,
+        committed=len(words),
         latency_median=delays.p50,
         latency_p90=delays.p90,
         processor_seconds=sum(call.duration for call in log.of(Call)),

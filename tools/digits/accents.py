@@ -7,7 +7,7 @@ foreigner does to `zero` or `three`; with these a recogniser hears a stranger fa
 
 from __future__ import annotations
 
-__all__ = ["ACCENTS"]
+__all__ = ["ACCENTS", "FESTIVAL_LANGUAGES", "OTHER_SPELLINGS"]
 
 #: The voice of espeak-ng, and how its language would spell zero to nine.
 ACCENTS = {
@@ -29,4 +29,30 @@ ACCENTS = {
     "hr": "ziro van tu tri for fajv siks seven ejt najn",
     "hi": "ज़ीरो वन टू थ्री फ़ोर फ़ाइव सिक्स सेवन एट नाइन",
     "id": "ziro wan tu tri for faif siks seven eit nain",
+    "ca": "sirou uan tu tri for faif sics seven eit nain",
+}
+
+#: Other hearings of the same words.
+OTHER_SPELLINGS = {
+    "it": "siro uon tu sri fo faiv siks sevn eit nain",
+    "cs": "sírou van tů srí fór fajf siks sevn ejt najn",
+    "fi": "sirou van tuu trii foo faiv siks sevn eit nain",
+    "ru": "зиро ван ту зри фор файв сикс сэвэн эйт найн",
+}
+
+#: Voices of festival, cut from recordings of as many people, and the language each of them reads.
+FESTIVAL_LANGUAGES = {
+    "kal_diphone": "en",
+    "ked_diphone": "en",
+    "cmu_us_slt_arctic_hts": "en",
+    "lp_diphone": "it",
+    "pc_diphone": "it",
+    "czech_dita": "cs",
+    "czech_krb": "cs",
+    "czech_machac": "cs",
+    "czech_ph": "cs",
+    "hy_fi_mv_diphone": "fi",
+    "suo_fi_lj_diphone": "fi",
+    "upc_ca_ona_hts": "ca",
+    "msu_ru_nsh_clunits": "ru",
 }

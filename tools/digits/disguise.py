@@ -2,15 +2,17 @@
 
 Each recording is taken apart with the WORLD vocoder (Morise, Yokomori and Ozawa 2016) into pitch,
 spectral envelope and breath, and put together with other ones. A handful of recorded speakers
-thus becomes a crowd, which is what a recogniser needs to hear somebody it has never met.
+thus becomes a crowd, which is what a recogniser needs to hear somebody it has never met. Voices of
+festival are recorded syllables, and are disguised too.
 
-python tools/digits/disguise.py --recordings DIR --output disguised.npz
+python tools/digits/disguise.py --recordings DIR --output FILE [--prompts DIR] [--voices FILE]
 """
 
 from __future__ import annotations
 
 import argparse
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,15 +20,18 @@ from attrs import frozen
 from chance import happens
 import numpy as np
 from recordings import CLIP_PEAK, SAMPLE_RATE, Audio, Voice, load_recordings, trim
+from voices import load_voices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
-__all__ = ["Disguise", "disguise", "draw_disguise", "load_disguised"]
+__all__ = ["Disguise", "by_person", "disguise", "draw_disguise", "load_disguised"]
 
 TAKES = 4  # of each digit, drawn anew for every disguise
+PROMPT_DISGUISES = 30  # of each speaker of prompts: there is one take of each digit
+FESTIVAL_DISGUISES = 12  # of each voice of festival
 FAINT_DECIBELS = -42.0  # what is as quiet may become loud: an f that one swallows another spits
 _JOBS = 2
 _LEAST = 1e-12  # of spectral power
@@ -177,17 +182,37 @@ def _all_disguised(job: tuple[Voice, int]) -> list[tuple[str, NDArray[np.int16]]
     return list(_disguised(*job))
 
 
+def by_person(voices: Iterable[Voice]) -> Iterator[Voice]:
+    """Put what a voice of festival says at several speeds together, as takes of one person."""
+    people: dict[str, list[Voice]] = {}
+    for voice in voices:
+        engine, person, *_ = voice.name.split(":")
+        if engine == "festival":
+            people.setdefault(person, []).append(voice)
+    for person, said in people.items():
+        takes = (tuple(voice.takes[digit][0] for voice in said) for digit in range(10))
+        yield Voice(name=person, takes=tuple(takes), kind="synthetic")
+
+
 def main() -> None:
-    """Disguise every recorded speaker many times over, held-out takes never."""
+    """Disguise everybody many times over, held-out takes never."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--recordings", type=Path, required=True)
+    parser.add_argument("--prompts", type=Path, help="what prompts.py made")
+    parser.add_argument("--voices", type=Path, help="what voices.py made")
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--disguises", type=int, default=50, help="of each speaker")
+    parser.add_argument("--disguises", type=int, default=50, help="of each recorded speaker")
     arguments = parser.parse_args()
-    voices = load_recordings(arguments.recordings, held_out=False, decibels=FAINT_DECIBELS)
-    jobs = [(voice, seed) for voice in voices for seed in range(arguments.disguises)]
+    load = partial(load_recordings, held_out=False, decibels=FAINT_DECIBELS)
+    crowd = [(voice, arguments.disguises) for voice in load(arguments.recordings)]
+    if arguments.prompts:
+        crowd += [(voice, PROMPT_DISGUISES) for voice in load(arguments.prompts)]
+    if arguments.voices:
+        people = by_person(load_voices(arguments.voices)[0])
+        crowd += [(voice, FESTIVAL_DISGUISES) for voice in people]
+    jobs = [(voice, seed) for voice, times in crowd for seed in range(times)]
     with ProcessPoolExecutor(_JOBS) as pool:
         clips = [clip for said in pool.map(_all_disguised, jobs) for clip in said]
         np.savez_compressed(arguments.output, **dict(clips))

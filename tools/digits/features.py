@@ -20,10 +20,10 @@ _LINEAR_MELS = 15  # 1000 Hz: the Slaney scale is linear below and logarithmic a
 _WINDOW = np.hanning(_FFT_SAMPLES + 1)[:-1].astype(np.float32)
 
 
-def mel_filters() -> NDArray[np.float32]:
-    """Return the Slaney-style filter bank that every Whisper implementation uses."""
+def mel_filters(bands: int = MELS) -> NDArray[np.float32]:
+    """Return float32[bands, 201]: the Slaney-style filters that every Whisper encoder is fed by."""
     frequencies = np.fft.rfftfreq(_FFT_SAMPLES, 1 / SAMPLE_RATE)
-    mels = np.linspace(0.0, 45.245640471924965, MELS + 2)  # 0 and 8000 Hz on the Slaney scale
+    mels = np.linspace(0.0, 45.245640471924965, bands + 2)  # 0 and 8000 Hz on the Slaney scale
     hertz = np.where(
         mels >= _LINEAR_MELS,
         1000 * np.exp(np.log(6.4) / 27 * (mels - _LINEAR_MELS)),
@@ -51,12 +51,13 @@ def log_mel(audio: Audio) -> Features:
 
 def disturb(features: Features, rng: np.random.Generator) -> Features:
     """Shift formants and tilt the spectrum: another vocal tract, another microphone."""
+    bands = len(features)
     if happens(0.7, rng):
-        bins = np.clip(np.arange(MELS) * (1 + rng.uniform(-0.12, 0.12)), 0, MELS - 1.001)
+        bins = np.clip(np.arange(bands) * (1 + rng.uniform(-0.12, 0.12)), 0, bands - 1.001)
         low = bins.astype(int)
         share = (bins - low)[:, None].astype(np.float32)
         features = features[low] * (1 - share) + features[low + 1] * share
-    angles = np.arange(MELS) / MELS * np.pi
+    angles = np.arange(bands) / bands * np.pi
     tilt = sum(
         rng.normal(0, size) * np.cos(k * angles)
         for k, size in enumerate((0.25, 0.15, 0.1, 0.06), start=1)
@@ -65,7 +66,7 @@ def disturb(features: Features, rng: np.random.Generator) -> Features:
         np.float32
     )
     if happens(0.2, rng):
-        first = rng.integers(0, MELS - 8)
+        first = rng.integers(0, bands - 8)
         features[first : first + rng.integers(1, 9)] = features.min()
     return features
 

@@ -18,8 +18,9 @@ from mixing import Mixture, assemble
 import numpy as np
 from recordings import SAMPLE_RATE, Audio
 import soundfile
+from synthesis import Speaker, render
 from vocabulary import DIGITS
-from voices import Speaker, render, training_speakers
+from voices import training_speakers
 
 LEVEL_DECIBELS = -23.0  # of each word, in power over full scale
 LICENCE = "CC0-1.0"

@@ -1,4 +1,4 @@
-"""Synthetic voices: digits and other words spoken by espeak-ng and flite, kept in one file.
+"""Synthetic voices: digits and other words spoken by synthesisers, kept in one file.
 
 python tools/digits/voices.py --output voices.npz
 """
@@ -7,24 +7,21 @@ from __future__ import annotations
 
 import argparse
 from concurrent.futures import ThreadPoolExecutor
-import io
 from pathlib import Path
-import subprocess
 
-from accents import ACCENTS
-from attrs import frozen
+from accents import ACCENTS, FESTIVAL_LANGUAGES, OTHER_SPELLINGS
 import numpy as np
-from recordings import CLIP_PEAK, Audio, Voice, read_wave, trim
+from recordings import CLIP_PEAK, Audio, Voice
+from synthesis import Speaker, render
 from vocabulary import DIGITS
 
 __all__ = [
     "ESPEAK",
+    "FESTIVAL",
     "FLITE",
     "FOREIGN",
     "SENTENCES",
-    "Speaker",
     "load_voices",
-    "render",
     "training_speakers",
 ]
 
@@ -65,25 +62,6 @@ _THROATS = (  # those that change little of an accent, the language's own among 
 _PITCHES = (35, 50, 62, 44, 56)
 _SPEEDS = (115, 130, 145, 160, 175)
 _RENDERERS = 2
-
-
-@frozen(kw_only=True)
-class Speaker:
-    """A synthesiser with its settings; `pitch` and `speed` are in the synthesiser's own units.
-
-    `words` are the ten digits as the voice must read them.
-    """
-
-    engine: str
-    voice: str
-    pitch: int
-    speed: float
-    words: tuple[str, ...] = DIGITS
-
-    @property
-    def name(self) -> str:
-        """The speaker as one word."""
-        return f"{self.engine}:{self.voice}:p{self.pitch}:s{self.speed:g}"
 
 
 def _espeak_speakers() -> tuple[Speaker, ...]:
@@ -133,44 +111,35 @@ FLITE = tuple(
 )
 
 
+def _festival_speakers() -> tuple[Speaker, ...]:
+    """Give every voice its language's spellings, at three speeds."""
+    speakers = []
+    for voice, language in FESTIVAL_LANGUAGES.items():
+        spellings = (" ".join(DIGITS),)
+        if language != "en":
+            spellings = tuple(
+                table[language] for table in (ACCENTS, OTHER_SPELLINGS) if language in table
+            )
+        for turn, words in enumerate(spellings):
+            speakers += [
+                Speaker(
+                    engine="festival",
+                    voice=voice,
+                    pitch=turn,
+                    speed=speed,
+                    words=tuple(words.split()),
+                )
+                for speed in (0.8, 1.0, 1.2)
+            ]
+    return tuple(speakers)
+
+
+FESTIVAL = _festival_speakers()
+
+
 def training_speakers() -> tuple[Speaker, ...]:
     """Every synthetic speaker that may be trained on."""
-    return ESPEAK + FLITE + FOREIGN
-
-
-def render(speaker: Speaker, text: str) -> Audio:
-    """Speak a text at 16 kHz.
-
-    Raises:
-        FileNotFoundError: the synthesiser is not installed.
-        CalledProcessError: it refused the voice.
-    """
-    if speaker.engine == "espeak-ng":
-        settings = ["-v", speaker.voice, "-p", str(speaker.pitch), "-s", f"{speaker.speed:g}"]
-        command = ["espeak-ng", *settings, "--stdout", text]
-    else:
-        settings = [
-            "--setf",
-            f"int_f0_target_mean={speaker.pitch}",
-            "--setf",
-            f"duration_stretch={speaker.speed:g}",
-        ]
-        command = ["flite", "-voice", speaker.voice, *settings, "-t", text, "-o", "/dev/stdout"]
-    wave = subprocess.run(command, check=True, capture_output=True).stdout  # fixed program names
-    return trim(read_wave(io.BytesIO(_with_true_length(wave))))
-
-
-def _with_true_length(wave: bytes) -> bytes:
-    """Repair a header written before the length was known."""
-    data = wave.index(b"data")
-    size = len(wave) - data - 8
-    return (
-        wave[:4]
-        + (len(wave) - 8).to_bytes(4, "little")
-        + wave[8 : data + 4]
-        + size.to_bytes(4, "little")
-        + wave[data + 8 :]
-    )
+    return ESPEAK + FLITE + FOREIGN + FESTIVAL
 
 
 def load_voices(path: Path) -> tuple[list[Voice], list[Audio]]:

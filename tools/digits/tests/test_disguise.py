@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from attrs import evolve
-from disguise import Disguise, disguise, draw_disguise, load_disguised
+from disguise import Disguise, by_person, disguise, draw_disguise, load_disguised
 from mixing import Mixer
 import numpy as np
 import pytest
@@ -78,6 +78,17 @@ def test_a_speaker_who_is_left_out_is_not_heard_in_disguise(tmp_path: Path) -> N
     assert [voice.name for voice in heard] == ["bob~0"]
     assert heard[0].kind == "disguised"
     assert len(load_disguised(tmp_path / "disguised.npz")) == 3
+
+
+def test_what_a_voice_says_at_several_speeds_are_takes_of_one_person(voice: Voice) -> None:
+    """A person of festival is disguised once, not once for each speed; others are left alone."""
+    names = ("festival:lp:p0:s0.8", "festival:lp:p0:s1", "festival:pc:p0:s1", "flite:slt:p150:s1")
+    voices = [Voice(name=name, takes=voice.takes, kind="synthetic") for name in names]
+
+    people = {person.name: person for person in by_person(voices)}
+
+    assert list(people) == ["lp", "pc"]
+    assert len(people["lp"].takes[3]) == 2
 
 
 def test_each_kind_of_voice_is_picked_as_often_as_asked(voice: Voice) -> None:

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-from accents import ACCENTS
+from accents import ACCENTS, FESTIVAL_LANGUAGES, OTHER_SPELLINGS
 import pytest
+from synthesis import Speaker
 from vocabulary import DIGITS
-from voices import ESPEAK, FOREIGN, Speaker, training_speakers
+from voices import ESPEAK, FESTIVAL, FOREIGN, training_speakers
 
 
 def test_no_two_synthetic_speakers_are_the_same() -> None:
@@ -16,7 +17,9 @@ def test_no_two_synthetic_speakers_are_the_same() -> None:
 @pytest.mark.parametrize("language", ACCENTS)
 def test_an_accent_spells_all_ten_digits(language: str) -> None:
     """A word too few would shift all that follow it."""
-    assert len(ACCENTS[language].split()) == len(DIGITS)
+    spellings = [table[language] for table in (ACCENTS, OTHER_SPELLINGS) if language in table]
+
+    assert all(len(spelling.split()) == len(DIGITS) for spelling in spellings)
 
 
 def test_foreigners_read_their_own_spelling_and_natives_the_english_one() -> None:
@@ -24,3 +27,15 @@ def test_foreigners_read_their_own_spelling_and_natives_the_english_one() -> Non
     assert {speaker.words for speaker in ESPEAK} == {DIGITS}
     assert len({speaker.words for speaker in FOREIGN}) > len(ACCENTS) / 2
     assert all(isinstance(speaker, Speaker) and speaker.words != DIGITS for speaker in FOREIGN)
+
+
+def test_a_voice_of_festival_reads_every_spelling_of_its_language() -> None:
+    """Italians read Italian, twice over; an American reads English."""
+    words: dict[str, set[tuple[str, ...]]] = {voice: set() for voice in FESTIVAL_LANGUAGES}
+    for speaker in FESTIVAL:
+        words[speaker.voice].add(speaker.words)
+
+    assert words["kal_diphone"] == {DIGITS}
+    assert words["lp_diphone"] == {
+        tuple(table["it"].split()) for table in (ACCENTS, OTHER_SPELLINGS)
+    }

@@ -10,6 +10,7 @@ from wlk_core.online.attention import (
     AttentionRecognizer,
 )
 from wlk_core.online.delayed import DelayedRecognizer, StepDecoder, StepState, silent_cells
+from wlk_core.online.kept import KeptState
 from wlk_core.online.recognizer import Recognizer, Step, Work
 from wlk_core.online.stream import OnlineStream
 
@@ -21,6 +22,7 @@ __all__ = [
     "AttentionRecognizer",
     "DelayedRecognizer",
     "Hypothesis",
+    "KeptState",
     "OnlineStream",
     "Recognizer",
     "Step",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from wlk_core.online.kept import KeptState
     from wlk_core.streaming.alignatt import AlignAtt
     from wlk_core.streaming.words import Word
 
@@ -102,6 +103,16 @@ class AttentionRecognizer:
     which two hypotheses in a row hear nothing new are let go but for their last QUIET_SECONDS.  If
     a buffer reaches `max_seconds` without a word being final, the words in its older half are
     committed as they are: the engine's window is finite.
+
+    A decoder that keeps state between its calls gives it as *kept*, which is told when a run ends
+    and counted with what is held.  Where such state outlives a cut only at certain places, cuts
+    fall on multiples of *cut_samples* of the run alone.  The decoder is never given more than
+    `max_seconds`, or twice a tick and a cut where that is more.
+
+    Raises:
+        ValueError: *cut_samples* is no multiple of the frame, or more than half of what is left of
+            `max_seconds` before the next tick: no cut could be forced.
+
     """
 
     _context: tuple[AttendedWord, ...]  # committed words whose audio is in the buffer
@@ -118,15 +129,31 @@ class AttentionRecognizer:
         tick_seconds: float = 1.0,
         buffer_seconds: float = 12.0,
         max_seconds: float = 28.0,
+        cut_samples: int | None = None,
+        kept: KeptState | None = None,
     ) -> None:
+        cut_samples = frame_samples if cut_samples is None else cut_samples
+        if cut_samples % frame_samples:
+            raise ValueError(
+                f"expected cuts at whole frames of {frame_samples} samples, got {cut_samples}"
+            )
         self._decode = decode
         self._policy = policy
         self._frame = frame_samples
+        self._cut = cut_samples
+        self._kept = kept
         self._language = language
         self._work = Work()
         self._tick = max(1, round(tick_seconds * SAMPLE_RATE))
         self._buffer_samples = round(buffer_seconds * SAMPLE_RATE)
         self._max_samples = round(max_seconds * SAMPLE_RATE)
+        # A buffer is cut in its older half once another tick has no room: there has to be a place.
+        most = (self._max_samples - self._tick) // 2
+        if not 0 < cut_samples <= most:
+            raise ValueError(
+                f"expected cuts at 1 to {most} samples, half of {max_seconds:g} s less a tick of "
+                f"{tick_seconds:g} s, got {cut_samples}"
+            )
         self._initial_prompt = prompt
         self.next_run("")
 
@@ -147,9 +174,10 @@ class AttentionRecognizer:
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of audio and text held, the prompt at its bound."""
+        """Bytes of audio, text and kept state held, the prompt at its bound."""
         words = (*self._context, *self._upcoming)
-        return self._buffer.nbytes + PROMPT_CHARACTERS + sum(len(one.word.text) for one in words)
+        text = PROMPT_CHARACTERS + sum(len(one.word.text) for one in words)
+        return self._buffer.nbytes + text + (self._kept.nbytes if self._kept else 0)
 
     def feed(self, audio: NDArray[np.float32]) -> None:
         """Append float32[n] to the buffer."""
@@ -172,9 +200,12 @@ class AttentionRecognizer:
 
     def next_run(self, committed_text: str) -> None:
         """Begin a new run with the end of the transcript as prompt."""
+        if self._kept:
+            self._kept.forget()
         self._buffer = AudioBuffer()
         self._context = self._upcoming = ()
         self._committed_end = 0.0  # seconds; a word in the middle before it was committed already
+        self._rest_end = 0.0  # seconds; where the last word that was let go of ends
         self._last_frame = 0  # the farthest frame that a committed token attended to
         self._heard = 0  # sample number up to which the engine has heard the run
         self._heard_language: str | None = None  # in the newest hypothesis
@@ -216,9 +247,10 @@ class AttentionRecognizer:
         Tell whether a word was heard in audio behind what is committed: by place, not by text.
 
         What a cut leaves of a committed word is no word.  Attention that went back to one says it
-        a second time, and the alignment has no room for it.
+        a second time, and the alignment has no room for it, or only that of what is left.
         """
         has_room = one.word.end - one.word.start > NO_ROOM_SECONDS
+        has_room = has_room and one.word.middle >= self._rest_end
         is_ahead = max(one.frames) > self._last_frame
         return one.word.middle >= self._committed_end and (is_ahead or has_room)
 
@@ -276,7 +308,9 @@ class AttentionRecognizer:
         following = self._upcoming[0].word.start if self._upcoming else half
         cut = self._cut_behind_context() if self._context else 0
         most = self._max_samples - self._tick
-        forced_to = forced_cut(self._buffer.start, self._heard, following, most=most)
+        forced_to = forced_cut(
+            self._buffer.start, self._heard, following, most=most, step=self._cut
+        )
         self._trim(max(cut, forced_to))
         return forced
 
@@ -286,13 +320,16 @@ class AttentionRecognizer:
         return cut_between(self._buffer, self._context[-1].word, following, heard=self._heard)
 
     def _trim(self, sample: int) -> None:
-        # Whole frames: the engine counts its own from the cut.
-        sample = max(self._buffer.start, sample) // self._frame * self._frame
+        # Whole frames at least: the engine counts its own from the cut.
+        sample = max(self._buffer.start, sample) // self._cut * self._cut
         self._buffer.trim(sample)
         seconds = sample / SAMPLE_RATE
         gone = [one for one in self._context if one.word.middle < seconds]
         self._context = self._context[len(gone) :]
         self._before = last_words(self._before + "".join(one.word.text for one in gone))
         if gone:
-            # What is left of the last word behind the cut is shorter than any word.
-            self._committed_end = max(self._committed_end, seconds + REMAINDER_SECONDS / 2)
+            # What is left of the last word behind the cut is no word.  Where cuts are far apart it
+            # may be nearly half of a long one; its end is a guess, and a word may begin before it.
+            self._rest_end = max(seconds, gone[-1].word.end)
+            middle = (seconds + self._rest_end + REMAINDER_SECONDS) / 2
+            self._committed_end = max(self._committed_end, middle)

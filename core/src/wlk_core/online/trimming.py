@@ -37,7 +37,7 @@ def cut_between(buffer: AudioBuffer, last: Word, following: float, *, heard: int
     return first + quietest_sample(buffer.view(first, final), window=CUT_WINDOW)
 
 
-def forced_cut(start: int, heard: int, following: float, *, most: int) -> int:
+def forced_cut(start: int, heard: int, following: float, *, most: int, step: int = 1) -> int:
     """
     Return where a buffer is cut that would outgrow the engine's window.
 
@@ -49,10 +49,11 @@ def forced_cut(start: int, heard: int, following: float, *, most: int) -> int:
         heard: sample number up to which the engine has heard the run.
         following: where the next word that is not final starts, in seconds of the run.
         most: samples that may be held from here on.
+        step: what the caller cuts at multiples of, downwards.
 
     """
     middle = (start + heard) // 2
-    before = min(middle, round(following * SAMPLE_RATE))
+    before = min(middle, round(following * SAMPLE_RATE)) // step * step
     return before if heard - before <= most else middle
 
 

@@ -1,0 +1,1 @@
+"""Qwen3-ASR as streaming backends for wlk-core."""

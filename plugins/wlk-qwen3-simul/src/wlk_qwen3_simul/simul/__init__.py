@@ -1,0 +1,1 @@
+"""Qwen3-ASR made simultaneous, on whatever framework runs its layers."""

@@ -1,0 +1,1 @@
+"""What the model is told and says: tokens, the prompt, the header, words."""

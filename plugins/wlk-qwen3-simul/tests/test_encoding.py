@@ -1,0 +1,189 @@
+"""The incremental encoder gives at every step what encoding everything would."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from wlk_core.testing import connected_digits
+from wlk_qwen3_simul.audio.encoding import IncrementalEncoder
+
+RATE = 16_000
+
+
+def sounds(kind, seconds, seed):
+    """Return audio of which the loudest moment comes early, late, or after digital silence."""
+    rng = np.random.default_rng(seed)
+    audio = rng.normal(size=round(seconds * RATE)).astype(np.float32) * 1e-5
+    third = len(audio) // 3
+    if kind == "quiet then loud":
+        audio[2 * third : 2 * third + 4000] *= 50_000
+    elif kind == "silence first":
+        audio[:third] = 0.0
+        audio[third:] *= 10_000
+    else:
+        audio *= 10_000
+    return audio
+
+
+def full(network, audio):
+    """Return all tokens of *audio*, encoded at once by a fresh encoder."""
+    return vectors(IncrementalEncoder(network).hear(audio, first_sample=0))
+
+
+def vectors(heard):
+    """Return the embeddings of all windows."""
+    return np.concatenate([one.vectors for one in heard.windows])
+
+
+@settings(max_examples=12)
+@given(
+    st.sampled_from(["loud", "quiet then loud", "silence first"]),
+    st.lists(st.floats(0.02, 1.7), min_size=1, max_size=12),
+    st.integers(0, 999),
+)
+def test_at_every_step_the_tokens_are_those_of_the_whole(toy, kind, steps, seed):
+    """However the audio comes, and wherever the floor rises."""
+    network = toy()
+    audio = sounds(kind, sum(steps) + 0.1, seed)
+    encoder = IncrementalEncoder(network)
+    end = 0
+    for step in steps:
+        end += max(1, round(step * RATE))
+        heard = encoder.hear(audio[:end], first_sample=0)
+
+        assert full(network, audio[:end]) == pytest.approx(vectors(heard), abs=1e-5)
+
+
+def test_a_closed_window_is_encoded_once_while_the_floor_stays(toy):
+    """The same objects come back, and what is encoded does not grow with the run."""
+    network = toy()
+    audio = sounds("loud", 30.0, 1)
+    encoder = IncrementalEncoder(network)
+    before = ()
+    frames = []
+    for second in range(1, 31):
+        heard = encoder.hear(audio[: second * RATE], first_sample=0)
+        assert all(one is other for one, other in zip(before, heard.closed, strict=False))
+        before = heard.closed
+        frames.append(heard.frames)
+
+    assert 100 * network.encoded == sum(frames)
+    assert max(frames[2:16]) >= max(frames[16:])
+    assert 14 == len(before)
+
+
+@pytest.mark.parametrize(("samples", "closed"), [(32_000, 0), (32_039, 0), (32_040, 1)])
+def test_a_window_is_closed_when_its_last_frame_is_mirrored_no_more(toy, samples, closed):
+    """That takes 40 samples beyond it."""
+    heard = IncrementalEncoder(toy()).hear(sounds("loud", 2.1, 0)[:samples], first_sample=0)
+
+    assert closed == len(heard.closed)
+
+
+def test_a_window_is_encoded_again_when_the_floor_rises_over_it(toy):
+    """A loud sound changes what quiet windows look like, and only those."""
+    network = toy()
+    audio = sounds("quiet then loud", 9.0, 4)
+    encoder = IncrementalEncoder(network)
+    early = encoder.hear(audio[: 5 * RATE], first_sample=0)
+    late = encoder.hear(audio, first_sample=0)
+
+    assert all(one is not other for one, other in zip(early.closed, late.closed, strict=False))
+    assert full(network, audio) == pytest.approx(vectors(late), abs=1e-5)
+
+
+def test_windows_that_were_cut_leave_the_others_as_they_are(toy):
+    """After a cut the tokens are those of the run, without the first of them."""
+    network = toy()
+    audio = sounds("loud", 9.0, 5)
+    encoder = IncrementalEncoder(network)
+    before = encoder.hear(audio[: 7 * RATE], first_sample=0)
+    after = encoder.hear(audio[4 * RATE :], first_sample=4 * RATE)
+
+    assert after.closed[0] is before.closed[2]
+    assert full(network, audio)[2 * 26 :] == pytest.approx(vectors(after), abs=1e-5)
+
+
+@pytest.mark.parametrize("more", [1, 30, 200, 16_000])
+def test_a_cut_at_the_very_end_of_what_was_heard_is_no_gap(toy, more):
+    """The last frame before the cut is final only with audio behind it."""
+    network = toy()
+    audio = sounds("loud", 5.0, 6)[: 4 * RATE + more]
+    encoder = IncrementalEncoder(network)
+    encoder.hear(audio[: 4 * RATE], first_sample=0)
+    after = encoder.hear(audio[4 * RATE :], first_sample=4 * RATE)
+    behind = full(network, audio)[2 * 26 :]
+
+    assert len(behind) == after.tokens
+    if after.tokens:
+        assert behind == pytest.approx(vectors(after), abs=1e-5)
+
+
+def test_audio_that_does_not_go_on_is_refused(toy):
+    """A gap, or a cut within a window, would be heard as something else."""
+    encoder = IncrementalEncoder(toy())
+    encoder.hear(np.zeros(RATE, dtype=np.float32), first_sample=0)
+
+    with pytest.raises(ValueError, match="multiple of 32000 samples"):
+        encoder.hear(np.zeros(RATE, dtype=np.float32), first_sample=1000)
+    with pytest.raises(ValueError, match="goes on from sample 16000"):
+        encoder.hear(np.zeros(RATE, dtype=np.float32), first_sample=32_000)
+
+
+@pytest.mark.parametrize("seconds", [0.3, 5.0, 8.0, 9.99])
+def test_what_was_heard_already_is_not_encoded_again(toy, seconds):
+    """A stream that ends with a tick asks once more for the same audio."""
+    encoder = IncrementalEncoder(toy())
+    audio = sounds("loud", seconds, 7)
+    before = encoder.hear(audio, first_sample=0)
+    after = encoder.hear(audio, first_sample=0)
+
+    assert before.windows == after.windows
+    assert 0 == after.frames
+
+
+@pytest.mark.parametrize(("is_silent", "frames"), [(True, 100), (False, 200 + 100)])
+def test_a_window_that_ends_in_silence_is_not_encoded_again_when_it_closes(toy, is_silent, frames):
+    """Its last frame was mirrored, and silence looks the same in a mirror."""
+    encoder = IncrementalEncoder(toy())
+    audio = sounds("loud", 3.0, 8)
+    if is_silent:
+        audio[2 * RATE - 600 : 2 * RATE + 600] = 0.0
+    before = encoder.hear(audio[: 2 * RATE], first_sample=0)
+    after = encoder.hear(audio, first_sample=0)
+
+    assert is_silent == (before.open is after.closed[0])
+    assert frames == after.frames
+
+
+@pytest.mark.parametrize(
+    ("tick", "most"),
+    [
+        # 1 to 8 seconds of each window, and all 8 again when it has closed: 44 to 8.
+        pytest.param(1, 5.5, id="1 s"),
+        pytest.param(2, 3.5, id="2 s"),  # 2 + 4 + 6 + 8, and 8
+    ],
+)
+@pytest.mark.parametrize("is_silent", [True, False], ids=["pauses of silence", "noise"])
+def test_what_is_encoded_for_ten_minutes_is_flat(toy, tick, most, is_silent):
+    """So many mel frames for each new one, whatever the length of the stream."""
+    network = toy()
+    network.window_frames = 800
+    audio = connected_digits(20, seed=1).audio[: 16 * RATE]
+    if not is_silent:
+        audio = audio + sounds("loud", 16.0, 0)[: len(audio)] * 1e-2
+    encoder = IncrementalEncoder(network)
+    loops = np.tile(audio, 10)
+    loops = loops[: len(loops) // (8 * RATE) * 8 * RATE]
+    start, frames = 0, []
+    for end in range(tick * RATE, len(loops) + 1, tick * RATE):
+        start = max(start, (end - 12 * RATE) // (8 * RATE) * 8 * RATE)
+        frames.append(encoder.hear(loops[start:end], first_sample=start).frames)
+
+    assert 100 * network.encoded == sum(frames)
+    assert sum(frames) <= most * len(loops) / 160
+    # No second is convolved more than twice: the newest while its last frame is mirrored.
+    assert network.frames <= 2.1 * len(loops) / 160

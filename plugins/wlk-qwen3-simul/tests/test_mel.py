@@ -1,0 +1,77 @@
+"""Log-mel frames: those of transformers, however the audio comes."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from wlk_qwen3_simul.audio.mel import MelStream, mel_filters, normalised
+
+
+def frames_of(chunks, *, bands=128):
+    """Return the stream behind *chunks* and all of its frames as they are at this moment."""
+    stream = MelStream(bands)
+    for chunk in chunks:
+        stream.push(chunk)
+    return stream, np.concatenate([stream.between(0, stream.final), stream.provisional()], axis=1)
+
+
+@pytest.mark.parametrize("samples", [1, 150, 200, 201, 360, 7999, 8000, 16_000, 16_161, 50_000])
+def test_frames_are_those_of_transformers(samples):
+    """Audio of any length, shorter than one frame and shorter than the least included."""
+    pytest.importorskip("torch", reason="needs wlk-qwen3-simul[torch]")
+    transformers = pytest.importorskip("transformers", reason="needs wlk-qwen3-simul[torch]")
+    audio = np.random.default_rng(samples).normal(size=samples).astype(np.float32) * 0.1
+    theirs = transformers.Qwen3ASRFeatureExtractor()(
+        audio, sampling_rate=16_000, padding=True, return_tensors="np", n_window=0
+    )["input_features"][0]
+    _, raw = frames_of([audio])
+
+    assert theirs.shape == raw.shape
+    assert normalised(raw, float(raw.max())) == pytest.approx(theirs, abs=2e-5)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(1, 4000), min_size=1, max_size=12), st.integers(0, 99))
+def test_frames_do_not_depend_on_how_the_audio_was_cut(lengths, seed):
+    """Final frames stay, and the provisional ones are those of the audio so far."""
+    audio = np.random.default_rng(seed).normal(size=sum(lengths)).astype(np.float32)
+    chunks = np.split(audio, np.cumsum(lengths)[:-1])
+    _, whole = frames_of([audio], bands=20)
+    _, pieces = frames_of(chunks, bands=20)
+
+    assert whole == pytest.approx(pieces, abs=1e-6)
+
+
+@settings(max_examples=30)
+@given(st.integers(600, 60_000), st.integers(1, 40_000))
+def test_a_final_frame_is_changed_by_no_later_audio(first, more):
+    """What is called final is what the longer audio has there."""
+    audio = np.random.default_rng(first).normal(size=first + more).astype(np.float32)
+    early, frames = frames_of([audio[:first]], bands=20)
+    _, later = frames_of([audio], bands=20)
+
+    assert frames[:, : early.final] == pytest.approx(later[:, : early.final], abs=1e-6)
+
+
+def test_frames_that_were_dropped_leave_the_numbers_of_the_others():
+    """Memory is let go of at the front only."""
+    audio = np.random.default_rng(3).normal(size=64_000).astype(np.float32)
+    kept, whole = frames_of([audio], bands=20)
+    held = kept.nbytes
+    kept.drop(300)
+    kept.push(audio)
+
+    assert held > 0
+    assert whole[:, 300:398] == pytest.approx(kept.between(300, 398))
+    assert 300 == kept.start
+
+
+def test_filters_are_triangles_of_the_same_area():
+    """Each band hears as much of white noise as any other."""
+    filters = mel_filters(80)
+
+    assert filters.min() >= 0
+    assert np.all(np.diff(filters.argmax(axis=1)) >= 0)

@@ -1,0 +1,79 @@
+"""What the plugin declares, and that declaring it costs nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from wlk_core import BackendUnavailable, ModelNotFoundError, OptionError, load_backend
+from wlk_qwen3_simul.plugin import wlk_backends
+
+NAMES = ["qwen3-mlx-simul", "qwen3-simul"]
+HEAVY = ("numpy", "torch", "transformers", "mlx", "mlx_qwen3_asr", "tokenizers", "huggingface_hub")
+
+
+def test_declaring_imports_nothing_heavy():
+    """Listing backends stays as quick as an interpreter."""
+    code = f"import sys, wlk_qwen3_simul.plugin as p; list(p.wlk_backends()); print([m for m in {HEAVY} if m in sys.modules])"  # noqa: E501 -- one command
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "[]" == done.stdout.strip()
+
+
+def test_both_backends_take_the_same_options():
+    """But for the devices and number formats of their frameworks."""
+    mlx, torch = wlk_backends()
+    shared = [
+        [one for one in spec.all_options if one.name not in ("device", "dtype")]
+        for spec in (mlx, torch)
+    ]
+
+    assert NAMES == [mlx.name, torch.name]
+    assert shared[0] == shared[1]
+    assert mlx.models == torch.models
+    assert 30 == len(torch.languages)
+    assert ("alignatt", "local-agreement") == torch.policies == mlx.policies
+
+
+@pytest.mark.parametrize("spec", wlk_backends(), ids=NAMES)
+def test_an_unknown_language_is_refused_with_the_list(spec):
+    """Codes as they are declared, nothing is guessed (defect B42)."""
+    for wrong in ("en-US", "EN", "uk", "english"):
+        with pytest.raises(OptionError, match=r"expected one of: ar, cs, .* yue, zh"):
+            spec.check_language(wrong)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_unknown_size_is_refused_with_the_list(name):
+    """Nothing is taken for something else, and no network is asked (defect B41)."""
+    with pytest.raises((ModelNotFoundError, BackendUnavailable), match=r"0\.6b|pip install"):
+        load_backend(name, "0.5b")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [("qwen3-simul", "transformers"), ("qwen3-mlx-simul", "mlx_qwen3_asr")],
+)
+def test_a_framework_that_is_broken_is_told_with_what_installs_it(
+    name, package, tmp_path, monkeypatch
+):
+    """One line: the reason and the command."""
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "__init__.py").write_text(
+        "raise ImportError('broken wheel')", encoding="utf-8"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    code = f"""if True:
+        from wlk_core import BackendUnavailable, load_backend
+        try:
+            load_backend({name!r}, "digits")
+        except BackendUnavailable as error:
+            print(error)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    (line,) = done.stdout.splitlines()
+    assert "pip install 'wlk-qwen3-simul[" in line

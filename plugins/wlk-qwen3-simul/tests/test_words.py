@@ -1,0 +1,70 @@
+"""Words of any script: whole characters, their own spacing, and nothing lost."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from wlk_qwen3_simul.text.words import spell
+
+
+def texts(vocabulary, text, *, is_complete=True):
+    """Return the words of *text*."""
+    words = spell(vocabulary.encode(text), vocabulary, is_complete=is_complete)
+    return [word.text for word in words]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("hello world", ["hello", " world"]),
+        ("Well, don't (really) go.", ["Well,", " don't", " (really)", " go."]),
+        ("今天天气很好。我们", ["今", "天", "天", "气", "很", "好。", "我", "们"]),
+        ("Köln — Zürich", ["Köln", " —", " Zürich"]),
+        ("ABC公司 news", ["ABC", "公", "司", " news"]),
+        ("3.5 % of 10,000", ["3.5", " %", " of", " 10,000"]),
+    ],
+)
+def test_a_word_brings_its_own_spacing(vocabulary, text, words):
+    """Spaces begin words, letters of unspaced scripts are words, punctuation closes them."""
+    assert words == texts(vocabulary, text)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30))
+def test_words_joined_are_the_text(vocabulary, text):
+    """No space is invented and none but those at the edges lost; no character is broken."""
+    ids = vocabulary.encode(text)
+    words = spell(ids, vocabulary, is_complete=True)
+    whole = vocabulary.decode(ids)
+
+    assert "".join(word.text for word in words).strip() in whole or not whole.strip()
+    assert whole.split() == "".join(word.text for word in words).split()
+    assert all("\ufffd" not in word.text for word in words)
+    assert all(one.behind <= other.first for one, other in pairwise(words))
+
+
+@given(st.text("aé 今\U0001f600", max_size=12), st.integers(0, 40))
+def test_bytes_of_an_unfinished_character_wait(vocabulary, text, count):
+    """Cut anywhere, the words so far are a beginning of the words of all."""
+    ids = vocabulary.encode(text)
+    cut = spell(ids[:count], vocabulary, is_complete=False)
+    whole = spell(ids, vocabulary, is_complete=True)
+
+    assert all(one.text == other.text for one, other in zip(cut, whole, strict=False))
+    assert len(cut) <= len(whole)
+
+
+def test_a_word_that_may_go_on_waits(vocabulary):
+    """Only what follows tells that a word is over."""
+    assert ["hello"] == texts(vocabulary, "hello unbeliev", is_complete=False)
+
+
+def test_a_byte_that_belongs_to_no_character_is_left_out(vocabulary):
+    """A model may say anything; a transcript holds no broken characters."""
+    broken = vocabulary.encode("今")[:1]
+    ids = [*broken, *vocabulary.encode(" hello")]
+
+    assert [" hello"] == [word.text for word in spell(ids, vocabulary, is_complete=True)]

@@ -1,0 +1,119 @@
+"""What training a Qwen3-ASR minimises: the text, where heads look, and what is heard in audio."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+from batches_qwen3 import MOST_WORDS, NOTHING
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from vocabulary_qwen3 import LOG_UNUSED, PAD, WORDS
+
+if TYPE_CHECKING:
+    from batches_qwen3 import TextBatch
+    from transformers import Qwen3ASRForConditionalGeneration
+
+__all__ = ["LOOKING_HEADS", "Hints", "Losses", "measure"]
+
+#: Layers, from the last one, and heads that are trained to look at the word that is next.
+LOOKING_HEADS = ((-2, 0), (-2, 1), (-1, 0), (-1, 1))
+_HALFWAY = 2  # layers of the decoder behind which audio is asked what was heard
+_IGNORED = -100
+_SMOOTHING = 0.01
+
+
+class Hints(nn.Module):
+    """
+    Classifiers that training alone needs.
+
+    Without being asked what is heard in the audio, and how many words have been by then, a decoder
+    learns how digits are written and not which are said; both are what a row needs to find its
+    word among others.
+    """
+
+    def __init__(self, width: int, decoder_width: int) -> None:
+        super().__init__()
+        self.digits = nn.Linear(width, NOTHING + 1)
+        self.latest = nn.Linear(decoder_width, NOTHING + 1)
+        self.counts = nn.Linear(decoder_width, MOST_WORDS + 1)
+
+
+@frozen(kw_only=True)
+class Losses:
+    """Each loss of a batch, and the share of words that were predicted right."""
+
+    text: Tensor
+    look: Tensor
+    digits: Tensor
+    latest: Tensor
+    counts: Tensor
+    right: float
+
+    def total(self, hints: float) -> Tensor:
+        """Return the weighted sum; *hints* scales all that the checkpoint itself does not need."""
+        audio = 0.5 * self.digits + 0.5 * self.latest + 0.25 * self.counts
+        return self.text + 0.3 * self.look + hints * audio
+
+    def figures(self) -> dict[str, float]:
+        """Return what a report shows."""
+        losses = {
+            name: getattr(self, name).item()
+            for name in ("text", "look", "digits", "latest", "counts")
+        }
+        return {**losses, "right": self.right}
+
+
+def measure(model: Qwen3ASRForConditionalGeneration, hints: Hints, batch: TextBatch) -> Losses:
+    """Run a batch through the model and measure every loss of it."""
+    ids = torch.from_numpy(batch.ids)
+    heard = model.model(
+        input_ids=ids,
+        input_features=torch.from_numpy(batch.features),
+        input_features_mask=torch.from_numpy(batch.mask),
+        use_cache=False,
+        output_attentions=True,
+        output_hidden_states=True,
+    )
+    outputs = torch.from_numpy(batch.outputs)
+    asked = outputs != _IGNORED
+    logits = model.lm_head(heard.last_hidden_state[asked])
+    logits = torch.cat([logits[:, :-1], logits[:, -1:] + LOG_UNUSED], dim=-1)
+    wanted = outputs[asked]
+    halfway = heard.hidden_states[_HALFWAY][ids == PAD]
+    is_word = wanted <= 2 * max(WORDS) + 1
+    right = (logits.argmax(-1) == wanted)[is_word].float()
+    return Losses(
+        text=_smooth(logits, wanted),
+        look=_divergence(heard.attentions, batch),
+        digits=_classify(hints.digits(heard.audio_hidden_states), batch.audio.digits),
+        latest=_classify(hints.latest(halfway), batch.audio.latest),
+        counts=_classify(hints.counts(halfway), batch.audio.counts),
+        right=right.mean().item() if len(right) else 1.0,
+    )
+
+
+def _smooth(logits: Tensor, wanted: Tensor) -> Tensor:
+    """Cross-entropy with a trace of it spread over the tokens that are in use."""
+    log_probabilities = torch.log_softmax(logits, dim=-1)
+    surprise = -log_probabilities.gather(1, wanted[:, None]).mean()
+    return (1 - _SMOOTHING) * surprise - _SMOOTHING * log_probabilities[:, :-1].mean()
+
+
+def _classify(guesses: Tensor, classes: object) -> Tensor:
+    return functional.cross_entropy(guesses, torch.as_tensor(classes))
+
+
+def _divergence(attentions: tuple[Tensor, ...], batch: TextBatch) -> Tensor:
+    """Return how far the attention of some heads is from where the rows should look."""
+    looks = torch.from_numpy(batch.looks)
+    if not len(looks):
+        return attentions[0].new_zeros(())
+    numbers, rows = torch.from_numpy(batch.look_rows).T
+    entropy = -(looks * (looks + 1e-9).log()).sum(-1)
+    losses = []
+    for layer, head in LOOKING_HEADS:
+        attention = attentions[layer][numbers, head, rows]
+        losses.append(-(looks * (attention + 1e-9).log()).sum(-1) - entropy)
+    return torch.stack(losses).mean()

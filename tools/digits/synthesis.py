@@ -1,0 +1,87 @@
+"""Synthesisers: a speaker and a text in, samples out."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+import subprocess
+from tempfile import TemporaryDirectory
+
+from attrs import frozen
+from recordings import Audio, read_wave, trim
+from vocabulary import DIGITS
+
+__all__ = ["Speaker", "render"]
+
+#: Festival's voices read the bytes of their own age.
+_ENCODINGS = {"czech": "iso-8859-2", "hy": "iso-8859-15", "suo": "iso-8859-15"}
+
+
+@frozen(kw_only=True)
+class Speaker:
+    """A synthesiser with its settings.
+
+    `pitch` and `speed` are in the synthesiser's own units; festival's voices have one pitch, and
+    `pitch` tells their spellings apart.  `words` are the ten digits as the voice must read them.
+    """
+
+    engine: str
+    voice: str
+    pitch: int
+    speed: float
+    words: tuple[str, ...] = DIGITS
+
+    @property
+    def name(self) -> str:
+        """The speaker as one word."""
+        return f"{self.engine}:{self.voice}:p{self.pitch}:s{self.speed:g}"
+
+
+def render(speaker: Speaker, text: str) -> Audio:
+    """Speak a text at 16 kHz.
+
+    Raises:
+        FileNotFoundError: the synthesiser is not installed.
+        CalledProcessError: it refused the voice.
+    """
+    speak = {"espeak-ng": _speak_espeak, "flite": _speak_flite, "festival": _speak_festival}
+    return trim(read_wave(io.BytesIO(speak[speaker.engine](speaker, text))))
+
+
+def _speak_espeak(speaker: Speaker, text: str) -> bytes:
+    settings = ["-v", speaker.voice, "-p", str(speaker.pitch), "-s", f"{speaker.speed:g}"]
+    return _with_true_length(_run(["espeak-ng", *settings, "--stdout", text]))
+
+
+def _speak_flite(speaker: Speaker, text: str) -> bytes:
+    pitch, stretch = f"int_f0_target_mean={speaker.pitch}", f"duration_stretch={speaker.speed:g}"
+    settings = ["-voice", speaker.voice, "--setf", pitch, "--setf", stretch]
+    return _with_true_length(_run(["flite", *settings, "-t", text, "-o", "/dev/stdout"]))
+
+
+def _speak_festival(speaker: Speaker, text: str) -> bytes:
+    encoding = _ENCODINGS.get(speaker.voice.split("_")[0], "utf-8")
+    stretch = f"(Parameter.set 'Duration_Stretch {speaker.speed:g})"
+    with TemporaryDirectory() as folder:  # it reads and writes files only
+        source, wave = Path(folder, "text"), Path(folder, "wave")
+        source.write_bytes(text.encode(encoding))
+        settings = ["-eval", f"(voice_{speaker.voice})", "-eval", stretch]
+        _run(["text2wave", *settings, str(source), "-o", str(wave)])
+        return wave.read_bytes()
+
+
+def _run(command: list[str]) -> bytes:
+    return subprocess.run(command, check=True, capture_output=True).stdout  # fixed program names
+
+
+def _with_true_length(wave: bytes) -> bytes:
+    """Repair a header written before the length was known."""
+    data = wave.index(b"data")
+    size = len(wave) - data - 8
+    return (
+        wave[:4]
+        + (len(wave) - 8).to_bytes(4, "little")
+        + wave[8 : data + 4]
+        + size.to_bytes(4, "little")
+        + wave[data + 8 :]
+    )

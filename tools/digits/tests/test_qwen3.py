@@ -1,0 +1,227 @@
+"""Qwen3-ASR's features, tokens and targets: all that training needs but a framework."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from batches_qwen3 import (
+    IGNORED,
+    NOTHING,
+    SHORTEST_SAMPLES,
+    draw_text_batch,
+    mark_audio,
+    reopen,
+    word_look,
+    write_down,
+)
+from features_qwen3 import MELS, count_tokens, normalise, raw_log_mel, token_spans
+from hypothesis import given
+from hypothesis import strategies as st
+from mixing import Mixer, Mixture, Word
+import numpy as np
+import pytest
+from tokenizer_qwen3 import (
+    LANGUAGES,
+    SPECIALS,
+    VOCABULARY_SIZE,
+    build_vocabulary,
+    tokenizer_config,
+    tokenizer_json,
+)
+from vocabulary import DIGITS
+from vocabulary_qwen3 import (
+    COMPACT_SIZE,
+    END,
+    FULL_IDS,
+    NAMES,
+    OTHER,
+    PAD,
+    SUFFIX,
+    expand,
+    header,
+    prefix,
+)
+
+if TYPE_CHECKING:
+    from recordings import Voice
+
+SAMPLE_RATE = 16_000
+SPELLED = {number: text for text, number in (build_vocabulary()[0] | SPECIALS).items()}
+
+
+def said(*words: tuple[int, float, float], seconds: float = 4.0) -> Mixture:
+    """Return silence in which digits are said to be."""
+    return Mixture(
+        audio=np.zeros(int(seconds * SAMPLE_RATE), np.float32),
+        words=tuple(Word(digit=digit, start=start, end=end) for digit, start, end in words),
+    )
+
+
+def spell(ids: tuple[int, ...]) -> str:
+    """Return compact ids as text, audio left out."""
+    tokens = [SPELLED[FULL_IDS[number]] for number in ids if number not in (PAD, OTHER)]
+    return "".join(tokens).replace("Ġ", " ").replace("Ċ", "\n")
+
+
+@given(st.integers(1, 3000))
+def test_embeddings_cover_the_frames_without_gaps(frames: int) -> None:
+    """Thirteen a second, each but the last of a second for 80 ms."""
+    spans = token_spans(frames)
+
+    assert count_tokens(frames) == len(spans)
+    assert 0 == spans[0, 0]
+    assert frames / 100 == spans[-1, 1]
+    np.testing.assert_array_equal(spans[1:, 0], spans[:-1, 1])
+    assert (np.diff(spans) <= 0.08 + 1e-9).all()
+    assert (spans[13::13, 0] == np.arange(1, len(spans[13::13]) + 1)).all()
+
+
+def test_normalised_features_span_two() -> None:
+    """Eight decades below the loudest bin, in quarters; fewer where something louder is gone."""
+    raw = np.array([[-10.0, 0.0, 1.0]], np.float32)
+
+    np.testing.assert_allclose([[-0.75, 1.0, 1.25]], normalise(raw))
+    np.testing.assert_allclose([[-0.5, 1.0, 1.25]], normalise(raw, louder=1.0))
+
+
+def test_every_word_of_prompts_and_texts_is_one_token() -> None:
+    """Of the tokenizer that is shipped, with and without a space in front."""
+    tokenizers = pytest.importorskip("tokenizers", reason="reads the file that is shipped")
+    tokenizer = tokenizers.Tokenizer.from_str(json.dumps(tokenizer_json()))
+    words = [*DIGITS, *(f" {digit}" for digit in DIGITS), *(f" {name}" for name in LANGUAGES)]
+    words += ["system", "user", "assistant", "language", "\n", *SPECIALS]
+
+    for word in words:
+        assert 1 == len(tokenizer.encode(word).ids), word
+    text = "<|im_start|>user\nlanguage English<asr_text>one two two fourteen, Grüße 你好"
+    assert text == tokenizer.decode(tokenizer.encode(text).ids, skip_special_tokens=False)
+
+
+def test_special_tokens_are_the_same_in_both_files() -> None:
+    """Readers of the format take one or the other."""
+    whole = {one["id"]: one for one in tokenizer_json()["added_tokens"]}
+    listed = tokenizer_config()["added_tokens_decoder"]
+
+    assert {int(number) for number in listed} == set(whole)
+    assert set(whole) == set(SPECIALS.values())
+    assert all(
+        {"id": int(number), **token} == whole[int(number)] for number, token in listed.items()
+    )
+    assert not listed[str(SPECIALS["<asr_text>"])]["special"]
+
+
+def test_unused_rows_of_the_embedding_are_one_row() -> None:
+    """So that they cost nothing to ship."""
+    rows = np.arange(COMPACT_SIZE * 2, dtype=np.float32).reshape(COMPACT_SIZE, 2)
+    full = expand(rows)
+
+    assert (VOCABULARY_SIZE, 2) == full.shape
+    np.testing.assert_array_equal(rows[:OTHER], full[list(FULL_IDS)])
+    unused = np.delete(full, FULL_IDS, axis=0)
+    assert (unused == rows[OTHER]).all()
+    with pytest.raises(ValueError, match=f"expected {COMPACT_SIZE} rows, got 3"):
+        expand(rows[:3])
+
+
+def test_turns_are_those_of_the_format() -> None:
+    """System, user and assistant, the audio in the user's, the header at the end."""
+    turns = spell((*prefix((9, 0)), PAD, *SUFFIX, *header(NAMES[0])))
+
+    assert (
+        "<|im_start|>system\n nine zero<|im_end|>\n<|im_start|>user\n<|audio_start|><|audio_end|>"
+        "<|im_end|>\n<|im_start|>assistant\nlanguage English<asr_text>"
+    ) == turns
+
+
+@given(
+    digits=st.lists(st.integers(0, 9), max_size=8),
+    seed=st.integers(0, 2**32 - 1),
+    begins_given=st.booleans(),
+)
+def test_what_is_asked_for_follows_what_is_given(
+    digits: list[int], seed: int, *, begins_given: bool
+) -> None:
+    """Text and its end; before it the header, unless it is given."""
+    mixture = said(*((digit, 0.4 * place, 0.4 * place + 0.3) for place, digit in enumerate(digits)))
+    draft = write_down(mixture, 50, np.random.default_rng(seed), begins_given=begins_given)
+    asked = [place for place, output in enumerate(draft.outputs) if output != IGNORED]
+    wanted = [draft.outputs[place] for place in asked]
+
+    assert len(draft.ids) == len(draft.outputs)
+    assert wanted == [draft.ids[place + 1] for place in asked]
+    assert END == wanted[-1] == draft.ids[-1]
+    assert (PAD,) * 50 == draft.ids[draft.first_audio : draft.first_audio + 50]
+    text = spell(draft.ids[draft.first_word + 1 : -1])
+    assert " ".join(DIGITS[digit] for digit in digits) == text.strip()
+    head = spell(draft.ids[draft.first_word - 2 : draft.first_word + 1])
+    assert head.startswith("language ")
+    if asked[0] < draft.first_word:  # the header is asked for, too
+        name = "English" if digits else "None"
+        assert f"language {name}<asr_text>" == head == spell(tuple(wanted[:3]))
+    elif not digits:
+        assert "None" not in head
+    assert (draft.first_word in asked) is not (begins_given and len(digits) > 1)
+    assert draft.first_word not in asked or not text.startswith(" ")
+
+
+@given(st.floats(0.01, 0.99))
+def test_a_buffer_that_begins_inside_a_word_keeps_it_if_it_keeps_its_middle(share: float) -> None:
+    """Everything else lies as much earlier as the cut is late."""
+    mixture = said((3, 1.0, 1.5), (4, 2.0, 2.4))
+    reopened = reopen(mixture, share)
+    cut = 1.0 + 0.5 * share
+
+    assert ([3, 4] if share <= 0.5 else [4]) == [word.digit for word in reopened.words]
+    assert 2.4 - cut == pytest.approx(reopened.words[-1].end)
+    assert all(0 <= word.start < word.end for word in reopened.words)
+    assert len(mixture.audio) - int(cut * SAMPLE_RATE) == len(reopened.audio)
+
+
+def test_audio_is_marked_with_what_is_heard_by_then() -> None:
+    """The digit itself; the latest one from its middle until just behind it; and how many."""
+    heard = mark_audio(said((7, 0.16, 0.48), (7, 1.0, 1.4)).words, token_spans(200))
+
+    assert [10, 10, 7, 7, 7, 7, 10] == heard.digits[:7].tolist()
+    assert [10, 10, 10, 7, 7, 7, 7, 7, 10] == heard.latest[:9].tolist()
+    assert [0, 0, 0, 1, 1] == heard.counts[:5].tolist()
+    assert 2 == heard.counts[-1]
+    assert NOTHING == heard.digits[-1]
+
+
+@given(st.floats(0, 2.8), st.floats(0.001, 1.1))
+def test_rows_look_at_their_word_and_most_at_its_first_half(start: float, length: float) -> None:
+    """A distribution over the embeddings that hear the word, however short it is."""
+    word = Word(digit=3, start=start, end=start + length)
+    spans = token_spans(400)
+    look = word_look(word, spans)
+
+    assert pytest.approx(1, abs=1e-5) == look.sum()
+    heard = (spans[:, 1] > start) & (spans[:, 0] < start + length)
+    assert (look[~heard] == 0).all() or length < 0.08
+    assert spans[look.argmax(), 0] <= start + length / 2 + 0.08
+
+
+def test_a_batch_has_the_shapes_it_says(voice: Voice) -> None:
+    """Embeddings of all mixtures one after another, and a row for every word."""
+    batch = draw_text_batch(Mixer(voices=[voice], rng=np.random.default_rng(3)), 2.5, 6)
+    tokens = sum(count_tokens(int(frames)) for frames in batch.mask.sum(axis=1))
+
+    assert batch.features.shape == (6, MELS, batch.mask.shape[1])
+    assert 0 == batch.mask.shape[1] % 100
+    assert tokens == (batch.ids == PAD).sum() == len(batch.audio.digits) == len(batch.audio.counts)
+    assert batch.ids.shape == batch.outputs.shape
+    assert (len(batch.look_rows), batch.ids.shape[1]) == batch.looks.shape
+    np.testing.assert_allclose(batch.looks.sum(axis=1), 1, atol=1e-5)
+    for (number, row), look in zip(batch.look_rows, batch.looks, strict=True):
+        assert (batch.ids[number][look > 0] == PAD).all()
+        assert batch.outputs[number, row] in (IGNORED, batch.ids[number, row + 1])
+        assert batch.ids[number, row + 1] < 20
+
+
+def test_features_have_a_frame_every_ten_milliseconds() -> None:
+    """The one beyond the end is dropped, as it is by every implementation."""
+    tone = np.sin(np.arange(SHORTEST_SAMPLES) * 0.3).astype(np.float32)
+
+    assert (MELS, 50) == raw_log_mel(tone).shape
+    assert np.float32 == raw_log_mel(tone).dtype

@@ -1,0 +1,132 @@
+"""What needs torch: a step of training, decoding, and the directory that is shipped."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from batches_qwen3 import draw_text_batch
+from features_qwen3 import count_tokens, normalise, raw_log_mel
+from mixing import Mixer
+import numpy as np
+import pytest
+from vocabulary_qwen3 import FULL_IDS, NAMES, PAD, SUFFIX, header, prefix
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from recordings import Voice
+
+torch = pytest.importorskip("torch", reason="training needs torch")
+transformers = pytest.importorskip(
+    "transformers", minversion="5.13", reason="the architecture is transformers'"
+)
+
+from export_qwen3 import shape_of, write_checkpoint  # noqa: E402  # behind what skips
+from losses_qwen3 import Hints, measure  # noqa: E402  # as above
+from model_qwen3 import Qwen3Shape, build_model, load_model, save_model  # noqa: E402  # as above
+from recognise_qwen3 import recognise  # noqa: E402  # as above
+
+pytestmark = pytest.mark.slow
+
+SMALL = Qwen3Shape(width=32, channels=8, encoder_layers=1, decoder_layers=3, hidden=64)
+KEYS = {
+    r"^thinker\.model\.": "model.language_model.",
+    r"^thinker\.audio_tower\.proj([12])\.": r"model.multi_modal_projector.linear_\1.",
+    r"^thinker\.audio_tower\.": "model.audio_tower.",
+}
+
+
+@pytest.fixture
+def model() -> transformers.Qwen3ASRForConditionalGeneration:
+    """Return a small model with the weights that training starts from."""
+    torch.manual_seed(0)
+    return build_model(SMALL)
+
+
+def test_features_are_those_of_transformers() -> None:
+    """Mirrored at the ends, floored below the loudest bin."""
+    audio = np.random.default_rng(0).normal(size=20_011).astype(np.float32)
+    audio[5000:9000] *= 1e-4
+    extractor = transformers.Qwen3ASRFeatureExtractor()
+    told = extractor(audio, sampling_rate=16_000, padding=True, return_attention_mask=True)
+    ours = normalise(raw_log_mel(audio))
+    frames = int(told["attention_mask"].sum())
+
+    assert frames == ours.shape[1]
+    np.testing.assert_allclose(told["input_features"][0, :, :frames], ours, atol=1e-4)
+
+
+def test_steps_lower_every_loss(model: torch.nn.Module, voice: Voice) -> None:
+    """Gradients reach the text, the attention and what is heard in the audio."""
+    batch = draw_text_batch(Mixer(voices=[voice], rng=np.random.default_rng(3)), 2.0, 4)
+    model.train()
+    hints = Hints(32, 32)
+    optimizer = torch.optim.Adam([*model.parameters(), *hints.parameters()], lr=3e-3)
+    history = []
+    for _ in range(8):
+        losses = measure(model, hints, batch)
+        history.append(losses.figures())
+        optimizer.zero_grad()
+        losses.total(1.0).backward()
+        optimizer.step()
+
+    for name in ("text", "look", "digits", "latest", "counts"):
+        assert history[-1][name] < history[0][name], name
+
+
+def test_weights_are_read_back_as_they_were_stored(model: torch.nn.Module, tmp_path: Path) -> None:
+    """A course can be gone on with."""
+    save_model(model, tmp_path)
+    loaded = load_model(tmp_path)
+
+    assert SMALL == shape_of(loaded.config)
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight, loaded.state_dict()[name]), name
+
+
+def test_the_exported_directory_is_the_model(model: torch.nn.Module, tmp_path: Path) -> None:
+    """Every key is there, and the logits of the tokens in use are the same."""
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.copy_(weight.half())
+    write_checkpoint(model.eval(), tmp_path)
+    exported, told = transformers.Qwen3ASRForConditionalGeneration.from_pretrained(
+        tmp_path, key_mapping=KEYS, dtype=torch.float32, output_loading_info=True
+    )
+    audio = np.random.default_rng(1).normal(size=25_000).astype(np.float32)
+    mel = normalise(raw_log_mel(audio))
+    features = torch.from_numpy(np.pad(mel, ((0, 0), (0, -mel.shape[1] % 100))))[None]
+    mask = (torch.arange(features.shape[-1]) < mel.shape[1])[None].long()
+    ids = [*prefix(), *[PAD] * count_tokens(mel.shape[1]), *SUFFIX, *header(NAMES[0])]
+    full = [FULL_IDS[number] for number in ids]
+    with torch.no_grad():
+        rows = [
+            one(torch.tensor([row]), input_features=features, input_features_mask=mask).logits[0]
+            for one, row in ((model, ids), (exported.eval(), full))
+        ]
+
+    assert not any(told[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    torch.testing.assert_close(rows[0][:, :-1], rows[1][:, list(FULL_IDS)], atol=1e-5, rtol=1e-5)
+    config = json.loads((tmp_path / "config.json").read_text())
+    sections = config["thinker_config"]["text_config"]["rope_scaling"]["mrope_section"]
+    assert SMALL.head_size // 2 == sum(sections)
+
+
+def test_transformers_asks_with_the_same_turns(model: torch.nn.Module, tmp_path: Path) -> None:
+    """Its processor reads the tokenizer and the template of the directory."""
+    write_checkpoint(model, tmp_path)
+    processor = transformers.AutoProcessor.from_pretrained(tmp_path)
+    audio = np.zeros(16_000, np.float32)
+    asked = processor.apply_transcription_request(audio=audio, language="en", prompt="nine zero")
+    turns = [*prefix((19, 0)), *[PAD] * 13, *SUFFIX, *header(NAMES[0])]
+
+    assert [FULL_IDS[number] for number in turns] == asked["input_ids"][0].tolist()
+
+
+def test_decoding_step_by_step_says_what_one_pass_says(model: torch.nn.Module) -> None:
+    """What is kept between steps changes nothing; words lie inside the audio."""
+    audio = np.random.default_rng(2).normal(size=22_000).astype(np.float32)
+    heard = recognise(model.eval(), audio, [(1, 0), (2, 1)], forced=True)
+
+    assert all(0 <= word.start < word.end <= 1.375 for word in heard)

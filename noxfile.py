@@ -99,6 +99,7 @@ nox.options.sessions = [
     "together",
     "documents",
     "minimums",
+    "floors",
     "build",
     "compliance",  # reads what the session plugin found out
 ]
@@ -160,6 +161,18 @@ def minimums(session: nox.Session) -> None:
     session.install(*floors, *TEST_TOOLS)
     session.install("--no-deps", "-e", str(ROOT / "core"))
     _test(session, "core/tests")
+
+
+@nox.session(python=TORCH_PYTHON)
+def floors(session: nox.Session) -> None:
+    """Test Qwen3-ASR on torch with the oldest transformers that wlk-qwen3-simul declares."""
+    name = "wlk-qwen3-simul"
+    project = tomllib.loads((ROOT / f"plugins/{name}/pyproject.toml").read_text(encoding="utf-8"))
+    declared = project["project"]["optional-dependencies"]["torch"]
+    (floor,) = (one.split(",")[0] for one in declared if one.startswith("transformers>="))
+    session.install(TORCH)  # first, see EXTRAS
+    session.install(floor.replace(">=", "=="), *TEST_TOOLS, *_sources("core", name))
+    _test(session, f"plugins/{name}/tests/test_torch_network.py")
 
 
 @nox.session(python=PYTHONS)

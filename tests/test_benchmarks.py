@@ -73,6 +73,20 @@ def test_a_table_of_installed_backends_is_printed_and_can_stand_beside_another(t
 
 
 @pytest.mark.slow
+def test_what_a_tick_of_qwen3_costs_is_printed_beside_what_it_may_cost():
+    """Frames, positions, forwards, and how often the host waits for a result."""
+    pytest.importorskip("wlk_qwen3_simul", reason="pip install wlk-qwen3-simul")
+    done = run("qwen3.py", "--minutes", "0.2", "--backend", "qwen3-simul")
+
+    assert done.returncode == 0, done.stderr
+    if "left out" in done.stdout:
+        pytest.skip(done.stdout.strip())
+    assert "frames for each new one (target 5)" in done.stdout
+    assert "host syncs a tick (target 5)" in done.stdout
+    assert "for each word committed" in done.stdout
+
+
+@pytest.mark.slow
 def test_rows_of_another_length_are_refused(tmp_path, room):
     """What was measured on another stream is not printed beside this one."""
     row = room("digit_streams.row")

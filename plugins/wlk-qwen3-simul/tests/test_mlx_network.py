@@ -77,8 +77,25 @@ def test_rows_are_those_of_torch(networks):
         assert here.attention == pytest.approx(there.attention, abs=1e-5)
         assert here.heed == pytest.approx(there.heed, abs=1e-5)
 
-    assert told[0][1].length == told[1][1].length
-    assert told[0][1].nbytes == told[1][1].nbytes
+    there, here = (memory for _, memory in told)
+    one = 2 * 2 * 2 * 16 * 4  # bytes of a position: keys and values, layers, heads, size, float32
+    assert there.length == here.length
+    assert here.nbytes == here.length * one
+    assert there.nbytes == -(-there.length // 256) * 256 * one  # buffers grow by blocks
+
+
+def test_what_is_forgotten_is_held_until_the_next_pass(networks):
+    """Bytes are those that are in use, whatever of them still means something."""
+    for network in networks:
+        memory = network.open()
+        heard = IncrementalEncoder(network).hear(AUDIO[:140_000], first_sample=0)
+        span = (len(BEFORE), len(BEFORE) + heard.tokens)
+        network.extend(memory, [BEFORE, *heard.windows, BEHIND], rows=1, audio=span)
+        held = memory.nbytes
+        memory.keep(5)
+
+        assert 5 == memory.length
+        assert 0 < held == memory.nbytes
 
 
 def test_half_precision_is_half_precision(checkpoint):

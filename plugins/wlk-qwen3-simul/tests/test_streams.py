@@ -61,7 +61,6 @@ def test_torch_and_mlx_commit_the_same_words(backend, policy):
             mine, theirs = one.processor.stats, two.processor.stats
             assert mine.encoder_frames == theirs.encoder_frames
             assert mine.decoder_positions == theirs.decoder_positions
-            assert mine.state_bytes == theirs.state_bytes
 
 
 @pytest.mark.slow

@@ -171,13 +171,12 @@ def load_heads(
             or is not of this decoder; the message says what helps.
 
     """
-    place: Path | Traversable | None = Path(source)
-    if place.is_dir():
-        place /= FILE
-    if not place.is_file():
-        if Path(source).suffix == ".json":
-            raise OptionError(f"the heads file {source} does not exist")
-        place = _published(source)
+    file = Path(source)
+    if file.is_dir():
+        file /= FILE
+    place: Path | Traversable | None = file if file.is_file() else _published(source)
+    if place is None and Path(source).suffix == ".json":
+        raise OptionError(f"the heads file {source} does not exist")
     if place is None:
         raise OptionError(
             f"nobody has found the alignment heads of {source} yet; find them with: {DETECT} "

@@ -53,11 +53,8 @@ class MlxMemory:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the positions held."""
-        return sum(
-            2 * self.length * keys.shape[1] * keys.shape[3] * keys.itemsize
-            for keys, _ in self.layers
-        )
+        """Bytes of the arrays, which are as long as the last pass left them."""
+        return sum(int(keys.nbytes + values.nbytes) for keys, values in self.layers)
 
     def keep(self, length: int) -> None:
         """Forget all but the first *length* positions."""

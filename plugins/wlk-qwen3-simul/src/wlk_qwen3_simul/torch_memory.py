@@ -28,11 +28,8 @@ class TorchMemory:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the positions held (not of the buffers, which are at most a block longer)."""
-        return sum(
-            2 * self.length * keys.shape[1] * keys.shape[3] * keys.element_size()
-            for keys, _ in self._layers.values()
-        )
+        """Bytes of the buffers, which are as long as the longest pass was and never shrink."""
+        return sum(keys.nbytes + values.nbytes for keys, values in self._layers.values())
 
     def keep(self, length: int) -> None:
         """Forget all but the first *length* positions."""

@@ -92,7 +92,7 @@ class MelStream:
             raw = np.concatenate([raw, self._frames(samples, self.final, final)], axis=1)
         # Of the samples only those that frames to come reach back to, and the mirror at the end.
         first = max(self._first, final * HOP - HALF - HOP)
-        self._samples = samples[first - self._first :]
+        self._samples = samples[first - self._first :].copy()  # a view would hold all of them
         self._first, self.heard, self.final, self._raw = first, heard, final, raw
 
     def provisional(self) -> NDArray[np.float32]:

@@ -43,7 +43,6 @@ COMPLIANT = {
         "qwen3-alignatt": ("qwen3-simul", *DIGITS, "--policy", "alignatt"),
         "qwen3-agreement": ("qwen3-simul", *DIGITS, "--policy", "local-agreement"),
         "qwen3-mlx-alignatt": ("qwen3-mlx-simul", *DIGITS, "--policy", "alignatt"),
-        "qwen3-mlx-agreement": ("qwen3-mlx-simul", *DIGITS, "--policy", "local-agreement"),
     },
     "examples": {
         "pocketsphinx": ("pocketsphinx", *DIGITS),

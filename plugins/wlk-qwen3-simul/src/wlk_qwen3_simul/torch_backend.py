@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import torch
 
@@ -46,7 +47,7 @@ def load(
     wanted = checkpoint.compute_type if dtype == "auto" else dtype
     fallback = torch.float32 if place.type == "cpu" else torch.bfloat16
     loaded = load_model(directory, device=place, dtype=DTYPES.get(wanted, fallback))
-    text = loaded.config.text_config
+    text: Any = loaded.config.text_config
     heads = find_heads(
         alignment_heads,
         directory,

@@ -35,6 +35,9 @@ _NAMES = {
 }
 _UNKNOWN_THERE = ("architectures", "conv_chunksize", "max_source_positions", "model_type")
 CHUNK_TOKENS = 13
+# Half of what transformers does is not in its types.
+_MODELS: Any = Qwen3ASRForConditionalGeneration
+_LOGGING: Any = logging
 # What a config.json raises on the way to a model that holds a word for a number, or no such layer.
 _ODD = (
     ArithmeticError,
@@ -62,9 +65,10 @@ def load_model(
     """
     register()
     config = _config(directory)
+    model: Any
     try:
         with _quiet():
-            model, told = Qwen3ASRForConditionalGeneration.from_pretrained(
+            model, told = _MODELS.from_pretrained(
                 directory,
                 config=config,
                 key_mapping=_NAMES,
@@ -84,22 +88,23 @@ def load_model(
     model.to(device)
     model.train(mode=False)
     model.requires_grad_(requires_grad=False)
-    return model
+    loaded: Qwen3ASRForConditionalGeneration = model
+    return loaded
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Show the progress of transformers on a terminal only, and its table of keys not at all."""
-    level, shows = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()  # what its warnings say is an error here, see _check
+    level, shows = _LOGGING.get_verbosity(), _LOGGING.is_progress_bar_enabled()
+    _LOGGING.set_verbosity_error()  # what its warnings say is an error here, see _check
     if not sys.stderr.isatty():
-        logging.disable_progress_bar()
+        _LOGGING.disable_progress_bar()
     try:
         yield
     finally:
-        logging.set_verbosity(level)
+        _LOGGING.set_verbosity(level)
         if shows:
-            logging.enable_progress_bar()
+            _LOGGING.enable_progress_bar()
 
 
 def _config(directory: Path) -> Qwen3ASRConfig:
@@ -116,8 +121,8 @@ def _config(directory: Path) -> Qwen3ASRConfig:
         raise ModelNotFoundError(
             f"{path} describes no Qwen3-ASR: {' '.join(str(error).split())}; pull the model again"
         ) from error
-    chunk = 2 * config.audio_config.n_window
-    window = config.audio_config.n_window_infer
+    audio: Any = config.audio_config
+    chunk, window = 2 * audio.n_window, audio.n_window_infer
     if chunk != CHUNK_FRAMES or window % chunk:
         raise ModelNotFoundError(
             f"{path}: expected chunks of {CHUNK_FRAMES} mel frames and windows of whole chunks, "

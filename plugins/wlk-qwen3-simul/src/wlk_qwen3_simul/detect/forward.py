@@ -29,8 +29,9 @@ class AllHeads:
     def __init__(self, model: Qwen3ASRForConditionalGeneration, vocabulary: Vocabulary) -> None:
         self._model: Any = model
         self._prompt = PromptBuilder.of(vocabulary)
-        self.layers = int(model.config.text_config.num_hidden_layers)
-        self.heads = int(model.config.text_config.num_attention_heads)
+        text: Any = model.config.text_config
+        self.layers = int(text.num_hidden_layers)
+        self.heads = int(text.num_attention_heads)
 
     def attend(
         self, audio: NDArray[np.float32], text: Sequence[int], *, language: str

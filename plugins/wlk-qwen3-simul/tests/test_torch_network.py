@@ -17,6 +17,7 @@ import transformers
 from wlk_core import ModelNotFoundError
 from wlk_core.testing import connected_digits
 from wlk_qwen3_simul.audio.encoding import IncrementalEncoder
+from wlk_qwen3_simul.audio.frames import LEAD_SAMPLES
 from wlk_qwen3_simul.simul.speak import speak
 from wlk_qwen3_simul.torch_checkpoint import load_model
 from wlk_qwen3_simul.torch_network import TorchNetwork
@@ -40,9 +41,9 @@ def network(model):
 
 
 def reference(model, samples):
-    """Return the embeddings of so many samples, by transformers alone."""
+    """Return the embeddings of so many samples behind the silence of a run, by transformers."""
     told = transformers.Qwen3ASRFeatureExtractor()(
-        AUDIO[:samples],
+        np.concatenate([np.zeros(LEAD_SAMPLES, np.float32), AUDIO[:samples]]),
         sampling_rate=16_000,
         padding=True,
         return_attention_mask=True,
@@ -57,7 +58,7 @@ def reference(model, samples):
 def test_the_incremental_encoder_is_that_of_the_whole_clip(model, network):
     """At every step, over windows that close and seconds that are short."""
     encoder = IncrementalEncoder(network)
-    for samples in (3000, 8000, 16_000, 20_080, 100_000, 128_000, 128_039, 128_040, 140_000):
+    for samples in (3000, 8000, 16_000, 20_080, 100_000, 127_999, 128_000, 128_039, 140_000):
         heard = encoder.hear(AUDIO[:samples], first_sample=0)
         ours = torch.cat([one.embeddings for one in heard.windows])
         theirs = reference(model, samples)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from wlk_qwen3_simul.audio.frames import CHUNK_FRAMES, HOP
+from wlk_qwen3_simul.audio.frames import CHUNK_FRAMES, HOP, LEAD_SAMPLES
 from wlk_qwen3_simul.audio.mel import RANGE as DECADES
 from wlk_qwen3_simul.audio.mel import MelStream, normalised
 
@@ -74,8 +74,11 @@ class IncrementalEncoder:
     seconds is encoded for good - unless a louder sound raises the floor of the normalisation over
     their quietest bins.  The loudest bin is that of the whole run, also of what was dropped.
 
-    A window that is full and whose last frame still is mirrored is open, and encoded again when it
-    closes; not so where that frame is silence, which looks the same mirrored.
+    A run is heard behind 2.5 ms of silence, which make the last frame of a second final with the
+    last sample of that second.  Without them every second that is heard as it ends would be
+    convolved twice, and every such window encoded twice: its last frame would be mirrored first.
+    That still happens where audio comes otherwise than by seconds, but not where it ends in
+    silence, which looks the same in a mirror.
 
     A call that fails changes nothing that the same call, made again, would not repair.
     """
@@ -84,6 +87,7 @@ class IncrementalEncoder:
         self._network = network
         self._wide = network.window_frames // CHUNK_FRAMES  # chunks of a window
         self._mel = MelStream(network.mels)
+        self._mel.push(np.zeros(LEAD_SAMPLES, np.float32))
         self._chunks: dict[int, _Chunk] = {}
         self._windows: dict[int, _Window] = {}
         self._peak = -np.inf
@@ -111,11 +115,12 @@ class IncrementalEncoder:
         """
         window_samples = self._wide * CHUNK_FRAMES * HOP
         first, rest = divmod(first_sample, window_samples)
-        known = self._mel.heard - first_sample
+        before = self._mel.heard - LEAD_SAMPLES
+        known = before - first_sample
         if rest or not 0 <= known <= len(audio):
             raise ValueError(
                 f"expected audio from a multiple of {window_samples} samples on that goes on from "
-                f"sample {self._mel.heard}, got {len(audio)} samples from {first_sample} on"
+                f"sample {before}, got {len(audio)} samples from {first_sample} on"
             )
         self._frames = 0
         self._mel.push(audio[known:])

@@ -7,6 +7,7 @@ __all__ = [
     "CHUNK_TOKENS",
     "FRAME_SAMPLES",
     "HOP",
+    "LEAD_SAMPLES",
     "RATE",
     "STRIDE",
     "token_count",
@@ -15,6 +16,7 @@ __all__ = [
 
 RATE = 16_000
 HOP = 160  # samples from one mel frame to the next: 10 ms
+LEAD_SAMPLES = 40  # of silence in front of a run: frame 99 reaches 40 samples into the next second
 CHUNK_FRAMES = 100  # mel frames that are convolved together: one second
 STRIDE = 8  # mel frames to one token
 CHUNK_TOKENS = 13  # tokens of a chunk; the last one stands for half a stride only

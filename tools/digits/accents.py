@@ -7,7 +7,7 @@ foreigner does to `zero` or `three`; with these a recogniser hears a stranger fa
 
 from __future__ import annotations
 
-__all__ = ["ACCENTS", "FESTIVAL_LANGUAGES", "OTHER_SPELLINGS"]
+__all__ = ["ACCENTS", "FESTIVAL_LANGUAGES", "OTHER_SPELLINGS", "PICO_LANGUAGES"]
 
 #: The voice of espeak-ng, and how its language would spell zero to nine.
 ACCENTS = {
@@ -34,6 +34,9 @@ ACCENTS = {
 
 #: Other hearings of the same words.
 OTHER_SPELLINGS = {
+    "de": "sihro uann tu sri foa faiv six seven ejt nein",
+    "es": "zirou güan tu zri for faif six sevn éit náin",
+    "fr": "zérau ouane tou zri fore faillve siksse sèveune eight naïn",
     "it": "siro uon tu sri fo faiv siks sevn eit nain",
     "cs": "sírou van tů srí fór fajf siks sevn ejt najn",
     "fi": "sirou van tuu trii foo faiv siks sevn eit nain",
@@ -55,4 +58,14 @@ FESTIVAL_LANGUAGES = {
     "suo_fi_lj_diphone": "fi",
     "upc_ca_ona_hts": "ca",
     "msu_ru_nsh_clunits": "ru",
+}
+
+#: The voices of SVOX Pico, a person each, and the language they read.
+PICO_LANGUAGES = {
+    "en-US": "en",
+    "en-GB": "en",
+    "de-DE": "de",
+    "es-ES": "es",
+    "fr-FR": "fr",
+    "it-IT": "it",
 }

@@ -2,8 +2,8 @@
 
 Each recording is taken apart with the WORLD vocoder (Morise, Yokomori and Ozawa 2016) into pitch,
 spectral envelope and breath, and put together with other ones. A handful of recorded speakers
-thus becomes a crowd, which is what a recogniser needs to hear somebody it has never met. Voices of
-festival are recorded syllables, and are disguised too.
+thus becomes a crowd, which is what a recogniser needs to hear somebody it has never met. The
+voices of festival and Pico come from a person each, and are disguised too.
 
 python tools/digits/disguise.py --recordings DIR --output FILE [--prompts DIR] [--voices FILE]
 """
@@ -31,7 +31,8 @@ __all__ = ["Disguise", "by_person", "disguise", "draw_disguise", "load_disguised
 
 TAKES = 4  # of each digit, drawn anew for every disguise
 PROMPT_DISGUISES = 30  # of each speaker of prompts: there is one take of each digit
-FESTIVAL_DISGUISES = 12  # of each voice of festival
+PERSON_DISGUISES = 12  # of each voice of festival and Pico
+_PERSONAL = ("festival", "pico")
 FAINT_DECIBELS = -42.0  # what is as quiet may become loud: an f that one swallows another spits
 _JOBS = 2
 _LEAST = 1e-12  # of spectral power
@@ -183,11 +184,11 @@ def _all_disguised(job: tuple[Voice, int]) -> list[tuple[str, NDArray[np.int16]]
 
 
 def by_person(voices: Iterable[Voice]) -> Iterator[Voice]:
-    """Put what a voice of festival says at several speeds together, as takes of one person."""
+    """Put what a voice of festival or Pico says in several ways together: takes of a person."""
     people: dict[str, list[Voice]] = {}
     for voice in voices:
         engine, person, *_ = voice.name.split(":")
-        if engine == "festival":
+        if engine in _PERSONAL:
             people.setdefault(person, []).append(voice)
     for person, said in people.items():
         takes = (tuple(voice.takes[digit][0] for voice in said) for digit in range(10))
@@ -211,7 +212,7 @@ def main() -> None:
         crowd += [(voice, PROMPT_DISGUISES) for voice in load(arguments.prompts)]
     if arguments.voices:
         people = by_person(load_voices(arguments.voices)[0])
-        crowd += [(voice, FESTIVAL_DISGUISES) for voice in people]
+        crowd += [(voice, PERSON_DISGUISES) for voice in people]
     jobs = [(voice, seed) for voice, times in crowd for seed in range(times)]
     with ProcessPoolExecutor(_JOBS) as pool:
         clips = [clip for said in pool.map(_all_disguised, jobs) for clip in said]

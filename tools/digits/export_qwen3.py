@@ -207,7 +207,7 @@ def manifest(measured: dict[str, Any] | None = None) -> dict[str, Any]:
             "script": "tools/digits/train_qwen3.py",
             "recordings": "Free Spoken Digit Dataset (george, jackson, lucas, nicolas; recordings "
             "5-49), as they are and disguised by tools/digits/disguise.py",
-            "voices": "espeak-ng, flite and festival, rendered by tools/digits/voices.py; prompts "
+            "voices": "espeak-ng, flite, festival and Pico, rendered by voices.py; prompts "
             "of Asterisk (CC BY-SA 3.0) and captcha (BSD), disguised",
         },
     }

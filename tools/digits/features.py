@@ -17,6 +17,8 @@ _FLOOR = -10.0  # log10 of the least energy
 _FFT_SAMPLES = 400
 _HOP_SAMPLES = 160
 _LINEAR_MELS = 15  # 1000 Hz: the Slaney scale is linear below and logarithmic above
+_KNOTS = 5  # of the curve that moves the bands
+_TILTS = (0.28, 0.2, 0.14, 0.09, 0.06)  # of a cosine series over the bands, in decades
 _WINDOW = np.hanning(_FFT_SAMPLES + 1)[:-1].astype(np.float32)
 
 
@@ -52,16 +54,15 @@ def log_mel(audio: Audio) -> Features:
 def disturb(features: Features, rng: np.random.Generator) -> Features:
     """Shift formants and tilt the spectrum: another vocal tract, another microphone."""
     bands = len(features)
-    if happens(0.7, rng):
-        bins = np.clip(np.arange(bands) * (1 + rng.uniform(-0.12, 0.12)), 0, bands - 1.001)
+    if happens(0.8, rng):
+        knots = np.linspace(0, bands - 1, _KNOTS)  # each formant a little by itself
+        moved = knots * (1 + rng.uniform(-0.15, 0.15) + rng.normal(0, 0.03, _KNOTS))
+        bins = np.clip(np.interp(np.arange(bands), knots, moved), 0, bands - 1.001)
         low = bins.astype(int)
         share = (bins - low)[:, None].astype(np.float32)
         features = features[low] * (1 - share) + features[low + 1] * share
     angles = np.arange(bands) / bands * np.pi
-    tilt = sum(
-        rng.normal(0, size) * np.cos(k * angles)
-        for k, size in enumerate((0.25, 0.15, 0.1, 0.06), start=1)
-    )
+    tilt = sum(rng.normal(0, size) * np.cos(k * angles) for k, size in enumerate(_TILTS, start=1))
     features = np.where(features > _FLOOR + 0.1, features + tilt[:, None], features).astype(
         np.float32
     )

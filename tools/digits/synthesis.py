@@ -6,15 +6,21 @@ import io
 from pathlib import Path
 import subprocess
 from tempfile import TemporaryDirectory
+from threading import Lock
 
 from attrs import frozen
+import numpy as np
 from recordings import Audio, read_wave, trim
+from scipy.io import wavfile
 from vocabulary import DIGITS
 
 __all__ = ["Speaker", "render"]
 
 #: Festival's voices read the bytes of their own age.
 _ENCODINGS = {"czech": "iso-8859-2", "hy": "iso-8859-15", "suo": "iso-8859-15"}
+_PICO_RATE = 16_000
+_PICO_EMPHASIS = 0.85  # its consonants are 40 dB below its vowels, people's 10 to 25
+_PICO = Lock()  # the library keeps its state in globals
 
 
 @frozen(kw_only=True)
@@ -43,8 +49,14 @@ def render(speaker: Speaker, text: str) -> Audio:
     Raises:
         FileNotFoundError: the synthesiser is not installed.
         CalledProcessError: it refused the voice.
+        RuntimeError: likewise, of Pico.
     """
-    speak = {"espeak-ng": _speak_espeak, "flite": _speak_flite, "festival": _speak_festival}
+    speak = {
+        "espeak-ng": _speak_espeak,
+        "flite": _speak_flite,
+        "festival": _speak_festival,
+        "pico": _speak_pico,
+    }
     return trim(read_wave(io.BytesIO(speak[speaker.engine](speaker, text))))
 
 
@@ -68,6 +80,18 @@ def _speak_festival(speaker: Speaker, text: str) -> bytes:
         settings = ["-eval", f"(voice_{speaker.voice})", "-eval", stretch]
         _run(["text2wave", *settings, str(source), "-o", str(wave)])
         return wave.read_bytes()
+
+
+def _speak_pico(speaker: Speaker, text: str) -> bytes:
+    from ttspico import TtsEngine  # noqa: PLC0415 - only who renders voices has to compile it
+
+    with _PICO:
+        engine = TtsEngine(speaker.voice)
+        engine.pitch, engine.rate = speaker.pitch, round(100 * speaker.speed)
+        samples = np.frombuffer(engine.speak(text), dtype="<i2").astype(np.float32) / 2**15
+    wave = io.BytesIO()
+    wavfile.write(wave, _PICO_RATE, samples - np.float32(_PICO_EMPHASIS) * np.roll(samples, 1))
+    return wave.getvalue()
 
 
 def _run(command: list[str]) -> bytes:

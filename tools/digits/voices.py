@@ -9,7 +9,7 @@ import argparse
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from accents import ACCENTS, FESTIVAL_LANGUAGES, OTHER_SPELLINGS
+from accents import ACCENTS, FESTIVAL_LANGUAGES, OTHER_SPELLINGS, PICO_LANGUAGES
 import numpy as np
 from recordings import CLIP_PEAK, Audio, Voice
 from synthesis import Speaker, render
@@ -20,6 +20,7 @@ __all__ = [
     "FESTIVAL",
     "FLITE",
     "FOREIGN",
+    "PICO",
     "SENTENCES",
     "load_voices",
     "training_speakers",
@@ -111,16 +112,17 @@ FLITE = tuple(
 )
 
 
+def _spellings(language: str) -> tuple[str, ...]:
+    if language == "en":
+        return (" ".join(DIGITS),)
+    return tuple(table[language] for table in (ACCENTS, OTHER_SPELLINGS) if language in table)
+
+
 def _festival_speakers() -> tuple[Speaker, ...]:
     """Give every voice its language's spellings, at three speeds."""
     speakers = []
     for voice, language in FESTIVAL_LANGUAGES.items():
-        spellings = (" ".join(DIGITS),)
-        if language != "en":
-            spellings = tuple(
-                table[language] for table in (ACCENTS, OTHER_SPELLINGS) if language in table
-            )
-        for turn, words in enumerate(spellings):
+        for turn, words in enumerate(_spellings(language)):
             speakers += [
                 Speaker(
                     engine="festival",
@@ -134,12 +136,32 @@ def _festival_speakers() -> tuple[Speaker, ...]:
     return tuple(speakers)
 
 
+def _pico_speakers() -> tuple[Speaker, ...]:
+    """Give every voice its language's spellings, at three pitches and as many speeds."""
+    speakers = []
+    for voice, language in PICO_LANGUAGES.items():
+        for turn, words in enumerate(_spellings(language)):
+            speakers += [
+                Speaker(
+                    engine="pico",
+                    voice=voice,
+                    pitch=pitch + turn,  # a hundredth apart: names stay different
+                    speed=speed,
+                    words=tuple(words.split()),
+                )
+                for pitch in (78, 100, 128)
+                for speed in (0.8, 1.0, 1.25)
+            ]
+    return tuple(speakers)
+
+
 FESTIVAL = _festival_speakers()
+PICO = _pico_speakers()
 
 
 def training_speakers() -> tuple[Speaker, ...]:
     """Every synthetic speaker that may be trained on."""
-    return ESPEAK + FLITE + FOREIGN + FESTIVAL
+    return ESPEAK + FLITE + FOREIGN + FESTIVAL + PICO
 
 
 def load_voices(path: Path) -> tuple[list[Voice], list[Audio]]:

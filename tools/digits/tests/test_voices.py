@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from accents import ACCENTS, FESTIVAL_LANGUAGES, OTHER_SPELLINGS
+from accents import ACCENTS, FESTIVAL_LANGUAGES, OTHER_SPELLINGS, PICO_LANGUAGES
 import pytest
-from synthesis import Speaker
+from synthesis import Speaker, render
 from vocabulary import DIGITS
-from voices import ESPEAK, FESTIVAL, FOREIGN, training_speakers
+from voices import ESPEAK, FESTIVAL, FOREIGN, PICO, training_speakers
 
 
 def test_no_two_synthetic_speakers_are_the_same() -> None:
@@ -39,3 +39,23 @@ def test_a_voice_of_festival_reads_every_spelling_of_its_language() -> None:
     assert words["lp_diphone"] == {
         tuple(table["it"].split()) for table in (ACCENTS, OTHER_SPELLINGS)
     }
+
+
+def test_a_voice_of_pico_reads_its_own_language() -> None:
+    """Both English ones read English, the others what their languages would write."""
+    words = {(speaker.voice, speaker.words) for speaker in PICO}
+
+    for voice, language in PICO_LANGUAGES.items():
+        spellings = [table.get(language, "") for table in (ACCENTS, OTHER_SPELLINGS)]
+        expected = {DIGITS} if language == "en" else {tuple(line.split()) for line in spellings}
+        assert {said for who, said in words if who == voice} == expected
+
+
+def test_a_six_of_pico_is_heard_with_both_its_hisses() -> None:
+    """Its consonants are faint: without emphasis they would be trimmed off as silence."""
+    pytest.importorskip("ttspico", reason="needs what tools/digits/requirements.txt lists")
+    french = next(speaker for speaker in PICO if speaker.voice == "fr-FR")
+
+    vowel, whole = (render(french, word) for word in ("i", "siksse"))
+
+    assert len(whole) > 2 * len(vowel)

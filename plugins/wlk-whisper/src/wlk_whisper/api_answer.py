@@ -197,7 +197,7 @@ def _parsed(body: str, content_type: str) -> dict[str, Any]:
         given = json.loads(body)
     except ValueError:
         raise AnswerError(
-            f"expected JSON, got {_shown(body)}; call again to retry", is_damaged=True
+            f"expected JSON, got {_shown(body)}; nothing is lost, try again later", is_damaged=True
         ) from None
     if not isinstance(given, dict):
         raise AnswerError(f"expected a JSON object, got {_shown(body)}")

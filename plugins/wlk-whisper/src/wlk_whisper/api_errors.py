@@ -95,7 +95,7 @@ def _reason(error: openai.APIStatusError, endpoint: Endpoint, model: str) -> str
     if error.code in _QUOTA:
         return "nothing more is done for this key before it is paid for"
     if _is_passing(error):
-        return "at every attempt; call again to retry"
+        return "at every attempt; nothing is lost, try again later"
     return f"it does not take this request with model {model}; choose another with --model NAME"
 
 

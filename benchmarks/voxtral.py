@@ -3,6 +3,7 @@ What a stream of Voxtral Realtime costs: passes, bytes held, the text path; and 
 
 python benchmarks/voxtral.py --backend voxtral-mlx
 python benchmarks/voxtral.py --backend voxtral-mlx --engine voxmlx
+python benchmarks/voxtral.py --backend voxtral-hf --growth 60   # an hour, minute by minute
 python benchmarks/voxtral.py --real-size          # random weights of 4B on a CUDA device
 """
 
@@ -13,6 +14,7 @@ from statistics import median, quantiles
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from digit_streams.growth import print_growth
 import numpy as np
 
 from wlk_core import load_backend
@@ -185,6 +187,7 @@ def main() -> None:
     parser.add_argument(
         "--at", type=int, nargs="+", default=[1, 10, 60], help="minutes to count at"
     )
+    parser.add_argument("--growth", type=int, metavar="MINUTES", help="loop a minute instead")
     parser.add_argument("--real-size", action="store_true", help="4B of random weights")
     parser.add_argument("--device", default="cuda", help="for the real size: cuda, mps or cpu")
     parser.add_argument("--steps", type=int, default=300, help="of the real size")
@@ -197,6 +200,9 @@ def main() -> None:
     print(" ".join([arguments.backend, "digits", *options.values()]))
     with load_backend(arguments.backend, "digits", **options) as backend:
         backend.warmup()
+        if arguments.growth:
+            print_growth(backend.create_processor(), arguments.growth)
+            return
         print_passes(backend, arguments.minutes)
         print_bytes(backend, arguments.at)
     print_text_path(1.0)

@@ -33,8 +33,7 @@ def test_an_end_that_the_network_cannot_say_is_refused(toy, vocabulary):
 def test_an_embedding_may_have_rows_to_spare(toy, vocabulary):
     """The published ones are padded."""
     for spare in (1, 200):
-        Engine(
-            network=toy(vocabulary=vocabulary.highest + spare),
-            vocabulary=vocabulary,
-            checkpoint=Checkpoint(name="own"),
-        )
+        network = toy(vocabulary=vocabulary.highest + spare)
+        engine = Engine(network=network, vocabulary=vocabulary, checkpoint=Checkpoint(name="own"))
+
+        assert engine.network is network

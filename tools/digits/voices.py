@@ -118,45 +118,31 @@ def _spellings(language: str) -> tuple[str, ...]:
     return tuple(table[language] for table in (ACCENTS, OTHER_SPELLINGS) if language in table)
 
 
-def _festival_speakers() -> tuple[Speaker, ...]:
-    """Give every voice its language's spellings, at three speeds."""
-    speakers = []
-    for voice, language in FESTIVAL_LANGUAGES.items():
-        for turn, words in enumerate(_spellings(language)):
-            speakers += [
-                Speaker(
-                    engine="festival",
-                    voice=voice,
-                    pitch=turn,
-                    speed=speed,
-                    words=tuple(words.split()),
-                )
-                for speed in (0.8, 1.0, 1.2)
-            ]
-    return tuple(speakers)
+def _people(
+    engine: str,
+    languages: dict[str, str],
+    *,
+    pitches: tuple[int, ...],
+    speeds: tuple[float, ...],
+) -> tuple[Speaker, ...]:
+    """Give every voice all spellings of its language, at every pitch and speed."""
+    return tuple(
+        Speaker(
+            engine=engine,
+            voice=voice,
+            pitch=pitch + turn,  # a step apart: names of spellings stay different
+            speed=speed,
+            words=tuple(words.split()),
+        )
+        for voice, language in languages.items()
+        for turn, words in enumerate(_spellings(language))
+        for pitch in pitches
+        for speed in speeds
+    )
 
 
-def _pico_speakers() -> tuple[Speaker, ...]:
-    """Give every voice its language's spellings, at three pitches and as many speeds."""
-    speakers = []
-    for voice, language in PICO_LANGUAGES.items():
-        for turn, words in enumerate(_spellings(language)):
-            speakers += [
-                Speaker(
-                    engine="pico",
-                    voice=voice,
-                    pitch=pitch + turn,  # a hundredth apart: names stay different
-                    speed=speed,
-                    words=tuple(words.split()),
-                )
-                for pitch in (78, 100, 128)
-                for speed in (0.8, 1.0, 1.25)
-            ]
-    return tuple(speakers)
-
-
-FESTIVAL = _festival_speakers()
-PICO = _pico_speakers()
+FESTIVAL = _people("festival", FESTIVAL_LANGUAGES, pitches=(0,), speeds=(0.8, 1.0, 1.2))
+PICO = _people("pico", PICO_LANGUAGES, pitches=(78, 100, 128), speeds=(0.8, 1.0, 1.25))
 
 
 def training_speakers() -> tuple[Speaker, ...]:

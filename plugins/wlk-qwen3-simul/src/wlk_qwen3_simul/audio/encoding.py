@@ -78,7 +78,8 @@ class IncrementalEncoder:
     last sample of that second.  Without them every second that is heard as it ends would be
     convolved twice, and every such window encoded twice: its last frame would be mirrored first.
     That still happens where audio comes otherwise than by seconds, but not where it ends in
-    silence, which looks the same in a mirror.
+    silence, which looks the same in a mirror.  Nothing moves by it that could be told: attention
+    is to frames of 40 ms.
 
     A call that fails changes nothing that the same call, made again, would not repair.
     """

@@ -206,6 +206,27 @@ def test_a_model_larger_than_memory_is_refused(monkeypatch):
     load_backend("voxtral-hf", "digits").close()
 
 
+def test_a_file_larger_than_memory_is_weighed_by_its_header(tmp_path):
+    """Nothing of it is mapped: the system would refuse, and in words that help nobody."""
+    model = shutil.copytree(DIGITS, tmp_path / "model")
+    number = 2 * int(memory.memory_of("cpu") or 0) // 2**30 + 1
+    tensors = {
+        f"{place}.weight": {
+            "dtype": "BF16",
+            "shape": [2**19, 1024],
+            "data_offsets": [place * 2**30, (place + 1) * 2**30],
+        }
+        for place in range(number)
+    }
+    header = json.dumps(tensors).encode()
+    with (model / "model.safetensors").open("wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + number * 2**30)  # a hole: it takes no space on the disk
+
+    with pytest.raises(BackendUnavailable, match=r"GB of memory in float32, and cpu has"):
+        load_backend("voxtral-hf", str(model))
+
+
 def test_memory_that_runs_out_while_loading_is_told(monkeypatch):
     """Whoever says so in whatever words: the remedy is the same."""
 

@@ -55,7 +55,8 @@ def bytes_of(directory: Path, dtype: torch.dtype) -> int:
     """
     numbers = 0
     for file in directory.glob("model*.safetensors"):
-        with safe_open(file, framework="pt") as weights:
+        # Not "pt", which maps the file for writing: one larger than memory would be refused.
+        with safe_open(file, framework="numpy") as weights:
             numbers += sum(math.prod(weights.get_slice(one).get_shape()) for one in weights.keys())  # noqa: SIM118 -- not a dict
     return numbers * dtype.itemsize
 

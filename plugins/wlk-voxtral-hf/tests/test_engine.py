@@ -9,9 +9,10 @@ import pytest
 import torch
 from transformers import VoxtralRealtimeForConditionalGeneration
 
-from wlk_core import BackendError, DelayedRecognizer, OnlineStream
+from wlk_core import BackendError, OnlineStream
 from wlk_core.streaming import Choice, LogMel
 from wlk_core.testing import StreamDriver, connected_digits, load_clip, noise
+from wlk_voxtral.recognizer import VoxtralRecognizer
 from wlk_voxtral_hf.engine import VoxtralEngine, _Pass
 
 CELL = 1280
@@ -54,7 +55,7 @@ def spoken(engine, audio, *, chunk, draft_steps=8, delay_steps=6):
         return said, after, work
 
     recognizer = partial(
-        DelayedRecognizer,
+        VoxtralRecognizer,
         decode,
         tekken=engine._tekken,
         delay_steps=delay_steps,

@@ -9,7 +9,6 @@ from wlk_core.online.attention import (
     AttentionDecoder,
     AttentionRecognizer,
 )
-from wlk_core.online.delayed import DelayedRecognizer, StepDecoder, StepState, silent_cells
 from wlk_core.online.kept import KeptState
 from wlk_core.online.recognizer import Recognizer, Step, Work
 from wlk_core.online.stream import OnlineStream
@@ -20,15 +19,11 @@ __all__ = [
     "AttendedWord",
     "AttentionDecoder",
     "AttentionRecognizer",
-    "DelayedRecognizer",
     "Hypothesis",
     "KeptState",
     "OnlineStream",
     "Recognizer",
     "Step",
-    "StepDecoder",
-    "StepState",
     "Transcriber",
     "Work",
-    "silent_cells",
 ]

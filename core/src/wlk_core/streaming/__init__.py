@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from wlk_core.streaming.alignatt import AlignAtt, AlignedToken, frames_in_order
 from wlk_core.streaming.audio_buffer import AudioBuffer
-from wlk_core.streaming.drafting import StepModel, decode_steps
+from wlk_core.streaming.drafting import Choice, StepModel, decode_steps
 from wlk_core.streaming.local_agreement import LocalAgreement, split_overlap
 from wlk_core.streaming.log_mel import LogMel
-from wlk_core.streaming.marked_text import Choice, MarkedText, Said, Vocabulary
 from wlk_core.streaming.onsets import Onsets
 from wlk_core.streaming.quiet import quietest_sample
 from wlk_core.streaming.repetition import Loop, find_loop
-from wlk_core.streaming.tekken import Tekken
 from wlk_core.streaming.timeline import Timeline
 from wlk_core.streaming.words import Word, joined, needs_space
 
@@ -23,13 +21,9 @@ __all__ = [
     "LocalAgreement",
     "LogMel",
     "Loop",
-    "MarkedText",
     "Onsets",
-    "Said",
     "StepModel",
-    "Tekken",
     "Timeline",
-    "Vocabulary",
     "Word",
     "decode_steps",
     "find_loop",

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Protocol
+
+import attrs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wlk_core.streaming.marked_text import Choice
+__all__ = ["Choice", "StepModel", "decode_steps"]
 
-__all__ = ["StepModel", "decode_steps"]
+
+@attrs.frozen
+class Choice:
+    """An id that a model chose, how probable it was, and its lead in logits over the second."""
+
+    id: int
+    probability: float = 1.0
+    lead: float = math.inf
 
 
 class StepModel(Protocol):

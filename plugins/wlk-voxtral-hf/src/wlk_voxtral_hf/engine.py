@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from wlk_core import Work, silent_cells
+from wlk_core import Work
 from wlk_core.streaming import Choice, decode_steps
+from wlk_voxtral.recognizer import silence_features
 from wlk_voxtral_hf.state import (
     StreamState,
     frozen_cache,
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from wlk_core.streaming import LogMel, Tekken
+    from wlk_core.streaming import LogMel
+    from wlk_voxtral.tokenizer import TekkenTokenizer
 
 __all__ = ["VoxtralEngine"]
 
@@ -41,7 +43,7 @@ class VoxtralEngine:
     run.  Caches of a stream travel in its StreamState.
     """
 
-    def __init__(self, model: Any, *, tekken: Tekken, log_mel: LogMel) -> None:
+    def __init__(self, model: Any, *, tekken: TekkenTokenizer, log_mel: LogMel) -> None:
         self._model = model
         self._tekken = tekken
         self._log_mel = log_mel
@@ -68,7 +70,7 @@ class VoxtralEngine:
         delay_steps: int,
         draft_steps: int,
     ) -> tuple[Sequence[Choice], StreamState, Work]:
-        """Hear float32[8 n, mels]; see wlk_core.DelayedEngine."""
+        """Hear float32[8 n, mels]; see wlk_core.StepEngine."""
         with torch.inference_mode():
             opening = Work()
             if state is None:
@@ -86,7 +88,7 @@ class VoxtralEngine:
             state = StreamState(positions=0, given=prompt, decoder=(), encoder=(), padding=())
             work = Work()
             if steps:
-                mel = silent_cells(self._log_mel, steps)
+                mel = silence_features(self._log_mel, steps)
                 _, state, work = self._run(mel, state, delay_steps, 1)
             self._openings[delay_steps] = state
             return state, work

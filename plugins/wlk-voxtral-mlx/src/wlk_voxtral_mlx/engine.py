@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import mlx.core as mx
 
-from wlk_core import Work, silent_cells
+from wlk_core import Work
 from wlk_core.streaming import Choice, decode_steps
+from wlk_voxtral.recognizer import silence_features
 from wlk_voxtral_mlx.forward import Cache, EncoderState, decode, encode, shortened
 
 if TYPE_CHECKING:
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from wlk_core.streaming import LogMel, Tekken
+    from wlk_core.streaming import LogMel
+    from wlk_voxtral.tokenizer import TekkenTokenizer
     from wlk_voxtral_mlx.commands import Commands
     from wlk_voxtral_mlx.shape import Shape
 
@@ -67,7 +69,13 @@ class VoxtralEngine:
     """
 
     def __init__(
-        self, model: Any, shape: Shape, *, tekken: Tekken, log_mel: LogMel, commands: Commands
+        self,
+        model: Any,
+        shape: Shape,
+        *,
+        tekken: TekkenTokenizer,
+        log_mel: LogMel,
+        commands: Commands,
     ) -> None:
         self._model = model
         self._shape = shape
@@ -87,7 +95,7 @@ class VoxtralEngine:
         delay_steps: int,
         draft_steps: int,
     ) -> tuple[Sequence[Choice], StreamState, Work]:
-        """Hear float32[8 n, mels]; see wlk_core.DelayedEngine."""
+        """Hear float32[8 n, mels]; see wlk_core.StepEngine."""
         with self._commands.turn():
             opening = Work()
             if state is None:
@@ -107,7 +115,7 @@ class VoxtralEngine:
         )
         work = Work()
         if steps:
-            mel = silent_cells(self._log_mel, steps)
+            mel = silence_features(self._log_mel, steps)
             _, state, work = self._run(mel, state, delay_steps, 1)
         self._openings[delay_steps] = state
         return state, work

@@ -18,7 +18,7 @@ from digit_streams.growth import print_growth
 import numpy as np
 
 from wlk_core import load_backend
-from wlk_core.streaming import Choice, LogMel
+from wlk_core.streaming import LogMel, TokenPrediction
 from wlk_core.testing import StreamDriver, connected_digits
 from wlk_voxtral.detokenizer import StreamingDetokenizer
 
@@ -121,7 +121,7 @@ def print_text_path(hours: float) -> None:
     ids = (1, 2, 2, 0) * round(hours * 3600 / STEP_SECONDS / 4)
     text, began = StreamingDetokenizer(_Words()), perf_counter()
     for token in ids:
-        text.push(Choice(token, 0.9))
+        text.push(TokenPrediction(token, 0.9))
     spent = perf_counter() - began
     print(f"  text path: {spent / hours:.2f} s per hour, {1e6 * spent / len(ids):.1f} us per id")
 

@@ -13,7 +13,7 @@ import pytest
 from tekken_voxtral import BOS_ID, PAD_ID, PIECES, WORD_ID, build_tekken, word_ids
 from vocabulary import DIGITS
 
-from wlk_core.streaming import Choice
+from wlk_core.streaming import TokenPrediction
 from wlk_voxtral.detokenizer import StreamingDetokenizer
 from wlk_voxtral.tokenizer import TekkenTokenizer
 
@@ -61,7 +61,9 @@ def test_what_is_written_is_read_back_with_its_times(
     said = mixture((0, 0.2, 0.61), (7, 0.9, 1.36), (1, 1.5, 1.92), (8, 3.7, 4.0))
     ids = write_down(said, pad + 50 + delay + 11, delay, pad)
     text = StreamingDetokenizer(tekken)
-    heard = [one for token in ids[1 + pad + delay :] if (one := text.push(Choice(int(token))))]
+    heard = [
+        one for token in ids[1 + pad + delay :] if (one := text.push(TokenPrediction(int(token))))
+    ]
 
     assert [f" {DIGITS[word.digit]}" for word in said.words] == [one.text for one in heard]
     for word, one in zip(said.words, heard, strict=True):
@@ -74,7 +76,7 @@ def test_words_on_each_others_heels_are_written_one_after_the_other(
     """A word waits until the pieces of the one before it are written."""
     ids = write_down(mixture((0, 0.0, 0.2), (1, 0.2, 0.3)), 90, 6)
     text = StreamingDetokenizer(tekken)
-    heard = [one for token in ids[39:] if (one := text.push(Choice(int(token))))]
+    heard = [one for token in ids[39:] if (one := text.push(TokenPrediction(int(token))))]
 
     assert [" zero", " one"] == [one.text for one in heard]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import mlx.core as mx
 
-from wlk_core import Work
-from wlk_core.streaming import Choice, decode_steps
+from wlk_core import WorkCounters
+from wlk_core.streaming import TokenPrediction, speculative_decode
 from wlk_voxtral.recognizer import silence_features
 from wlk_voxtral_mlx.forward import Cache, EncoderState, decode, encode, shortened
 
@@ -94,26 +94,26 @@ class VoxtralEngine:
         *,
         delay_steps: int,
         draft_steps: int,
-    ) -> tuple[Sequence[Choice], StreamState, Work]:
+    ) -> tuple[Sequence[TokenPrediction], StreamState, WorkCounters]:
         """Hear float32[8 n, mels]; see wlk_core.StepEngine."""
         with self._commands.turn():
-            opening = Work()
+            opening = WorkCounters()
             if state is None:
                 state, opening = self._opening(delay_steps)
             choices, state, work = self._run(mel, state, delay_steps, draft_steps)
             return choices, state, opening + work
 
-    def _opening(self, delay_steps: int) -> tuple[StreamState, Work]:
+    def _opening(self, delay_steps: int) -> tuple[StreamState, WorkCounters]:
         """Return the state behind all but the last step of the silence in front of a run."""
         if delay_steps in self._openings:
-            return self._openings[delay_steps], Work()
+            return self._openings[delay_steps], WorkCounters()
         steps = max(self._tekken.left_pad_steps - 1, 0)
         state = StreamState(
             positions=0,
             given=self._tekken.prompt(delay_steps),
             encoder=EncoderState.at_start(self._model),
         )
-        work = Work()
+        work = WorkCounters()
         if steps:
             mel = silence_features(self._log_mel, steps)
             _, state, work = self._run(mel, state, delay_steps, 1)
@@ -122,7 +122,7 @@ class VoxtralEngine:
 
     def _run(
         self, mel: NDArray[np.float32], state: StreamState, delay_steps: int, draft_steps: int
-    ) -> tuple[list[Choice], StreamState, Work]:
+    ) -> tuple[list[TokenPrediction], StreamState, WorkCounters]:
         positions = len(mel) // FRAMES
         audio, encoder = encode(
             self._model,
@@ -140,14 +140,14 @@ class VoxtralEngine:
             eos=self._tekken.eos_id,
             also=encoder.arrays,
         )
-        choices = decode_steps(
+        choices = speculative_decode(
             decoder,
             positions,
-            given=state.given,
+            known_ids=state.given,
             pad=self._tekken.pad_id,
             marker=self._tekken.word_id,
             width=draft_steps,
-            least_lead=self._least_lead,
+            min_margin=self._least_lead,
         )
         after = StreamState(
             positions=state.positions + positions,
@@ -157,7 +157,7 @@ class VoxtralEngine:
         )
         # Nothing lazy survives the call: the next one may be another thread's.
         mx.eval(*after.arrays)
-        work = Work(
+        work = WorkCounters(
             encoder_frames=len(mel),
             decoder_positions=decoder.ran,
             decoder_forwards=decoder.passes,
@@ -191,7 +191,7 @@ class _Pass:
         self._grown = self.cache = state.cache
         self.passes = self.ran = 0
 
-    def forward(self, ids: Sequence[int]) -> list[Choice]:
+    def forward(self, ids: Sequence[int]) -> list[TokenPrediction]:
         """Run the next positions; a stream never ends by itself."""
         self._count = len(ids)
         logits, self._grown = decode(
@@ -211,9 +211,9 @@ class _Pass:
         mx.eval(told, *self._also, *(one for pair in self.cache for one in pair))
         self._also = []
         rows: Any = told.tolist()
-        return [Choice(int(token), min(1.0, share), ahead) for token, share, ahead in rows]
+        return [TokenPrediction(int(token), min(1.0, share), ahead) for token, share, ahead in rows]
 
-    def keep(self, count: int) -> None:
+    def truncate(self, count: int) -> None:
         """Go back to behind the first *count* positions of the last pass."""
         dropped = self._count - count
         self.cache = shortened(self._grown, dropped, self._window)

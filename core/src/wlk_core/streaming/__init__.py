@@ -15,10 +15,8 @@ from wlk_core.streaming.energy import (
 )
 from wlk_core.streaming.local_agreement import LocalAgreement, split_overlap
 from wlk_core.streaming.log_mel import LogMel, mel_filters
-from wlk_core.streaming.marked_text import MarkedText, Said, Vocabulary
 from wlk_core.streaming.repetition import Loop, find_loop, keep_spoken_repetitions
 from wlk_core.streaming.speculative import StepModel, TokenPrediction, speculative_decode
-from wlk_core.streaming.tekken import Tekken
 from wlk_core.streaming.timeline import Timeline
 from wlk_core.streaming.words import Word, joined, needs_space
 
@@ -29,13 +27,9 @@ __all__ = [
     "LocalAgreement",
     "LogMel",
     "Loop",
-    "MarkedText",
-    "Said",
     "StepModel",
-    "Tekken",
     "Timeline",
     "TokenPrediction",
-    "Vocabulary",
     "Word",
     "background_level",
     "find_loop",

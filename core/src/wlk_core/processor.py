@@ -143,6 +143,17 @@ class OnlineProcessor(Protocol):
         ...
 
     @property
+    def has_backlog(self) -> bool:
+        """
+        Whether process_iter would take or decode something now; cheap, never waits.
+
+        ``while stream.has_backlog: stream.process_iter()`` drains the stream.  Audio shorter than
+        the policy's next step is no backlog once it was taken; start_silence or finish decode it.
+        The last call of such a loop may find nothing left to do.
+        """
+        ...
+
+    @property
     def stats(self) -> StreamStats:
         """The counters so far; cheap, never waits."""
         ...

@@ -17,7 +17,7 @@ from wlk_core.plugins import (
     Step,
     StreamClosed,
     StreamConfig,
-    Work,
+    WorkCounters,
 )
 from wlk_core.streaming import Word
 from wlk_core.testing import silence
@@ -60,7 +60,7 @@ class ToyRecognizer:
 
     hypothesis = ()
     language = None
-    work = Work()
+    work = WorkCounters()
     state_bytes = 0
 
     def feed(self, audio):
@@ -76,7 +76,7 @@ class ToyRecognizer:
         self.consumed, self.waiting = self.consumed + self.waiting, 0
         return Step(committed=(word,), consumed_samples=self.consumed)
 
-    def next_run(self, committed_text):
+    def end_utterance(self, committed_text):
         """Begin anew."""
         self.consumed = 0
 

@@ -9,11 +9,13 @@ import os
 from pathlib import Path
 import shutil
 import subprocess
+import sys
 import tomllib
+from typing import Any
 
 import nox
 
-nox.needs_version = ">=2025.5.1"  # nox.project.dependency_groups, venv_location
+nox.needs_version = ">=2025.11.12"  # sessions that require others
 nox.options.default_venv_backend = "virtualenv"  # pip is what users have
 nox.options.sessions = ["lint", "types", "tests", "proofs"]
 
@@ -71,8 +73,10 @@ BENCHMARKS = (
 # twenty times as long as one.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 
-# Sessions that need every package share an environment: installing it takes longer than most tests.
-everything = partial(nox.session, python=PYTHON, venv_location=".nox/everything", reuse_venv=True)
+# Sessions that need every package share the environment of the session `everything`, because
+# installing it takes longer than most tests.
+shared = partial(nox.session, venv_backend="none", requires=["everything"])
+BIN = ROOT / ".nox/everything" / ("Scripts" if os.name == "nt" else "bin")
 
 
 def _group(name: str) -> list[str]:
@@ -85,7 +89,35 @@ def _editable(path: Path, extras: tuple[str, ...] = ()) -> list[str]:
     return ["-e", f"{path}[{','.join(extras)}]" if extras else str(path)]
 
 
-def _install_everything(session: nox.Session) -> None:
+def _run(session: nox.Session, program: str, *arguments: str, **options: Any) -> Any:
+    """Run a program of the shared environment; python modules are run as `python -m NAME`."""
+    script = BIN / program
+    command = [str(script)] if script.exists() else [str(BIN / "python"), "-m", program]
+    return session.run(*command, *arguments, external=True, env=ENVIRONMENT, **options)
+
+
+def _pytest(session: nox.Session, *arguments: str) -> None:
+    """Run pytest with the configuration of the checkout; posargs replace *arguments*."""
+    command = ("python", "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "-q")
+    session.run(*command, *(session.posargs or arguments), env=ENVIRONMENT)
+
+
+def _test_rooms(session: nox.Session, *arguments: str) -> None:
+    """Run the tests of every room on two processes, one pytest a room to keep conftests apart."""
+    pytest = ("-c", "pyproject.toml", "-q")
+    if session.posargs:
+        _run(session, "pytest", *pytest, *session.posargs)
+        return
+    for tests in TESTS:
+        coverage = ("--cov", "--cov-report=") if tests == "core/tests" else ()
+        proofs = "--ignore-glob=*/test_*conformance*.py"  # the session proofs runs the suite
+        # 5: no test of this room has the mark that was selected
+        parallel = (*pytest, "-n", "2", proofs, *coverage)
+        _run(session, "pytest", *parallel, *arguments, tests, success_codes=[0, 5])
+
+
+@nox.session(python=PYTHON, reuse_venv=True, default=False)
+def everything(session: nox.Session) -> None:
     """Install every distribution with all extras, the examples and all tools, once per change."""
     projects = [*DISTRIBUTIONS, *EXAMPLES, ROOT]
     state = hashlib.sha256(b"".join((path / "pyproject.toml").read_bytes() for path in projects))
@@ -103,29 +135,6 @@ def _install_everything(session: nox.Session) -> None:
     stamp.touch()
 
 
-def _pytest(session: nox.Session, *arguments: str) -> None:
-    """Run pytest with the configuration of the checkout; posargs replace *arguments*."""
-    command = ("python", "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "-q")
-    session.run(*command, *(session.posargs or arguments), env=ENVIRONMENT)
-
-
-def _pytest_rooms(session: nox.Session, *arguments: str) -> None:
-    """Run the tests of every room on two processes; one pytest per room keeps conftests apart."""
-    if session.posargs:
-        _pytest(session)
-        return
-    for tests in TESTS:
-        if (ROOT / tests).is_dir():
-            coverage = ("--cov", "--cov-report=term:skip-covered") if tests == "core/tests" else ()
-            # 5: no test of this room has the mark that was selected
-            session.run(
-                *("python", "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "-q", "-n", "2"),
-                *("--ignore-glob=*/test_*conformance*.py", *arguments, *coverage, tests),
-                env=ENVIRONMENT,
-                success_codes=[0, 5],
-            )
-
-
 @nox.session(python=PYTHON)
 def lint(session: nox.Session) -> None:
     """Check style, spelling, and that imports go one way."""
@@ -137,26 +146,23 @@ def lint(session: nox.Session) -> None:
     session.run("lint-imports", env={"PYTHONPATH": sources})
 
 
-@everything()
+@shared()
 def types(session: nox.Session) -> None:
     """Check the types of all sources and of the public API's examples, strictly."""
-    _install_everything(session)
-    session.run("mypy", *[str(path / "src") for path in DISTRIBUTIONS])
-    session.run("mypy", "core/tests/typing", "examples/transcribe_file.py")
+    _run(session, "mypy", *[str(path / "src") for path in DISTRIBUTIONS])
+    _run(session, "mypy", "core/tests/typing", "examples/transcribe_file.py")
 
 
-@everything()
+@shared()
 def tests(session: nox.Session) -> None:
     """Run the tests of every room, those marked slow left out; `nox -s tests -- PATH` runs some."""
-    _install_everything(session)
-    _pytest_rooms(session, "-m", "not slow")
+    _test_rooms(session, "-m", "not slow")
 
 
-@everything(tags=["matrix"])
+@shared(tags=["matrix"])
 def slow(session: nox.Session) -> None:
     """Run the tests that are marked slow."""
-    _install_everything(session)
-    _pytest_rooms(session, "-m", "slow")
+    _test_rooms(session, "-m", "slow")
 
 
 def _report(session: nox.Session, name: str) -> Path:
@@ -166,7 +172,6 @@ def _report(session: nox.Session, name: str) -> Path:
 
 def _prove(session: nox.Session, names: list[str], *tiers: str) -> None:
     """Run the suite on the named backends of tests/proofs.toml, two at a time."""
-    bin_folder = Path(session.virtualenv.location) / "bin"
 
     def prove(name: str) -> tuple[str, int, str]:
         report = _report(session, name)
@@ -174,11 +179,11 @@ def _prove(session: nox.Session, names: list[str], *tiers: str) -> None:
         report.unlink(missing_ok=True)
         proof = PROOFS[name]
         if "test" in proof:  # this backend talks to something that its plugin's test starts
-            command = [bin_folder / "python", "-m", "pytest", "-c", ROOT / "pyproject.toml", "-q"]
+            command = [BIN / "python", "-m", "pytest", "-c", ROOT / "pyproject.toml", "-q"]
             command += [ROOT / proof["test"], f"--wlk-report={report}"]
             command += ["--wlk-speech"] if "--speech" in tiers else []
         else:
-            command = [bin_folder / "wlk-conformance", *proof["arguments"], "--report", report]
+            command = [BIN / "wlk-conformance", *proof["arguments"], "--report", report]
             command += tiers
         done = subprocess.run(  # noqa: S603 -- the suite's own command
             command,
@@ -194,40 +199,37 @@ def _prove(session: nox.Session, names: list[str], *tiers: str) -> None:
     with ThreadPoolExecutor(max_workers=2) as pool:
         for name, status, output in pool.map(prove, names):
             session.log("%s: exit status %d", name, status)
-            print(output, flush=True)
+            sys.stdout.write(output)
             failed += [name] if status else []
     if failed:
         session.error(f"not compliant: {', '.join(failed)}")
 
 
-@everything()
+@shared()
 def proofs(session: nox.Session) -> None:
     """Prove one backend of each plugin against the contract tier of the suite."""
-    _install_everything(session)
     _prove(session, [name for name, proof in PROOFS.items() if proof.get("quick", False)])
 
 
-@everything(tags=["matrix"])
+@shared(tags=["matrix"])
 def compliance(session: nox.Session) -> None:
     """Prove every backend in both tiers, check docs/compliance.md (`-- --write` writes it)."""
-    _install_everything(session)
     _prove(session, list(PROOFS), "--speech")
     page = ROOT / "docs" / "compliance.md"
     reports = [str(_report(session, name)) for name in PROOFS]
-    text = str(session.run("python", "tools/compliance_page.py", *reports, silent=True))
+    text = str(_run(session, "python", "tools/compliance_page.py", *reports, silent=True))
     if "--write" in session.posargs:
         page.write_text(text, encoding="utf-8")
     elif text != page.read_text(encoding="utf-8"):
         session.error("docs/compliance.md is out of date; run: nox -s compliance -- --write")
 
 
-@everything(default=False)
+@shared(default=False)
 def conformance(session: nox.Session) -> None:
     """Prove a backend: nox -s conformance -- BACKEND [options of wlk-conformance]."""
     if not session.posargs:
         session.error("name the backend: nox -s conformance -- BACKEND [--model REF] [--speech]")
-    _install_everything(session)
-    session.run("wlk-conformance", *session.posargs, env=ENVIRONMENT)
+    _run(session, "wlk-conformance", *session.posargs)
 
 
 @nox.session(python=NEWER_PYTHONS, tags=["matrix"], default=False)
@@ -299,26 +301,23 @@ def build(session: nox.Session) -> None:
     session.run("wlk-conformance", "--version")
 
 
-@everything(tags=["matrix"])
+@shared(tags=["matrix"])
 def site(session: nox.Session) -> None:
     """Build the documentation strictly; the pages lie in site/."""
-    _install_everything(session)
-    session.run("mkdocs", "build", "--strict", "--quiet")
+    _run(session, "mkdocs", "build", "--strict", "--quiet")
 
 
-@everything(default=False)
+@shared(default=False)
 def benchmarks(session: nox.Session) -> None:
     """Print the figures of benchmarks/ for every backend."""
-    _install_everything(session)
     for script, *arguments in BENCHMARKS:
-        session.run("python", f"benchmarks/{script}", *arguments, env=ENVIRONMENT)
+        _run(session, "python", f"benchmarks/{script}", *arguments)
 
 
-@everything(default=False)
+@shared(default=False)
 def benchmark_page(session: nox.Session) -> None:
     """Write docs/benchmarks.md: every backend with a digits checkpoint on the digits set."""
-    _install_everything(session)
-    session.run("python", "tools/benchmark_page.py", "--output", "docs/benchmarks.md")
+    _run(session, "python", "tools/benchmark_page.py", "--output", "docs/benchmarks.md")
 
 
 @nox.session(python=PYTHON, default=False)
@@ -346,18 +345,16 @@ def whisperlivekit(session: nox.Session) -> None:
     session.run("python", "benchmarks/peer_whisperlivekit.py", *session.posargs)
 
 
-@everything(default=False)
+@shared(default=False)
 def full(session: nox.Session) -> None:
-    """Run what is too long for CI: hour-long streams, the long tier of every backend, benchmarks."""
-    _install_everything(session)
+    """Run what is too long for CI: hour-long streams, the long tier of every proof, benchmarks."""
     # The stack dump after two minutes is switched off: in this session every test takes as long.
-    command = ("python", "-m", "pytest", "-c", "pyproject.toml", "-q")
-    patient = ("-o", "faulthandler_timeout=0")
-    session.run(*command, *patient, "tests", env={**ENVIRONMENT, "WLK_FULL": "1"})
+    session.env["WLK_FULL"] = "1"
+    _run(session, "pytest", "-c", "pyproject.toml", "-q", "-o", "faulthandler_timeout=0", "tests")
     for name, proof in PROOFS.items():
         if "arguments" in proof:
             session.log("the long tier of %s", name)
             arguments = (*proof["arguments"], "--speech", "--long")
-            session.run("wlk-conformance", *arguments, env=ENVIRONMENT)
+            _run(session, "wlk-conformance", *arguments)
     for script, *arguments in BENCHMARKS:
-        session.run("python", f"benchmarks/{script}", *arguments, env=ENVIRONMENT)
+        _run(session, "python", f"benchmarks/{script}", *arguments)

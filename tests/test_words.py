@@ -1,4 +1,4 @@
-"""The words of the project are the field's: docs/glossary.md lists them, and these tests keep them."""
+"""The words of the project are the field's: docs/glossary.md lists them."""
 
 from __future__ import annotations
 

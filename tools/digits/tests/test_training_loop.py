@@ -23,7 +23,7 @@ def test_the_rate_rises_within_a_few_steps_and_falls_to_next_to_nothing() -> Non
 
     assert warm == pytest.approx([0.002, 0.05, 0.1, 0.1])
     assert cool == sorted(cool, reverse=True)
-    assert cool[-1] == pytest.approx(0.1 * course.LEAST_RATE)
+    assert cool[-1] == pytest.approx(0.1 * training_loop.LEAST_RATE)
 
 
 def test_a_course_that_is_taken_up_goes_on_where_it_was() -> None:

@@ -17,9 +17,9 @@ FIRST_PARTY = ("wlk-whisper", "wlk-qwen3-simul", "wlk-voxtral-hf", "wlk-voxtral-
 HEAD = """# Options
 
 What each backend accepts, from its own declaration. Options of scope *backend* go to
-`load_backend(NAME, MODEL, KEY=VALUE)`, those of scope *stream* to `create_processor(KEY=VALUE)`; the
-command line takes both as `--option KEY=VALUE`. An option has one name on every backend, and lengths
-are seconds. `wlk-core backends NAME` prints the same. This page is written by
+`load_backend(NAME, MODEL, KEY=VALUE)`, those of scope *stream* to `create_processor(KEY=VALUE)`;
+the command line takes both as `--option KEY=VALUE`. An option has one name on every backend, and
+lengths are seconds. `wlk-core backends NAME` prints the same. This page is written by
 `python tools/options_page.py`, and a test checks that it is current.
 """
 
@@ -40,6 +40,7 @@ def rows_of(option: Option) -> str:
 
 def section_of(spec: BackendSpec) -> str:
     """Return the section of a backend."""
+    models = ", ".join(f"`{alias}`" for alias in spec.models) or "a directory or an address"
     lines = [
         f"## {spec.name}",
         "",
@@ -49,8 +50,7 @@ def section_of(spec: BackendSpec) -> str:
         "|---|---|---|---|---|",
         *(rows_of(option) for option in spec.all_options),
         "",
-        f"Models: {', '.join(f'`{alias}`' for alias in spec.models) or 'a directory or an address'}; "
-        f"default `{spec.default_model}`.",
+        f"Models: {models}; default `{spec.default_model}`.",
     ]
     return "\n".join(lines)
 

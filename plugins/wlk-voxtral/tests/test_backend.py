@@ -11,17 +11,16 @@ import pytest
 from wlk_core import (
     BackendError,
     BackendSpec,
-    DelayedBackend,
-    DelayedFormat,
     ModelNotFoundError,
     Option,
     OptionError,
     StreamClosed,
-    Work,
-    silent_cells,
+    WorkCounters,
 )
-from wlk_core.streaming import Choice, LogMel
+from wlk_core.streaming import LogMel, TokenPrediction
 from wlk_core.testing import StreamDriver, noise
+from wlk_voxtral.backend import DelayedBackend, VoxtralFormat
+from wlk_voxtral.recognizer import silence_features
 
 PAD, WORD, HI = 2, 3, 4
 TEKKEN = {
@@ -65,8 +64,10 @@ class Engine:
         first = 0 if state is None else state.cells
         behind = first + len(mel) // 8
         steps = [cell - 1 - delay_steps for cell in range(first, behind)]
-        choices = [Choice({5: WORD, 6: HI}.get(step, PAD), 0.5) for step in steps if step >= 0]
-        return choices, State(behind), Work(decoder_positions=len(steps))
+        choices = [
+            TokenPrediction({5: WORD, 6: HI}.get(step, PAD), 0.5) for step in steps if step >= 0
+        ]
+        return choices, State(behind), WorkCounters(decoder_positions=len(steps))
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def model(tmp_path):
 
 def read(directory):
     """Return the format of the model in a directory."""
-    return DelayedFormat.read(directory, name="tiny", log_mel=LogMel())
+    return VoxtralFormat.read(directory, name="tiny", log_mel=LogMel())
 
 
 @pytest.fixture
@@ -199,7 +200,7 @@ def test_warming_up_hears_one_cell_of_silence(backend):
     backend.warmup()
     ((mel, state, *options),) = backend.engine.asked
 
-    np.testing.assert_array_equal(silent_cells(LogMel(), 1), mel)
+    np.testing.assert_array_equal(silence_features(LogMel(), 1), mel)
     assert (None, [6, 1]) == (state, options)
 
 

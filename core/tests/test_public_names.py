@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "vad": {"vad", "audio", "errors", "processor"},
     "online": EVERYONE | {"online", "streaming", "audio"},
     "delayed": EVERYONE | {"delayed", "online", "streaming", "backend", "models"},
-    "session": EVERYONE | {"session", "vad", "audio"},
+    "session": EVERYONE | {"session", "vad", "audio", "captions"},
     "testing": EVERYONE | {"testing", "online", "streaming", "backend", "audio"},
     "registry": EVERYONE | {"hookspecs", "backend", "registry", "_discovery"},
 }

@@ -16,6 +16,7 @@ __all__ = ["EPS", "SAMPLE_RATE", "OnlineProcessor", "StreamStats", "SupportsSpea
 
 SAMPLE_RATE = 16_000  # samples a second, of every stream
 EPS = 0.02  # seconds a caller's clock may differ from the sample count (contract IN-03)
+MAX_RETRIES = 3  # failed retries in a row after which a stream is broken (contract ERR-03)
 
 
 @attrs.frozen(kw_only=True)
@@ -75,6 +76,16 @@ class OnlineProcessor(Protocol):
 
         A backlog shows in `processed_up_to`; call again until it stops.  With `is_last` everything
         inserted is decoded and committed, as by finish, and the stream stays open.
+        """
+        ...
+
+    @property
+    def has_backlog(self) -> bool:
+        """
+        Whether audio waits that `process_iter` would take or decode now.
+
+        It is true after an insert and false after a `process_iter` that left nothing to do.  Cheap,
+        never waits, from any thread.
         """
         ...
 

@@ -17,10 +17,10 @@ from wlk_core import (
     Option,
     OptionError,
     StreamClosed,
-    Work,
+    WorkCounters,
     silent_cells,
 )
-from wlk_core.streaming import Choice, LogMel
+from wlk_core.streaming import LogMel, TokenPrediction
 from wlk_core.testing import StreamDriver, noise
 
 PAD, WORD, HI = 2, 3, 4
@@ -65,8 +65,10 @@ class Engine:
         first = 0 if state is None else state.cells
         behind = first + len(mel) // 8
         steps = [cell - 1 - delay_steps for cell in range(first, behind)]
-        choices = [Choice({5: WORD, 6: HI}.get(step, PAD), 0.5) for step in steps if step >= 0]
-        return choices, State(behind), Work(decoder_positions=len(steps))
+        choices = [
+            TokenPrediction({5: WORD, 6: HI}.get(step, PAD), 0.5) for step in steps if step >= 0
+        ]
+        return choices, State(behind), WorkCounters(decoder_positions=len(steps))
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_core.backend import BackendSpec
-    from wlk_core.online import StepState, Work
-    from wlk_core.streaming import Choice
+    from wlk_core.online import StepState, WorkCounters
+    from wlk_core.streaming import TokenPrediction
 
 __all__ = ["DelayedBackend", "DelayedEngine", "DelayedFormat"]
 
@@ -112,7 +112,7 @@ class DelayedEngine(Protocol[S]):
 
     def decode(
         self, mel: NDArray[np.float32], state: S | None, *, delay_steps: int, draft_steps: int
-    ) -> tuple[Sequence[Choice], S, Work]:
+    ) -> tuple[Sequence[TokenPrediction], S, WorkCounters]:
         """
         Hear the next cells of a run; StepDecoder says what is given, returned and raised.
 
@@ -120,7 +120,7 @@ class DelayedEngine(Protocol[S]):
             mel: float32[8 n, mels], the frames of n cells.
             state: what the last call returned; None at the start of a run.
             delay_steps: by how many steps of 80 ms the text lags behind, the same in all of a run.
-            draft_steps: how many steps may be decoded in one pass; the `width` of decode_steps.
+            draft_steps: steps decoded in one pass at most; the `width` of speculative_decode.
 
         """
         ...
@@ -199,7 +199,7 @@ class DelayedBackend(Generic[E]):
         *,
         delay_steps: int,
         draft_steps: int,
-    ) -> tuple[Sequence[Choice], Any, Work]:
+    ) -> tuple[Sequence[TokenPrediction], Any, WorkCounters]:
         """Call the engine, held before or failing where a test asked for that."""
         if self.before_call is not None:
             self.before_call()

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core import BackendError, DelayedRecognizer, OnlineStream, Work, silent_cells
-from wlk_core.streaming import Choice, LogMel, Tekken
+from wlk_core import BackendError, DelayedRecognizer, OnlineStream, WorkCounters, silent_cells
+from wlk_core.streaming import LogMel, Tekken, TokenPrediction
 from wlk_core.testing import StreamDriver, noise
 
 PAD, WORD = 2, 3
@@ -64,8 +64,12 @@ class Script:
         self.mel.append(mel)
         first, cells = (0, len(mel) // 8) if state is None else (state.cells, len(mel) // 8)
         steps = [cell - 1 - self.delay for cell in range(first, first + cells)]
-        choices = [Choice(self.said.get(step, PAD), 0.5) for step in steps if step >= 0]
-        return choices, State(first + cells), Work(decoder_positions=cells, encoder_frames=len(mel))
+        choices = [TokenPrediction(self.said.get(step, PAD), 0.5) for step in steps if step >= 0]
+        return (
+            choices,
+            State(first + cells),
+            WorkCounters(decoder_positions=cells, encoder_frames=len(mel)),
+        )
 
 
 def spell(**words):

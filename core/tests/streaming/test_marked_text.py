@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_core.streaming import Choice, MarkedText
+from wlk_core.streaming import MarkedText, TokenPrediction
 
 PAD, WORD, FIRST = 0, 1, 2  # text ids: FIRST + a byte
 
@@ -31,7 +31,7 @@ def ids_of(data):
 def say(ids):
     """Return what the ids say, and the text they were put into."""
     text = MarkedText(Bytes())
-    said = [one for token in ids if (one := text.push(Choice(token))) is not None]
+    said = [one for token in ids if (one := text.push(TokenPrediction(token))) is not None]
     last = text.finish()
     return [*said, last] if last else said
 
@@ -85,7 +85,7 @@ def test_a_word_is_pending_until_something_else_comes():
     text = MarkedText(Bytes())
     shown = []
     for token in [WORD, *ids_of(" né".encode()), PAD]:
-        complete = text.push(Choice(token))
+        complete = text.push(TokenPrediction(token))
         shown.append(text.pending.text if text.pending else None)
 
     assert [None, None, " n", " n", " né", None] == shown
@@ -102,8 +102,8 @@ def test_the_probability_is_the_mean_of_the_ids():
     """Geometric, so that long words are not less probable for being long."""
     text = MarkedText(Bytes())
     for probability, token in ((0.1, WORD), (0.5, FIRST + 97), (0.125, FIRST + 98)):
-        text.push(Choice(token, probability))
-    said = text.push(Choice(PAD))
+        text.push(TokenPrediction(token, probability))
+    said = text.push(TokenPrediction(PAD))
 
     assert 0.25 == pytest.approx(said.probability)
 
@@ -113,6 +113,6 @@ def test_each_id_is_looked_at_once(ids):
     """The cost of the text path is one piece of bytes for each id of text."""
     text = MarkedText(Bytes())
     for token in ids:
-        text.push(Choice(token))
+        text.push(TokenPrediction(token))
 
     assert sum(token >= FIRST for token in ids) == text.detokenised

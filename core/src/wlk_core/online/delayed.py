@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from wlk_core.online.recognizer import Step, Work
+from wlk_core.online.recognizer import Step
+from wlk_core.processor import WorkCounters
 from wlk_core.streaming.audio_buffer import AudioBuffer
+from wlk_core.streaming.energy import EnergyContour
 from wlk_core.streaming.log_mel import FRAME_SAMPLES, WINDOW_SAMPLES, LogMel
 from wlk_core.streaming.marked_text import MarkedText
-from wlk_core.streaming.onsets import Onsets
 from wlk_core.streaming.words import Word
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wlk_core.streaming.marked_text import Choice, Said
+    from wlk_core.streaming.marked_text import Said
+    from wlk_core.streaming.speculative import TokenPrediction
     from wlk_core.streaming.tekken import Tekken
 
 __all__ = ["DelayedRecognizer", "StepDecoder", "StepState", "silent_cells"]
@@ -51,7 +53,7 @@ class StepDecoder(Protocol[S]):
 
     def __call__(
         self, mel: NDArray[np.float32], state: S | None
-    ) -> tuple[Sequence[Choice], S, Work]:
+    ) -> tuple[Sequence[TokenPrediction], S, WorkCounters]:
         """
         Hear the next cells of a run.
 
@@ -88,7 +90,7 @@ class DelayedRecognizer(Generic[S]):
 
     _buffer: AudioBuffer
     _text: MarkedText
-    _onsets: Onsets
+    _onsets: EnergyContour
     _state: S | None
     _cells: int  # heard so far; the run begins with the silence in front of it
     _end: float  # of the last word committed, in seconds of the run
@@ -101,8 +103,8 @@ class DelayedRecognizer(Generic[S]):
         self._tekken = tekken
         self._delay = delay_steps
         self._log_mel = log_mel
-        self._work = Work()
-        self.next_run("")
+        self._work = WorkCounters()
+        self.end_utterance("")
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:
@@ -116,7 +118,7 @@ class DelayedRecognizer(Generic[S]):
         return None
 
     @property
-    def work(self) -> Work:
+    def work(self) -> WorkCounters:
         """The engine's work, added up."""
         return self._work
 
@@ -141,12 +143,12 @@ class DelayedRecognizer(Generic[S]):
             return self._take(choices, state, work, behind)
         return self._hear_rest() if is_last else None
 
-    def next_run(self, committed_text: str) -> None:
+    def end_utterance(self, committed_text: str) -> None:
         """Begin a new run; the model takes no prompt."""
         del committed_text
         self._buffer = AudioBuffer()
         self._text = MarkedText(self._tekken)
-        self._onsets = Onsets(HELD_SECONDS)
+        self._onsets = EnergyContour(HELD_SECONDS)
         self._state = None
         self._cells = -1
         self._end = 0.0
@@ -154,7 +156,7 @@ class DelayedRecognizer(Generic[S]):
 
     def close(self) -> None:
         """Let go of audio, text and model state."""
-        self.next_run("")
+        self.end_utterance("")
 
     def _hear_rest(self) -> Step:
         """Hear what is left of a complete run, and silence until nothing more is said."""
@@ -162,8 +164,8 @@ class DelayedRecognizer(Generic[S]):
         whole = -(-self._buffer.end // CELL_SAMPLES)
         behind = whole + self._delay + 1 + ROOM_CELLS
         last = behind + LAST_CELLS
-        choices: list[Choice] = []
-        total = Work()
+        choices: list[TokenPrediction] = []
+        total = WorkCounters()
         while first < behind:
             until = min(behind, first + MOST_CELLS)
             some, state, work = self._hear(first, until, state)
@@ -177,7 +179,9 @@ class DelayedRecognizer(Generic[S]):
         self._is_padded = True
         return self._take(choices, state, total, behind)
 
-    def _hear(self, first: int, behind: int, state: S | None) -> tuple[Sequence[Choice], S, Work]:
+    def _hear(
+        self, first: int, behind: int, state: S | None
+    ) -> tuple[Sequence[TokenPrediction], S, WorkCounters]:
         audio = self._audio(first * CELL_SAMPLES - _BEFORE, behind * CELL_SAMPLES + _BEHIND)
         return self._decode(self._log_mel(audio), state)
 
@@ -191,7 +195,9 @@ class DelayedRecognizer(Generic[S]):
             )
         return audio
 
-    def _take(self, choices: Sequence[Choice], state: S, work: Work, behind: int) -> Step:
+    def _take(
+        self, choices: Sequence[TokenPrediction], state: S, work: WorkCounters, behind: int
+    ) -> Step:
         """Make what the engine answered the state of this run: nothing was changed before."""
         self._state, self._cells = state, behind
         self._listen(behind)
@@ -204,7 +210,7 @@ class DelayedRecognizer(Generic[S]):
             self._add(words, self._text.finish())
         self._onsets.trim(self._text.time)
         self._work += work
-        self._work += Work(detokenised_ids=self._text.detokenised - before)
+        self._work += WorkCounters(detokenised_ids=self._text.detokenised - before)
         consumed = min(max(0, behind * CELL_SAMPLES), self._buffer.end)
         return Step(committed=tuple(words), consumed_samples=consumed)
 
@@ -223,5 +229,5 @@ class DelayedRecognizer(Generic[S]):
 
     def _word(self, said: Said) -> Word:
         end = max(said.end, self._end)
-        start = self._onsets.start_of(end, after=self._end, now=self._text.time)
+        start = self._onsets.word_onset(end, after=self._end, now=self._text.time)
         return Word(start, end, said.text, said.probability)

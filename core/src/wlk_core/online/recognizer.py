@@ -10,33 +10,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from wlk_core.processor import WorkCounters
     from wlk_core.streaming.words import Word
 
-__all__ = ["Recognizer", "Step", "Work"]
-
-
-@attrs.frozen(kw_only=True)
-class Work:
-    """
-    What a recognizer has done since it was made; None where it cannot know.
-
-    Works of several calls add up with `+`; None and a number give the number.
-    """
-
-    encoder_frames: int | None = None
-    decoder_positions: int | None = None
-    decoder_forwards: int | None = None
-    host_syncs: int | None = None
-    detokenised_ids: int | None = None
-
-    def __add__(self, other: Work) -> Work:
-        """Return the sum, counter by counter."""
-        mine, theirs = attrs.astuple(self), attrs.astuple(other)
-        names = [field.name for field in attrs.fields(Work)]
-        sums = (
-            b if a is None else a if b is None else a + b for a, b in zip(mine, theirs, strict=True)
-        )
-        return Work(**dict(zip(names, sums, strict=True)))
+__all__ = ["Recognizer", "Step"]
 
 
 @attrs.frozen(kw_only=True)
@@ -72,7 +49,7 @@ class Recognizer(Protocol):
         ...
 
     @property
-    def work(self) -> Work:
+    def work(self) -> WorkCounters:
         """What was done since this recognizer was made."""
         ...
 
@@ -96,7 +73,7 @@ class Recognizer(Protocol):
         """
         ...
 
-    def next_run(self, committed_text: str) -> None:
+    def end_utterance(self, committed_text: str) -> None:
         """Begin a new run after a flush; `committed_text` is the end of the transcript so far."""
         ...
 

@@ -7,14 +7,16 @@ import threading
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+import attrs
+
 from wlk_core.errors import (
     BackendError,
     ConcurrentCallError,
     StreamBroken,
     StreamClosed,
 )
-from wlk_core.online.inbox import Inbox
-from wlk_core.online.script import Run, Script
+from wlk_core.online.input_queue import InputQueue
+from wlk_core.online.transcript_builder import TranscriptBuilder, Utterance
 from wlk_core.processor import SAMPLE_RATE, StreamStats
 from wlk_core.tokens import Emission, Transcript
 
@@ -51,8 +53,8 @@ class OnlineStream:
 
     def _begin(self) -> None:
         self._recognizer = self._make_recognizer()
-        self._inbox = Inbox()
-        self._script = Script()
+        self._input = InputQueue()
+        self._transcript = TranscriptBuilder()
         self._outbox: list[ASRToken] = []
         self._shown = Transcript()
         self._run_start = 0.0  # stream time of the run's first sample
@@ -71,7 +73,7 @@ class OnlineStream:
     ) -> None:
         """Append a copy of *audio*; see OnlineProcessor."""
         self._check_open()
-        self._inbox.put_audio(audio, audio_stream_end_time)
+        self._input.put_audio(audio, audio_stream_end_time)
 
     def get_buffer(self) -> Transcript:
         """Return the hypothesis; see OnlineProcessor."""
@@ -80,15 +82,11 @@ class OnlineStream:
     @property
     def stats(self) -> StreamStats:
         """The counters so far; see OnlineProcessor."""
-        work, held = self._work, self._held_bytes
+        held = self._held_bytes
         return StreamStats(
-            audio_seconds=self._inbox.samples / SAMPLE_RATE,
-            encoder_frames=work.encoder_frames,
-            decoder_positions=work.decoder_positions,
-            decoder_forwards=work.decoder_forwards,
-            host_syncs=work.host_syncs,
-            detokenised_ids=work.detokenised_ids,
-            state_bytes=None if held is None else held + self._inbox.nbytes,
+            **attrs.asdict(self._work),
+            audio_seconds=self._input.samples / SAMPLE_RATE,
+            state_bytes=None if held is None else held + self._input.nbytes,
             busy_seconds=self._busy_seconds,
         )
 
@@ -120,29 +118,29 @@ class OnlineStream:
         """Move the clock by exactly `silence_duration`; see OnlineProcessor."""
         del offset  # advisory: the samples rule (contract SIL-03)
         with self._exclusive_call():
-            self._inbox.put_silence(silence_duration)
+            self._input.put_silence(silence_duration)
             if self._run_samples == 0:
                 self._pass_silences()  # nothing waits to be decoded before it
 
     def new_speaker(self, change: ChangeSpeaker) -> Emission:
         """Commit what was said and attribute later words anew; see SupportsSpeakerTurns."""
         with self._exclusive_call():
-            self._script.check_turn(change)
+            self._transcript.check_turn(change)
             self._flush()
             for index, token in enumerate(self._outbox):
-                self._outbox[index] = self._script.reattributed(token, change)
-            self._script.turn(change)
+                self._outbox[index] = self._transcript.reattributed(token, change)
+            self._transcript.turn(change)
             return self._emission()
 
     def finish(self) -> Emission:
         """Commit everything and end the stream; see OnlineProcessor."""
         with self._exclusive_call(may_be_finished=True):
             if not self._is_finished:
-                self._inbox.shut(is_shut=True)
+                self._input.shut(is_shut=True)
                 try:
                     self._flush(keeps_state=True)
                 except BaseException:
-                    self._inbox.shut(is_shut=False)
+                    self._input.shut(is_shut=False)
                     raise
                 self._is_finished = True
             return self._emission()
@@ -155,10 +153,10 @@ class OnlineStream:
 
     def _advance(self, steps: int) -> None:
         """Run at most *steps* steps, passing from run to run."""
-        until = self._inbox.samples
+        until = self._input.samples
         while not self._is_closing:
             self._take_audio(until)
-            is_last = self._inbox.at_silence()
+            is_last = self._input.at_silence()
             if steps == 0 and self._run_samples:
                 return
             done = self._step(is_last=is_last) if self._run_samples else None
@@ -176,22 +174,22 @@ class OnlineStream:
 
         With `keeps_state` the last run's state stays until close or reset, for `stats` to tell.
         """
-        until = self._inbox.samples
+        until = self._input.samples
         while not self._is_closing:
             self._take_audio(until)
             if self._run_samples and self._step(is_last=True) is not None:
                 continue
-            is_over = not self._inbox.at_silence()
+            is_over = not self._input.at_silence()
             self._end_run(keeps_state=keeps_state and is_over)
             if is_over:
                 return
             self._pass_silences()
 
     def _take_audio(self, until: int) -> None:
-        for audio in self._inbox.take_audio(until):
+        for audio in self._input.take_audio(until):
             self._recognizer.feed(audio)
             self._run_samples += len(audio)
-        self._taken_time = self._inbox.taken_time()
+        self._taken_time = self._input.taken_time()
 
     def _step(self, *, is_last: bool) -> Step | None:
         began = perf_counter()
@@ -209,16 +207,16 @@ class OnlineStream:
         return step
 
     def _apply(self, step: Step) -> None:
-        run = Run(self._run_start, self._taken_time, self._recognizer.language)
+        run = Utterance(self._run_start, self._taken_time, self._recognizer.language)
         heard = min(run.origin + step.consumed_samples / SAMPLE_RATE, run.end)
-        self._outbox.extend(self._script.commit(word, run) for word in step.committed)
-        self._shown = self._script.preview(self._recognizer.hypothesis, run)
+        self._outbox.extend(self._transcript.commit(word, run) for word in step.committed)
+        self._shown = self._transcript.preview(self._recognizer.hypothesis, run)
         self._processed = max(self._processed, heard)
 
     def _end_run(self, *, keeps_state: bool = False) -> None:
         """Close the run after its last step; text that is not committed by now is none."""
         if self._run_samples and not keeps_state:
-            self._recognizer.next_run(self._script.tail)
+            self._recognizer.end_utterance(self._transcript.prompt_tail)
             self._run_samples = 0
         self._shown = Transcript()
         self._start_run()
@@ -226,24 +224,24 @@ class OnlineStream:
 
     def _pass_silences(self) -> None:
         """Move the clock over the silences that are next in line; the run must be empty."""
-        while self._inbox.at_silence():
-            self._inbox.take_silence()
+        while self._input.at_silence():
+            self._input.take_silence()
         self._start_run()
 
     def _start_run(self) -> None:
-        self._run_start = self._taken_time = self._inbox.taken_time()
+        self._run_start = self._taken_time = self._input.taken_time()
         self._processed = max(self._processed, self._run_start)
-        self._script.settle(self._run_start)
+        self._transcript.end_utterance(self._run_start)
 
     def _emission(self) -> Emission:
         committed = tuple(self._outbox)
         self._outbox.clear()
-        return Emission(committed, self._processed, self._script.stable)
+        return Emission(committed, self._processed, self._transcript.stable)
 
     def _account(self) -> None:
         self._work = self._recognizer.work
         held = self._recognizer.state_bytes
-        self._held_bytes = None if held is None else held + self._script.nbytes
+        self._held_bytes = None if held is None else held + self._transcript.nbytes
 
     def _failure(self, error: Exception) -> BackendError:
         self._failures += 1

@@ -44,9 +44,10 @@ def drain(
     make_call: Callable[[Callable[[], Emission]], Emission] = attempt,
 ) -> Iterator[Emission]:
     """
-    Call `process_iter` until `processed_up_to` stops; yield each emission as it comes.
+    Call `process_iter` until *processor* has no backlog; yield each emission as it comes.
 
-    *make_call* makes the call and returns its emission, so that a caller can measure each one.
+    It is called at least once.  *make_call* makes the call and returns its emission, so that a
+    caller can measure each one.
 
     Raises:
         BackendError: see `attempt`.
@@ -56,6 +57,7 @@ def drain(
     while True:
         emission = make_call(processor.process_iter)
         yield emission
-        if emission.processed_up_to <= reached:
+        # Streams without the property: repeat until `processed_up_to` stops.
+        if not getattr(processor, "has_backlog", emission.processed_up_to > reached):
             return
         reached = emission.processed_up_to

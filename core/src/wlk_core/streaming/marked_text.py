@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import codecs
 import math
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
-__all__ = ["Choice", "MarkedText", "Said", "Vocabulary"]
+if TYPE_CHECKING:
+    from wlk_core.streaming.speculative import TokenPrediction
+
+__all__ = ["MarkedText", "Said", "Vocabulary"]
 
 STEP_SECONDS = 0.08  # of audio for each id
 
@@ -24,15 +27,6 @@ class Vocabulary(Protocol):
     def piece(self, token: int) -> bytes:
         """Return the bytes of a text id, none for any other."""
         ...
-
-
-@attrs.frozen
-class Choice:
-    """An id that a model chose, how probable it was, and its lead in logits over the second."""
-
-    id: int
-    probability: float = 1.0
-    lead: float = math.inf
 
 
 @attrs.frozen
@@ -75,7 +69,7 @@ class MarkedText:
         """The text that is being said, as far as its characters are complete."""
         return self._said() if self._text.strip() else None
 
-    def push(self, choice: Choice) -> Said | None:
+    def push(self, choice: TokenPrediction) -> Said | None:
         """Take the next id; return the text that it completes, if any."""
         begin = self.time
         self._count += 1

@@ -7,18 +7,16 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from wlk_conformance.scripted import DIGIT_WORDS, END_OF_TEXT_ID, ScriptedBackend
+from wlk_conformance.scripted.tokenizer import decode_pieces, split_word
 from wlk_core import BackendError, OptionError
 from wlk_core.testing import (
     CELL_SECONDS,
-    DIGIT_WORDS,
-    END_OF_TEXT_ID,
     CodedToken,
-    ScriptedBackend,
     StreamDriver,
     encode,
     script_words,
 )
-from wlk_core.testing.scripted_pieces import spell, text_of
 
 SHAPES = ("local-agreement", "alignatt", "native")
 STREAMING = SHAPES[1:]  # those with pieces and positions of their own
@@ -214,8 +212,8 @@ def test_an_option_without_a_meaning_is_refused():
 @given(st.text(min_size=1))
 def test_pieces_spell_their_word(text):
     """The pieces of a word are two or more, and give it back."""
-    pieces = spell(text)
+    pieces = split_word(text)
 
-    assert text == text_of(piece.data for piece in pieces)
+    assert text == decode_pieces(piece.data for piece in pieces)
     assert [True] + [False] * (len(pieces) - 1) == [piece.is_start for piece in pieces]
     assert [False] * (len(pieces) - 1) + [True] == [piece.is_end for piece in pieces]

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from wlk_core.streaming.words import Word
     from wlk_core.tokens import ChangeSpeaker
 
-__all__ = ["Run", "Script"]
+__all__ = ["TranscriptBuilder", "Utterance"]
 
 TAIL_CHARACTERS = 400  # of the transcript, kept as context for the next run
 LAST_MOMENT = 0.02  # seconds before the end of the audio by which a word has begun at the latest
 
 
 @attrs.frozen
-class Run:
+class Utterance:
     """Where a run lies on the stream clock (seconds), and the language heard in it."""
 
     origin: float
@@ -32,17 +32,18 @@ class Run:
     language: str | None = None
 
 
-class Script:
+class TranscriptBuilder:
     """
     The committed side of a stream: spacing, order of times and speakers.
 
     Tokens carry their own spacing; only where two runs meet is the script's own join put between
     them.  Times are made to keep the contract whatever the model's jitter: starts never go back,
-    nothing starts before the last committed end or before `stable`, and no token leaves its run.
+    nothing starts before the last committed end or before `stable`, and no token leaves its
+    utterance.
     """
 
     def __init__(self) -> None:
-        self.tail = ""  #: the end of the transcript
+        self.prompt_tail = ""  #: the end of the transcript
         self.stable = 0.0  #: no later token starts before this stream time
         self._is_seam = True  # the next token is the first of its run
         self._turns: list[ChangeSpeaker] = []
@@ -52,24 +53,24 @@ class Script:
         """Room for the text held: its bound, so that the figure is flat from the start."""
         return TAIL_CHARACTERS
 
-    def commit(self, word: Word, run: Run) -> ASRToken:
+    def commit(self, word: Word, utterance: Utterance) -> ASRToken:
         """Return *word*, timed in its run, as the next token of the stream."""
-        token = self._placed(word, run, self.stable, is_seam=self._is_seam)
+        token = self._placed(word, utterance, self.stable, is_seam=self._is_seam)
         self._is_seam = False
-        self.tail = (self.tail + token.text)[-TAIL_CHARACTERS:]
-        self.stable = max(self.stable, min(token.end, run.end - LAST_MOMENT))
+        self.prompt_tail = (self.prompt_tail + token.text)[-TAIL_CHARACTERS:]
+        self.stable = max(self.stable, min(token.end, utterance.end - LAST_MOMENT))
         return token
 
-    def preview(self, words: Sequence[Word], run: Run) -> Transcript:
+    def preview(self, words: Sequence[Word], utterance: Utterance) -> Transcript:
         """Return the hypothesis as it would be committed now; changes nothing."""
         tokens: list[ASRToken] = []
         floor, is_seam = self.stable, self._is_seam
         for word in words:
-            tokens.append(self._placed(word, run, floor, is_seam=is_seam))
+            tokens.append(self._placed(word, utterance, floor, is_seam=is_seam))
             floor, is_seam = tokens[-1].start, False
         return Transcript(tuple(tokens))
 
-    def settle(self, time: float) -> None:
+    def end_utterance(self, time: float) -> None:
         """End the run at the stream time *time*: no later token starts before it."""
         self._is_seam = True
         self.stable = max(self.stable, time)
@@ -100,15 +101,15 @@ class Script:
                 speaker = turn.speaker
         return speaker
 
-    def _placed(self, word: Word, run: Run, floor: float, *, is_seam: bool) -> ASRToken:
-        latest = max(run.origin, run.end - LAST_MOMENT)
-        start = max(floor, min(run.origin + word.start, latest))
-        end = max(start, min(run.origin + word.end, run.end))
+    def _placed(self, word: Word, utterance: Utterance, floor: float, *, is_seam: bool) -> ASRToken:
+        latest = max(utterance.origin, utterance.end - LAST_MOMENT)
+        start = max(floor, min(utterance.origin + word.start, latest))
+        end = max(start, min(utterance.origin + word.end, utterance.end))
         return ASRToken(
             start=start,
             end=end,
-            text=joined(self.tail, word.text) if is_seam else word.text,
+            text=joined(self.prompt_tail, word.text) if is_seam else word.text,
             probability=word.probability,
             speaker=self._speaker_at(start),
-            detected_language=run.language,
+            detected_language=utterance.language,
         )

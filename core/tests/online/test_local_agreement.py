@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core import AgreementRecognizer, Hypothesis, OnlineStream
+from wlk_core import Hypothesis, LocalAgreementRecognizer, OnlineStream
 from wlk_core.streaming import Word
 from wlk_core.testing import (
     CodedToken,
@@ -67,7 +67,7 @@ def run(recognizer, seconds, *, chunk):
 def test_no_engine_is_ever_given_more_than_its_window(seed, density, times):
     """However an engine flaps, the buffer stays bounded and committed words stay in order."""
     engine = RandomEngine(seed, density)
-    recognizer = AgreementRecognizer(
+    recognizer = LocalAgreementRecognizer(
         engine, tick_seconds=times[0], buffer_seconds=times[1], max_seconds=28.0
     )
     driver = StreamDriver(OnlineStream(lambda: recognizer))
@@ -90,7 +90,7 @@ def test_audio_leaves_the_buffer_only_when_it_was_heard():
         given_ends.append(len(audio))
         return Hypothesis()
 
-    recognizer = AgreementRecognizer(deaf)
+    recognizer = LocalAgreementRecognizer(deaf)
     run(recognizer, 20, chunk=8_000)
 
     assert given_ends[:2] == [RATE, 2 * RATE]
@@ -106,14 +106,14 @@ def test_a_word_that_spans_the_whole_buffer_does_not_hold_it():
         longest.append(len(audio))
         return Hypothesis(words=(Word(0.0, len(audio) / RATE, f" la{len(longest)}"),))
 
-    run(AgreementRecognizer(endless), 120, chunk=RATE)
+    run(LocalAgreementRecognizer(endless), 120, chunk=RATE)
 
     assert max(longest) <= 28 * RATE
 
 
 def test_a_flush_that_commits_settles_the_language_too():
     """A run that ends on a tick has the language of its words."""
-    recognizer = AgreementRecognizer(
+    recognizer = LocalAgreementRecognizer(
         lambda audio, *, prompt, language: Hypothesis(words=(Word(0.1, 0.5, " un"),), language="fr")
     )
     run(recognizer, 1, chunk=RATE)
@@ -130,9 +130,9 @@ def test_the_prompt_is_what_was_committed_before_the_buffer():
         seconds = int(len(audio) / RATE)
         return Hypothesis(words=tuple(Word(i, i + 0.5, f" w{i}") for i in range(seconds)))
 
-    recognizer = AgreementRecognizer(counting, prompt="names: Ann", buffer_seconds=60.0)
+    recognizer = LocalAgreementRecognizer(counting, prompt="names: Ann", buffer_seconds=60.0)
     run(recognizer, 8, chunk=RATE)
-    recognizer.next_run("names: Ann w0 w1")
+    recognizer.end_utterance("names: Ann w0 w1")
     recognizer.feed(np.zeros(RATE, dtype=np.float32))
     recognizer.step(is_last=False)
 
@@ -151,7 +151,7 @@ def test_a_failed_step_leaves_everything_as_it_was(is_last):
             raise MemoryError
         return Hypothesis(words=(Word(0.1, 0.5, " one"),), language="en")
 
-    recognizer = AgreementRecognizer(failing_once)
+    recognizer = LocalAgreementRecognizer(failing_once)
     recognizer.feed(np.zeros(RATE + 100, dtype=np.float32))
     with pytest.raises(MemoryError):
         recognizer.step(is_last=is_last)
@@ -178,7 +178,7 @@ def test_the_buffer_is_cut_in_the_pause_behind_the_last_committed_word():
     for second in range(20):  # a word in the first 0.4 s of every second
         place = slice(second * RATE, second * RATE + 6400)
         audio[place] = noise.choice([-0.3, 0.3], 6400)
-    recognizer = AgreementRecognizer(steady, buffer_seconds=5.0)
+    recognizer = LocalAgreementRecognizer(steady, buffer_seconds=5.0)
     recognizer.feed(audio)
     committed, cuts, before = [], [], 0
     while (step := recognizer.step(is_last=True)) is not None:

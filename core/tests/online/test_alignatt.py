@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core import Attended, AttendedWord, AttentionRecognizer, OnlineStream
+from wlk_core import AlignAttRecognizer, AlignedHypothesis, AlignedWord, OnlineStream
 from wlk_core.streaming import AlignAtt, Word
 from wlk_core.testing import (
     CodedToken,
@@ -28,12 +28,12 @@ POLICY = AlignAtt(border_frames=8, rewind_frames=50)
 def attended(start, end, text, frames=None):
     """Return a word that was attended to in its middle."""
     middle = int((start + end) / 2 * RATE / FRAME)
-    return AttendedWord(word=Word(start, end, text), frames=tuple(frames or [middle]))
+    return AlignedWord(word=Word(start, end, text), frames=tuple(frames or [middle]))
 
 
 def over(decode, **settings):
     """Return a recognizer with a short border over *decode*."""
-    return AttentionRecognizer(decode, policy=POLICY, frame_samples=FRAME, **settings)
+    return AlignAttRecognizer(decode, policy=POLICY, frame_samples=FRAME, **settings)
 
 
 def run(recognizer, audio, *, chunk=RATE):
@@ -64,7 +64,7 @@ class Speech:
             start, stop = second - first_sample / RATE, second + 0.4 - first_sample / RATE
             if (start + stop) / 2 >= 0 and second + 0.2 <= end:
                 heard.append(attended(start, min(stop, len(audio) / RATE), f" w{second}"))
-        return Attended(words=tuple(heard[len(context) :]), language="en")
+        return AlignedHypothesis(words=tuple(heard[len(context) :]), language="en")
 
 
 @settings(max_examples=30, deadline=None)
@@ -92,7 +92,7 @@ def test_no_decoder_is_ever_given_more_than_its_window(seed, density, times):
             )
             for start in starts
         ]
-        return Attended(words=tuple(words), language=language or "en")
+        return AlignedHypothesis(words=tuple(words), language=language or "en")
 
     driver = StreamDriver(
         OnlineStream(lambda: over(random, tick_seconds=times[0], buffer_seconds=times[1]))
@@ -150,7 +150,7 @@ def test_a_word_is_final_only_with_its_last_token():
             attended(0.5, 0.9, " two", [25, 45]),
             attended(0.6, 0.7, ",", [30]),
         )
-        return Attended(words=words[len(context) :])
+        return AlignedHypothesis(words=words[len(context) :])
 
     recognizer = over(decode)
     recognizer.feed(np.zeros(RATE, np.float32))
@@ -169,7 +169,7 @@ def test_a_committed_word_that_is_said_again_without_audio_is_no_new_word():
             [attended(0.1, 0.4, " seven")],
             [attended(0.4, 0.4, " seven", [12]), attended(1.0, 1.4, " seven")],
         ]
-        return Attended(words=tuple(said[min(next(ticks), 1)]))
+        return AlignedHypothesis(words=tuple(said[min(next(ticks), 1)]))
 
     steps = run(over(decode), np.zeros(2 * RATE, np.float32))
     words = [word for step in steps for word in step.committed]
@@ -184,7 +184,7 @@ def test_a_language_is_settled_by_the_first_committed_word():
     def decode(audio, *, first_sample, context, prompt, language, is_last):
         given.append(language)
         words = (attended(1.1, 1.4, " eins"),) if len(audio) >= 2 * RATE and not context else ()
-        return Attended(words=words, language=language or next(told))
+        return AlignedHypothesis(words=words, language=language or next(told))
 
     recognizer = over(decode)
     run(recognizer, np.zeros(4 * RATE, np.float32))
@@ -202,7 +202,7 @@ def test_a_failed_step_leaves_everything_as_it_was(is_last):
         calls.append((first_sample, len(audio), context, prompt, language))
         if len(calls) == 2:
             raise MemoryError
-        return Attended(words=(attended(0.1, 0.5, " one"),)[len(context) :], language="en")
+        return AlignedHypothesis(words=(attended(0.1, 0.5, " one"),)[len(context) :], language="en")
 
     recognizer = over(failing_once)
     recognizer.feed(np.zeros(2 * RATE + 100, dtype=np.float32))
@@ -221,7 +221,7 @@ def test_a_word_that_spans_the_whole_buffer_does_not_hold_it():
     def endless(audio, *, first_sample, context, prompt, language, is_last):
         longest.append(len(audio))
         seconds = len(audio) / RATE
-        return Attended(words=(attended(0.0, seconds, " la", [int(seconds * 50) - 1]),))
+        return AlignedHypothesis(words=(attended(0.0, seconds, " la", [int(seconds * 50) - 1]),))
 
     run(over(endless), np.zeros(120 * RATE, np.float32))
 
@@ -234,7 +234,7 @@ def test_a_flush_that_commits_settles_the_language_too(seconds):
 
     def decode(audio, *, first_sample, context, prompt, language, is_last):
         late = attended(1.7, 1.9, " un", [len(audio) // FRAME - 1])
-        return Attended(words=(late,) if len(audio) >= 2 * RATE else (), language="fr")
+        return AlignedHypothesis(words=(late,) if len(audio) >= 2 * RATE else (), language="fr")
 
     recognizer = over(decode)
     run(recognizer, np.zeros(round(seconds * RATE), np.float32))
@@ -248,7 +248,7 @@ def test_audio_without_words_is_heard_before_it_is_let_go():
 
     def deaf(audio, *, first_sample, context, prompt, language, is_last):
         decoder_calls.append((first_sample, first_sample + len(audio)))
-        return Attended()
+        return AlignedHypothesis()
 
     run(over(deaf), np.zeros(20 * RATE, np.float32))
 

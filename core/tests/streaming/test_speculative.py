@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_core.streaming import Choice, decode_steps
+from wlk_core.streaming import TokenPrediction, speculative_decode
 
 PAD, WORD = 0, 1
 
@@ -14,8 +14,8 @@ PAD, WORD = 0, 1
 class Model:
     """A model whose choice is any function of all inputs so far; it counts its passes."""
 
-    def __init__(self, seed, *, pads=0.7, lead=9.0):
-        self.seed, self.pads, self.lead = seed, pads, lead
+    def __init__(self, seed, *, pads=0.7, margin=9.0):
+        self.seed, self.pads, self.margin = seed, pads, margin
         self.inputs, self.widths = [], []
 
     def forward(self, ids):
@@ -26,20 +26,20 @@ class Model:
             self.inputs.append(token)
             chance = hash((self.seed, *self.inputs)) % 1000 / 1000
             choice = PAD if chance < self.pads else 1 + int(1000 * chance) % 5
-            lead = self.lead if int(10_000 * chance) % 3 else 0.0
-            choices.append(Choice(choice, chance, lead))
+            margin = self.margin if int(10_000 * chance) % 3 else 0.0
+            choices.append(TokenPrediction(choice, chance, margin))
         self.kept = len(self.inputs) - len(ids)
         return choices
 
-    def keep(self, count):
+    def truncate(self, count):
         """Forget inputs that did not come."""
         del self.inputs[self.kept + count :]
 
 
-def decode(model, count, *, given_ids=(PAD,), width=8, least_lead=1.0):
+def decode(model, count, *, given_ids=(PAD,), width=8, min_margin=1.0):
     """Decode in one call."""
-    return decode_steps(
-        model, count, given=given_ids, pad=PAD, marker=WORD, width=width, least_lead=least_lead
+    return speculative_decode(
+        model, count, known_ids=given_ids, pad=PAD, marker=WORD, width=width, min_margin=min_margin
     )
 
 
@@ -73,8 +73,8 @@ def test_calls_can_be_cut_anywhere(seed, counts):
 
 def test_silence_takes_few_passes():
     """Where nothing is said a pass covers the whole width."""
-    model = Model(0, pads=1.1, lead=9.0)
-    decode(model, 64, width=8, least_lead=0.0)
+    model = Model(0, pads=1.1, margin=9.0)
+    decode(model, 64, width=8, min_margin=0.0)
 
     assert [8] * 8 == model.widths
 
@@ -82,7 +82,7 @@ def test_silence_takes_few_passes():
 def test_nothing_is_drafted_behind_a_marker():
     """After a marker comes text: a draft would be thrown away."""
     model = Model(0, pads=1.1)
-    decode(model, 9, given_ids=[WORD], width=4, least_lead=0.0)
+    decode(model, 9, given_ids=[WORD], width=4, min_margin=0.0)
 
     assert [1, 4, 4] == model.widths
 
@@ -92,7 +92,7 @@ def test_a_close_call_is_made_alone(width):
     """A choice whose lead is smaller than what a wider pass may change is not taken from one."""
     model = Model(5, pads=1.1)
     choices = decode(model, 40, width=width)
-    close = sum(choice.lead < 1.0 for choice in choices)
+    close = sum(choice.margin < 1.0 for choice in choices)
 
     assert close > 0
     assert model.widths.count(1) >= close

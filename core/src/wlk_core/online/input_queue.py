@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Inbox"]
+__all__ = ["InputQueue"]
 
 _ROUNDING = 1e-6  # seconds: callers sum their own times in floating point
 
 
-class Inbox:
+class InputQueue:
     """
     The entrance of a stream: checks audio, keeps the clock, never waits for the model.
 
@@ -36,12 +36,6 @@ class Inbox:
         self._taken = 0  # samples handed on so far
         self._waiting = 0  # samples not handed on yet
         self._is_shut = False
-
-    @property
-    def end(self) -> float:
-        """The stream time of the end of everything put in: A in the contract."""
-        with self._lock:
-            return self._timeline.end
 
     @property
     def samples(self) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Onsets"]
+__all__ = ["EnergyContour", "lowest_energy_sample"]
 
 FRAME_SAMPLES = 160  # 10 ms
 FRAME_SECONDS = 0.01
@@ -21,7 +21,7 @@ PAUSE_FRAMES = 9  # longer than the closures inside most words
 _SILENCE_DB = -120.0
 
 
-class Onsets:
+class EnergyContour:
     """
     The loudness of a run, 100 frames a second: what was appended, and `seconds` before now.
 
@@ -51,7 +51,7 @@ class Onsets:
         fresh = (10 * np.log10(power)).astype(np.float32)
         self._decibels = np.concatenate([self._decibels, fresh])
 
-    def start_of(self, end: float, *, after: float, now: float) -> float:
+    def word_onset(self, end: float, *, after: float, now: float) -> float:
         """
         Return where the word began that ended at *end*; not before *after*, in seconds.
 
@@ -83,3 +83,16 @@ class Onsets:
 
     def _frames(self, first: int, behind: int) -> NDArray[np.float32]:
         return self._decibels[first - self._first : behind - self._first]
+
+
+def lowest_energy_sample(audio: NDArray[np.float32], *, window: int) -> int:
+    """
+    Return the middle of the *window* samples of *audio* with the least energy.
+
+    The earliest such place wins; an *audio*, float32[n], shorter than the window gives its middle.
+    """
+    if len(audio) <= window:
+        return len(audio) // 2
+    energy = np.cumsum(np.square(audio, dtype=np.float64))
+    energy = np.concatenate(([0.0], energy))
+    return int(np.argmin(energy[window:] - energy[:-window])) + window // 2

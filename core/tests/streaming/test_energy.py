@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core.streaming import Onsets
+from wlk_core.streaming import EnergyContour
 from wlk_core.testing import noise, silence
 
 RATE = 16_000
@@ -20,7 +20,7 @@ def heard(*spans, seconds=4.0, level=1e-4, kept=6.0):
     for start, end in spans:
         place = slice(round(start * RATE), round(end * RATE))
         audio[place] = noise(2.0, level=0.1, seed=2)[: place.stop - place.start]
-    onsets = Onsets(kept)
+    onsets = EnergyContour(kept)
     for cell in audio.reshape(-1, 1280):
         onsets.append(cell)
     return onsets
@@ -28,7 +28,7 @@ def heard(*spans, seconds=4.0, level=1e-4, kept=6.0):
 
 def _start(onsets, end, *, after=0.0):
     """Return the start of a word that was complete three steps behind its end."""
-    return onsets.start_of(end, after=after, now=end + 0.24)
+    return onsets.word_onset(end, after=after, now=end + 0.24)
 
 
 @settings(deadline=None, derandomize=True)  # seconds of audio each time
@@ -63,7 +63,7 @@ def test_a_start_lies_between_the_word_before_and_the_end(after, end, kept):
 
 def test_silence_alone_puts_the_start_somewhere_before_the_end():
     """A word that was heard in nothing still has a start, at most a long word back."""
-    onsets = Onsets(6.0)
+    onsets = EnergyContour(6.0)
     onsets.append(silence(4.0))
 
     assert 3.0 - 1.2 == pytest.approx(_start(onsets, 3.0), abs=0.011)
@@ -74,19 +74,19 @@ def test_silence_alone_puts_the_start_somewhere_before_the_end():
 def test_a_start_does_not_depend_on_how_much_came_at_once(cells, more, kept):
     """What came later, and what was let go of because it is too old, change nothing."""
     now = 0.08 * cells
-    prompt, late = Onsets(kept), Onsets(kept)
+    prompt, late = EnergyContour(kept), EnergyContour(kept)
     for cell in BURSTS[: 1280 * cells].reshape(-1, 1280):
         prompt.append(cell)
         prompt.trim(prompt.samples / RATE)
     late.append(BURSTS[: 1280 * (cells + more)])
-    starts = [one.start_of(now - 0.2, after=0.3, now=now) for one in (prompt, late)]
+    starts = [one.word_onset(now - 0.2, after=0.3, now=now) for one in (prompt, late)]
 
     assert starts[0] == starts[1]
 
 
 def test_memory_is_bounded():
     """What is kept of a long run is what is kept of a short one."""
-    onsets = Onsets(6.0)
+    onsets = EnergyContour(6.0)
     held = []
     for seconds in range(10, 60, 10):
         onsets.append(np.zeros(160_000, dtype=np.float32))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
-from wlk_core.online.recognizer import Step, Work
+from wlk_core.online.recognizer import Step
 from wlk_core.online.trimming import (
     PROMPT_CHARACTERS,
     QUIET_SECONDS,
@@ -14,7 +14,7 @@ from wlk_core.online.trimming import (
     forced_cut,
     last_words,
 )
-from wlk_core.processor import SAMPLE_RATE
+from wlk_core.processor import SAMPLE_RATE, WorkCounters
 from wlk_core.streaming.audio_buffer import AudioBuffer
 from wlk_core.streaming.local_agreement import LocalAgreement, split_overlap
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from wlk_core.streaming.words import Word
 
-__all__ = ["AgreementRecognizer", "Hypothesis", "Transcriber"]
+__all__ = ["Hypothesis", "LocalAgreementRecognizer", "Transcriber"]
 
 REMAINDER_SECONDS = 0.15  # of a committed word, at most, behind a cut; half the shortest word
 
@@ -37,7 +37,7 @@ class Hypothesis:
 
     words: tuple[Word, ...] = ()
     language: str | None = None
-    work: Work = attrs.field(factory=Work)
+    work: WorkCounters = attrs.field(factory=WorkCounters)
 
 
 class Transcriber(Protocol):
@@ -61,7 +61,7 @@ class Transcriber(Protocol):
         ...
 
 
-class AgreementRecognizer:
+class LocalAgreementRecognizer:
     """
     Re-transcribe a growing buffer every `tick_seconds` and commit what two hypotheses agree on.
 
@@ -84,12 +84,12 @@ class AgreementRecognizer:
     ) -> None:
         self._transcribe = transcribe
         self._language = language
-        self._work = Work()
+        self._work = WorkCounters()
         self._tick = max(1, round(tick_seconds * SAMPLE_RATE))
         self._buffer_samples = round(buffer_seconds * SAMPLE_RATE)
         self._max_samples = round(max_seconds * SAMPLE_RATE)
         self._initial_prompt = prompt
-        self.next_run("")
+        self.end_utterance("")
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:
@@ -102,7 +102,7 @@ class AgreementRecognizer:
         return self._language
 
     @property
-    def work(self) -> Work:
+    def work(self) -> WorkCounters:
         """The engine's work, added up."""
         return self._work
 
@@ -130,7 +130,7 @@ class AgreementRecognizer:
         self._language = self._language or self._heard_language
         return Step(committed=self._policy.flush(), consumed_samples=self._heard)
 
-    def next_run(self, committed_text: str) -> None:
+    def end_utterance(self, committed_text: str) -> None:
         """Begin a new run with the end of the transcript as prompt."""
         self._buffer = AudioBuffer()
         self._policy = LocalAgreement()
@@ -143,7 +143,7 @@ class AgreementRecognizer:
 
     def close(self) -> None:
         """Let go of audio and text."""
-        self.next_run("")
+        self.end_utterance("")
 
     def _transcribe_to(self, target: int, *, is_final: bool) -> Step:
         # Nothing is changed before the engine has answered, so that a failed step can be repeated.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
-from wlk_core.online.recognizer import Step, Work
+from wlk_core.online.recognizer import Step
 from wlk_core.online.trimming import (
     PROMPT_CHARACTERS,
     QUIET_SECONDS,
@@ -14,8 +14,7 @@ from wlk_core.online.trimming import (
     forced_cut,
     last_words,
 )
-from wlk_core.processor import SAMPLE_RATE
-from wlk_core.streaming.alignatt import AlignedToken
+from wlk_core.processor import SAMPLE_RATE, WorkCounters
 from wlk_core.streaming.audio_buffer import AudioBuffer
 
 if TYPE_CHECKING:
@@ -24,18 +23,23 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from wlk_core.online.kept import KeptState
     from wlk_core.streaming.alignatt import AlignAtt
     from wlk_core.streaming.words import Word
 
-__all__ = ["Attended", "AttendedWord", "AttentionDecoder", "AttentionRecognizer"]
+__all__ = [
+    "AlignAttDecoder",
+    "AlignAttRecognizer",
+    "AlignedHypothesis",
+    "AlignedWord",
+    "DecoderCache",
+]
 
 REMAINDER_SECONDS = 0.15  # of a committed word, at most, behind a cut; half the shortest word
 NO_ROOM_SECONDS = 0.05  # an alignment that has nowhere to put a word leaves it less than that
 
 
 @attrs.frozen(kw_only=True)
-class AttendedWord:
+class AlignedWord:
     """
     A whole word, and for each of its tokens the frame that the decoder attended to most.
 
@@ -47,22 +51,22 @@ class AttendedWord:
     frames: tuple[int, ...]
     tokens: tuple[Hashable, ...] = ()
 
-    def moved(self, *, seconds: float, frames: int) -> AttendedWord:
+    def shifted(self, *, seconds: float, frames: int) -> AlignedWord:
         """Return the same word that much later."""
         later = tuple(frame + frames for frame in self.frames)
         return attrs.evolve(self, word=self.word.shifted(seconds), frames=later)
 
 
 @attrs.frozen(kw_only=True)
-class Attended:
+class AlignedHypothesis:
     """What a decoder said behind the words it was made to begin with."""
 
-    words: tuple[AttendedWord, ...] = ()
+    words: tuple[AlignedWord, ...] = ()
     language: str | None = None
-    work: Work = attrs.field(factory=Work)
+    work: WorkCounters = attrs.field(factory=WorkCounters)
 
 
-class AttentionDecoder(Protocol):
+class AlignAttDecoder(Protocol):
     """An engine call of AlignAtt: audio in, words and where they were heard out."""
 
     def __call__(
@@ -70,11 +74,11 @@ class AttentionDecoder(Protocol):
         audio: NDArray[np.float32],
         *,
         first_sample: int,
-        context: tuple[AttendedWord, ...],
+        context: tuple[AlignedWord, ...],
         prompt: str,
         language: str | None,
         is_last: bool,
-    ) -> Attended:
+    ) -> AlignedHypothesis:
         """
         Decode float32[n], n > 0 at 16 kHz: the run from sample *first_sample* on.
 
@@ -94,7 +98,25 @@ class AttentionDecoder(Protocol):
         ...
 
 
-class AttentionRecognizer:
+class DecoderCache(Protocol):
+    """
+    The state of a decoder that makes each call cheaper by what the call before it left.
+
+    It may change what a call costs, never what it says: a call that fails halfway leaves a state
+    from which the same call can be made again.
+    """
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held now."""
+        ...
+
+    def reset(self) -> None:
+        """Let go of everything: the run is over, and what comes next has nothing to do with it."""
+        ...
+
+
+class AlignAttRecognizer:
     """
     Decode a bounded buffer every `tick_seconds` and commit by AlignAtt, whole words only.
 
@@ -104,7 +126,7 @@ class AttentionRecognizer:
     a buffer reaches `max_seconds` without a word being final, the words in its older half are
     committed as they are: the engine's window is finite.
 
-    A decoder that keeps state between its calls gives it as *kept*, which is told when a run ends
+    A decoder that keeps state between its calls gives it as *cache*, which is told when a run ends
     and counted with what is held.  Where such state outlives a cut only at certain places, cuts
     fall on multiples of *cut_samples* of the run alone.  The decoder is never given more than
     `max_seconds`, or twice a tick and a cut where that is more.
@@ -115,12 +137,12 @@ class AttentionRecognizer:
 
     """
 
-    _context: tuple[AttendedWord, ...]  # committed words whose audio is in the buffer
-    _upcoming: tuple[AttendedWord, ...]  # heard and not final
+    _context: tuple[AlignedWord, ...]  # committed words whose audio is in the buffer
+    _upcoming: tuple[AlignedWord, ...]  # heard and not final
 
     def __init__(
         self,
-        decode: AttentionDecoder,
+        decode: AlignAttDecoder,
         *,
         policy: AlignAtt,
         frame_samples: int,
@@ -130,7 +152,7 @@ class AttentionRecognizer:
         buffer_seconds: float = 12.0,
         max_seconds: float = 28.0,
         cut_samples: int | None = None,
-        kept: KeptState | None = None,
+        cache: DecoderCache | None = None,
     ) -> None:
         cut_samples = frame_samples if cut_samples is None else cut_samples
         if cut_samples % frame_samples:
@@ -141,9 +163,9 @@ class AttentionRecognizer:
         self._policy = policy
         self._frame = frame_samples
         self._cut = cut_samples
-        self._kept = kept
+        self._cache = cache
         self._language = language
-        self._work = Work()
+        self._work = WorkCounters()
         self._tick = max(1, round(tick_seconds * SAMPLE_RATE))
         self._buffer_samples = round(buffer_seconds * SAMPLE_RATE)
         self._max_samples = round(max_seconds * SAMPLE_RATE)
@@ -155,7 +177,7 @@ class AttentionRecognizer:
                 f"{tick_seconds:g} s, got {cut_samples}"
             )
         self._initial_prompt = prompt
-        self.next_run("")
+        self.end_utterance("")
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:
@@ -168,7 +190,7 @@ class AttentionRecognizer:
         return self._language
 
     @property
-    def work(self) -> Work:
+    def work(self) -> WorkCounters:
         """The engine's work, added up."""
         return self._work
 
@@ -177,7 +199,7 @@ class AttentionRecognizer:
         """Bytes of audio, text and kept state held, the prompt at its bound."""
         words = (*self._context, *self._upcoming)
         text = PROMPT_CHARACTERS + sum(len(one.word.text) for one in words)
-        return self._buffer.nbytes + text + (self._kept.nbytes if self._kept else 0)
+        return self._buffer.nbytes + text + (self._cache.nbytes if self._cache else 0)
 
     def feed(self, audio: NDArray[np.float32]) -> None:
         """Append float32[n] to the buffer."""
@@ -198,10 +220,10 @@ class AttentionRecognizer:
         self._language = self._language or self._heard_language
         return Step(committed=committed, consumed_samples=self._heard)
 
-    def next_run(self, committed_text: str) -> None:
+    def end_utterance(self, committed_text: str) -> None:
         """Begin a new run with the end of the transcript as prompt."""
-        if self._kept:
-            self._kept.forget()
+        if self._cache:
+            self._cache.reset()
         self._buffer = AudioBuffer()
         self._context = self._upcoming = ()
         self._committed_end = 0.0  # seconds; a word in the middle before it was committed already
@@ -214,7 +236,7 @@ class AttentionRecognizer:
 
     def close(self) -> None:
         """Let go of audio and text."""
-        self.next_run("")
+        self.end_utterance("")
 
     def _decode_to(self, target: int, *, is_final: bool) -> Step:
         # Nothing is changed before the engine has answered, so that a failed step can be repeated.
@@ -223,14 +245,14 @@ class AttentionRecognizer:
         heard = self._decode(
             self._buffer.view(start, target),
             first_sample=start,
-            context=tuple(one.moved(seconds=-seconds, frames=-frames) for one in self._context),
+            context=tuple(one.shifted(seconds=-seconds, frames=-frames) for one in self._context),
             prompt=self._before.strip(),
             language=self._language,
             is_last=is_final,
         )
         self._work += heard.work
         self._heard = target
-        moved = [one.moved(seconds=seconds, frames=frames) for one in heard.words]
+        moved = [one.shifted(seconds=seconds, frames=frames) for one in heard.words]
         fresh = self._in_order([one for one in moved if self._is_new(one)])
         count = self._count_final(fresh, is_final=is_final)
         committed, self._upcoming = fresh[:count], fresh[count:]
@@ -242,7 +264,7 @@ class AttentionRecognizer:
         words = tuple(one.word for one in committed)
         return Step(committed=words, consumed_samples=target)
 
-    def _is_new(self, one: AttendedWord) -> bool:
+    def _is_new(self, one: AlignedWord) -> bool:
         """
         Tell whether a word was heard in audio behind what is committed: by place, not by text.
 
@@ -254,11 +276,10 @@ class AttentionRecognizer:
         is_ahead = max(one.frames) > self._last_frame
         return one.word.middle >= self._committed_end and (is_ahead or has_room)
 
-    def _count_final(self, words: tuple[AttendedWord, ...], *, is_final: bool) -> int:
+    def _count_final(self, words: tuple[AlignedWord, ...], *, is_final: bool) -> int:
         """Return how many of *words* are final; a word is when all of its tokens are."""
-        tokens = [AlignedToken(one.word.text, frame) for one in words for frame in one.frames]
         final = self._policy.count_final(
-            tokens,
+            [frame for one in words for frame in one.frames],
             frames=-(-self._heard // self._frame),
             last_frame=self._last_frame,
             is_last=is_final,
@@ -271,9 +292,9 @@ class AttentionRecognizer:
             count += 1
         return count
 
-    def _in_order(self, words: list[AttendedWord]) -> tuple[AttendedWord, ...]:
+    def _in_order(self, words: list[AlignedWord]) -> tuple[AlignedWord, ...]:
         """Return *words* with times that never go back and lie within what was heard."""
-        ordered: list[AttendedWord] = []
+        ordered: list[AlignedWord] = []
         floor, limit = self._buffer.start / SAMPLE_RATE, self._heard / SAMPLE_RATE
         if self._context:
             floor = max(floor, min(self._context[-1].word.end, limit))
@@ -284,13 +305,13 @@ class AttentionRecognizer:
             floor = start
         return tuple(ordered)
 
-    def _remember(self, committed: tuple[AttendedWord, ...]) -> None:
+    def _remember(self, committed: tuple[AlignedWord, ...]) -> None:
         if committed:
             self._context += committed
             self._committed_end = max(self._committed_end, committed[-1].word.middle)
             self._last_frame = max(self._last_frame, *(max(one.frames) for one in committed))
 
-    def _bound(self, *, is_quiet: bool) -> tuple[AttendedWord, ...]:
+    def _bound(self, *, is_quiet: bool) -> tuple[AlignedWord, ...]:
         """Keep the buffer short; return words that had to be committed for it."""
         was_quiet, self._was_quiet = self._was_quiet, is_quiet
         if is_quiet and was_quiet:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core import Attended, AttendedWord, AttentionRecognizer, OnlineStream
+from wlk_core import AlignAttRecognizer, AlignedHypothesis, AlignedWord, OnlineStream
 from wlk_core.streaming import AlignAtt, Word
 from wlk_core.testing import StreamDriver
 
@@ -34,10 +34,10 @@ class Keeping:
             start, stop = second - first_sample / RATE, second + 0.4 - first_sample / RATE
             if (start + stop) / 2 >= 0 and second + 0.2 <= end:
                 word = Word(start, min(stop, len(audio) / RATE), f" w{second}")
-                heard.append(AttendedWord(word=word, frames=(int(word.middle * RATE / FRAME),)))
-        return Attended(words=tuple(heard[len(context) :]), language="en")
+                heard.append(AlignedWord(word=word, frames=(int(word.middle * RATE / FRAME),)))
+        return AlignedHypothesis(words=tuple(heard[len(context) :]), language="en")
 
-    def forget(self):
+    def reset(self):
         """Let go of everything."""
         self.runs += 1
         self.nbytes = 0
@@ -45,11 +45,11 @@ class Keeping:
 
 def over(decoder, **chosen):
     """Return a recognizer whose buffer is cut at whole windows."""
-    return AttentionRecognizer(
+    return AlignAttRecognizer(
         decoder,
         policy=AlignAtt(border_frames=5, rewind_frames=50),
         frame_samples=FRAME,
-        kept=decoder,
+        cache=decoder,
         **{"cut_samples": WINDOW, **chosen},
     )
 
@@ -84,7 +84,7 @@ def test_state_is_counted_and_forgotten_with_each_run():
     assert decoder.nbytes == 3 * RATE
     assert recognizer.state_bytes >= empty + 4 * 3 * RATE + decoder.nbytes
 
-    recognizer.next_run(" w2")
+    recognizer.end_utterance(" w2")
 
     assert began + 1 == decoder.runs
     assert empty == recognizer.state_bytes
@@ -104,16 +104,16 @@ class Scripted:
         self.calls.append((first_sample, len(audio)))
         first, end = first_sample / RATE, (first_sample + len(audio)) / RATE
         heard = [
-            AttendedWord(
+            AlignedWord(
                 word=Word(start - first, min(stop, end) - first, text),
                 frames=(int((min(looks, end - 0.01) - first) * RATE / FRAME),),
             )
             for text, start, stop, looks in self.words(first, end)
             if start < end
         ]
-        return Attended(words=tuple(heard[len(context) :]), language="en")
+        return AlignedHypothesis(words=tuple(heard[len(context) :]), language="en")
 
-    def forget(self):
+    def reset(self):
         """Let go of nothing."""
 
 

@@ -61,6 +61,8 @@ EXTRAS = {
 }
 TORCH_EXTRAS = ("lora", "mlx", "torch")
 TORCH_PLUGINS = ("wlk-voxtral-hf",)  # bring torch without an extra
+# What a plugin needs of our own beside the core.
+NEEDS = {"wlk-voxtral-hf": ("wlk-voxtral",), "wlk-voxtral-mlx": ("wlk-voxtral",)}
 # Beside torch, what the tests of a plugin hold it against where torch is.
 REFERENCES = {"wlk-voxtral-mlx": ("transformers>=5.23,<6",)}
 TORCH = "torch==2.13.0"
@@ -187,7 +189,7 @@ def plugin(session: nox.Session, name: str) -> None:
         session.install(TORCH, *REFERENCES.get(name, ()))
     (source,) = _sources(name)
     source += f"[{','.join(extras)}]" if extras else ""
-    session.install(*TEST_TOOLS, *_sources("core", "conformance"), source)
+    session.install(*TEST_TOOLS, *_sources("core", "conformance", *NEEDS.get(name, ())), source)
     if session.python != TORCH_PYTHON:
         _test(session, f"plugins/{name}/tests")
         return
@@ -278,7 +280,7 @@ def compliance(session: nox.Session) -> None:
 @nox.session(python="3.11")
 def tools(session: nox.Session) -> None:
     """Test what trains the digits checkpoints, as far as it needs no framework."""
-    session.install(*TEST_TOOLS, "numpy", "scipy", *_sources("core"))
+    session.install(*TEST_TOOLS, "numpy", "scipy", *_sources("core", "wlk-voxtral"))
     _test(session, "tools/digits/tests")
 
 

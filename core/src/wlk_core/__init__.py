@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wlk_core.audio.convert import to_float32
     from wlk_core.backend import API_FLOOR, API_VERSION, Backend, BackendSpec
-    from wlk_core.delayed import DelayedBackend, DelayedEngine, DelayedFormat
     from wlk_core.errors import (
         AudioFormatError,
         BackendError,
@@ -34,17 +33,13 @@ if TYPE_CHECKING:
         AlignedHypothesis,
         AlignedWord,
         DecoderCache,
-        DelayedRecognizer,
         Hypothesis,
         LocalAgreementRecognizer,
         OnlineStream,
         Recognizer,
         Step,
-        StepDecoder,
-        StepState,
         Transcriber,
         WorkCounters,
-        silent_cells,
     )
     from wlk_core.options import Option
     from wlk_core.processor import (
@@ -77,10 +72,6 @@ __all__ = [
     "ClockError",
     "ConcurrentCallError",
     "DecoderCache",
-    "DelayedBackend",
-    "DelayedEngine",
-    "DelayedFormat",
-    "DelayedRecognizer",
     "Emission",
     "Hypothesis",
     "LocalAgreementRecognizer",
@@ -93,8 +84,6 @@ __all__ = [
     "Segment",
     "Silence",
     "Step",
-    "StepDecoder",
-    "StepState",
     "StreamBroken",
     "StreamClosed",
     "StreamStats",
@@ -105,7 +94,6 @@ __all__ = [
     "WorkCounters",
     "hookimpl",
     "load_backend",
-    "silent_cells",
     "to_float32",
 ]
 
@@ -116,11 +104,6 @@ _ROOMS = {
         "API_VERSION",
         "Backend",
         "BackendSpec",
-    ),
-    "delayed": (
-        "DelayedBackend",
-        "DelayedEngine",
-        "DelayedFormat",
     ),
     "errors": (
         "AudioFormatError",
@@ -141,17 +124,13 @@ _ROOMS = {
         "AlignedWord",
         "AlignAttDecoder",
         "AlignAttRecognizer",
-        "DelayedRecognizer",
         "Hypothesis",
         "DecoderCache",
         "OnlineStream",
         "Recognizer",
         "Step",
-        "StepDecoder",
-        "StepState",
         "Transcriber",
         "WorkCounters",
-        "silent_cells",
     ),
     "options": ("Option",),
     "processor": (

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EPS",
+    "MAX_RETRIES",
     "SAMPLE_RATE",
     "OnlineProcessor",
     "StreamStats",
@@ -101,16 +102,6 @@ class OnlineProcessor(Protocol):
         """
         ...
 
-    @property
-    def has_backlog(self) -> bool:
-        """
-        Whether audio waits that `process_iter` would take or decode now.
-
-        It is true after an insert and false after a `process_iter` that left nothing to do.  Cheap,
-        never waits, from any thread.
-        """
-        ...
-
     def get_buffer(self) -> Transcript:
         """Return the hypothesis: text that may still change.  Pure, cheap, never waits."""
         ...
@@ -150,6 +141,17 @@ class OnlineProcessor(Protocol):
         Let go of everything the stream holds, finished or not; nothing is committed.
 
         From another thread it takes effect after the current step.  May be called again.
+        """
+        ...
+
+    @property
+    def has_backlog(self) -> bool:
+        """
+        Whether process_iter would take or decode something now; cheap, never waits.
+
+        ``while stream.has_backlog: stream.process_iter()`` drains the stream.  Audio shorter than
+        the policy's next step is no backlog once it was taken; start_silence or finish decode it.
+        The last call of such a loop may find nothing left to do.
         """
         ...
 

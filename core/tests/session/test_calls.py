@@ -80,9 +80,9 @@ def test_a_failure_that_a_retry_cannot_cure_is_raised_at_once(error):
     assert 1 == call.calls
 
 
-@pytest.mark.parametrize(("backlog", "calls"), [(0, 1), (1, 1), (5, 5)])
+@pytest.mark.parametrize(("backlog", "calls"), [(0, 0), (1, 1), (5, 5)])
 def test_draining_ends_when_no_backlog_is_left(backlog, calls):
-    """process_iter is called at least once and no more than the backlog needs."""
+    """process_iter is called as often as the backlog needs and not once more."""
     processor = Backlog(backlog)
 
     assert calls == len(list(drain(processor)))

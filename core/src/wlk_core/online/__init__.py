@@ -9,7 +9,6 @@ from wlk_core.online.alignatt import (
     AlignedWord,
     DecoderCache,
 )
-from wlk_core.online.delayed import DelayedRecognizer, StepDecoder, StepState, silent_cells
 from wlk_core.online.local_agreement import Hypothesis, LocalAgreementRecognizer, Transcriber
 from wlk_core.online.recognizer import Recognizer, Step
 from wlk_core.online.stream import OnlineStream
@@ -21,15 +20,11 @@ __all__ = [
     "AlignedHypothesis",
     "AlignedWord",
     "DecoderCache",
-    "DelayedRecognizer",
     "Hypothesis",
     "LocalAgreementRecognizer",
     "OnlineStream",
     "Recognizer",
     "Step",
-    "StepDecoder",
-    "StepState",
     "Transcriber",
     "WorkCounters",
-    "silent_cells",
 ]

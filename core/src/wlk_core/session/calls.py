@@ -46,18 +46,11 @@ def drain(
     """
     Call `process_iter` until *processor* has no backlog; yield each emission as it comes.
 
-    It is called at least once.  *make_call* makes the call and returns its emission, so that a
-    caller can measure each one.
+    *make_call* makes the call and returns its emission, so that a caller can measure each one.
 
     Raises:
         BackendError: see `attempt`.
 
     """
-    reached = -1.0
-    while True:
-        emission = make_call(processor.process_iter)
-        yield emission
-        # Streams without the property: repeat until `processed_up_to` stops.
-        if not getattr(processor, "has_backlog", emission.processed_up_to > reached):
-            return
-        reached = emission.processed_up_to
+    while processor.has_backlog:
+        yield make_call(processor.process_iter)

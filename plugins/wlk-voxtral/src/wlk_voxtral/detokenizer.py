@@ -11,13 +11,13 @@ import attrs
 if TYPE_CHECKING:
     from wlk_core.streaming.speculative import TokenPrediction
 
-__all__ = ["MarkedText", "Said", "Vocabulary"]
+__all__ = ["StreamingDetokenizer", "TimedText", "Vocabulary"]
 
 STEP_SECONDS = 0.08  # of audio for each id
 
 
 class Vocabulary(Protocol):
-    """What ids mean; see Tekken."""
+    """What ids mean; see TekkenTokenizer."""
 
     @property
     def word_id(self) -> int:
@@ -30,7 +30,7 @@ class Vocabulary(Protocol):
 
 
 @attrs.frozen
-class Said:
+class TimedText:
     """The text behind one marker: usually a word, with its own spacing; `end` in seconds."""
 
     text: str
@@ -38,7 +38,7 @@ class Said:
     probability: float
 
 
-class MarkedText:
+class StreamingDetokenizer:
     """
     Put together what the ids of a run say, byte by byte.
 
@@ -65,11 +65,11 @@ class MarkedText:
         return STEP_SECONDS * self._count
 
     @property
-    def pending(self) -> Said | None:
+    def pending(self) -> TimedText | None:
         """The text that is being said, as far as its characters are complete."""
         return self._said() if self._text.strip() else None
 
-    def push(self, choice: TokenPrediction) -> Said | None:
+    def push(self, choice: TokenPrediction) -> TimedText | None:
         """Take the next id; return the text that it completes, if any."""
         begin = self.time
         self._count += 1
@@ -88,11 +88,11 @@ class MarkedText:
             self._end = self.time
         return complete
 
-    def finish(self) -> Said | None:
+    def finish(self) -> TimedText | None:
         """Return what is left at the end of a run."""
         return self._complete()
 
-    def _complete(self) -> Said | None:
+    def _complete(self) -> TimedText | None:
         self._is_open = False
         if not self._text.strip():
             return None  # a lone space belongs to the word that follows
@@ -100,5 +100,5 @@ class MarkedText:
         self._text, self._surprise, self._ids = "", 0.0, 0
         return said
 
-    def _said(self) -> Said:
-        return Said(self._text, self._end, math.exp(-self._surprise / max(self._ids, 1)))
+    def _said(self) -> TimedText:
+        return TimedText(self._text, self._end, math.exp(-self._surprise / max(self._ids, 1)))

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_core.streaming import MarkedText, TokenPrediction
+from wlk_core.streaming import TokenPrediction
+from wlk_voxtral.detokenizer import StreamingDetokenizer
 
 PAD, WORD, FIRST = 0, 1, 2  # text ids: FIRST + a byte
 
@@ -30,7 +31,7 @@ def ids_of(data):
 
 def say(ids):
     """Return what the ids say, and the text they were put into."""
-    text = MarkedText(Bytes())
+    text = StreamingDetokenizer(Bytes())
     said = [one for token in ids if (one := text.push(TokenPrediction(token))) is not None]
     last = text.finish()
     return [*said, last] if last else said
@@ -82,7 +83,7 @@ def test_text_without_a_marker_ends_where_the_marker_would_have_stood():
 
 def test_a_word_is_pending_until_something_else_comes():
     """The growing word is shown, and is complete with the next marker or pad."""
-    text = MarkedText(Bytes())
+    text = StreamingDetokenizer(Bytes())
     shown = []
     for token in [WORD, *ids_of(" né".encode()), PAD]:
         complete = text.push(TokenPrediction(token))
@@ -100,7 +101,7 @@ def test_a_lone_space_waits_for_its_word():
 
 def test_the_probability_is_the_mean_of_the_ids():
     """Geometric, so that long words are not less probable for being long."""
-    text = MarkedText(Bytes())
+    text = StreamingDetokenizer(Bytes())
     for probability, token in ((0.1, WORD), (0.5, FIRST + 97), (0.125, FIRST + 98)):
         text.push(TokenPrediction(token, probability))
     said = text.push(TokenPrediction(PAD))
@@ -111,7 +112,7 @@ def test_the_probability_is_the_mean_of_the_ids():
 @given(st.lists(st.integers(0, 257), max_size=60))
 def test_each_id_is_looked_at_once(ids):
     """The cost of the text path is one piece of bytes for each id of text."""
-    text = MarkedText(Bytes())
+    text = StreamingDetokenizer(Bytes())
     for token in ids:
         text.push(TokenPrediction(token))
 

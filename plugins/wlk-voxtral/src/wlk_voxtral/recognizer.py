@@ -11,19 +11,19 @@ from wlk_core.processor import WorkCounters
 from wlk_core.streaming.audio_buffer import AudioBuffer
 from wlk_core.streaming.energy import EnergyContour
 from wlk_core.streaming.log_mel import FRAME_SAMPLES, WINDOW_SAMPLES, LogMel
-from wlk_core.streaming.marked_text import MarkedText
 from wlk_core.streaming.words import Word
+from wlk_voxtral.detokenizer import StreamingDetokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from wlk_core.streaming.marked_text import Said
     from wlk_core.streaming.speculative import TokenPrediction
-    from wlk_core.streaming.tekken import Tekken
+    from wlk_voxtral.detokenizer import TimedText
+    from wlk_voxtral.tokenizer import TekkenTokenizer
 
-__all__ = ["DelayedRecognizer", "StepDecoder", "StepState", "silent_cells"]
+__all__ = ["StepDecoder", "StepState", "VoxtralRecognizer", "silence_features"]
 
 CELL_SAMPLES = 1280  # 80 ms: one id
 MOST_CELLS = 16  # that one step takes; live there is one at a time
@@ -73,12 +73,12 @@ class StepDecoder(Protocol[S]):
         ...
 
 
-def silent_cells(log_mel: LogMel, cells: int) -> NDArray[np.float32]:
+def silence_features(log_mel: LogMel, cells: int) -> NDArray[np.float32]:
     """Return float32[8 cells, mels], the features of cells of 80 ms in which nothing is heard."""
     return log_mel(np.zeros(_BEFORE + cells * CELL_SAMPLES + _BEHIND, dtype=np.float32))
 
 
-class DelayedRecognizer(Generic[S]):
+class VoxtralRecognizer(Generic[S]):
     """
     Hear cells of 80 ms and say what was said a delay ago.
 
@@ -89,7 +89,7 @@ class DelayedRecognizer(Generic[S]):
     """
 
     _buffer: AudioBuffer
-    _text: MarkedText
+    _text: StreamingDetokenizer
     _onsets: EnergyContour
     _state: S | None
     _cells: int  # heard so far; the run begins with the silence in front of it
@@ -97,7 +97,7 @@ class DelayedRecognizer(Generic[S]):
     _is_padded: bool
 
     def __init__(
-        self, decode: StepDecoder[S], *, tekken: Tekken, delay_steps: int, log_mel: LogMel
+        self, decode: StepDecoder[S], *, tekken: TekkenTokenizer, delay_steps: int, log_mel: LogMel
     ) -> None:
         self._decode = decode
         self._tekken = tekken
@@ -147,7 +147,7 @@ class DelayedRecognizer(Generic[S]):
         """Begin a new run; the model takes no prompt."""
         del committed_text
         self._buffer = AudioBuffer()
-        self._text = MarkedText(self._tekken)
+        self._text = StreamingDetokenizer(self._tekken)
         self._onsets = EnergyContour(HELD_SECONDS)
         self._state = None
         self._cells = -1
@@ -221,13 +221,13 @@ class DelayedRecognizer(Generic[S]):
         if heard > first:
             self._onsets.append(self._audio(first, heard))
 
-    def _add(self, words: list[Word], said: Said | None) -> None:
+    def _add(self, words: list[Word], said: TimedText | None) -> None:
         """Append what is said now, which ends the word before."""
         if said is not None:
             words.append(self._word(said))
             self._end = words[-1].end
 
-    def _word(self, said: Said) -> Word:
+    def _word(self, said: TimedText) -> Word:
         end = max(said.end, self._end)
         start = self._onsets.word_onset(end, after=self._end, now=self._text.time)
         return Word(start, end, said.text, said.probability)

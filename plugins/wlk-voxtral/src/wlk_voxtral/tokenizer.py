@@ -8,14 +8,14 @@ from typing import Any
 
 import attrs
 
-__all__ = ["Tekken"]
+__all__ = ["TekkenTokenizer"]
 
 STEP_MS = 80  # of audio for each token: 12.5 Hz
 LONGEST_DELAY_STEPS = 30  # 2.4 s, the longest that Voxtral Realtime is meant for
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Tekken:
+class TekkenTokenizer:
     """
     What a tekken.json holds that decoding a stream of ids needs.
 
@@ -35,7 +35,7 @@ class Tekken:
     left_pad_steps: int
 
     @classmethod
-    def from_json(cls, text: str) -> Tekken:
+    def from_json(cls, text: str) -> TekkenTokenizer:
         """
         Read the content of a tekken.json.
 

@@ -10,8 +10,9 @@ import attrs
 
 from wlk_core.errors import ModelNotFoundError, OptionError, StreamClosed
 from wlk_core.models import read_settings
-from wlk_core.online import DelayedRecognizer, OnlineStream, silent_cells
-from wlk_core.streaming import LogMel, Tekken
+from wlk_core.online import OnlineStream
+from wlk_voxtral.recognizer import VoxtralRecognizer, silence_features
+from wlk_voxtral.tokenizer import TekkenTokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,16 +23,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_core.backend import BackendSpec
-    from wlk_core.online import StepState, WorkCounters
-    from wlk_core.streaming import TokenPrediction
+    from wlk_core.online import WorkCounters
+    from wlk_core.streaming import LogMel, TokenPrediction
+    from wlk_voxtral.recognizer import StepState
 
-__all__ = ["DelayedBackend", "DelayedEngine", "DelayedFormat"]
+__all__ = ["DelayedBackend", "StepEngine", "VoxtralFormat"]
 
 MANIFEST = "wlk.json"
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class DelayedFormat:
+class VoxtralFormat:
     """
     What streams need to know of a checkpoint; see `read`.
 
@@ -45,13 +47,13 @@ class DelayedFormat:
     """
 
     name: str
-    tekken: Tekken
+    tekken: TekkenTokenizer
     log_mel: LogMel
     dtype: str | None = None
     delays_ms: tuple[int, ...] | None = None
 
     @classmethod
-    def read(cls, directory: Path, *, name: str, log_mel: LogMel) -> DelayedFormat:
+    def read(cls, directory: Path, *, name: str, log_mel: LogMel) -> VoxtralFormat:
         """
         Read the tokenizer in *directory*, tekken.json.
 
@@ -69,7 +71,7 @@ class DelayedFormat:
                 "pull the model again, or copy the file from where it was published"
             )
         try:
-            tekken = Tekken.from_json(file.read_text(encoding="utf-8"))
+            tekken = TekkenTokenizer.from_json(file.read_text(encoding="utf-8"))
         except ValueError as error:
             raise ModelNotFoundError(
                 f"{file} is no tokenizer of Voxtral Realtime: {error}; pull the model again"
@@ -107,7 +109,7 @@ class DelayedFormat:
 S = TypeVar("S", bound="StepState")
 
 
-class DelayedEngine(Protocol[S]):
+class StepEngine(Protocol[S]):
     """A loaded model on some framework, shared by any number of streams."""
 
     def decode(
@@ -126,7 +128,7 @@ class DelayedEngine(Protocol[S]):
         ...
 
 
-E = TypeVar("E", bound=DelayedEngine[Any])
+E = TypeVar("E", bound=StepEngine[Any])
 
 
 class DelayedBackend(Generic[E]):
@@ -138,7 +140,7 @@ class DelayedBackend(Generic[E]):
     else sets them.
     """
 
-    def __init__(self, spec: BackendSpec, engine: E, told: DelayedFormat) -> None:
+    def __init__(self, spec: BackendSpec, engine: E, told: VoxtralFormat) -> None:
         self._spec = spec
         self._engine: E | None = engine
         self._format = told
@@ -176,7 +178,7 @@ class DelayedBackend(Generic[E]):
         delay = told.delay_steps(chosen["delay_ms"])
         decode = partial(self._decode, engine, delay_steps=delay, draft_steps=chosen["draft_steps"])
         return OnlineStream(
-            lambda: DelayedRecognizer(
+            lambda: VoxtralRecognizer(
                 decode, tekken=told.tekken, delay_steps=delay, log_mel=told.log_mel
             )
         )
@@ -184,7 +186,7 @@ class DelayedBackend(Generic[E]):
     def warmup(self) -> None:
         """Run the model once on a step of silence."""
         told = self._format
-        mel = silent_cells(told.log_mel, 1)
+        mel = silence_features(told.log_mel, 1)
         self._decode(self.engine, mel, None, delay_steps=told.tekken.delay_steps, draft_steps=1)
 
     def close(self) -> None:

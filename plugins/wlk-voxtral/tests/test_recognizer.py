@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core import BackendError, DelayedRecognizer, OnlineStream, WorkCounters, silent_cells
-from wlk_core.streaming import LogMel, Tekken, TokenPrediction
+from wlk_core import BackendError, OnlineStream, WorkCounters
+from wlk_core.streaming import LogMel, TokenPrediction
 from wlk_core.testing import StreamDriver, noise
+from wlk_voxtral.recognizer import VoxtralRecognizer, silence_features
+from wlk_voxtral.tokenizer import TekkenTokenizer
 
 PAD, WORD = 2, 3
-TEKKEN = Tekken.from_json(
+TEKKEN = TekkenTokenizer.from_json(
     json.dumps(
         {
             "config": {"default_vocab_size": 260, "default_num_special_tokens": 4},
@@ -86,7 +88,7 @@ def stream_of(script):
     """Return a driver of a stream on the scripted model."""
     return StreamDriver(
         OnlineStream(
-            lambda: DelayedRecognizer(
+            lambda: VoxtralRecognizer(
                 script, tekken=TEKKEN, delay_steps=script.delay, log_mel=LogMel()
             )
         )
@@ -240,5 +242,5 @@ def test_silent_cells_are_what_a_model_hears_of_a_silent_recording(cells):
     driver.finish()
 
     np.testing.assert_array_equal(
-        np.concatenate(script.mel)[: 8 * cells], silent_cells(LogMel(), cells)
+        np.concatenate(script.mel)[: 8 * cells], silence_features(LogMel(), cells)
     )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_core.streaming import Tekken
+from wlk_voxtral.tokenizer import TekkenTokenizer
 
 
 def content(**audio):
@@ -35,7 +35,7 @@ def content(**audio):
 
 def test_ids_are_ranks_behind_the_control_tokens():
     """Control tokens have no bytes, and entries beyond the vocabulary's size are none of it."""
-    tekken = Tekken.from_json(json.dumps(content()))
+    tekken = TekkenTokenizer.from_json(json.dumps(content()))
 
     assert [b"", b"", b"", b"", b"a", b"b", b"c", b"d", b"", b""] == [
         tekken.piece(token) for token in range(10)
@@ -46,7 +46,7 @@ def test_ids_are_ranks_behind_the_control_tokens():
 @pytest.mark.parametrize("delay", [80, 240, 480, 800, 2400])
 def test_the_prompt_is_as_long_as_the_silence_and_the_delay(delay):
     """A step of 80 ms, one id: the first, the silence in front, and the delay."""
-    tekken = Tekken.from_json(json.dumps(content(transcription_delay_ms=delay)))
+    tekken = TekkenTokenizer.from_json(json.dumps(content(transcription_delay_ms=delay)))
 
     assert delay == 80 * tekken.delay_steps
     assert (0, *[2] * (32 + delay // 80)) == tekken.prompt(tekken.delay_steps)
@@ -56,10 +56,10 @@ def test_the_prompt_is_as_long_as_the_silence_and_the_delay(delay):
 def test_delays_are_multiples_of_80_ms(delay):
     """What the format does not have is refused with what it has."""
     if delay % 80 == 0 and 80 <= delay <= 2400:
-        assert delay == 80 * Tekken.steps_of(delay)
+        assert delay == 80 * TekkenTokenizer.steps_of(delay)
     else:
         with pytest.raises(ValueError, match="multiple of 80 ms from 80 to 2400"):
-            Tekken.steps_of(delay)
+            TekkenTokenizer.steps_of(delay)
 
 
 @pytest.mark.parametrize(
@@ -78,4 +78,4 @@ def test_delays_are_multiples_of_80_ms(delay):
 def test_a_file_of_another_kind_is_refused(text, told):
     """The message says what is missing."""
     with pytest.raises(ValueError, match=told):
-        Tekken.from_json(text)
+        TekkenTokenizer.from_json(text)

@@ -11,17 +11,16 @@ import pytest
 from wlk_core import (
     BackendError,
     BackendSpec,
-    DelayedBackend,
-    DelayedFormat,
     ModelNotFoundError,
     Option,
     OptionError,
     StreamClosed,
     WorkCounters,
-    silent_cells,
 )
 from wlk_core.streaming import LogMel, TokenPrediction
 from wlk_core.testing import StreamDriver, noise
+from wlk_voxtral.backend import DelayedBackend, VoxtralFormat
+from wlk_voxtral.recognizer import silence_features
 
 PAD, WORD, HI = 2, 3, 4
 TEKKEN = {
@@ -81,7 +80,7 @@ def model(tmp_path):
 
 def read(directory):
     """Return the format of the model in a directory."""
-    return DelayedFormat.read(directory, name="tiny", log_mel=LogMel())
+    return VoxtralFormat.read(directory, name="tiny", log_mel=LogMel())
 
 
 @pytest.fixture
@@ -201,7 +200,7 @@ def test_warming_up_hears_one_cell_of_silence(backend):
     backend.warmup()
     ((mel, state, *options),) = backend.engine.asked
 
-    np.testing.assert_array_equal(silent_cells(LogMel(), 1), mel)
+    np.testing.assert_array_equal(silence_features(LogMel(), 1), mel)
     assert (None, [6, 1]) == (state, options)
 
 

@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "audio": {"audio", "errors", "processor"},
     "vad": {"vad", "audio", "errors", "processor"},
     "online": EVERYONE | {"online", "streaming", "audio", "backend"},
-    "session": EVERYONE | {"session", "vad", "audio"},
+    "session": EVERYONE | {"session", "vad", "audio", "captions"},
     "testing": EVERYONE | {"testing", "online", "streaming", "backend", "audio"},
     "registry": EVERYONE | {"hookspecs", "backend", "registry", "_discovery", "_loading"},
 }

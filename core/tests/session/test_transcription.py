@@ -364,7 +364,7 @@ def test_a_consumer_that_waits_for_audio_can_be_cancelled(open_stream):
 
 
 def test_leaving_an_asynchronous_loop_closes_the_processor(open_stream, speech):
-    """aclosing closes the stream at the end of its block."""
+    """Aclosing closes the stream at the end of its block."""
     processor = open_stream()
 
     async def run():

@@ -292,8 +292,7 @@ def test_the_event_loop_runs_while_the_engine_works(open_stream, speech):
         assert may_return.wait(10)
 
     async def other():
-        while not in_call.is_set():
-            await asyncio.sleep(0.001)
+        assert await asyncio.to_thread(in_call.wait, 10)
         states.append("engine works")
         may_return.set()
 
@@ -328,10 +327,10 @@ def test_a_cancelled_consumer_closes_the_stream_after_the_running_step(open_stre
 
     async def run():
         task = asyncio.create_task(consume())
-        while not in_call.is_set():
-            await asyncio.sleep(0.001)
+        assert await asyncio.to_thread(in_call.wait, 10)
         task.cancel()
-        await asyncio.sleep(0.05)
+        for _ in range(10):  # the cancellation would be over after two rounds of the event loop
+            await asyncio.sleep(0)
         is_waiting = not task.done()
         may_return.set()
         with pytest.raises(asyncio.CancelledError):
@@ -364,7 +363,7 @@ def test_a_consumer_that_waits_for_audio_can_be_cancelled(open_stream):
 
 
 def test_leaving_an_asynchronous_loop_closes_the_processor(open_stream, speech):
-    """Aclosing closes the stream at the end of its block."""
+    """The end of an aclosing block closes the stream."""
     processor = open_stream()
 
     async def run():

@@ -99,7 +99,7 @@ def test_a_refusal_of_one_file_has_its_line(spec, hub, monkeypatch, status):
     ids=["page", "list", "empty", "text", "null", "nothing", "numbers", "table", "nameless", "lfs",
          "date"],
 )  # fmt: skip
-def test_an_answer_that_is_none_of_a_hub_is_one_line(spec, hub, body):
+def test_an_answer_of_something_else_than_a_hub_is_one_line(spec, hub, body):
     """The login page of a network, or junk, is no hub."""
     hub.answer = (200, {"Content-Type": "application/json"}, body)
 

@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "vad": {"vad", "audio", "errors", "processor"},
     "online": EVERYONE | {"online", "streaming", "audio", "backend"},
     "session": EVERYONE | {"session", "vad", "audio", "captions"},
-    "testing": EVERYONE | {"testing", "online", "streaming", "backend", "audio"},
+    "testing": EVERYONE | {"testing", "online", "streaming", "backend", "audio", "session"},
     "registry": EVERYONE | {"hookspecs", "backend", "registry", "_discovery", "_loading"},
 }
 

@@ -50,8 +50,8 @@ from wlk_core.session.calls import attempt, drain
 from wlk_core.vad import SilenceGate, SileroDetector
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import AsyncIterator, Iterable, Iterator
+    import os
 
     from numpy.typing import NDArray
 

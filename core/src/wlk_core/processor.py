@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EPS",
+    "MAX_RETRIES",
     "SAMPLE_RATE",
     "OnlineProcessor",
     "StreamStats",
@@ -23,6 +24,7 @@ __all__ = [
 
 SAMPLE_RATE = 16_000  # samples a second, of every stream
 EPS = 0.02  # seconds a caller's clock may differ from the sample count (contract IN-03)
+MAX_RETRIES = 3  # failed retries in a row after which a stream is broken (contract ERR-03)
 
 
 @attrs.frozen(kw_only=True)

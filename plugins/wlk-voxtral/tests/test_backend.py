@@ -175,7 +175,7 @@ def test_streams_on_one_model_share_nothing(backend):
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"language": "en"}, "toy cannot be told the language"),
+        ({"language": "en"}, "toy detects the language by itself"),
         ({"task": "translate"}, "toy cannot do the task 'translate'"),
         ({"delay_ms": 800}, "trained for a delay_ms of 240, 480"),
         ({"draft_steps": 0}, "draft_steps"),

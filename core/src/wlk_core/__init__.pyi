@@ -1,6 +1,6 @@
 from wlk_core.audio.convert import to_float32 as to_float32
 
-# Moving to wlk_core.plugins; here until every plugin imports them from there.
+# isort: split -- moving to wlk_core.plugins; here until every plugin imports them from there
 from wlk_core.backend import API_FLOOR as API_FLOOR
 from wlk_core.backend import API_VERSION as API_VERSION
 from wlk_core.backend import Backend as Backend
@@ -36,6 +36,12 @@ from wlk_core.processor import StreamStats as StreamStats
 from wlk_core.processor import SupportsSpeakerTurns as SupportsSpeakerTurns
 from wlk_core.registry import load_backend as load_backend
 from wlk_core.segments import Segment as Segment
+from wlk_core.session import Commit as Commit
+from wlk_core.session import End as End
+from wlk_core.session import Event as Event
+from wlk_core.session import HypothesisChange as HypothesisChange
+from wlk_core.session import SilenceSpan as SilenceSpan
+from wlk_core.session import Transcription as Transcription
 from wlk_core.tokens import ASRToken as ASRToken
 from wlk_core.tokens import ChangeSpeaker as ChangeSpeaker
 from wlk_core.tokens import Emission as Emission

@@ -12,10 +12,22 @@ from wlk_core.option_values import resolve_options
 from wlk_core.options import Option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterable,
+        Callable,
+        Generator,
+        Iterable,
+        Mapping,
+    )
     from types import TracebackType
 
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wlk_core.audio.source import AudioPath
     from wlk_core.processor import OnlineProcessor
+    from wlk_core.session import Event, Transcription
 
 __all__ = ["API_FLOOR", "API_VERSION", "CAPABILITIES", "Backend", "BackendSpec", "Capability"]
 
@@ -44,6 +56,7 @@ class Backend(Protocol):
     A loaded model that any number of streams share.
 
     Nothing of a stream is ever stored on it.  Use it as a context manager, or call `close()`.
+    `wlk_core.plugins.LoadedBackend` has all of this for an engine.
     """
 
     def create_processor(
@@ -56,10 +69,72 @@ class Backend(Protocol):
         "translate"; `options` are the spec's options of scope "stream".
 
         Raises:
-            OptionError: something asked for is unknown or unsupported.
+            OptionError: the language, the task or an option is unknown or unsupported.
             StreamClosed: the backend is closed.
 
         """
+        ...
+
+    def transcribe(
+        self,
+        audio: AudioPath | NDArray[np.float32],
+        *,
+        language: str | None = None,
+        task: str = "transcribe",
+        vad: bool = True,
+        chunk_seconds: float = 1.0,
+        **options: Any,
+    ) -> Transcription:
+        """
+        Transcribe a whole recording: a file, or float32[n] at 16 kHz.
+
+        `language`, `task` and `options` are those of `create_processor`; the others, and what is
+        raised, are those of `wlk_core.session.transcribe`.
+        """
+        ...
+
+    def stream(
+        self,
+        chunks: Iterable[NDArray[np.float32]],
+        *,
+        language: str | None = None,
+        task: str = "transcribe",
+        vad: bool = True,
+        chunk_seconds: float = 1.0,
+        **options: Any,
+    ) -> Generator[Event]:
+        """
+        Transcribe chunks of float32[n] at 16 kHz and yield events as they happen.
+
+        `language`, `task` and `options` are those of `create_processor`; the others, and what is
+        yielded and raised, are those of `wlk_core.session.stream`.
+        """
+        ...
+
+    async def atranscribe(
+        self,
+        audio: AudioPath | NDArray[np.float32],
+        *,
+        language: str | None = None,
+        task: str = "transcribe",
+        vad: bool = True,
+        chunk_seconds: float = 1.0,
+        **options: Any,
+    ) -> Transcription:
+        """Transcribe a whole recording without blocking the event loop; see `transcribe`."""
+        ...
+
+    def astream(
+        self,
+        chunks: AsyncIterable[NDArray[np.float32]] | Iterable[NDArray[np.float32]],
+        *,
+        language: str | None = None,
+        task: str = "transcribe",
+        vad: bool = True,
+        chunk_seconds: float = 1.0,
+        **options: Any,
+    ) -> AsyncGenerator[Event]:
+        """Transcribe chunks without blocking the event loop; see `stream`."""
         ...
 
     def warmup(self) -> None:
@@ -133,18 +208,18 @@ class BackendSpec:
         models: size aliases and what they stand for (a repository id, or a word such as
             "bundled"); other models are repository ids or local directories.
         default_model: the model when none is named.
-        model_files: glob patterns of the files a model consists of at its repository; empty
-            for all of them.  Of "this|that" only the first is taken that matches a file: some
-            repositories hold the weights twice.
+        model_files: glob patterns of the files of a model in its repository; empty for all of
+            them.  Of alternatives, "this|that", the first that matches a file is taken, because
+            some repositories have the weights in two formats.
         max_delay: seconds after which audio is committed or visible in the hypothesis.
         bounds: declared quality of the `digits` checkpoint on the speech tier, by measure:
             "wer", "word_start_median", "word_start_bias" (seconds).
         thread_affinity: "any", or "same-thread" where one stream's calls must share a thread.
-        deviations: rules of the contract this backend breaks, by id, each with its reason.
+        deviations: ids of rules of the contract that this backend breaks, each with its reason.
         preference: which installed backend is the default: the highest on this platform.  None
-            for never: it is used only when it is named, as one that sends audio away must be.
-        requires: the distributions it needs at run time, checked from package metadata, and the
-            command that installs them.
+            for never: the backend is used only when it is named, because it sends audio away.
+        requires: the distributions the backend needs at run time, which are looked up in package
+            metadata, each with the command that installs it.
 
     """
 

@@ -1,4 +1,4 @@
-"""Sinners against ISO."""
+"""Faulty backends that break ISO."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from wlk_conformance.sinners.sinner import Sin, SinfulBackend, sinner
+from faulty_backends.base import FaultyBackend, FaultyStream, breaks
 from wlk_core import Emission
 from wlk_core.errors import ConcurrentCallError
 
@@ -16,12 +16,12 @@ __all__: list[str] = []
 MANY = 4  # streams, or threads
 
 
-@sinner("ISO-01", defects="B04")
-class MixesUpItsStreams(Sin):
+@breaks("ISO-01")
+class MixesInterleavedStreams(FaultyStream):
     """Loses a word where four streams take turns on one thread."""
 
     def emitted(self, emission: Emission, call: str) -> Emission:
-        """Remember who stepped; drop a word where four did in turn."""
+        """Note the stream; drop a word where four took turns."""
         if call != "process_iter":
             return emission
         turns = self.backend.marks.setdefault("turns", [])
@@ -32,32 +32,38 @@ class MixesUpItsStreams(Sin):
             and len({stream for _, stream in turns}) == MANY
             and turns[:MANY] == turns[MANY:]
         )
-        return attrs.evolve(emission, committed=emission.committed[1:]) if is_mixed else emission
+        return emission.replace(committed=emission.committed[1:]) if is_mixed else emission
 
 
-@sinner("ISO-02", defects="B03, B04")
-class MixesUpItsThreads(SinfulBackend):
-    """Hears nothing where two engine calls overlap."""
+@breaks("ISO-02")
+class MixesOverlappingCalls(FaultyBackend):
+    """Returns no words where two engine calls overlap."""
 
-    def _counted(self, call: Any) -> Any:
-        counted = super()._counted(call)
+    def __init__(self) -> None:
+        super().__init__()
+        wrap = self.engine_calls.wrap
+        inside: list[object] = []
 
-        def mixed_up(*args: Any, **kwargs: Any) -> Any:
-            inside = self.marks.setdefault("inside", [])
-            inside.append(object())
-            is_shared = len(inside) > 1
-            try:
-                hypothesis = counted(*args, **kwargs)
-                is_shared = is_shared or len(inside) > 1
-            finally:
-                inside.pop()
-            return attrs.evolve(hypothesis, words=()) if is_shared else hypothesis
+        def mixing(function: Any) -> Any:
+            call = wrap(function)
 
-        return mixed_up
+            def mixed(*args: Any, **kwargs: Any) -> Any:
+                inside.append(object())
+                is_shared = len(inside) > 1
+                try:
+                    hypothesis = call(*args, **kwargs)
+                    is_shared = is_shared or len(inside) > 1
+                finally:
+                    inside.pop()
+                return attrs.evolve(hypothesis, words=()) if is_shared else hypothesis
+
+            return mixed
+
+        self.engine_calls.wrap = mixing  # type: ignore[method-assign]  # the fault
 
 
-@sinner("ISO-03")
-class WantsItsOwnThread(Sin):
+@breaks("ISO-03")
+class NeedsOneThread(FaultyStream):
     """Fails when a fourth thread calls."""
 
     def emitted(self, emission: Emission, call: str) -> Emission:
@@ -67,23 +73,23 @@ class WantsItsOwnThread(Sin):
         if current not in threads:
             threads.append(current)
         if len(threads) >= MANY:
-            raise RuntimeError(f"{call} came from a thread that has no stream of the device")
+            raise RuntimeError(f"{call} was called by a thread without a stream of the device")
         return emission
 
 
-@sinner("ISO-04", defects="B03, B04, B49a")
-class LeavesAHook(Sin):
+@breaks("ISO-04")
+class LeavesHook(FaultyStream):
     """Leaves a hook on the shared model at each step."""
 
     def emitted(self, emission: Emission, call: str) -> Emission:
-        """Leave it."""
+        """Add the hook."""
         del call
         self.backend.marks[f"hook of {id(self):#x}"] = self.emitted
         return emission
 
 
-@sinner("ISO-05", defects="B50")
-class SharesItsLanguage(Sin):
+@breaks("ISO-05")
+class SharesItsLanguage(FaultyStream):
     """Keeps the language on the backend, where the next stream changes it."""
 
     def __init__(self, *args: Any) -> None:
@@ -91,16 +97,16 @@ class SharesItsLanguage(Sin):
         self.backend.marks["language"] = self.language or "en"
 
     def emitted(self, emission: Emission, call: str) -> Emission:
-        """Report what the backend has now."""
+        """Report the language that is on the backend now."""
         del call
         language = self.backend.marks["language"]
         tokens = (attrs.evolve(token, detected_language=language) for token in emission.committed)
-        return attrs.evolve(emission, committed=tuple(tokens))
+        return emission.replace(committed=tuple(tokens))
 
 
-@sinner("ISO-06")
-class TakesOverlappingCalls(Sin):
-    """Answers a call that overlaps another one with nothing."""
+@breaks("ISO-06")
+class AcceptsOverlappingCalls(FaultyStream):
+    """Returns an empty emission for a call that overlaps another call."""
 
     def process_iter(self, is_last: bool = False) -> Emission:  # noqa: FBT001, FBT002 -- pinned
         """Answer."""
@@ -110,8 +116,8 @@ class TakesOverlappingCalls(Sin):
             return Emission((), 0.0, 0.0)
 
 
-@sinner("ISO-06")
-class ServesOneBackendOnly(SinfulBackend):
+@breaks("ISO-06")
+class SupportsOneBackend(FaultyBackend):
     """Closes with every other backend of the process."""
 
     def close(self) -> None:
@@ -120,20 +126,20 @@ class ServesOneBackendOnly(SinfulBackend):
         _CLOSED.append(self)
 
     def create_processor(self, **options: Any) -> Any:
-        """Return a stream that looks whether another backend was closed since."""
+        """Return a stream that fails after another backend was closed."""
         return _Sibling(super().create_processor(**options).stream, self)
 
 
-_CLOSED: list[SinfulBackend] = []
+_CLOSED: list[FaultyBackend] = []
 
 
-class _Sibling(Sin):
+class _Sibling(FaultyStream):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.closed_before = len(_CLOSED)
 
     def finish(self) -> Emission:
-        """Fail where one was."""
+        """Fail after another backend was closed."""
         if len(_CLOSED) > self.closed_before and _CLOSED[-1] is not self.backend:
             raise RuntimeError("the framework was shut down")
         return super().finish()

@@ -1,12 +1,10 @@
-"""Sinners against QUAL."""
+"""Faulty backends that break QUAL."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import attrs
-
-from wlk_conformance.sinners.sinner import Sin, sinner
+from faulty_backends.base import FaultyStream, breaks
 from wlk_core import ASRToken
 
 if TYPE_CHECKING:
@@ -17,29 +15,27 @@ __all__: list[str] = []
 LONG = 25.0  # seconds
 
 
-@sinner("QUAL-01", tiers=("speech",), spec={"bounds": {"wer": -0.01}})
-class IsWorseThanItSays(Sin):
+@breaks("QUAL-01", tiers=("speech",), spec={"bounds": {"wer": -0.01}})
+class ExceedsDeclaredErrors(FaultyStream):
     """Declares a word error rate that it does not reach."""
 
 
-@sinner("QUAL-02", tiers=("speech",))
-class ThanksForNothing(Sin):
-    """Hears thanks in half a minute of nothing."""
+@breaks("QUAL-02", tiers=("speech",))
+class InventsWords(FaultyStream):
+    """Commits thanks in half a minute without speech."""
 
     has_spoken = False
 
     def finish(self) -> Emission:
-        """Say thanks."""
+        """Commit thanks."""
         emission = super().finish()
         if self.has_spoken or self.stream.stats.audio_seconds < LONG:
             return emission
         self.has_spoken = True
-        return attrs.evolve(
-            emission, committed=(ASRToken(1.0, 1.5, "Thank you.", 1.0, None, "en"),)
-        )
+        return emission.replace(committed=(ASRToken(1.0, 1.5, "Thank you.", 1.0, None, "en"),))
 
     def emitted(self, emission: Emission, call: str) -> Emission:
-        """Remember whether it has spoken."""
+        """Note whether there was text."""
         del call
         self.has_spoken = self.has_spoken or bool(emission.committed)
         return emission

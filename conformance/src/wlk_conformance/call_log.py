@@ -1,4 +1,4 @@
-"""A tape beside a stream: every call and what came of it, for the one who reads a failure."""
+"""The calls of a stream and their results, kept to be printed with a failure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from wlk_core import Emission
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Tape", "Taped"]
+__all__ = ["CallLog", "RecordingProcessor"]
 
-LINES = 14  # calls kept: the ones before a failure say most
+LINES = 14  # calls kept, because the last ones before a failure explain most
+TEXT = 200  # characters shown of the tokens of one emission
 
 
 @attrs.define
-class Tape:
-    """The last calls of one stream, one line each; equal inserts in a row share a line."""
+class CallLog:
+    """The last calls of one stream, one line each."""
 
     name: str
     opened_with: str = ""
@@ -34,63 +35,58 @@ class Tape:
         self.lines.append(line)
 
     def __str__(self) -> str:
-        """Return the lines, with the number of those that are gone."""
-        gone = self.calls - len(self.lines)
-        head = [f"... {gone} calls before ..."] if gone else []
+        """Return the lines, with the number of those that were dropped."""
+        dropped = self.calls - len(self.lines)
+        head = [f"... {dropped} calls before ..."] if dropped else []
         return "\n".join([f"{self.name}({self.opened_with})", *head, *self.lines])
 
 
-class Taped:
+class RecordingProcessor:
     """
-    An online processor that notes every call on its tape and passes it on.
+    An online processor that notes every call in a log and passes it on.
 
-    `touch` is called when a call returns: a stream that still answers does not hang.
+    `touch` is called when a call returns, because a stream that still answers does not hang.
     """
 
-    def __init__(self, processor: Any, tape: Tape, touch: Callable[[], None]) -> None:
+    def __init__(self, processor: Any, log: CallLog, touch: Callable[[], None]) -> None:
         self._processor = processor
-        self._tape = tape
+        self._log = log
         self._touch = touch
-
-    @property
-    def unwrapped(self) -> Any:
-        """The processor itself."""
-        return self._processor
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the processor; a method is noted when it is called."""
-        found = getattr(self._processor, name)
-        if name.startswith("_") or not callable(found):
-            return found
+        value = getattr(self._processor, name)
+        if name.startswith("_") or not callable(value):
+            return value
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            shown = ", ".join(
-                [*map(_shown, args), *(f"{key}={_shown(value)}" for key, value in kwargs.items())]
+            arguments = ", ".join(
+                [*map(_short, args), *(f"{key}={_short(value)}" for key, value in kwargs.items())]
             )
             try:
-                result = found(*args, **kwargs)
+                result = value(*args, **kwargs)
             except Exception as error:
-                self._tape.note(f"  .{name}({shown}) raised {type(error).__name__}: {error}")
+                self._log.note(f"  .{name}({arguments}) raised {type(error).__name__}: {error}")
                 raise
             finally:
                 self._touch()
             if name != "get_buffer":
-                self._tape.note(f"  .{name}({shown}){_came(result)}")
+                self._log.note(f"  .{name}({arguments}){_result(result)}")
             return result
 
         return call
 
 
-def _shown(value: object) -> str:
+def _short(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
-    return reprlib.repr(value)  # a list of samples in full would bury the failure
+    return reprlib.repr(value)  # a list of samples in full would hide the failure
 
 
-def _came(result: object) -> str:
+def _result(result: object) -> str:
     if not isinstance(result, Emission):
         return "" if result is None else f" -> {result!r}"
     words = " ".join(
         f"{token.text!r}@{token.start:.2f}-{token.end:.2f}" for token in result.committed
-    )[:200]
+    )[:TEXT]
     return f" -> [{words}] up to {result.processed_up_to:.3f}, stable {result.stable_up_to:.3f}"

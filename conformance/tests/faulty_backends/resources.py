@@ -1,4 +1,4 @@
-"""Sinners against RES."""
+"""Faulty backends that break RES."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_conformance.sinners.sinner import Sin, sinner
+from faulty_backends.base import FaultyStream, breaks
 
 if TYPE_CHECKING:
     from wlk_core import Emission, StreamStats
@@ -14,29 +14,29 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-class _Counting(Sin):
-    """Knows how far it has processed, for its counters."""
+class _Counting(FaultyStream):
+    """Keeps the processed time for its counters."""
 
     processed = 0.0
 
     def emitted(self, emission: Emission, call: str) -> Emission:
-        """Remember."""
+        """Note the time."""
         del call
         self.processed = emission.processed_up_to
         return emission
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Start over."""
         self.processed = 0.0
         self.stream.reset()
 
     def close(self) -> None:
-        """Let go."""
+        """Start over."""
         self.processed = 0.0
         self.stream.close()
 
 
-@sinner("RES-01", defects="B15, B28")
+@breaks("RES-01")
 class KeepsEverything(_Counting):
     """Keeps a kilobyte for each second of the stream."""
 
@@ -48,9 +48,9 @@ class KeepsEverything(_Counting):
         return attrs.evolve(stats, state_bytes=held)
 
 
-@sinner("RES-02", defects="B15, B28, B59")
-class WorksMoreAndMore(_Counting):
-    """Runs its decoder over everything since the start of the stream."""
+@breaks("RES-02")
+class DecodesEverythingAgain(_Counting):
+    """Runs its decoder over all audio since the start of the stream."""
 
     @property
     def stats(self) -> StreamStats:
@@ -60,14 +60,14 @@ class WorksMoreAndMore(_Counting):
         return attrs.evolve(stats, decoder_positions=(stats.decoder_positions or 0) + extra)
 
 
-@sinner("RES-03", defects="B29", spec={"max_delay": 0.4})
-class PromisesTooMuch(Sin):
+@breaks("RES-03", spec={"max_delay": 0.4})
+class ExceedsDeclaredDelay(FaultyStream):
     """Declares a delay that it does not keep."""
 
 
-@sinner("RES-04", defects="B28")
-class DecodesAllIdsAgain(Sin):
-    """Gives each id to its detokeniser forty times."""
+@breaks("RES-04")
+class DetokenisesAllIdsAgain(FaultyStream):
+    """Passes each id to its detokeniser forty times."""
 
     @property
     def stats(self) -> StreamStats:

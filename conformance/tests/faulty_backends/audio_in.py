@@ -1,4 +1,4 @@
-"""Sinners against IN."""
+"""Faulty backends that break IN."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from contextlib import suppress
 import threading
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import numpy as np
 
-from wlk_conformance.sinners.sinner import Sin, sinner
+from faulty_backends.base import FaultyStream, breaks
 from wlk_core import EPS, SAMPLE_RATE
 from wlk_core.errors import AudioFormatError, ClockError
 
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-@sinner("IN-01")
-class DropsAnOddChunk(Sin):
-    """Ignores a chunk of one sample less than a frame."""
+@breaks("IN-01")
+class DropsOddChunk(FaultyStream):
+    """Drops a chunk of one sample less than a mel frame."""
 
     def insert_audio_chunk(self, audio: Any, end_time: float | None = None) -> None:
         """Ignore it."""
@@ -29,8 +28,8 @@ class DropsAnOddChunk(Sin):
             self.stream.insert_audio_chunk(audio, end_time)
 
 
-@sinner("IN-02", defects="B38")
-class TakesAnyNumber(Sin):
+@breaks("IN-02")
+class AcceptsAnyDtype(FaultyStream):
     """Converts int16 and float64 instead of refusing them."""
 
     def insert_audio_chunk(self, audio: Any, end_time: float | None = None) -> None:
@@ -40,20 +39,20 @@ class TakesAnyNumber(Sin):
         self.stream.insert_audio_chunk(audio, end_time)
 
 
-@sinner("IN-02", defects="B38")
-class FlattensStereo(Sin):
-    """Takes two channels for twice as much of one."""
+@breaks("IN-02")
+class FlattensStereo(FaultyStream):
+    """Flattens two channels into one of twice the length."""
 
     def insert_audio_chunk(self, audio: Any, end_time: float | None = None) -> None:
         """Flatten."""
-        if isinstance(audio, np.ndarray) and audio.ndim == 2:  # noqa: PLR2004 -- two axes
+        if isinstance(audio, np.ndarray) and audio.ndim == 2:
             audio = audio.reshape(-1)
         self.stream.insert_audio_chunk(audio, end_time)
 
 
-@sinner("IN-02", defects="B38")
-class TakesNaN(Sin):
-    """Takes NaN for silence."""
+@breaks("IN-02")
+class AcceptsNaN(FaultyStream):
+    """Replaces NaN by zero."""
 
     def insert_audio_chunk(self, audio: Any, end_time: float | None = None) -> None:
         """Replace."""
@@ -62,9 +61,9 @@ class TakesNaN(Sin):
         self.stream.insert_audio_chunk(audio, end_time)
 
 
-@sinner("IN-02")
-class HalfRefuses(Sin):
-    """Refuses a chunk with infinity in it after its clock has moved."""
+@breaks("IN-02")
+class MovesClockBeforeRefusing(FaultyStream):
+    """Refuses a chunk with infinity after its clock has moved."""
 
     def insert_audio_chunk(self, audio: Any, end_time: float | None = None) -> None:
         """Move, then refuse."""
@@ -76,8 +75,8 @@ class HalfRefuses(Sin):
             raise
 
 
-class _Clocked(Sin):
-    """Keeps the account of samples that a sinner against the clock needs."""
+class _SampleCounting(FaultyStream):
+    """Counts samples and silences, as a fault of the clock needs."""
 
     samples = 0
     silence = 0.0
@@ -94,9 +93,9 @@ class _Clocked(Sin):
         return end_time - self.silence - (self.samples + len(audio)) / SAMPLE_RATE
 
 
-@sinner("IN-03")
-class BelievesTheCaller(_Clocked):
-    """Lets small differences of the caller's clock add up."""
+@breaks("IN-03")
+class TrustsCallersClock(_SampleCounting):
+    """Adds up small differences of the caller's clock."""
 
     believed = 0.0
 
@@ -111,24 +110,24 @@ class BelievesTheCaller(_Clocked):
     def emitted(self, emission: Emission, call: str) -> Emission:
         """Report by the caller's clock."""
         del call
-        return attrs.evolve(emission, processed_up_to=emission.processed_up_to + self.believed)
+        return emission.replace(processed_up_to=emission.processed_up_to + self.believed)
 
 
-@sinner("IN-03")
-class DropsAGap(_Clocked):
-    """Joins audio over a gap of a few seconds."""
+@breaks("IN-03")
+class DropsGap(_SampleCounting):
+    """Joins the audio before and after a gap of a few seconds."""
 
     def insert_audio_chunk(self, audio: Any, end_time: float | None = None) -> None:
         """Ignore the gap."""
-        if EPS < self.off(audio, end_time) < 10:  # noqa: PLR2004 -- seconds
+        if EPS < self.off(audio, end_time) < 10:
             end_time = None
         self.stream.insert_audio_chunk(audio, end_time)
         self.samples += len(audio)
 
 
-@sinner("IN-03")
-class TakesAnOverlap(Sin):
-    """Takes a chunk that overlaps what is there as one that follows it."""
+@breaks("IN-03")
+class AcceptsOverlap(FaultyStream):
+    """Appends a chunk that overlaps the audio before it."""
 
     def insert_audio_chunk(self, audio: Any, end_time: float | None = None) -> None:
         """Ignore the overlap."""
@@ -138,16 +137,16 @@ class TakesAnOverlap(Sin):
             self.stream.insert_audio_chunk(audio)
 
 
-@sinner("IN-04")
-class KeepsTheCallersArray(Sin):
-    """Keeps the array it is given until the next step."""
+@breaks("IN-04")
+class KeepsCallersArray(FaultyStream):
+    """Keeps the caller's array until the next step instead of a copy."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.kept: list[Any] = []
 
     def insert_audio_chunk(self, audio: Any, end_time: float | None = None) -> None:
-        """Check it by inserting an empty chunk like it, and keep it."""
+        """Check it by inserting an empty chunk of its kind, and keep it."""
         if end_time is not None or not isinstance(audio, np.ndarray) or audio.ndim != 1:
             self.stream.insert_audio_chunk(audio, end_time)
             return
@@ -160,35 +159,35 @@ class KeepsTheCallersArray(Sin):
             self.kept.pop(0)
 
     def process_iter(self, is_last: bool = False) -> Emission:  # noqa: FBT001, FBT002 -- pinned
-        """Insert what is kept."""
+        """Insert the arrays that are kept."""
         self._hand_on()
         return super().process_iter(is_last)
 
     def start_silence(self) -> Emission:
-        """Insert what is kept."""
+        """Insert the arrays that are kept."""
         self._hand_on()
         return super().start_silence()
 
     def end_silence(self, seconds: float, offset: float | None = None) -> None:
-        """Insert what is kept."""
+        """Insert the arrays that are kept."""
         self._hand_on()
         self.stream.end_silence(seconds, offset)
 
     def new_speaker(self, change: Any) -> Emission:
-        """Insert what is kept."""
+        """Insert the arrays that are kept."""
         self._hand_on()
         return super().new_speaker(change)
 
     def finish(self) -> Emission:
-        """Insert what is kept."""
+        """Insert the arrays that are kept."""
         with suppress(Exception):
             self._hand_on()
         return super().finish()
 
 
-@sinner("IN-04")
-class InsertsUnderTheLockOfTheModel(Sin):
-    """Waits with an insert until the step that is running has ended."""
+@breaks("IN-04")
+class InsertWaitsForStep(FaultyStream):
+    """Makes an insert wait for the end of a running step."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -200,7 +199,7 @@ class InsertsUnderTheLockOfTheModel(Sin):
             self.stream.insert_audio_chunk(audio, end_time)
 
     def process_iter(self, is_last: bool = False) -> Emission:  # noqa: FBT001, FBT002 -- pinned
-        """Hold the lock over the step, unless it is held: overlapping calls are refused."""
+        """Hold the lock during the step; an overlapping call is refused without it."""
         if not self.lock.acquire(blocking=False):
             return super().process_iter(is_last)
         try:
@@ -209,12 +208,12 @@ class InsertsUnderTheLockOfTheModel(Sin):
             self.lock.release()
 
 
-@sinner("IN-05", defects="B01")
-class CutsItsBuffer(Sin):
-    """Keeps the last 15 s of what comes at once, whether or not the rest was transcribed."""
+@breaks("IN-05")
+class CutsItsBuffer(FaultyStream):
+    """Keeps the last 15 s of one insert and drops the rest before it is transcribed."""
 
     def insert_audio_chunk(self, audio: Any, end_time: float | None = None) -> None:
-        """Forget what is before them."""
+        """Set the audio before them to zero."""
         limit = 15 * SAMPLE_RATE
         if isinstance(audio, np.ndarray) and audio.ndim == 1 and len(audio) > limit:
             audio = audio.copy()

@@ -1,4 +1,4 @@
-"""What the rules feed a backend: audio whose words are known as far as its model allows."""
+"""What the rules feed to streams: speech that suits the model, and signals that are no speech."""
 
 from __future__ import annotations
 
@@ -31,26 +31,27 @@ if TYPE_CHECKING:
     from wlk_core.streaming import Word
 
 __all__ = [
-    "CodedMaterial",
-    "DigitMaterial",
-    "Fed",
-    "Material",
-    "choose_material",
-    "hiss",
-    "pause",
+    "CodedSpeech",
+    "DigitSpeech",
+    "SpeechSource",
+    "Stimulus",
+    "choose_speech_source",
     "tones",
+    "white_noise",
+    "zeros",
 ]
 
-WORD_CELLS = 3  # cells of 80 ms a coded word lasts: 0.24 s, a spoken digit
+WORD_CELLS = 3  # cells of 80 ms a coded word lasts: 0.24 s, as long as a spoken digit
+TRACE = 0.0005  # standard deviation of the noise under spoken digits, as in any recording
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Fed:
+class Stimulus:
     """
-    Audio, the words said in it (seconds from its start) and how to make it again.
+    Audio, the words spoken in it (seconds from its start) and how to make it again.
 
-    Where the model is unknown the words are what an English listener hears; whether the model
-    hears them is not for a rule of the contract tier to say.
+    For a model that is not a `digits` checkpoint these are the words of the script.  No rule of the
+    contract tier demands that such a model recognises them.
     """
 
     audio: NDArray[np.float32]
@@ -77,17 +78,17 @@ class Fed:
         return self.audio[:sample], self.audio[sample:]
 
 
-class Material(Protocol):
+class SpeechSource(Protocol):
     """A source of speech that suits a model."""
 
     @property
     def kind(self) -> Literal["coded", "digits", "unknown"]:
-        """Coded audio, digits for a model that knows them, or digits for any other."""
+        """Coded audio, digits for a model trained on them, or digits for any other model."""
         ...
 
     @property
-    def knows_words(self) -> bool:
-        """Whether the model hears what is said: an empty transcript is then a failure."""
+    def is_recognisable(self) -> bool:
+        """Whether the model recognises the words: an empty transcript is then a failure."""
         ...
 
     def speech(
@@ -99,13 +100,13 @@ class Material(Protocol):
         lead: float = 0.2,
         tail: float = 0.3,
         digits: tuple[int, ...] | None = None,
-    ) -> Fed:
-        """Return *count* spoken digits, drawn from *seed* or given, and the pauses around them."""
+    ) -> Stimulus:
+        """Return *count* digits, drawn from *seed* unless listed, with pauses around them."""
         ...
 
 
 @attrs.frozen
-class CodedMaterial:
+class CodedSpeech:
     """Coded audio: text and times are known exactly."""
 
     vocabulary: Sequence[str] = DIGIT_WORDS
@@ -116,8 +117,8 @@ class CodedMaterial:
         return "coded"
 
     @property
-    def knows_words(self) -> bool:
-        """A scripted engine hears everything."""
+    def is_recognisable(self) -> bool:
+        """A scripted engine recognises everything."""
         return True
 
     def speech(
@@ -129,7 +130,7 @@ class CodedMaterial:
         lead: float = 0.2,
         tail: float = 0.3,
         digits: tuple[int, ...] | None = None,
-    ) -> Fed:
+    ) -> Stimulus:
         """Return coded words in whole cells."""
         rng = np.random.default_rng(seed)
         low, high = (round(seconds / CELL_SECONDS) for seconds in gap)
@@ -148,25 +149,25 @@ class CodedMaterial:
 
     def script(
         self, tokens: Sequence[CodedToken], *, cells: int | None = None, recipe: str | None = None
-    ) -> Fed:
+    ) -> Stimulus:
         """Return exactly *tokens*."""
-        places = ", ".join(f"{token.id}@{token.start}+{token.cells}" for token in tokens)
-        return Fed(
+        listed = ", ".join(f"{token.id}@{token.start}+{token.cells}" for token in tokens)
+        return Stimulus(
             audio=encode(tokens, cells=cells),
             words=script_words(tokens, self.vocabulary),
-            recipe=recipe or f"coded tokens id@cell+cells: {places}",
+            recipe=recipe or f"coded tokens id@cell+cells: {listed}",
         )
 
 
 @attrs.frozen
-class DigitMaterial:
+class DigitSpeech:
     """Spoken digits in the project's own synthetic voices."""
 
     kind: Literal["coded", "digits", "unknown"] = "digits"
 
     @property
-    def knows_words(self) -> bool:
-        """Only the digits checkpoints are sworn to hear digits."""
+    def is_recognisable(self) -> bool:
+        """Only the `digits` checkpoints must recognise digits."""
         return self.kind == "digits"
 
     def speech(
@@ -178,40 +179,42 @@ class DigitMaterial:
         lead: float = 0.2,
         tail: float = 0.3,
         digits: tuple[int, ...] | None = None,
-    ) -> Fed:
-        """Return connected digits over a trace of noise, as any recording has it."""
+    ) -> Stimulus:
+        """Return connected digits over a trace of noise."""
         clip = connected_digits(count, seed=seed, gap=gap, lead=lead, tail=tail, digits=digits)
-        hiss = noise(clip.seconds, level=0.0005, seed=seed)[: len(clip.audio)]
-        return Fed(
-            audio=np.clip(clip.audio + hiss, -1.0, 1.0).astype(np.float32),
+        trace = noise(clip.seconds, level=TRACE, seed=seed)[: len(clip.audio)]
+        return Stimulus(
+            audio=np.clip(clip.audio + trace, -1.0, 1.0).astype(np.float32),
             words=clip.words,
             recipe=f"connected_digits({count}, seed={seed}, gap={gap}, lead={lead}, tail={tail}"
             + (f", digits={digits})" if digits else ")"),
         )
 
 
-def choose_material(backend: Backend, model: str | None) -> Material:
+def choose_speech_source(backend: Backend, model: str | None) -> SpeechSource:
     """Return coded audio for a scripted engine, and digits for any other model."""
     if isinstance(backend, SupportsCodedAudio):
-        return CodedMaterial(vocabulary=backend.vocabulary)
-    return DigitMaterial(kind="digits" if model == "digits" else "unknown")
+        return CodedSpeech(vocabulary=backend.vocabulary)
+    return DigitSpeech(kind="digits" if model == "digits" else "unknown")
 
 
-def pause(seconds: float) -> Fed:
+def zeros(seconds: float) -> Stimulus:
     """Return digital silence."""
-    return Fed(audio=silence(seconds), recipe=f"{seconds} s of zeros")
+    return Stimulus(audio=silence(seconds), recipe=f"{seconds} s of zeros")
 
 
-def hiss(seconds: float, *, seed: int = 0, level: float = 0.01) -> Fed:
+def white_noise(seconds: float, *, seed: int = 0, level: float = 0.01) -> Stimulus:
     """Return seeded white noise."""
-    return Fed(
+    return Stimulus(
         audio=noise(seconds, seed=seed, level=level),
         recipe=f"noise({seconds}, seed={seed}, level={level})",
     )
 
 
-def tones(seconds: float) -> Fed:
-    """Return three pure tones one after the other: sound, and no word of any vocabulary."""
+def tones(seconds: float) -> Stimulus:
+    """Return three pure tones in a row: sound, and no word of any vocabulary."""
     third = seconds / 3
     pieces = [tone(third, hertz=hertz, level=0.05) for hertz in (220.0, 440.0, 1000.0)]
-    return Fed(audio=np.concatenate(pieces), recipe=f"{seconds} s of tones at 220, 440, 1000 Hz")
+    return Stimulus(
+        audio=np.concatenate(pieces), recipe=f"{seconds} s of tones at 220, 440, 1000 Hz"
+    )

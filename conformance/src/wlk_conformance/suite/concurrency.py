@@ -1,4 +1,4 @@
-"""A step that is running, for the rules about what may happen meanwhile."""
+"""Calls made while a step runs, for the rules about threads."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wlk_conformance.subject import Subject
+    from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_core.testing import StreamDriver
 
 __all__ = ["returns_promptly", "while_a_step_runs"]
 
-PROMPT = 5.0  # seconds within which a call that waits for nothing has returned, on any machine
+PROMPT = 5.0  # seconds within which a call that does not wait returns, on any machine
 LIMIT = 30.0  # seconds: a step that has not begun or ended by then is stuck
 
 
 def returns_promptly(call: Callable[[], object], *, name: str) -> None:
-    """Make *call* on a thread of its own; AssertionError if it waits for something."""
+    """Make *call* on a new thread; AssertionError if it waits for the running step."""
     failures: list[BaseException] = []
 
     def make() -> None:
@@ -36,18 +36,18 @@ def returns_promptly(call: Callable[[], object], *, name: str) -> None:
 
 
 def while_a_step_runs(
-    wlk: Subject,
+    wlk: BackendUnderTest,
     driver: StreamDriver,
     act: Callable[[], None],
     *,
     may_raise: tuple[type[Exception], ...] = (),
 ) -> bool:
     """
-    Call process_iter on a thread of its own and *act* on this one while the engine is held.
+    Call process_iter on a new thread, and *act* on this thread while the engine is held.
 
-    Where the engine cannot be held, *act* is called as soon as the step was asked for: it then
+    Where the engine cannot be held, *act* is called as soon as the step was requested: it then
     overlaps the step if it can.  Returns whether the engine was held.  Raises what either raised,
-    but for what the step *may_raise*.
+    except for what the step *may_raise*.
     """
     begun, go_on = threading.Event(), threading.Event()
     failures: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""A run of the suite in an interpreter of its own, watched from outside."""
+"""A run of the suite in a subprocess, watched from outside."""
 
 from __future__ import annotations
 
@@ -12,38 +12,40 @@ from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
-from wlk_conformance.bench import open_subject
 from wlk_conformance.events import Events
+from wlk_conformance.loading import find_backend
 from wlk_conformance.report import Report, judge_all
 from wlk_conformance.rules import SUITE_VERSION, RuleTest, TestOutcome, rule_tests
+from wlk_conformance.runner import not_reached, reason_to_skip
 from wlk_conformance.suite import BackendConformance
 from wlk_conformance.watchdog import PATIENCE
-from wlk_core.errors import BackendUnavailable, OptionError
+from wlk_core.errors import BackendUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wlk_conformance.subject import Subject
+    from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_core.registry import PluginInfo
 
-__all__ = ["Session"]
+__all__ = ["SuiteRun"]
 
-TICK = 0.1  # seconds between two looks at what the run has written down
+TICK = 0.1  # seconds between two reads of the events
 GRACE = 30.0  # seconds more than the run's own limit before it is ended from outside
-LINES = 15  # of what a run that died has printed
+LINES = 15  # of the output of a run that ended early
 
 
 @attrs.define
-class Session:
+class SuiteRun:
     """
     The suite on one installed backend, run by pytest in a subprocess.
 
-    Nothing of the current directory has a say: no configuration, no conftest, no other plugin.  A
-    run that hangs, crashes or is killed is reported all the same.
+    The current directory has no effect: no configuration, no conftest, no other plugin.  A run
+    that hangs, crashes or is killed is reported all the same.
     """
 
-    subject: Subject
+    under_test: BackendUnderTest
     owner: PluginInfo
+    pairs: tuple[str, ...] = ()
     time_limit: float = 120.0
     tests: Sequence[RuleTest] = attrs.field(
         factory=lambda: [test for test, _ in rule_tests(BackendConformance)], init=False
@@ -56,37 +58,25 @@ class Session:
         backend: str,
         *,
         model: str | None,
-        options: dict[str, str],
+        pairs: Sequence[str],
         tiers: Sequence[str],
         time_limit: float,
     ) -> Self:
         """
-        Find the backend and check the options by what it declares; loads nothing.
+        Find the backend and check the options, KEY=VALUE texts; loads nothing.
 
         Raises:
             BackendUnavailable: it is not installed, or broken.
-            OptionError: an option is unknown or takes another value.
+            OptionError: an option is unknown or does not take the value.
 
         """
-        subject, owner = open_subject(backend, model=model, options=options, tiers=tiers)
-        declared = {option.name for option in subject.spec.all_options} | {"language", "task"}
-        unknown = [name for name in options if name not in declared]
-        if unknown:
-            raise OptionError(
-                f"{backend}: no option is called {unknown[0]!r}; "
-                f"expected one of: {', '.join(sorted(declared))}"
-            )
-        subject.spec.backend_options(subject.backend_options)
-        stream = subject.stream_options
-        subject.spec.check_language(stream.pop("language", None))
-        subject.spec.check_task(stream.pop("task", "transcribe"))
-        subject.spec.stream_options(stream)
-        return cls(subject, owner, time_limit)
+        under_test, owner = find_backend(backend, model=model, pairs=pairs, tiers=tiers)
+        return cls(under_test, owner, tuple(pairs), time_limit)
 
     @property
     def explanations(self) -> list[str]:
-        """What is to be read about each failure that no deviation covers."""
-        deviations = self.subject.spec.deviations
+        """The full text of each failure that no deviation covers."""
+        deviations = self.under_test.spec.deviations
         return [
             outcome.explanation
             for outcome in self.outcomes
@@ -98,7 +88,7 @@ class Session:
         Run the suite and return its report.
 
         Raises:
-            BackendUnavailable: the backend could not be loaded and said why.
+            BackendUnavailable: the backend could not be loaded and explained why.
 
         """
         with tempfile.TemporaryDirectory(prefix="wlk-conformance-") as folder:
@@ -110,16 +100,16 @@ class Session:
             self.outcomes = list(events.outcomes)
             self._complete(events, ended, printed)
         return Report(
-            backend=self.subject.spec.name,
+            backend=self.under_test.spec.name,
             distribution=self.owner.distribution,
             version=self.owner.version,
-            model=self.subject.model or self.subject.spec.default_model,
-            options=self.subject.options,
+            model=self.under_test.model or self.under_test.spec.default_model,
+            options=self.under_test.options,
             suite=SUITE_VERSION,
             rules=judge_all(
                 self.tests,
                 self.outcomes,
-                deviations=self.subject.spec.deviations,
+                deviations=self.under_test.spec.deviations,
                 suite=SUITE_VERSION,
             ),
         )
@@ -127,7 +117,7 @@ class Session:
     def _watch(
         self, events: Events, printed: Path, progress: Callable[[str | None], None] | None
     ) -> str:
-        """Wait for the run to end, or end it; return how it ended."""
+        """Wait for the run to end, or end it; return how it stopped."""
         with printed.open("wb") as output:
             process = subprocess.Popen(  # noqa: S603 -- this interpreter, arguments of our own
                 self._command(events.path),
@@ -147,7 +137,7 @@ class Session:
                 if is_over:
                     return f"the process ended with status {process.returncode}"
                 if monotonic() - moved > PATIENCE * self.time_limit + GRACE:
-                    return "hung: it was ended from outside"
+                    return "hung"
         finally:
             process.kill()
             process.wait()
@@ -163,36 +153,40 @@ class Session:
             *("-c", str(ini), "--rootdir", str(ini.parent)),
             *("-p", "no:cacheprovider", "-p", "wlk_conformance.pytest_plugin"),
             *("--pyargs", "wlk_conformance.installed"),
-            f"--wlk-backend={self.subject.spec.name}",
+            f"--wlk-backend={self.under_test.spec.name}",
             f"--wlk-events={events}",
             f"--wlk-time-limit={self.time_limit}",
-            *(f"--wlk-option={name}={value}" for name, value in self.subject.options.items()),
-            *(f"--wlk-{tier}" for tier in sorted(self.subject.tiers - {"contract"})),
+            *(f"--wlk-option={pair}" for pair in self.pairs),
+            *(f"--wlk-{tier}" for tier in sorted(self.under_test.tiers - {"contract"})),
         ]
-        if self.subject.model is not None:
-            command.append(f"--wlk-model={self.subject.model}")
+        if self.under_test.model is not None:
+            command.append(f"--wlk-model={self.under_test.model}")
         return command
 
     def _complete(self, events: Events, ended: str, printed: Path) -> None:
-        """Give an outcome to the tests that have none."""
+        """Add the outcomes of the tests that did not run."""
         done = {outcome.test for outcome in self.outcomes}
         missing = [test for test in self.tests if test.name not in done]
         if not missing:
             return
         tail = printed.read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:]
-        standing = events.running or (missing[0].id, missing[0].name)
+        last = events.running or (missing[0].id, missing[0].name)
         for test in missing:
-            is_it = test.name == standing[1]
-            detail = ended if is_it else f"not reached: {ended}, in {standing[0]} ({standing[1]})"
-            self.outcomes.append(
-                TestOutcome(
+            reason = reason_to_skip(test, self.under_test)
+            if test.name == last[1]:
+                explanation = "\n".join([f"{test.id}  {ended}", *tail])
+                outcome = TestOutcome(
                     rule=test.id,
                     test=test.name,
                     status="fail",
-                    detail=detail,
-                    explanation="\n".join([f"{test.id}  {ended}", *tail]) if is_it else "",
+                    detail=ended,
+                    explanation=explanation,
                 )
-            )
+            elif reason is not None:
+                outcome = TestOutcome(rule=test.id, test=test.name, status="n/a", detail=reason)
+            else:
+                outcome = not_reached(test, f"{ended} in {last[0]}")
+            self.outcomes.append(outcome)
 
 
 def _wait(process: subprocess.Popen[bytes]) -> bool:

@@ -1,4 +1,4 @@
-"""Sinners against COM and HYP."""
+"""Faulty backends that break COM and HYP."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_conformance.sinners.sinner import Sin, sinner
-from wlk_core import EPS, SAMPLE_RATE, Transcript
+from faulty_backends.base import FaultyStream, breaks
+from wlk_core import EPS, SAMPLE_RATE, Emission, Transcript
 
 if TYPE_CHECKING:
-    from wlk_core import ASRToken, Emission
+    from wlk_core import ASRToken
 
 __all__: list[str] = []
 
 LONG_IDLE = 4  # calls in a row that have nothing to do
 
 
-@sinner("COM-01")
-class RepeatsItselfWhenIdle(Sin):
-    """Commits its last token again when it is asked often without new audio."""
+@breaks("COM-01")
+class RepeatsWordWhenIdle(FaultyStream):
+    """Commits its last token again after several calls without new audio."""
 
     idle = 0
     reached = 0.0
     last: ASRToken | None = None
 
     def insert_audio_chunk(self, audio: Any, end_time: float | None = None) -> None:
-        """Begin to count anew."""
+        """Restart the count."""
         self.stream.insert_audio_chunk(audio, end_time)
         self.idle = 0
 
@@ -37,20 +37,20 @@ class RepeatsItselfWhenIdle(Sin):
         self.idle, self.reached = self.idle + 1 if is_idle else 0, emission.processed_up_to
         if self.idle == LONG_IDLE and self.last is not None:
             again = attrs.evolve(self.last, start=emission.stable_up_to, end=emission.stable_up_to)
-            return attrs.evolve(emission, committed=(*emission.committed, again))
+            return emission.replace(committed=(*emission.committed, again))
         if emission.committed:
             self.last = emission.committed[-1]
         return emission
 
 
-@sinner("COM-01", defects="B56")
-class TakesAWordSaidTwiceForAnOverlap(Sin):
-    """Drops a word that follows the same word directly, as an overlap of two hypotheses."""
+@breaks("COM-01")
+class DropsRepeatedWord(FaultyStream):
+    """Drops a word that directly follows the same word, as if hypotheses overlapped."""
 
     before = ""
 
     def emitted(self, emission: Emission, call: str) -> Emission:
-        """Drop it where three pairs come one after the other."""
+        """Drop it where three pairs follow each other."""
         del call
         kept = []
         for token in emission.committed:
@@ -59,22 +59,24 @@ class TakesAWordSaidTwiceForAnOverlap(Sin):
                 continue
             kept.append(token)
             self.before += f" {text}"
-        return attrs.evolve(emission, committed=tuple(kept))
+        return emission.replace(committed=tuple(kept))
 
 
-@sinner("COM-02")
-class ReturnsAList(Sin):
-    """Hands out its own list of tokens."""
+@breaks("COM-02")
+class ReturnsList(FaultyStream):
+    """Returns its own list of tokens."""
 
     def emitted(self, emission: Emission, call: str) -> Emission:
         """Return a list."""
         del call
-        listed: Any = list(emission.committed)
-        return attrs.evolve(emission, committed=listed) if listed else emission
+        tokens: Any = list(emission.committed)
+        if not tokens:
+            return emission
+        return Emission(tokens, emission.processed_up_to, emission.stable_up_to)
 
 
 @attrs.define
-class _LooseToken:
+class _MutableToken:
     start: float
     end: float
     text: str
@@ -83,26 +85,25 @@ class _LooseToken:
     detected_language: str | None = None
 
 
-@sinner("COM-02")
-class ReturnsLooseTokens(Sin):
-    """Hands out tokens that can be changed."""
+@breaks("COM-02")
+class ReturnsMutableTokens(FaultyStream):
+    """Returns tokens that can be changed."""
 
     def emitted(self, emission: Emission, call: str) -> Emission:
-        """Copy each token into one that is not frozen."""
+        """Copy each token into a mutable one."""
         del call
-        loose: Any = tuple(_LooseToken(**attrs.asdict(token)) for token in emission.committed)
-        return attrs.evolve(emission, committed=loose)
+        mutable: Any = [_MutableToken(**attrs.asdict(token)) for token in emission.committed]
+        return emission.replace(committed=tuple(mutable))
 
 
-@sinner("COM-03", defects="B13")
-class SplitsACharacter(Sin):
+@breaks("COM-03")
+class SplitsCharacters(FaultyStream):
     """Decodes the bytes of a character that is not ASCII one by one."""
 
     def emitted(self, emission: Emission, call: str) -> Emission:
         """Replace each character whose bytes come apart."""
         del call
-        return attrs.evolve(
-            emission,
+        return emission.replace(
             committed=tuple(
                 attrs.evolve(
                     token, text="".join(c if c.isascii() else "\ufffd" for c in token.text)
@@ -112,31 +113,31 @@ class SplitsACharacter(Sin):
         )
 
 
-@sinner("COM-03", defects="B12")
-class SpacesOutScripts(Sin):
-    """Puts a space before every token that has none."""
+@breaks("COM-03")
+class InventsSpaces(FaultyStream):
+    """Puts a space before every token that begins without one."""
 
-    said = False
+    has_text = False
 
     def emitted(self, emission: Emission, call: str) -> Emission:
-        """Put it, but before the first."""
+        """Put it, except before the first token."""
         del call
         tokens = []
         for token in emission.committed:
-            needs = self.said and not token.text.startswith(" ")
-            tokens.append(attrs.evolve(token, text=f" {token.text}" if needs else token.text))
-            self.said = True
-        return attrs.evolve(emission, committed=tuple(tokens))
+            needs_space = self.has_text and not token.text.startswith(" ")
+            tokens.append(attrs.evolve(token, text=f" {token.text}" if needs_space else token.text))
+            self.has_text = True
+        return emission.replace(committed=tuple(tokens))
 
     def reset(self) -> None:
-        """Begin anew."""
-        self.said = False
+        """Start over."""
+        self.has_text = False
         self.stream.reset()
 
 
-@sinner("COM-04")
-class NeverTheSameTwice(Sin):
-    """Reports what is stable for two of four streams only."""
+@breaks("COM-04")
+class IsNotDeterministic(FaultyStream):
+    """Reports no stable time for two of every four streams."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -144,37 +145,37 @@ class NeverTheSameTwice(Sin):
         self.is_shy = self.backend.marks["streams"] // 2 % 2 == 0
 
     def emitted(self, emission: Emission, call: str) -> Emission:
-        """Say that nothing is stable."""
+        """Report no stable time."""
         del call
-        return attrs.evolve(emission, stable_up_to=0.0) if self.is_shy else emission
+        return emission.replace(stable_up_to=0.0) if self.is_shy else emission
 
 
-@sinner("COM-05", defects="B14")
-class TicksWithTheChunks(Sin):
-    """Hears the words of a chunk of five seconds later than those of others."""
+@breaks("COM-05")
+class DependsOnChunkSize(FaultyStream):
+    """Writes the words of a chunk of five seconds in title case."""
 
     is_late = False
 
     def insert_audio_chunk(self, audio: Any, end_time: float | None = None) -> None:
-        """Look at the length."""
+        """Note the length."""
         self.stream.insert_audio_chunk(audio, end_time)
         self.is_late = len(audio) == 5 * SAMPLE_RATE
 
     def emitted(self, emission: Emission, call: str) -> Emission:
-        """Write the words of such a chunk in another way."""
+        """Write the words of such a chunk in title case."""
         del call
         if not self.is_late:
             return emission
         tokens = (attrs.evolve(token, text=token.text.title()) for token in emission.committed)
-        return attrs.evolve(emission, committed=tuple(tokens))
+        return emission.replace(committed=tuple(tokens))
 
 
-@sinner("COM-06")
-class HearsTheFuture(Sin):
-    """Shows a word where no audio is yet."""
+@breaks("COM-06")
+class ShowsFutureWord(FaultyStream):
+    """Shows a word at a time that has no audio yet."""
 
     def get_buffer(self) -> Transcript:
-        """Move the last word behind the audio."""
+        """Move the last word after the end of the audio."""
         shown: Transcript = self.stream.get_buffer()
         if not shown.tokens:
             return shown
@@ -182,9 +183,9 @@ class HearsTheFuture(Sin):
         return Transcript((*shown.tokens[:-1], attrs.evolve(shown.tokens[-1], start=end, end=end)))
 
 
-@sinner("HYP-01")
-class TiresOfBeingRead(Sin):
-    """Shows nothing to the third reader in a row."""
+@breaks("HYP-01")
+class HypothesisDependsOnReads(FaultyStream):
+    """Shows an empty hypothesis to every third reader."""
 
     reads = 0
 
@@ -195,15 +196,15 @@ class TiresOfBeingRead(Sin):
         return Transcript() if self.reads % 3 == 0 else shown
 
     def emitted(self, emission: Emission, call: str) -> Emission:
-        """Begin to count anew."""
+        """Restart the count."""
         del call
         self.reads = 0
         return emission
 
 
-@sinner("HYP-01")
-class ReadsUnderTheLockOfTheModel(Sin):
-    """Waits with get_buffer until the step that is running has ended."""
+@breaks("HYP-01")
+class ReadWaitsForStep(FaultyStream):
+    """Makes get_buffer wait for the end of a running step."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -216,7 +217,7 @@ class ReadsUnderTheLockOfTheModel(Sin):
             return shown
 
     def process_iter(self, is_last: bool = False) -> Emission:  # noqa: FBT001, FBT002 -- pinned
-        """Hold the lock over the step, unless it is held: overlapping calls are refused."""
+        """Hold the lock during the step; an overlapping call is refused without it."""
         if not self.lock.acquire(blocking=False):
             return super().process_iter(is_last)
         try:
@@ -225,14 +226,14 @@ class ReadsUnderTheLockOfTheModel(Sin):
             self.lock.release()
 
 
-@sinner("HYP-02")
-class ShowsWhatIsCommitted(Sin):
-    """Shows the last committed word in the hypothesis too."""
+@breaks("HYP-02")
+class ShowsCommittedWord(FaultyStream):
+    """Shows the last committed word in the hypothesis as well."""
 
     last: tuple[ASRToken, ...] = ()
 
     def emitted(self, emission: Emission, call: str) -> Emission:
-        """Remember the last word."""
+        """Note the last word."""
         del call
         self.last = emission.committed[-1:] or self.last
         return emission
@@ -243,19 +244,19 @@ class ShowsWhatIsCommitted(Sin):
         return Transcript((*self.last, *shown.tokens)) if shown.tokens else shown
 
 
-@sinner("HYP-02", defects="B46")
-class ShowsNothing(Sin):
-    """Declares a hypothesis and never shows one."""
+@breaks("HYP-02")
+class ShowsNothing(FaultyStream):
+    """Declares a hypothesis and always shows an empty one."""
 
     def get_buffer(self) -> Transcript:
-        """Show nothing that is not due."""
+        """Show only words that are due."""
         shown: Transcript = self.stream.get_buffer()
         due = self.stream.stats.audio_seconds - (self.backend.spec.max_delay or 0) - 1
         return Transcript(tuple(token for token in shown.tokens if token.end < due))
 
 
-@sinner("HYP-03", defects="B46")
-class KeepsItsHypothesis(Sin):
+@breaks("HYP-03")
+class KeepsHypothesisAfterFinish(FaultyStream):
     """Shows its last hypothesis after finish."""
 
     shown = Transcript()
@@ -271,6 +272,6 @@ class KeepsItsHypothesis(Sin):
         return super().finish()
 
     def reset(self) -> None:
-        """Forget it."""
+        """Drop it."""
         self.shown = Transcript()
         self.stream.reset()

@@ -1,12 +1,12 @@
-"""Sinners against PKG."""
+"""Faulty backends that break PKG."""
 
 from __future__ import annotations
 
 import socket
 from typing import TYPE_CHECKING, Any
 
+from faulty_backends.base import FaultyBackend, FaultyStream, breaks
 from wlk_conformance.scripted import ScriptedBackend
-from wlk_conformance.sinners.sinner import Sin, SinfulBackend, sinner
 from wlk_core.errors import ModelNotFoundError
 
 if TYPE_CHECKING:
@@ -15,43 +15,42 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-@sinner("PKG-01", spec={"api": 99})
-class SpeaksAnotherApi(Sin):
-    """Declares a plugin API that this core does not speak."""
+@breaks("PKG-01", spec={"api": 99})
+class DeclaresUnknownApi(FaultyStream):
+    """Declares a plugin API that this core does not support."""
 
 
-@sinner("PKG-01", spec={"deviations": {"SIL-99": "no such rule"}})
-class DeviatesFromNothing(Sin):
+@breaks("PKG-01", spec={"deviations": {"SIL-99": "no such rule"}})
+class DeclaresUnknownDeviation(FaultyStream):
     """Declares a deviation from a rule that does not exist."""
 
 
-@sinner(
+@breaks(
     "PKG-01",
-    defects="B44",
     spec={"capabilities": frozenset({"hypothesis", "word-times", "speaker-turns"})},
 )
-class HasMoreThanItDeclares(Sin):
-    """Gives probabilities that its spec does not declare."""
+class ReturnsUndeclaredProbabilities(FaultyStream):
+    """Returns probabilities that its spec does not declare."""
 
 
-@sinner("PKG-02", entry_point="wlk_conformance.sinners.heavy")
-class ImportsNumpy(Sin):
+@breaks("PKG-02", entry_point="faulty_backends.plugin_with_heavy_import")
+class ImportsNumpy(FaultyStream):
     """Its plugin module imports numpy."""
 
 
-@sinner("PKG-03", defects="B41")
-class CrashesOnAnUnknownModel:
-    """Lets the KeyError of its own table of models out."""
+@breaks("PKG-03")
+class RaisesKeyErrorForUnknownModel:
+    """Raises the KeyError of its own table of models."""
 
     @staticmethod
     def load(model: str | None) -> Backend:
-        """Look the model up."""
+        """Look up the model."""
         return {None: ScriptedBackend, "digits": ScriptedBackend}[model]()
 
 
-@sinner("PKG-03")
-class AsksTheNetworkForAPath:
-    """Looks on the network for a model that is a local path."""
+@breaks("PKG-03")
+class ConnectsForLocalPath:
+    """Connects to the network for a model that is a local path."""
 
     @staticmethod
     def load(model: str | None) -> Backend:
@@ -65,9 +64,9 @@ class AsksTheNetworkForAPath:
         raise ModelNotFoundError(f"no model {model}; try wlk-core pull {model}")
 
 
-@sinner("PKG-04", defects="B43")
-class DropsOptions(SinfulBackend):
-    """Takes any option of a stream and reads none."""
+@breaks("PKG-04")
+class DropsOptions(FaultyBackend):
+    """Accepts any option of a stream and ignores it."""
 
     def create_processor(
         self, *, language: str | None = None, task: str = "transcribe", **options: Any
@@ -77,9 +76,9 @@ class DropsOptions(SinfulBackend):
         return super().create_processor(language=language, task=task)
 
 
-@sinner("PKG-04", defects="B42")
-class TakesAnyLanguage(SinfulBackend):
-    """Takes a language that it does not know for no language."""
+@breaks("PKG-04")
+class IgnoresUnknownLanguage(FaultyBackend):
+    """Ignores a language that it does not support."""
 
     def create_processor(
         self, *, language: str | None = None, task: str = "transcribe", **options: Any
@@ -89,26 +88,26 @@ class TakesAnyLanguage(SinfulBackend):
         return super().create_processor(language=known, task=task, **options)
 
 
-@sinner(
+@breaks(
     "PKG-05",
     spec={"requires": {"pytest": "pip install pytest"}},
-    entry_point="wlk_conformance.sinners.frameless",
+    entry_point="faulty_backends.plugin_without_framework",
 )
-class DiesWithoutItsFramework(Sin):
+class HidesMissingFramework(FaultyStream):
     """Raises a RuntimeError where its framework is missing."""
 
 
-@sinner("PKG-06")
-class Prints(Sin):
+@breaks("PKG-06")
+class Prints(FaultyStream):
     """Prints a line at every step."""
 
     def emitted(self, emission: Emission, call: str) -> Emission:
         """Print and pass on."""
-        print(f"{call}: {emission.processed_up_to:.2f} s")  # noqa: T201 -- the sin
+        print(f"{call}: {emission.processed_up_to:.2f} s")  # noqa: T201 -- the fault
         return emission
 
 
-@sinner("PKG-06")
+@breaks("PKG-06")
 class PrintsWhenLoaded:
     """Prints a line when it is loaded."""
 
@@ -117,5 +116,5 @@ class PrintsWhenLoaded:
         """Print and load."""
         if model != "digits":
             raise ModelNotFoundError(f"no model {model}; try --model digits")
-        print("loading ...")  # noqa: T201 -- the sin
+        print("loading ...")  # noqa: T201 -- the fault
         return ScriptedBackend()

@@ -1,4 +1,4 @@
-"""A backend over any Network: open streams of either policy on one loaded model."""
+"""Streams of either policy on one loaded Qwen3-ASR, whatever framework runs it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from wlk_core import (
+    SAMPLE_RATE,
     AgreementRecognizer,
     AttendedWord,
     AttentionRecognizer,
@@ -16,27 +17,27 @@ from wlk_core import (
     StreamClosed,
 )
 from wlk_core.streaming import AlignAtt, Word
-from wlk_qwen3_simul.audio.frames import FRAME_SAMPLES, HOP, RATE
-from wlk_qwen3_simul.simul.engine import StreamSettings
-from wlk_qwen3_simul.simul.listener import Listener
-from wlk_qwen3_simul.simul.telling import Token
-from wlk_qwen3_simul.simul.transcribe import transcribe
-from wlk_qwen3_simul.specs import ALIGNATT
+from wlk_qwen3_simul.engine.decoder import CachedDecoder
+from wlk_qwen3_simul.engine.detokenize import WordToken
+from wlk_qwen3_simul.engine.engine import DecodingOptions
+from wlk_qwen3_simul.engine.frames import FRAME_SAMPLES, HOP_SAMPLES
+from wlk_qwen3_simul.engine.transcribe import transcribe
+from wlk_qwen3_simul.options import ALIGNATT_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
     from wlk_core import BackendSpec, Recognizer
-    from wlk_qwen3_simul.simul.engine import Engine
+    from wlk_qwen3_simul.engine.engine import Engine
 
 __all__ = ["SimulBackend"]
 
-WORD = " a"  # any text
+WARMUP_TEXT = " a"  # any text
 
 
 class SimulBackend:
-    """A Qwen3-ASR shared by any number of streams; see Backend.  Two differ in its loading."""
+    """A Qwen3-ASR shared by any number of streams; see Backend."""
 
     def __init__(self, spec: BackendSpec, engine: Engine) -> None:
         self._spec = spec
@@ -68,58 +69,58 @@ class SimulBackend:
         self._spec.check_language(language)
         self._spec.check_task(task)
         engine.checkpoint.check_language(language)
-        chosen = self._spec.stream_options(options)
-        hotwords = chosen["init_prompt"] or ""
-        if mark := engine.vocabulary.mark_in(hotwords):
+        values = self._spec.stream_options(options)
+        hotwords = values["init_prompt"] or ""
+        if special := engine.vocabulary.special_token_in(hotwords):
             raise OptionError(
-                f"{self._spec.name}: init_prompt holds {mark!r}, which the model takes for the "
-                "frame of its conversation; leave it out"
+                f"{self._spec.name}: init_prompt contains {special!r}, which the model reads as a "
+                "turn of its conversation; leave it out"
             )
-        if chosen["policy"] == "alignatt":
-            make = _attention
+        if values["policy"] == "alignatt":
+            make = _alignatt
         else:
-            make = _agreement
-            if foreign := [option.name for option in ALIGNATT if option.name in options]:
+            make = _local_agreement
+            if foreign := [option.name for option in ALIGNATT_OPTIONS if option.name in options]:
                 raise OptionError(
-                    f"policy={chosen['policy']} takes no {', '.join(foreign)}: leave it out or "
+                    f"policy={values['policy']} takes no {', '.join(foreign)}: leave it out or "
                     "choose policy=alignatt"
                 )
         return OnlineStream(
-            partial(make, engine, hotwords=hotwords, language=language, chosen=chosen)
+            partial(make, engine, hotwords=hotwords, language=language, values=values)
         )
 
     def warmup(self) -> None:
         """
-        Run the model on silence as its streams run it: a first call, and one behind kept state.
+        Run the model on silence as its streams run it: a first call, and one over the KV cache.
 
-        Silence has no words, so a word is forced behind it.  It goes through no stream.
+        Silence has no words, so a committed word is forced.  It goes through no stream.
 
         Raises:
             StreamClosed: the backend is closed.  What else the engine raises is passed on.
 
         """
         engine = self.engine
-        listener = Listener(engine, StreamSettings(max_new_tokens=2))
+        decoder = CachedDecoder(engine, DecodingOptions(max_new_tokens=2))
         language = (engine.checkpoint.languages or ("en",))[0]
-        silence = np.zeros(2 * RATE, dtype=np.float32)
-        ids = engine.vocabulary.encode(WORD)
-        said = AttendedWord(
-            word=Word(0.0, 0.5, WORD),
+        silence = np.zeros(2 * SAMPLE_RATE, dtype=np.float32)
+        ids = engine.vocabulary.encode(WARMUP_TEXT)
+        committed = AttendedWord(
+            word=Word(0.0, 0.5, WARMUP_TEXT),
             frames=(0,) * len(ids),
-            tokens=tuple(Token(one, -1, place) for place, one in enumerate(ids)),
+            tokens=tuple(WordToken(token, -1, index) for index, token in enumerate(ids)),
         )
         for seconds in (1, 2):
-            listener(
-                silence[: seconds * RATE],
+            decoder(
+                silence[: seconds * SAMPLE_RATE],
                 first_sample=0,
-                context=(said,),
+                context=(committed,),
                 prompt="",
                 language=language,
                 is_last=False,
             )
 
     def close(self) -> None:
-        """Let go of the model; streams that are open keep it until they are closed."""
+        """Release the model; open streams keep it until they are closed."""
         self._engine = None
 
     def __enter__(self) -> Self:
@@ -134,37 +135,37 @@ class SimulBackend:
         self.close()
 
 
-def _agreement(
-    engine: Engine, *, hotwords: str, language: str | None, chosen: Mapping[str, Any]
+def _local_agreement(
+    engine: Engine, *, hotwords: str, language: str | None, values: Mapping[str, Any]
 ) -> Recognizer:
-    settings = StreamSettings(hotwords=hotwords, max_new_tokens=chosen["max_new_tokens"])
+    options = DecodingOptions(hotwords=hotwords, max_new_tokens=values["max_new_tokens"])
     return AgreementRecognizer(
-        partial(transcribe, engine=engine, settings=settings),
+        partial(transcribe, engine=engine, options=options),
         language=language,
-        tick_seconds=chosen["tick_seconds"],
-        buffer_seconds=chosen["buffer_seconds"] or engine.checkpoint.buffer_seconds,
+        tick_seconds=values["tick_seconds"],
+        buffer_seconds=values["buffer_seconds"] or engine.checkpoint.buffer_seconds,
     )
 
 
-def _attention(
-    engine: Engine, *, hotwords: str, language: str | None, chosen: Mapping[str, Any]
+def _alignatt(
+    engine: Engine, *, hotwords: str, language: str | None, values: Mapping[str, Any]
 ) -> Recognizer:
-    rewind = _frames(chosen["rewind_seconds"])
-    settings = StreamSettings(
-        hotwords=hotwords, max_new_tokens=chosen["max_new_tokens"], rewind_frames=rewind
+    rewind = _frames(values["rewind_seconds"])
+    options = DecodingOptions(
+        hotwords=hotwords, max_new_tokens=values["max_new_tokens"], rewind_frames=rewind
     )
-    listener = Listener(engine, settings)
+    decoder = CachedDecoder(engine, options)
     return AttentionRecognizer(
-        listener,
-        policy=AlignAtt(border_frames=_frames(chosen["border_seconds"]), rewind_frames=rewind),
+        decoder,
+        policy=AlignAtt(border_frames=_frames(values["border_seconds"]), rewind_frames=rewind),
         frame_samples=FRAME_SAMPLES,
         language=language,
-        tick_seconds=chosen["tick_seconds"],
-        buffer_seconds=chosen["buffer_seconds"] or engine.checkpoint.buffer_seconds,
-        cut_samples=engine.network.window_frames * HOP,
-        kept=listener,
+        tick_seconds=values["tick_seconds"],
+        buffer_seconds=values["buffer_seconds"] or engine.checkpoint.buffer_seconds,
+        cut_samples=engine.network.window_frames * HOP_SAMPLES,
+        kept=decoder,
     )
 
 
 def _frames(seconds: float) -> int:
-    return round(seconds * RATE / FRAME_SAMPLES)
+    return round(seconds * SAMPLE_RATE / FRAME_SAMPLES)

@@ -1,4 +1,4 @@
-"""What a directory of model files says about itself, beyond its weights."""
+"""The settings that a checkpoint declares in wlk.json, and what its config.json ties."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ __all__ = ["Checkpoint", "ties_head"]
 
 MANIFEST = "wlk.json"
 BUFFER_SECONDS = 12.0  # one whole window of context and an open one
-LEAST_SECONDS, MOST_SECONDS = 8.0, 25.0  # of a buffer: a window, and what the core's bound leaves
+MIN_SECONDS, MAX_SECONDS = 8.0, 25.0  # of a buffer: one window, and what the core's bound leaves
 COMPUTE_TYPES = ("auto", "float32", "float16", "bfloat16")
 
 
 @attrs.frozen(kw_only=True)
 class Checkpoint:
     """
-    Limits and wishes of a checkpoint.
+    Languages and defaults of a checkpoint.
 
-    A directory may hold a ``wlk.json`` that names the languages the checkpoint was trained for, the
-    compute type it wants, and the length of buffer it hears best.  Other checkpoints have no
-    limits of their own.
+    A directory may hold a ``wlk.json`` with the languages that the checkpoint was trained for, its
+    compute type, and its best buffer length.  Other checkpoints have no limits of their own.
     """
 
     name: str
@@ -40,70 +39,70 @@ class Checkpoint:
     @classmethod
     def read(cls, directory: Path, *, name: str) -> Checkpoint:
         """
-        Return what *directory* says; nothing is required of it.
+        Return the settings in *directory*; every one of them is optional.
 
         Raises:
-            ModelNotFoundError: it says what cannot be understood, or kept to.
+            ModelNotFoundError: wlk.json cannot be read, or has an invalid value.
 
         """
-        place = directory / MANIFEST
-        if not place.is_file():
+        path = directory / MANIFEST
+        if not path.is_file():
             return cls(name=name)
         try:
-            told = json.loads(place.read_text(encoding="utf-8"))
+            table = json.loads(path.read_text(encoding="utf-8"))
             return cls(
                 name=name,
-                languages=_languages(told["languages"]) if "languages" in told else None,
-                compute_type=_compute_type(told.get("compute_type", "auto")),
-                buffer_seconds=_seconds(told.get("buffer_seconds", BUFFER_SECONDS)),
+                languages=_languages(table["languages"]) if "languages" in table else None,
+                compute_type=_compute_type(table.get("compute_type", "auto")),
+                buffer_seconds=_seconds(table.get("buffer_seconds", BUFFER_SECONDS)),
             )
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise ModelNotFoundError(
-                f"{place} cannot be read: {' '.join(str(error).split())}; pull the model again"
+                f"{path} cannot be read: {' '.join(str(error).split())}; pull the model again"
             ) from error
 
     def check_language(self, language: str | None) -> None:
         """
-        Check what a stream asks of this checkpoint.
+        Check that the checkpoint was trained for *language*.
 
         Raises:
-            OptionError: a language the checkpoint was not trained for.
+            OptionError: it was not.
 
         """
         if language is None or self.languages is None or language in self.languages:
             return
         raise OptionError(
-            f"the model {self.name} hears {', '.join(self.languages)} only, not {language!r}; "
+            f"the model {self.name} recognises {', '.join(self.languages)} only, not {language!r}; "
             "choose another model or leave the language out"
         )
 
 
-def ties_head(told: Mapping[str, Any]) -> bool:
-    """Tell whether a config.json in the original layout says that the head is the embedding."""
-    thinker = told["thinker_config"]
-    for part in (thinker.get("text_config", {}), thinker, told):
+def ties_head(config: Mapping[str, Any]) -> bool:
+    """Return whether *config*, in the original layout, makes the embedding the output head."""
+    thinker = config["thinker_config"]
+    for part in (thinker.get("text_config", {}), thinker, config):
         if "tie_word_embeddings" in part:
             return bool(part["tie_word_embeddings"])
-    return True  # as the published ones are
+    return True  # as in the published models
 
 
-def _languages(told: Any) -> tuple[str, ...]:
-    if not isinstance(told, list) or not told or not all(one in LANGUAGES for one in told):
-        raise ValueError(f"expected languages as a list of codes such as 'en', got {told!r}")
-    return tuple(told)
+def _languages(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(code in LANGUAGES for code in value):
+        raise ValueError(f"expected languages as a list of codes such as 'en', got {value!r}")
+    return tuple(value)
 
 
-def _compute_type(told: Any) -> str:
-    if told not in COMPUTE_TYPES:
+def _compute_type(value: Any) -> str:
+    if value not in COMPUTE_TYPES:
         choices = ", ".join(COMPUTE_TYPES)
-        raise ValueError(f"expected compute_type as one of {choices}, got {told!r}")
-    return str(told)
+        raise ValueError(f"expected compute_type as one of {choices}, got {value!r}")
+    return str(value)
 
 
-def _seconds(told: Any) -> float:
-    is_number = isinstance(told, (int, float)) and not isinstance(told, bool)
-    if not is_number or not LEAST_SECONDS <= told <= MOST_SECONDS:
+def _seconds(value: Any) -> float:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not MIN_SECONDS <= value <= MAX_SECONDS:
         raise ValueError(
-            f"expected buffer_seconds from {LEAST_SECONDS:g} to {MOST_SECONDS:g}, got {told!r}"
+            f"expected buffer_seconds from {MIN_SECONDS:g} to {MAX_SECONDS:g}, got {value!r}"
         )
-    return float(told)
+    return float(value)

@@ -1,0 +1,74 @@
+"""Streams that share a model keep their languages apart."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from wlk_core.testing import StreamDriver
+from wlk_qwen3_simul.backend import SimulBackend
+from wlk_qwen3_simul.checkpoint import Checkpoint
+from wlk_qwen3_simul.engine.engine import Engine
+from wlk_qwen3_simul.engine.prompt import ChatPrompt
+from wlk_qwen3_simul.plugin import QWEN3_SIMUL
+
+LANGUAGES = ["de", "en", "es", "fr", "it", "ja", "pt", "zh"]
+RATE = 16_000
+
+
+def noise(seed):
+    """Return three seconds of noise, different for each seed."""
+    return np.random.default_rng(seed).normal(size=3 * RATE).astype(np.float32) * 0.1
+
+
+@pytest.mark.parametrize("policy", ["alignatt", "local-agreement"])
+def test_eight_streams_with_eight_languages_each_force_and_report_their_own(
+    toy, vocabulary, policy
+):
+    """Every forward forces the header of its stream's own language."""
+    network = toy(seed=1, vocabulary=330)  # emits words in each of the languages
+    backend = SimulBackend(
+        QWEN3_SIMUL,
+        Engine(network=network, vocabulary=vocabulary, checkpoint=Checkpoint(name="toy")),
+    )
+    thread, forced = threading.local(), {language: [] for language in LANGUAGES}
+    forward = network.forward
+
+    def record(kv_cache, parts, **arguments):
+        if len(parts[-1]) > 1:  # not a single step: the ids after the audio
+            forced[thread.language].append(list(parts[-1]))
+        return forward(kv_cache, parts, **arguments)
+
+    network.forward = record
+
+    def stream(language):
+        thread.language = language
+        driver = StreamDriver(
+            backend.create_processor(language=language, policy=policy, max_new_tokens=24)
+        )
+        driver.feed(noise(LANGUAGES.index(language)), chunk_seconds=1.0)
+        driver.finish()
+        return [(token.text, token.start, token.detected_language) for token in driver.tokens]
+
+    alone = [stream(language) for language in LANGUAGES]
+    for forwards in forced.values():
+        forwards.clear()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(len(LANGUAGES)) as pool:
+            together = list(pool.map(stream, LANGUAGES))
+    finally:
+        sys.setswitchinterval(interval)
+
+    assert alone == together
+    prompt = ChatPrompt.build(vocabulary)
+    for language, tokens in zip(LANGUAGES, together, strict=True):
+        assert {language} == {detected for _, _, detected in tokens}
+        front = [*prompt.after_audio, *prompt.header(language)]
+        assert forced[language]
+        assert all(front == ids[: len(front)] for ids in forced[language])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.streaming.quiet import quietest_sample
+from wlk_core.streaming.energy import lowest_energy_sample
 
 if TYPE_CHECKING:
     from wlk_core.streaming.audio_buffer import AudioBuffer
@@ -34,7 +34,7 @@ def cut_between(buffer: AudioBuffer, last: Word, following: float, *, heard: int
     final = round((max(last.end, following) + SEARCH_SECONDS / 2) * SAMPLE_RATE)
     first = max(first, round(last.middle * SAMPLE_RATE), buffer.start)
     final = max(first, min(final, heard))
-    return first + quietest_sample(buffer.view(first, final), window=CUT_WINDOW)
+    return first + lowest_energy_sample(buffer.view(first, final), window=CUT_WINDOW)
 
 
 def forced_cut(start: int, heard: int, following: float, *, most: int, step: int = 1) -> int:

@@ -13,9 +13,9 @@ from wlk_core.testing import StreamDriver, connected_digits
 
 pytest.importorskip("wlk_qwen3_simul", reason="pip install wlk-qwen3-simul")
 
+from wlk_qwen3_simul.checkpoint import BUNDLED
 from wlk_qwen3_simul.engine.engine import DecodingOptions
 from wlk_qwen3_simul.engine.transcribe import transcribe
-from wlk_qwen3_simul.models import BUNDLED
 
 pytestmark = [
     pytest.mark.slow,

@@ -31,12 +31,12 @@ def test_nothing_is_required(tmp_path):
     [
         ("{", "Expecting property name"),
         ("\xff", "Expecting value"),
-        ("[]", "list"),
+        ("[]", "expected a table"),
         ('{"compute_type": "int8"}', "one of auto, float32, float16, bfloat16, got 'int8'"),
         ('{"compute_type": ["float32"]}', "one of auto"),
         ('{"languages": "en"}', "a list of codes"),
         ('{"languages": ["tlh"]}', "a list of codes"),
-        ('{"languages": [["en"]]}', "unhashable"),
+        ('{"languages": [["en"]]}', "a list of codes"),
         ('{"languages": []}', "a list of codes"),
         ('{"buffer_seconds": "long"}', "from 8 to 25"),
         ('{"buffer_seconds": true}', "from 8 to 25"),
@@ -48,7 +48,9 @@ def test_an_invalid_setting_is_reported_in_one_line(tmp_path, content, message):
     """The line contains the name of the file; no setting is dropped in silence."""
     (tmp_path / "wlk.json").write_text(content, encoding="utf-8")
 
-    with pytest.raises(ModelNotFoundError, match=r"wlk\.json cannot be read") as caught:
+    with pytest.raises(
+        ModelNotFoundError, match=r"wlk\.json (is damaged|has an invalid setting)"
+    ) as caught:
         Checkpoint.read(tmp_path, name="own")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -9,9 +9,9 @@ pytest.importorskip("transformers", reason="needs wlk-qwen3-simul[torch]")
 
 from wlk_core import BackendUnavailable, load_backend
 from wlk_core.testing import StreamDriver, connected_digits
+from wlk_qwen3_simul.checkpoint import BUNDLED
 from wlk_qwen3_simul.engine.engine import DecodingOptions
 from wlk_qwen3_simul.engine.transcribe import transcribe
-from wlk_qwen3_simul.models import BUNDLED
 
 pytestmark = [
     pytest.mark.slow,

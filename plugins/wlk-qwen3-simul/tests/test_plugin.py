@@ -54,14 +54,20 @@ def test_an_unknown_size_is_refused_with_the_list(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "package"),
-    [("qwen3-simul", "transformers"), ("qwen3-mlx-simul", "mlx_qwen3_asr")],
+    ("name", "package", "error"),
+    [
+        ("qwen3-simul", "transformers", "ImportError"),
+        ("qwen3-simul", "torch", "OSError"),
+        ("qwen3-mlx-simul", "mlx_qwen3_asr", "RuntimeError"),
+    ],
 )
-def test_a_broken_framework_is_reported_with_what_installs_it(name, package, tmp_path, monkeypatch):
-    """The message is one line with the reason and the command."""
+def test_a_broken_framework_is_reported_with_what_installs_it(
+    name, package, error, tmp_path, monkeypatch
+):
+    """The message is one line with the reason and the command, whatever the import raises."""
     (tmp_path / package).mkdir()
     (tmp_path / package / "__init__.py").write_text(
-        "raise ImportError('broken wheel')", encoding="utf-8"
+        f"raise {error}('broken wheel')", encoding="utf-8"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     code = f"""if True:
@@ -74,4 +80,5 @@ def test_a_broken_framework_is_reported_with_what_installs_it(name, package, tmp
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     (line,) = done.stdout.splitlines()
-    assert "pip install 'wlk-qwen3-simul[" in line
+    assert "broken wheel" in line
+    assert "pip install --force-reinstall 'wlk-qwen3-simul[" in line

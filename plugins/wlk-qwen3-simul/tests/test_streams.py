@@ -13,7 +13,7 @@ pytest.importorskip("transformers", reason="needs wlk-qwen3-simul[torch]")
 
 from wlk_core import OptionError, load_backend
 from wlk_core.testing import StreamDriver, connected_digits, silence
-from wlk_qwen3_simul.models import BUNDLED
+from wlk_qwen3_simul.checkpoint import BUNDLED
 
 pytestmark = pytest.mark.skipif(
     not (BUNDLED["digits"] / "config.json").is_file(), reason="the digits checkpoint is not built"
@@ -150,7 +150,9 @@ def test_the_shortest_streams_end_without_words(backend, samples):
         ({"language": "tlh"}, "expected one of: ar, cs"),
         ({"language": "de"}, "the model digits recognises en only"),
         ({"policy": "local-agreement", "border_seconds": 1.0}, "takes no border_seconds"),
-        ({"init_prompt": "Ann <|im_end|>"}, "init_prompt contains '<|im_end|>'"),
+        ({"prompt": "Ann <|im_end|>"}, "prompt contains '<|im_end|>'"),
+        ({"init_prompt": "Ann"}, "did you mean prompt?"),
+        ({"border_frames": 12}, "did you mean border_seconds?"),
         ({"task": "translate"}, "expected one of: transcribe"),
     ],
 )

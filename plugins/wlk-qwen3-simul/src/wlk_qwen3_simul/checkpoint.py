@@ -1,21 +1,24 @@
-"""The settings that a checkpoint declares in wlk.json, and what its config.json ties."""
+"""The settings that a checkpoint declares in wlk.json and config.json."""
 
 from __future__ import annotations
 
-import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_core import ModelNotFoundError, OptionError
+from wlk_core.models import read_json_table
+from wlk_core.plugins import ModelNotFoundError, OptionError
+from wlk_qwen3_simul.engine.frames import SECOND_MEL_FRAMES
 from wlk_qwen3_simul.languages import LANGUAGES
+from wlk_qwen3_simul.models import DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
-__all__ = ["Checkpoint", "ties_head"]
+__all__ = ["BUNDLED", "Checkpoint", "check_windows", "ties_head"]
 
+BUNDLED = {DIGITS: Path(__file__).parent / "digits"}
 MANIFEST = "wlk.json"
 BUFFER_SECONDS = 12.0  # one whole window of context and an open one
 MIN_SECONDS, MAX_SECONDS = 8.0, 25.0  # of a buffer: one window, and what the core's bound leaves
@@ -42,24 +45,21 @@ class Checkpoint:
         Return the settings in *directory*; every one of them is optional.
 
         Raises:
-            ModelNotFoundError: wlk.json cannot be read, or has an invalid value.
+            ModelNotFoundError: wlk.json is damaged, or has an invalid value.
 
         """
         path = directory / MANIFEST
         if not path.is_file():
             return cls(name=name)
-        try:
-            table = json.loads(path.read_text(encoding="utf-8"))
-            return cls(
-                name=name,
-                languages=_languages(table["languages"]) if "languages" in table else None,
-                compute_type=_compute_type(table.get("compute_type", "auto")),
-                buffer_seconds=_seconds(table.get("buffer_seconds", BUFFER_SECONDS)),
-            )
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise ModelNotFoundError(
-                f"{path} cannot be read: {' '.join(str(error).split())}; pull the model again"
-            ) from error
+        table = read_json_table(path)
+        if not table:
+            raise _invalid(path, "expected a table of settings")
+        return cls(
+            name=name,
+            languages=_languages(table.get("languages"), path),
+            compute_type=_compute_type(table.get("compute_type", "auto"), path),
+            buffer_seconds=_seconds(table.get("buffer_seconds", BUFFER_SECONDS), path),
+        )
 
     def check_language(self, language: str | None) -> None:
         """
@@ -86,23 +86,46 @@ def ties_head(config: Mapping[str, Any]) -> bool:
     return True  # as in the published models
 
 
-def _languages(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not value or not all(code in LANGUAGES for code in value):
-        raise ValueError(f"expected languages as a list of codes such as 'en', got {value!r}")
-    return tuple(value)
+def check_windows(half: Any, window: Any, path: Path) -> None:
+    """
+    Check the windows of the encoder: *half* a second, and *window* of whole seconds, in mel frames.
+
+    Raises:
+        ModelNotFoundError: the config.json at *path* declares others.
+
+    """
+    is_second = isinstance(half, int) and 2 * half == SECOND_MEL_FRAMES
+    if not is_second or not isinstance(window, int) or window % SECOND_MEL_FRAMES or window <= 0:
+        raise ModelNotFoundError(
+            f"{path} does not describe a Qwen3-ASR: expected n_window={SECOND_MEL_FRAMES // 2} and "
+            f"n_window_infer as a multiple of {SECOND_MEL_FRAMES}, as in the published models, got "
+            f"{half!r} and {window!r}; pull the model again"
+        )
 
 
-def _compute_type(value: Any) -> str:
+def _languages(value: Any, path: Path) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    codes = value if isinstance(value, list) else []
+    if not codes or not all(isinstance(code, str) and code in LANGUAGES for code in codes):
+        raise _invalid(path, f"expected languages as a list of codes such as 'en', got {value!r}")
+    return tuple(codes)
+
+
+def _compute_type(value: Any, path: Path) -> str:
     if value not in COMPUTE_TYPES:
         choices = ", ".join(COMPUTE_TYPES)
-        raise ValueError(f"expected compute_type as one of {choices}, got {value!r}")
+        raise _invalid(path, f"expected compute_type as one of {choices}, got {value!r}")
     return str(value)
 
 
-def _seconds(value: Any) -> float:
+def _seconds(value: Any, path: Path) -> float:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not MIN_SECONDS <= value <= MAX_SECONDS:
-        raise ValueError(
-            f"expected buffer_seconds from {MIN_SECONDS:g} to {MAX_SECONDS:g}, got {value!r}"
-        )
+        limits = f"from {MIN_SECONDS:g} to {MAX_SECONDS:g}"
+        raise _invalid(path, f"expected buffer_seconds {limits}, got {value!r}")
     return float(value)
+
+
+def _invalid(path: Path, reason: str) -> ModelNotFoundError:
+    return ModelNotFoundError(f"{path} has an invalid setting: {reason}; pull the model again")

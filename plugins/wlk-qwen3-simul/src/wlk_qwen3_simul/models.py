@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-__all__ = ["BUNDLED", "DIGITS", "FILES", "MODELS"]
+__all__ = ["DIGITS", "FILES", "MODELS"]
 
 DIGITS = "digits"  #: the bundled checkpoint
-BUNDLED = {DIGITS: Path(__file__).parent / "digits"}
 
 # The original layout, which torch and MLX both load.  torch also loads the `-hf` repositories, by
 # their full names.

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import platform
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from wlk_core import BackendSpec, hookimpl
+from wlk_core.plugins import BackendSpec, hookimpl, standard_options
 from wlk_qwen3_simul.languages import LANGUAGES
 from wlk_qwen3_simul.models import FILES, MODELS
-from wlk_qwen3_simul.options import OPTIONS, TORCH_DEVICES, device_option, dtype_option
+from wlk_qwen3_simul.options import OPTIONS, TORCH_DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from wlk_core import Backend
 
 __all__ = ["QWEN3_MLX_SIMUL", "QWEN3_SIMUL", "wlk_backends"]
 
@@ -36,28 +34,14 @@ _CAPABILITIES = frozenset(
 _BOUNDS = {"wer": 0.10, "word_start_median": 0.12, "word_start_bias": 0.12}
 
 
-def load_torch(model: str | None, **options: Any) -> Backend:
-    """Load a Qwen3-ASR on torch; see BackendSpec.load."""
-    from wlk_qwen3_simul.torch.backend import load  # noqa: PLC0415 -- imports torch
-
-    return load(QWEN3_SIMUL, model, **options)
-
-
-def load_mlx(model: str | None, **options: Any) -> Backend:
-    """Load a Qwen3-ASR on MLX; see BackendSpec.load."""
-    from wlk_qwen3_simul.mlx.backend import load  # noqa: PLC0415 -- imports mlx
-
-    return load(QWEN3_MLX_SIMUL, model, **options)
-
-
 QWEN3_SIMUL = BackendSpec(
     name="qwen3-simul",
     api=1,
     summary="Qwen3-ASR on torch, made simultaneous; CPU, CUDA and Apple's MPS",
-    load=load_torch,
+    load="wlk_qwen3_simul.torch.backend:load",
     options=(
-        device_option(*TORCH_DEVICES),
-        dtype_option("auto", "float32", "float16", "bfloat16"),
+        standard_options.device(*TORCH_DEVICES),
+        standard_options.dtype("float32", "float16", "bfloat16"),
         *OPTIONS,
     ),
     capabilities=_CAPABILITIES,
@@ -79,10 +63,10 @@ QWEN3_MLX_SIMUL = BackendSpec(
     name="qwen3-mlx-simul",
     api=1,
     summary="Qwen3-ASR on MLX, made simultaneous; Apple Silicon, Linux on CPU and CUDA",
-    load=load_mlx,
+    load="wlk_qwen3_simul.mlx.backend:load",
     options=(
-        device_option("auto", "cpu", "gpu"),
-        dtype_option("auto", "float32", "bfloat16", "float16"),
+        standard_options.device("cpu", "gpu"),
+        standard_options.dtype("float32", "float16", "bfloat16"),
         *OPTIONS,
     ),
     capabilities=_CAPABILITIES,

@@ -10,12 +10,12 @@ import pytest
 
 from wlk_core import OptionError
 from wlk_core.testing import load_clip
+from wlk_qwen3_simul.checkpoint import BUNDLED
 from wlk_qwen3_simul.detect_heads.command import detect, main
 from wlk_qwen3_simul.detect_heads.manifest import read_manifest
 from wlk_qwen3_simul.detect_heads.scores import token_seconds
 from wlk_qwen3_simul.engine.find_heads import HEADS_FILE, load_heads
 from wlk_qwen3_simul.engine.vocabulary import Vocabulary
-from wlk_qwen3_simul.models import BUNDLED
 
 torch = pytest.importorskip("torch", reason="needs wlk-qwen3-simul[torch]")
 pytest.importorskip("transformers", reason="needs wlk-qwen3-simul[torch]")

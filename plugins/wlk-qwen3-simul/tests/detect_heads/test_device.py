@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from wlk_core import OptionError
-from wlk_qwen3_simul.detect_heads.command import main
+from wlk_qwen3_simul.detect_heads.command import detect, main
 from wlk_qwen3_simul.detect_heads.manifest import EXAMPLE
 
 
@@ -30,6 +30,24 @@ def test_without_torch_the_command_names_what_installs_it(arguments, monkeypatch
     assert 1 == errors.count("\n")
 
 
+@pytest.mark.parametrize("error", [OSError("no libtorch"), RuntimeError("bad build"), KeyError()])
+def test_a_broken_torch_is_reported_in_one_line(arguments, error, monkeypatch, capsys):
+    """A broken framework may raise anything while it is imported."""
+
+    class Finder:
+        def find_spec(self, name, path=None, target=None):
+            if name == "wlk_qwen3_simul.detect_heads.clips":
+                raise error
+
+    monkeypatch.delitem(sys.modules, "wlk_qwen3_simul.detect_heads.clips", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+
+    assert 1 == main(arguments)
+    errors = capsys.readouterr().err
+    assert "pip install 'wlk-qwen3-simul[torch]'" in errors
+    assert 1 == errors.count("\n")
+
+
 @pytest.mark.parametrize("device", ["cuda", "mps"])
 def test_a_missing_device_is_reported_in_one_line(arguments, device, monkeypatch, capsys):
     """The message is that of the backend, and comes before anything is loaded."""
@@ -40,7 +58,7 @@ def test_a_missing_device_is_reported_in_one_line(arguments, device, monkeypatch
 
     assert 1 == main([*arguments, "--device", device])
     errors = capsys.readouterr().err
-    assert f"device={device} was requested" in errors
+    assert f"has no device {device} here" in errors
     assert 1 == errors.count("\n")
 
 
@@ -51,7 +69,6 @@ def test_an_unknown_device_is_refused_with_the_list(arguments, capsys):
     assert "invalid choice: 'banana'" in capsys.readouterr().err
 
     pytest.importorskip("torch", reason="needs wlk-qwen3-simul[torch]")
-    from wlk_qwen3_simul.torch.device import choose_device  # noqa: PLC0415 -- imports torch
-
+    pytest.importorskip("transformers", reason="needs wlk-qwen3-simul[torch]")
     with pytest.raises(OptionError, match="one of auto, cpu, cuda, mps; got 'banana'"):
-        choose_device("banana")
+        detect("digits", [], device="banana")

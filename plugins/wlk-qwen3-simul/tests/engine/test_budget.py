@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core import AttendedWord
+from wlk_core import AlignedWord
 from wlk_core.streaming import Word
 from wlk_qwen3_simul.checkpoint import Checkpoint
 from wlk_qwen3_simul.engine.budget import SPARE_TOKENS, token_budget
@@ -66,7 +66,7 @@ def count_tokens(toy, vocabulary):
             ids = vocabulary.encode(" a")
             tokens = tuple(WordToken(token, -1, index) for index, token in enumerate(ids))
             word = Word(0.0, committed, " a")
-            context = (AttendedWord(word=word, frames=(0,) * len(ids), tokens=tokens),)
+            context = (AlignedWord(word=word, frames=(0,) * len(ids), tokens=tokens),)
         audio = np.random.default_rng(0).normal(size=round(seconds * RATE)).astype(np.float32)
         hypothesis = CachedDecoder(engine, DecodingOptions(max_new_tokens=limit))(
             audio, first_sample=0, context=context, prompt="", language=language, is_last=True

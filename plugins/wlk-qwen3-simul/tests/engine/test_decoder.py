@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core import BackendError, Work
+from wlk_core import BackendError, WorkCounters
 from wlk_qwen3_simul.checkpoint import Checkpoint
 from wlk_qwen3_simul.engine.decoder import CachedDecoder
 from wlk_qwen3_simul.engine.engine import DecodingOptions, Engine
@@ -137,7 +137,7 @@ def test_an_utterance_that_has_ended_leaves_no_trace(engine):
     first = call(decoder, audio)
     held = decoder.nbytes
     call(decoder, noise(4.0), start=0)
-    decoder.forget()
+    decoder.reset()
 
     assert 0 < held
     assert decoder.nbytes < held / 10
@@ -156,7 +156,7 @@ def test_a_kv_cache_is_opened_by_a_call_alone(engine):
     sane = CachedDecoder(engine, DecodingOptions(max_new_tokens=6))
     engine.network.new_kv_cache = failing
     decoder = CachedDecoder(engine, DecodingOptions(max_new_tokens=6))
-    decoder.forget()
+    decoder.reset()
 
     assert not failures
     with pytest.raises(RuntimeError, match="out of memory"):
@@ -185,7 +185,7 @@ def test_work_is_counted(engine):
     assert 100 * network.encoded == result.work.encoder_frames == 300
     assert sum(network.forwards) == result.work.decoder_positions
     assert len(network.forwards) == result.work.decoder_forwards == result.work.host_syncs
-    assert isinstance(result.work, Work)
+    assert isinstance(result.work, WorkCounters)
 
 
 def test_a_model_that_never_emits_a_language_is_an_error(engine):

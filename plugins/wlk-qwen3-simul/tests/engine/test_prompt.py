@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from wlk_qwen3_simul.checkpoint import BUNDLED
 from wlk_qwen3_simul.engine.frames import token_count
 from wlk_qwen3_simul.engine.prompt import ChatPrompt
 from wlk_qwen3_simul.engine.vocabulary import Vocabulary
 from wlk_qwen3_simul.languages import LANGUAGES
-from wlk_qwen3_simul.models import BUNDLED
 
 
 def text_of(vocabulary, ids):

@@ -14,13 +14,13 @@ import mlx.core as mx
 import torch
 
 from wlk_core import ModelNotFoundError
+from wlk_core.frameworks.mlx import shared_stream
 from wlk_qwen3_simul.mlx.checkpoint import load_model
-from wlk_qwen3_simul.mlx.stream import shared_stream
 
 
 def test_half_precision_is_half_precision(checkpoint):
     """Every weight has the requested number format, whatever the file holds."""
-    with shared_stream("cpu").acquire():
+    with shared_stream("cpu", install_hint="").acquire():
         model = load_model(checkpoint, dtype=mx.float16)
 
     assert mx.float16 == model.model.embed_tokens.weight.dtype

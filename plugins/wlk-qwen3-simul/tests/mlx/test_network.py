@@ -13,11 +13,11 @@ pytest.importorskip("mlx_qwen3_asr", reason="needs wlk-qwen3-simul[mlx]")
 import mlx.core as mx
 import torch
 
+from wlk_core.frameworks.mlx import shared_stream
 from wlk_core.testing import connected_digits
 from wlk_qwen3_simul.engine.encoder import IncrementalEncoder
 from wlk_qwen3_simul.mlx.checkpoint import load_model
 from wlk_qwen3_simul.mlx.network import MlxNetwork
-from wlk_qwen3_simul.mlx.stream import shared_stream
 from wlk_qwen3_simul.torch.checkpoint import load_model as load_torch
 from wlk_qwen3_simul.torch.network import TorchNetwork
 
@@ -29,7 +29,7 @@ BEFORE, AFTER = [5, 6, 7], [8, 9, 10, 11]
 @pytest.fixture(scope="module")
 def networks(checkpoint):
     """Return the tiny checkpoint on torch and on MLX."""
-    stream = shared_stream("cpu")
+    stream = shared_stream("cpu", install_hint="")
     with stream.acquire():
         model = load_model(checkpoint, dtype=mx.float32)
     ours = MlxNetwork(model, alignment_heads=HEADS, stream=stream, dtype=mx.float32)

@@ -7,22 +7,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from wlk_core import SAMPLE_RATE, OptionError
 from wlk_core.audio import decode_file
-from wlk_core.models import locate
+from wlk_core.frameworks.torch import choose_device
+from wlk_core.plugins import SAMPLE_RATE, OptionError, locate
+from wlk_qwen3_simul.checkpoint import BUNDLED
 from wlk_qwen3_simul.detect_heads.forward import AllHeads
 from wlk_qwen3_simul.detect_heads.scores import Scores
 from wlk_qwen3_simul.engine.vocabulary import Vocabulary
-from wlk_qwen3_simul.models import BUNDLED
 from wlk_qwen3_simul.torch.checkpoint import load_model
-from wlk_qwen3_simul.torch.device import choose_device
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
-    from wlk_core import BackendSpec
+    from wlk_core.plugins import BackendSpec
     from wlk_qwen3_simul.detect_heads.manifest import Clip
 
 __all__ = ["score_clips", "tokens_with_spans"]

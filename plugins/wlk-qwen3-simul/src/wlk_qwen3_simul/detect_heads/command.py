@@ -7,7 +7,7 @@ from pathlib import Path
 import sys
 from typing import TYPE_CHECKING
 
-from wlk_core import BackendUnavailable, OptionError, WLKError
+from wlk_core.plugins import BackendUnavailable, OptionError, WLKError
 import wlk_qwen3_simul.detect_heads
 from wlk_qwen3_simul.detect_heads.manifest import EXAMPLE, read_manifest
 from wlk_qwen3_simul.detect_heads.scores import best_heads
@@ -16,7 +16,7 @@ from wlk_qwen3_simul.options import TORCH_DEVICES
 from wlk_qwen3_simul.plugin import QWEN3_SIMUL
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from wlk_qwen3_simul.detect_heads.manifest import Clip
     from wlk_qwen3_simul.detect_heads.scores import Scores
@@ -57,15 +57,21 @@ def detect(
         BackendUnavailable: torch or the device is missing.
 
     """
+    score_clips = _import_score_clips()
+    scores = score_clips(model, clips, spec=QWEN3_SIMUL, device=device, cache_dir=cache_dir)
+    return choose(scores, name or model, clips=len(clips), max_heads=max_heads, min_share=min_share)
+
+
+def _import_score_clips() -> Callable[..., Scores]:
+    """Import torch and transformers; a broken installation of them may raise anything."""
     try:
         from wlk_qwen3_simul.detect_heads.clips import score_clips  # noqa: PLC0415 -- imports torch
-    except ImportError as error:
+    except Exception as error:
         raise BackendUnavailable(
             f"finding heads takes torch and transformers: {' '.join(str(error).split())}; "
             f"{QWEN3_SIMUL.requires['torch']}"
         ) from error
-    scores = score_clips(model, clips, spec=QWEN3_SIMUL, device=device, cache_dir=cache_dir)
-    return choose(scores, name or model, clips=len(clips), max_heads=max_heads, min_share=min_share)
+    return score_clips
 
 
 def choose(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from wlk_qwen3_simul.engine.frames import CHUNK_FRAMES
+from wlk_qwen3_simul.engine.frames import SECOND_MEL_FRAMES
 from wlk_qwen3_simul.engine.mel import MelStream, normalise
 from wlk_qwen3_simul.engine.prompt import ChatPrompt
 from wlk_qwen3_simul.torch.attention import AttentionCapture
@@ -73,7 +73,7 @@ class AllHeads:
         mel.push(audio)
         log_mel = np.concatenate([mel.between(0, mel.final), mel.provisional()], axis=1)
         frames = log_mel.shape[1]
-        padding = -frames % CHUNK_FRAMES
+        padding = -frames % SECOND_MEL_FRAMES
         features = np.pad(normalise(log_mel, float(log_mel.max())), ((0, 0), (0, padding)))
         mask = torch.arange(frames + padding, device=self._model.device) < frames
         with torch.inference_mode():

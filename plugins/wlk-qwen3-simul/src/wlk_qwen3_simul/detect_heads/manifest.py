@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_core import OptionError
+from wlk_core.plugins import OptionError
 from wlk_qwen3_simul.languages import LANGUAGES
 
 if TYPE_CHECKING:

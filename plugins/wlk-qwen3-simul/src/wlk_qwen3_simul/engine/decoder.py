@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_core import SAMPLE_RATE, Attended, BackendError, Work
+from wlk_core.plugins import SAMPLE_RATE, AlignedHypothesis, BackendError, WorkCounters
 from wlk_qwen3_simul.engine.alignment import align_tokens
 from wlk_qwen3_simul.engine.budget import token_budget
 from wlk_qwen3_simul.engine.decoding import decode
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from wlk_core import AttendedWord
+    from wlk_core.plugins import AlignedWord
     from wlk_qwen3_simul.engine.alignment import DecoderStep
     from wlk_qwen3_simul.engine.decoding import DecodingResult
     from wlk_qwen3_simul.engine.encoder import EncodedAudio
@@ -34,7 +34,7 @@ __all__ = ["CachedDecoder"]
 
 class CachedDecoder:
     """
-    Per-stream decoder with a KV cache; implements the core's AttentionDecoder and KeptState.
+    Per-stream decoder with a KV cache; implements the core's AlignAttDecoder and DecoderCache.
 
     The cache holds the mel frames and embeddings of closed windows, and the keys and values of the
     prompt and these windows.  A call runs the open window, the prompt after the audio, the
@@ -46,14 +46,14 @@ class CachedDecoder:
         self._engine = engine
         self._options = options
         self._prompt = ChatPrompt.build(engine.vocabulary, options.hotwords)
-        self.forget()
+        self.reset()
 
     @property
     def nbytes(self) -> int:
         """Bytes of frames, embeddings, keys and values held."""
         return self._encoder.nbytes + (0 if self._kv_cache is None else self._kv_cache.nbytes)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Clear the cache, because the utterance has ended."""
         self._encoder: IncrementalEncoder[Any, Any] = IncrementalEncoder(self._engine.network)
         self._call = 0  # number of the latest call in this utterance; tokens carry it
@@ -72,16 +72,16 @@ class CachedDecoder:
         audio: NDArray[np.float32],
         *,
         first_sample: int,
-        context: tuple[AttendedWord, ...],
+        context: tuple[AlignedWord, ...],
         prompt: str,
         language: str | None,
         is_last: bool,
-    ) -> Attended:
-        """Return the words of *audio* after the words of *context*; see AttentionDecoder."""
+    ) -> AlignedHypothesis:
+        """Return the words of *audio* after the words of *context*; see AlignAttDecoder."""
         encoded = self._encoder.encode(audio, first_sample=first_sample)
-        work = Work(encoder_frames=encoded.frames)
+        work = WorkCounters(encoder_frames=encoded.frames)
         if encoded.tokens == 0:
-            return Attended(language=language, work=work)
+            return AlignedHypothesis(language=language, work=work)
         text = forced_tokens(context, self._engine.vocabulary)
         # A detected language without a code is forced by the header that was decoded for it.
         header = self._header if language is None and context else self._prompt.header(language)
@@ -114,7 +114,7 @@ class CachedDecoder:
         self._header = header or self._detected
         self._decoded = result.ids[header_tokens:]
         work += attrs.evolve(result.work, detokenised_ids=len(result.ids))
-        return Attended(words=words, language=language, work=work)
+        return AlignedHypothesis(words=words, language=language, work=work)
 
     def _read_header(self, result: DecodingResult) -> tuple[int, str | None]:
         """
@@ -177,7 +177,7 @@ class CachedDecoder:
         self._kv_cache, self._cached = kv_cache, encoded.closed
         return result
 
-    def _room(self, samples: int, context: tuple[AttendedWord, ...], language: str | None) -> int:
+    def _room(self, samples: int, context: tuple[AlignedWord, ...], language: str | None) -> int:
         """Return how many tokens the text after the committed words may have."""
         end = context[-1].word.end if context else 0.0
         uncommitted = samples - min(samples, max(0, round(end * SAMPLE_RATE)))

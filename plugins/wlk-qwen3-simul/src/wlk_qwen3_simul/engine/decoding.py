@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_core import Work
+from wlk_core.plugins import WorkCounters
 from wlk_core.streaming import Loop, find_loop
 from wlk_qwen3_simul.engine.alignment import steps_from_output
 
@@ -41,7 +41,7 @@ class DecodingResult:
     steps: tuple[DecoderStep, ...]
     ended: bool
     loop: Loop | None
-    work: Work
+    work: WorkCounters
 
     def without_first(self, count: int) -> DecodingResult:
         """Return the same result without the first *count* tokens, such as a header."""
@@ -87,7 +87,8 @@ def decode(
     output = network.forward(
         kv_cache, [*parts, [*forced, *draft]], rows=1 + len(draft), audio=audio
     )
-    work = Work(decoder_positions=kv_cache.length - before, decoder_forwards=1, host_syncs=1)
+    positions = kv_cache.length - before
+    work = WorkCounters(decoder_positions=positions, decoder_forwards=1, host_syncs=1)
     steps = steps_from_output(output)
     accepted = _count_accepted(draft, steps, ends=ends, halt=halt)
     kv_cache.truncate(kv_cache.length - (len(draft) - accepted))
@@ -102,7 +103,7 @@ def decode(
             )
         steps += steps_from_output(network.forward(kv_cache, [[token]], rows=1, audio=audio))
         ids.append(token)
-        work += Work(decoder_positions=1, decoder_forwards=1, host_syncs=1)
+        work += WorkCounters(decoder_positions=1, decoder_forwards=1, host_syncs=1)
 
 
 def _count_accepted(

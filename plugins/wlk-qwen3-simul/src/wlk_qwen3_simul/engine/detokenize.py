@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 import math
 from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 
-from wlk_core import AttendedWord
-from wlk_core.streaming import Word, joined
+from wlk_core.plugins import AlignedWord
+from wlk_core.streaming import Word, joined, keep_spoken_repetitions
 from wlk_qwen3_simul.engine.alignment import align_tokens
 from wlk_qwen3_simul.engine.frames import FRAME_SECONDS
 from wlk_qwen3_simul.engine.timing import word_times
@@ -19,7 +18,6 @@ from wlk_qwen3_simul.engine.word_split import split_words
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wlk_qwen3_simul.engine.alignment import AlignedToken
     from wlk_qwen3_simul.engine.decoding import DecodingResult
     from wlk_qwen3_simul.engine.engine import Engine
     from wlk_qwen3_simul.engine.vocabulary import Vocabulary
@@ -45,7 +43,7 @@ def words_from_tokens(
     floor: float,
     preceding: str | None,
     is_last: bool,
-) -> tuple[AttendedWord, ...]:
+) -> tuple[AlignedWord, ...]:
     """
     Return the words of a decoding, in seconds and frames from the start of *audio*.
 
@@ -60,14 +58,15 @@ def words_from_tokens(
         is_last: whether the last word is complete although the decoder emitted no end.
 
     """
-    tokens = _without_loop(align_tokens(result.ids, result.steps, by_self=engine.by_self), result)
+    aligned = align_tokens(result.ids, result.steps, by_self=engine.by_self)
+    tokens = keep_spoken_repetitions(aligned, [token.frame for token in aligned], result.loop)
     spans = split_words(
         [token.id for token in tokens],
         engine.vocabulary,
         is_complete=result.ended or is_last,
     )
     frames = [tuple(token.frame for token in tokens[span.first : span.stop]) for span in spans]
-    words: list[AttendedWord] = []
+    words: list[AlignedWord] = []
     times = word_times(_attended_seconds(frames), audio, floor=floor)
     for span, own_frames, (start, end) in zip(spans, frames, times, strict=True):
         text = joined(preceding, span.text.lstrip()) if preceding is not None else span.text
@@ -75,7 +74,7 @@ def words_from_tokens(
         own = tokens[span.first : span.stop]
         probability = float(np.mean([math.exp(min(0.0, token.logprob)) for token in own]))
         words.append(
-            AttendedWord(
+            AlignedWord(
                 word=Word(start, end, text, probability),
                 frames=own_frames,
                 tokens=tuple(
@@ -98,25 +97,7 @@ def _attended_seconds(frames: list[tuple[int, ...]]) -> list[tuple[float, float]
     return seconds
 
 
-def _without_loop(
-    tokens: tuple[AlignedToken, ...], result: DecodingResult
-) -> tuple[AlignedToken, ...]:
-    """
-    Return the tokens of a text that may end in a loop, as far as they were spoken.
-
-    If the attended frame advances with each repetition, the speaker really repeated.  Otherwise
-    it is a decoding loop, and only the first repetition is kept.
-    """
-    loop = result.loop
-    if loop is None:
-        return tokens
-    frames = [token.frame for token in tokens[loop.start : loop.end : loop.period]]
-    if all(earlier < later for earlier, later in pairwise(frames)):
-        return tokens
-    return tokens[: loop.start + loop.period]
-
-
-def forced_tokens(context: tuple[AttendedWord, ...], vocabulary: Vocabulary) -> tuple[int, ...]:
+def forced_tokens(context: tuple[AlignedWord, ...], vocabulary: Vocabulary) -> tuple[int, ...]:
     """
     Return the ids of the context words, as a text that begins with them.
 
@@ -130,7 +111,7 @@ def forced_tokens(context: tuple[AttendedWord, ...], vocabulary: Vocabulary) -> 
 
 
 def draft_tokens(
-    context: tuple[AttendedWord, ...],
+    context: tuple[AlignedWord, ...],
     decoded: tuple[int, ...],
     vocabulary: Vocabulary,
     *,

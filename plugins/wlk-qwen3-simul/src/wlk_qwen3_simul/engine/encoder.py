@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic
 import attrs
 import numpy as np
 
-from wlk_qwen3_simul.engine.frames import CHUNK_FRAMES, HOP_SAMPLES, LEAD_SAMPLES
+from wlk_qwen3_simul.engine.frames import HOP_SAMPLES, LEAD_SAMPLES, SECOND_MEL_FRAMES
 from wlk_qwen3_simul.engine.mel import DYNAMIC_RANGE, MelStream, normalise
 from wlk_qwen3_simul.engine.network import ConvT, WindowT
 
@@ -83,7 +83,7 @@ class IncrementalEncoder(Generic[ConvT, WindowT]):
 
     def __init__(self, network: Network[ConvT, WindowT, Any]) -> None:
         self._network = network
-        self._window_seconds = network.window_frames // CHUNK_FRAMES
+        self._window_seconds = network.window_frames // SECOND_MEL_FRAMES
         self._mel = MelStream(network.mel_bands)
         self._mel.push(np.zeros(LEAD_SAMPLES, np.float32))
         self._seconds: dict[int, _Second[ConvT]] = {}
@@ -112,7 +112,7 @@ class IncrementalEncoder(Generic[ConvT, WindowT]):
 
         """
         width = self._window_seconds
-        window_samples = width * CHUNK_FRAMES * HOP_SAMPLES
+        window_samples = width * SECOND_MEL_FRAMES * HOP_SAMPLES
         first, rest = divmod(first_sample, window_samples)
         received = self._mel.received - LEAD_SAMPLES
         known = received - first_sample
@@ -127,16 +127,16 @@ class IncrementalEncoder(Generic[ConvT, WindowT]):
         peak = self._find_peak(provisional)
         self._drop_before(first)
         # After a cut at the very end of the received audio, its last frame is not final yet.
-        dropped = max(0, first * width * CHUNK_FRAMES - self._mel.final)
+        dropped = max(0, first * width * SECOND_MEL_FRAMES - self._mel.final)
         provisional = provisional[:, dropped:]
-        whole = max(self._mel.final // CHUNK_FRAMES, first * width)
+        whole = max(self._mel.final // SECOND_MEL_FRAMES, first * width)
         seconds = [self._final_second(number, peak) for number in range(first * width, whole)]
         closed = tuple(
             self._encode_window(first + start // width, tuple(seconds[start : start + width]))
             for start in range(0, len(seconds) - width + 1, width)
         )
         tail = seconds[len(closed) * width :]
-        log_mel = self._mel.between(whole * CHUNK_FRAMES, self._mel.final)
+        log_mel = self._mel.between(whole * SECOND_MEL_FRAMES, self._mel.final)
         log_mel = np.concatenate([log_mel, provisional], axis=1)
         if log_mel.shape[1]:
             tail.append(self._convolve(log_mel, peak))
@@ -152,7 +152,7 @@ class IncrementalEncoder(Generic[ConvT, WindowT]):
 
     def _drop_before(self, window: int) -> None:
         width = self._window_seconds
-        self._mel.drop(min(window * width * CHUNK_FRAMES, self._mel.final))
+        self._mel.drop(min(window * width * SECOND_MEL_FRAMES, self._mel.final))
         for number in [number for number in self._seconds if number < window * width]:
             del self._seconds[number]
         for number in [number for number in self._windows if number < window]:
@@ -165,7 +165,7 @@ class IncrementalEncoder(Generic[ConvT, WindowT]):
             floors = (second.peak - DYNAMIC_RANGE, peak - DYNAMIC_RANGE)
             if floors[0] == floors[1] or max(floors) <= second.quietest:
                 return second.output
-        log_mel = self._mel.between(number * CHUNK_FRAMES, (number + 1) * CHUNK_FRAMES)
+        log_mel = self._mel.between(number * SECOND_MEL_FRAMES, (number + 1) * SECOND_MEL_FRAMES)
         output = self._convolve(log_mel, peak)
         self._seconds[number] = _Second(float(log_mel.min()), peak, output)
         return output
@@ -183,5 +183,5 @@ class IncrementalEncoder(Generic[ConvT, WindowT]):
         if window is None or [*map(id, window.seconds)] != [*map(id, seconds)]:
             window = _Window(seconds, self._network.encode(seconds))
             self._windows[number] = window
-            self._frames += CHUNK_FRAMES * len(seconds)
+            self._frames += SECOND_MEL_FRAMES * len(seconds)
         return window.encoded

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_core import ModelNotFoundError
+from wlk_core.plugins import ModelNotFoundError
 
 if TYPE_CHECKING:
     from wlk_qwen3_simul.checkpoint import Checkpoint

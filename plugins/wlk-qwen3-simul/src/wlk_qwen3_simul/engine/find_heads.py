@@ -6,7 +6,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wlk_core import OptionError
+from wlk_core.plugins import OptionError
 from wlk_qwen3_simul.engine.alignment_heads import (
     DETECT_COMMAND,
     ROWS,

@@ -2,54 +2,23 @@
 
 from __future__ import annotations
 
-from functools import cache
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wlk_core.streaming import mel_filters
 from wlk_qwen3_simul.engine.frames import HOP_SAMPLES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["DYNAMIC_RANGE", "MelStream", "mel_filters", "normalise"]
+__all__ = ["DYNAMIC_RANGE", "MelStream", "normalise"]
 
 WINDOW_SAMPLES = 400  # samples of one transform: 25 ms
 HALF = WINDOW_SAMPLES // 2  # samples of a frame on either side of its centre
-BINS = HALF + 1
-MAX_HERTZ = 8000.0
-CORNER, CORNER_MELS = 1000.0, 15.0  # hertz and mels up to which the scale is linear
-STEP = math.log(6.4) / 27.0  # of the logarithm of the frequency, for one mel
 MIN_SAMPLES = 8000  # shorter audio is padded with zeros, as in the training of the model
 FLOOR = 1e-10
 DYNAMIC_RANGE = 8.0  # decades below the loudest bin at which the normalisation clips
-
-
-@cache
-def mel_filters(bands: int) -> NDArray[np.float32]:
-    """
-    Return float32[bands, 201]: triangles on Slaney's mel scale, each of the same area.
-
-    The scale is linear to 1 kHz and logarithmic above (Slaney, Auditory Toolbox, 1998).
-    """
-    highest = CORNER_MELS + math.log(MAX_HERTZ / CORNER) / STEP
-    edges: NDArray[np.float64] = _hertz(np.linspace(0.0, highest, bands + 2))
-    bins = np.linspace(0.0, MAX_HERTZ, BINS)
-    rising = (bins - edges[:-2, None]) / np.diff(edges)[:-1, None]
-    falling = (edges[2:, None] - bins) / np.diff(edges)[1:, None]
-    triangles = np.maximum(0.0, np.minimum(rising, falling))
-    area = 2.0 / (edges[2:] - edges[:-2])
-    filters: NDArray[np.float32] = (triangles * area[:, None]).astype(np.float32)
-    return filters
-
-
-def _hertz(mels: NDArray[np.float64]) -> NDArray[np.float64]:
-    logarithmic = CORNER * np.exp((mels - CORNER_MELS) * STEP)
-    hertz: NDArray[np.float64] = np.where(
-        mels < CORNER_MELS, mels * CORNER / CORNER_MELS, logarithmic
-    )
-    return hertz
 
 
 def normalise(log_mel: NDArray[np.float32], peak: float) -> NDArray[np.float32]:
@@ -68,7 +37,8 @@ class MelStream:
     """
 
     def __init__(self, bands: int) -> None:
-        self._filters = mel_filters(bands)
+        # The model was trained with filters rounded to float32; sums are made in float64.
+        self._filters = mel_filters(bands).astype(np.float32).astype(np.float64)
         positions = np.arange(WINDOW_SAMPLES) / WINDOW_SAMPLES
         self._window = 0.5 - 0.5 * np.cos(2 * np.pi * positions)
         self._samples = np.empty(0, dtype=np.float32)  # from sample number _first on
@@ -120,7 +90,7 @@ class MelStream:
     def _frames(self, samples: NDArray[np.float32], first: int, stop: int) -> NDArray[np.float32]:
         """Return the frames from *first* to *stop*; *samples* begin at number `_first`."""
         if stop <= first:
-            return np.empty((len(self._filters), 0), dtype=np.float32)
+            return np.empty((self._filters.shape[1], 0), dtype=np.float32)
         begin, end = first * HOP_SAMPLES - HALF, (stop - 1) * HOP_SAMPLES + HALF
         if begin < 0:  # only at the start of the utterance, where _first is 0
             samples = np.concatenate([samples[1 : 1 - begin][::-1], samples])
@@ -131,6 +101,6 @@ class MelStream:
         cut = np.lib.stride_tricks.sliding_window_view(audio, WINDOW_SAMPLES)[::HOP_SAMPLES]
         spectrum = np.fft.rfft(cut * self._window, axis=1)
         power = np.square(spectrum.real) + np.square(spectrum.imag)
-        mel = power @ self._filters.T.astype(np.float64)
+        mel = power @ self._filters
         log_mel: NDArray[np.float32] = np.log10(np.maximum(mel, FLOOR)).T.astype(np.float32)
         return log_mel

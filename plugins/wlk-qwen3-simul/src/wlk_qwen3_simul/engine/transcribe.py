@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wlk_core import Hypothesis
+from wlk_core.plugins import Hypothesis
 from wlk_qwen3_simul.engine.decoder import CachedDecoder
 
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import attrs
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from wlk_core import ModelNotFoundError
+from wlk_core.models import read_json_table
+from wlk_core.plugins import ModelNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -134,14 +134,11 @@ def _tokenizer(directory: Path) -> Tokenizer:
             "neither; pull the model again"
         )
     added = _added_tokens(directory / "tokenizer_config.json")
+    ids = read_json_table(vocab) | {token.content: number for number, token in added.items()}
+    pairs = _merges(merges)
     try:
-        ids = json.loads(vocab.read_text(encoding="utf-8"))
-        ids |= {token.content: number for number, token in added.items()}
-        lines = merges.read_text(encoding="utf-8").splitlines()
-        merged = (line.partition(" ") for line in lines if line and not line.startswith("#v"))
-        pairs = [(left, right) for left, _, right in merged]
         tokenizer = Tokenizer(models.BPE(vocab=ids, merges=pairs))
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise _damaged(vocab, error) from error
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -155,40 +152,42 @@ def _tokenizer(directory: Path) -> Tokenizer:
     return tokenizer
 
 
-def _added_tokens(path: Path) -> dict[int, AddedToken]:
-    if not path.is_file():
-        return {}
-    entries = _read(path).get("added_tokens_decoder", {})
+def _merges(path: Path) -> list[tuple[str, str]]:
     try:
-        return {
-            int(number): AddedToken(entry["content"], normalized=False, special=True)
-            for number, entry in entries.items()
-        }
-    except (ValueError, TypeError, AttributeError, KeyError) as error:
-        reason = ValueError(f"added_tokens_decoder holds no tokens by their ids: {error}")
-        raise _damaged(path, reason) from error
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise _damaged(path, error) from error
+    merges = (line.partition(" ") for line in lines if line and not line.startswith("#v"))
+    return [(left, right) for left, _, right in merges]
+
+
+def _added_tokens(path: Path) -> dict[int, AddedToken]:
+    entries = read_json_table(path).get("added_tokens_decoder", {})
+    if not isinstance(entries, dict):
+        raise _damaged(path, f"expected added_tokens_decoder as a table, got {entries!r}")
+    return dict(_added_token(path, number, entry) for number, entry in entries.items())
+
+
+def _added_token(path: Path, number: str, entry: Any) -> tuple[int, AddedToken]:
+    content = entry.get("content") if isinstance(entry, dict) else None
+    if not (number.isascii() and number.isdecimal() and isinstance(content, str)):
+        raise _damaged(
+            path,
+            f"expected added_tokens_decoder to hold tokens by their ids, got {number!r}: {entry!r}",
+        )
+    return int(number), AddedToken(content, normalized=False, special=True)
 
 
 def _configured_ends(directory: Path) -> list[int]:
-    """Return the eos_token_id of generation_config.json as a list, [] where there is none."""
+    """Return the eos_token_id of generation_config.json as a list, which may be empty."""
     path = directory / "generation_config.json"
-    value = _read(path).get("eos_token_id") if path.is_file() else None
+    value = read_json_table(path).get("eos_token_id")
     ends = value if isinstance(value, list) else [] if value is None else [value]
     if not all(isinstance(end, int) and not isinstance(end, bool) and end >= 0 for end in ends):
-        raise _damaged(path, TypeError(f"expected eos_token_id as ids, got {value!r}"))
+        raise _damaged(path, f"expected eos_token_id as ids, got {value!r}")
     return ends
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise _damaged(path, error) from error
-    if not isinstance(table, dict):
-        raise _damaged(path, TypeError(f"expected a table, got {type(table).__name__}"))
-    return table
-
-
-def _damaged(path: Path, error: Exception) -> ModelNotFoundError:
-    reason = " ".join(str(error).split())
-    return ModelNotFoundError(f"{path} cannot be read: {reason}; pull the model again")
+def _damaged(path: Path, reason: object) -> ModelNotFoundError:
+    text = " ".join(str(reason).split())
+    return ModelNotFoundError(f"{path} cannot be read: {text}; pull the model again")

@@ -10,7 +10,7 @@ import mlx.core as mx
 from mlx_qwen3_asr.mrope import apply_rotary_pos_emb
 import numpy as np
 
-from wlk_qwen3_simul.engine.frames import CHUNK_FRAMES, token_count
+from wlk_qwen3_simul.engine.frames import SECOND_MEL_FRAMES, token_count
 from wlk_qwen3_simul.engine.network import DecoderOutput
 from wlk_qwen3_simul.mlx.kv_cache import MlxKVCache
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wlk_qwen3_simul.mlx.stream import SharedStream
+    from wlk_core.frameworks.mlx import SharedStream
 
 __all__ = ["MlxEncodedWindow", "MlxNetwork"]
 
@@ -91,11 +91,11 @@ class MlxNetwork:
 
         """
         frames = features.shape[1]
-        if not 0 < frames <= CHUNK_FRAMES:
-            raise ValueError(f"expected 1 to {CHUNK_FRAMES} frames, got {frames}")
+        if not 0 < frames <= SECOND_MEL_FRAMES:
+            raise ValueError(f"expected 1 to {SECOND_MEL_FRAMES} frames, got {frames}")
         encoder = self._model.audio_tower
         # The convolutions read zeros after the last second, as they do in any longer audio.
-        padded = np.zeros((self.mel_bands, CHUNK_FRAMES), dtype=np.float32)
+        padded = np.zeros((self.mel_bands, SECOND_MEL_FRAMES), dtype=np.float32)
         padded[:, :frames] = features
         with self._stream.acquire():
             states = mx.array(padded)[None, :, :, None].astype(self._dtype)

@@ -7,36 +7,33 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from wlk_core.models import locate
-from wlk_qwen3_simul.backend import SimulBackend
-from wlk_qwen3_simul.checkpoint import Checkpoint
+from wlk_core.frameworks.torch import choose_device, choose_dtype
+from wlk_core.plugins import LoadedBackend, locate
+from wlk_qwen3_simul.backend import open_stream, warmup
+from wlk_qwen3_simul.checkpoint import BUNDLED, Checkpoint
 from wlk_qwen3_simul.engine.engine import Engine
 from wlk_qwen3_simul.engine.find_heads import find_heads
 from wlk_qwen3_simul.engine.vocabulary import Vocabulary
-from wlk_qwen3_simul.models import BUNDLED
 from wlk_qwen3_simul.torch.checkpoint import load_model
-from wlk_qwen3_simul.torch.device import choose_device
 from wlk_qwen3_simul.torch.network import TorchNetwork
 
 if TYPE_CHECKING:
-    from wlk_core import BackendSpec
+    from wlk_core.plugins import BackendSpec
 
 __all__ = ["load"]
 
 logger = logging.getLogger(__name__)
-
-DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
 def load(
     spec: BackendSpec,
     model: str | None,
     *,
-    device: str = "auto",
-    dtype: str = "auto",
-    alignment_heads: str | None = None,
-    cache_dir: str | None = None,
-) -> SimulBackend:
+    device: str,
+    dtype: str,
+    alignment_heads: str | None,
+    cache_dir: str | None,
+) -> LoadedBackend[Engine]:
     """
     Find *model* and load it.
 
@@ -51,9 +48,13 @@ def load(
     directory = locate(name, spec=spec, bundled=BUNDLED, cache_dir=cache_dir)
     checkpoint = Checkpoint.read(directory, name=name)
     vocabulary = Vocabulary.read(directory)
-    requested = checkpoint.compute_type if dtype == "auto" else dtype
-    fallback = torch.float32 if chosen.type == "cpu" else torch.bfloat16
-    loaded = load_model(directory, device=chosen, dtype=DTYPES.get(requested, fallback))
+    loaded = load_model(
+        directory,
+        device=chosen,
+        dtype=choose_dtype(
+            dtype, device=chosen, declared=checkpoint.compute_type, accelerated=torch.bfloat16
+        ),
+    )
     text: Any = loaded.config.text_config
     heads = find_heads(
         alignment_heads,
@@ -70,4 +71,4 @@ def load(
         checkpoint=checkpoint,
         by_self=heads.row == "self",
     )
-    return SimulBackend(spec, engine)
+    return LoadedBackend(spec, engine, open_stream=open_stream, warmup=warmup)

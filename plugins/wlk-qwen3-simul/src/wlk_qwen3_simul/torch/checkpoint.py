@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +11,10 @@ from safetensors import SafetensorError
 from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
 from transformers.utils import logging
 
-from wlk_core import ModelNotFoundError
-from wlk_qwen3_simul.checkpoint import ties_head
-from wlk_qwen3_simul.engine.frames import CHUNK_FRAMES, CHUNK_TOKENS
+from wlk_core.models import read_json_table
+from wlk_core.plugins import ModelNotFoundError
+from wlk_qwen3_simul.checkpoint import check_windows, ties_head
+from wlk_qwen3_simul.engine.frames import SECOND_TOKENS
 from wlk_qwen3_simul.torch.attention import ATTENTION_NAME, register
 
 if TYPE_CHECKING:
@@ -116,47 +116,54 @@ def read_config(directory: Path) -> Qwen3ASRConfig:
 
     """
     path = directory / "config.json"
-    try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-        if table.get("model_type") != "qwen3_asr":
-            raise ModelNotFoundError(
-                f"expected a Qwen3-ASR in {directory}, and its config.json has "
-                f"model_type={table.get('model_type')!r}"
-            )
-        config = _convert(table) if "thinker_config" in table else Qwen3ASRConfig.from_dict(table)
-    except (OSError, *_CONFIG_ERRORS) as error:
+    table = read_json_table(path)
+    if table.get("model_type") != "qwen3_asr":
         raise ModelNotFoundError(
-            f"{path} does not describe a Qwen3-ASR: {' '.join(str(error).split())}; pull the model "
-            "again"
-        ) from error
-    audio: Any = config.audio_config
-    chunk, window = 2 * audio.n_window, audio.n_window_infer
-    if chunk != CHUNK_FRAMES or window % chunk:
-        raise ModelNotFoundError(
-            f"{path}: expected chunks of {CHUNK_FRAMES} mel frames and windows of whole chunks, "
-            f"got {chunk} and {window}; the published Qwen3-ASR models have no such shape"
+            f"expected a Qwen3-ASR in {directory}, and its config.json has "
+            f"model_type={table.get('model_type')!r}"
         )
+    fields = _convert(table, path) if "thinker_config" in table else table
+    try:
+        config: Qwen3ASRConfig = Qwen3ASRConfig.from_dict(fields)
+    except _CONFIG_ERRORS as error:
+        raise _invalid(path, " ".join(str(error).split())) from error
+    audio: Any = config.audio_config
+    check_windows(audio.n_window, audio.n_window_infer, path)
     return config
 
 
-def _convert(table: dict[str, Any]) -> Qwen3ASRConfig:
+def _convert(table: dict[str, Any], path: Path) -> dict[str, Any]:
     """Return the config of the original layout with the field names of transformers."""
     thinker = table["thinker_config"]
-    audio = {k: v for k, v in thinker["audio_config"].items() if k not in _DROPPED_FIELDS}
-    text = {k: v for k, v in thinker["text_config"].items() if k not in _DROPPED_FIELDS}
+    audio = _section(thinker, "audio_config", path)
+    text = _section(thinker, "text_config", path)
     theta = text.pop("rope_theta", 1e6)
     # The three position rows of mrope are equal for audio, which makes it the plain rotation.
     text.pop("rope_scaling", None)
     text["rope_parameters"] = {"rope_type": "default", "rope_theta": theta}
-    return Qwen3ASRConfig(
-        audio_config={
+    return {
+        "audio_config": {
             **audio,
             "model_type": "qwen3_asr_encoder",
-            "max_position_embeddings": CHUNK_TOKENS,
+            "max_position_embeddings": SECOND_TOKENS,
         },
-        text_config={**text, "model_type": "qwen3"},
-        audio_token_id=thinker.get("audio_token_id", 151676),
-        tie_word_embeddings=ties_head(table),
+        "text_config": {**text, "model_type": "qwen3"},
+        "audio_token_id": thinker.get("audio_token_id", 151676),
+        "tie_word_embeddings": ties_head(table),
+    }
+
+
+def _section(thinker: Any, name: str, path: Path) -> dict[str, Any]:
+    """Return the fields of a part of thinker_config that transformers' config has, too."""
+    section = thinker.get(name) if isinstance(thinker, dict) else None
+    if not isinstance(section, dict):
+        raise _invalid(path, f"expected {name} as a table in thinker_config")
+    return {key: value for key, value in section.items() if key not in _DROPPED_FIELDS}
+
+
+def _invalid(path: Path, reason: str) -> ModelNotFoundError:
+    return ModelNotFoundError(
+        f"{path} does not describe a Qwen3-ASR: {reason}; pull the model again"
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from wlk_qwen3_simul.engine.frames import CHUNK_FRAMES, token_count
+from wlk_qwen3_simul.engine.frames import SECOND_MEL_FRAMES, token_count
 from wlk_qwen3_simul.engine.network import DecoderOutput
 from wlk_qwen3_simul.torch.attention import AttentionCapture
 from wlk_qwen3_simul.torch.kv_cache import TorchKVCache
@@ -92,11 +92,11 @@ class TorchNetwork:
 
         """
         frames = features.shape[1]
-        if not 0 < frames <= CHUNK_FRAMES:
-            raise ValueError(f"expected 1 to {CHUNK_FRAMES} frames, got {frames}")
+        if not 0 < frames <= SECOND_MEL_FRAMES:
+            raise ValueError(f"expected 1 to {SECOND_MEL_FRAMES} frames, got {frames}")
         encoder = self._model.model.audio_tower
         # The convolutions read zeros after the last second, as they do in any longer audio.
-        padded = np.zeros((self.mel_bands, CHUNK_FRAMES), dtype=np.float32)
+        padded = np.zeros((self.mel_bands, SECOND_MEL_FRAMES), dtype=np.float32)
         padded[:, :frames] = features
         with torch.inference_mode():
             states = torch.from_numpy(padded)[None, None].to(self.device, self.dtype)

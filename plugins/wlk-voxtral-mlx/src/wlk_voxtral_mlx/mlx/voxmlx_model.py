@@ -1,4 +1,4 @@
-"""The model of the package voxmlx: its modules and its weights, run by this plugin's passes."""
+"""The model of the package voxmlx: its modules with its weights, for our forward passes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import mlx.core as mx
 from mlx.utils import tree_flatten
 
 from wlk_core import BackendUnavailable, ModelNotFoundError
+from wlk_voxtral_mlx.mlx.weights import WeightError, evaluate
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wlk_voxtral_mlx.names import Layout
+    from wlk_voxtral_mlx.mlx.weight_names import Layout
 
 __all__ = ["load_voxmlx", "require_voxmlx"]
 
@@ -25,7 +26,7 @@ def require_voxmlx() -> None:
     Make sure that voxmlx is installed.
 
     Raises:
-        BackendUnavailable: it is not.
+        BackendUnavailable: it is absent.
 
     """
     if find_spec("voxmlx") is None:
@@ -39,12 +40,13 @@ def load_voxmlx(directory: Path, layout: Layout | None, *, dtype: mx.Dtype | Non
     """
     Load a model with voxmlx.
 
-    Its streaming is not used: it skips audio at the start and never applies the window of the
-    encoder.  Its tree of modules is all that is.
+    Only its tree of modules is used, because its own streaming skips audio at the start and never
+    applies the window of the encoder.
 
     Raises:
         ModelNotFoundError: it cannot read the layout.
-        ValueError: weights are missing, or have other sizes than the configuration says.
+        WeightError: weights are missing, or have other sizes than the configuration.
+        MemoryError: they do not fit into memory.
 
     """
     if layout not in READABLE:
@@ -54,7 +56,12 @@ def load_voxmlx(directory: Path, layout: Layout | None, *, dtype: mx.Dtype | Non
         )
     from voxmlx.weights import load_model  # noqa: PLC0415 -- optional
 
-    model, _ = load_model(directory)
+    try:
+        model, _ = load_model(directory)
+    except ValueError as error:
+        raise WeightError.of(error) from error
+    except RuntimeError as error:  # MLX has no exception of its own for a lack of memory
+        raise MemoryError(str(error)) from error
     if dtype is not None:
         weights: Any = tree_flatten(model.parameters())
         cast = [
@@ -63,5 +70,5 @@ def load_voxmlx(directory: Path, layout: Layout | None, *, dtype: mx.Dtype | Non
             if mx.issubdtype(value.dtype, mx.floating)
         ]
         model.load_weights(cast, strict=False)
-    mx.eval(model.parameters())
+    evaluate(model)
     return model

@@ -1,4 +1,4 @@
-"""What each layout calls a weight, and how it lays it out."""
+"""The names of a weight in each layout, and the order of its rows."""
 
 from __future__ import annotations
 
@@ -7,25 +7,29 @@ from typing import Literal
 
 import attrs
 
-__all__ = ["IGNORED", "LAYOUTS", "Layout", "Place", "layout_of", "place_of"]
+__all__ = ["IGNORED", "LAYOUTS", "Layout", "WeightName", "layout_of", "module_weight"]
 
 Layout = Literal["Mistral", "voxmlx", "transformers", "mlx-audio"]
 LAYOUTS: tuple[Layout, ...] = ("Mistral", "voxmlx", "transformers", "mlx-audio")
 
-#: Tensors that some files hold and no model needs: the tied output, tables that are computed.
+#: Tensors that no model needs: the tied output layer, and tables that are computed.
 IGNORED = re.compile(r"^(output|(.+\.)?lm_head)\.weight$|rotary_emb|inv_freq")
 
 
 @attrs.frozen
-class Place:
-    """Where a weight belongs; `halves` tells whose rotary halves its rows keep apart, if any."""
+class WeightName:
+    """
+    The parameter of our modules that a tensor of a file is.
+
+    `halves` names the heads whose rotary halves the rows of the tensor keep apart, if any.
+    """
 
     name: str
     layout: Layout
     halves: Literal["", "heads", "key_heads"] = ""
 
 
-# Our names are those of the converted layout, which is the one that MLX users share.
+# The names of our modules are those of the voxmlx layout, which mlx-community publishes.
 _OUTSIDE: dict[Layout, dict[str, str]] = {
     "Mistral": {
         "whisper_encoder.conv_layers.0.conv": "encoder.conv1",
@@ -67,7 +71,7 @@ _OUTSIDE: dict[Layout, dict[str, str]] = {
         "decoder.norm": "language_model.norm",
     },
 }
-#: In front of the number of a layer: in the encoder, and in the decoder.
+#: The name in front of a layer's number: in the encoder, and in the decoder.
 _STACKS: dict[Layout, tuple[str, str]] = {
     "Mistral": ("whisper_encoder.transformer.layers", "layers"),
     "voxmlx": ("encoder.layers", "language_model.layers"),
@@ -84,7 +88,7 @@ _OUR_PARTS = (
     "ada_norm.linear_out",
 )
 _MISTRAL_PARTS = (*(f"attention.w{part}" for part in "qkvo"), "attention_norm", "ffn_norm")
-#: Behind the number of a layer, in the order of _OUR_PARTS; the norms of transformers differ
+#: The names after a layer's number, in the order of _OUR_PARTS; the norms of transformers differ
 #: between its two stacks.
 _PARTS: dict[Layout, tuple[tuple[str, ...], ...]] = {
     "voxmlx": (_OUR_PARTS,),
@@ -128,29 +132,29 @@ _PREFIX = re.compile(r"^(mm_streams_embeddings\.embedding_module|mm_whisper_embe
 _LAYER = re.compile(r"^(?P<stack>.*?layers)\.(?P<number>\d+)\.(?P<part>.+)$")
 
 
-def place_of(name: str) -> Place | None:
-    """Return where the tensor that some layout calls *name* belongs; None if nowhere."""
+def module_weight(name: str) -> WeightName | None:
+    """Return the parameter that a tensor called *name* in any layout is; None for no parameter."""
     plain = _PREFIX.sub("", name).replace("language_model.model.", "language_model.")
     module, _, kind = plain.rpartition(".")
     layer = _LAYER.match(module)
     for layout in LAYOUTS:
         if module in _OUTSIDE[layout]:
-            return Place(f"{_OUTSIDE[layout][module]}.{kind}", layout)
+            return WeightName(f"{_OUTSIDE[layout][module]}.{kind}", layout)
         if layer is None or layer["stack"] not in _STACKS[layout]:
             continue
         part = _INSIDE[layout].get(layer["part"])
         if part is not None:
             stack = _OUR_STACKS[_STACKS[layout].index(layer["stack"])]
             ours = f"{stack}.{layer['number']}.{part}.{kind}"
-            return Place(ours, layout, _halves(layout, part))
+            return WeightName(ours, layout, _halves(layout, part))
     return None
 
 
 def layout_of(names: list[str]) -> Layout | None:
-    """Return the layout that most of *names* are of."""
-    places = [place.layout for name in names if (place := place_of(name)) is not None]
-    ranked: list[Layout] = sorted(LAYOUTS, key=places.count, reverse=True)
-    return ranked[0] if places else None
+    """Return the layout of most of the *names*, None for no layout."""
+    found = [weight.layout for name in names if (weight := module_weight(name)) is not None]
+    ranked: list[Layout] = sorted(LAYOUTS, key=found.count, reverse=True)
+    return ranked[0] if found else None
 
 
 def _halves(layout: Layout, part: str) -> Literal["", "heads", "key_heads"]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EPS",
+    "MAX_RETRIES",
     "SAMPLE_RATE",
     "OnlineProcessor",
     "StreamStats",
@@ -23,6 +24,7 @@ __all__ = [
 
 SAMPLE_RATE = 16_000  # samples a second, of every stream
 EPS = 0.02  # seconds a caller's clock may differ from the sample count (contract IN-03)
+MAX_RETRIES = 3  # failed retries in a row after which a stream is broken (contract ERR-03)
 
 
 @attrs.frozen(kw_only=True)
@@ -139,6 +141,17 @@ class OnlineProcessor(Protocol):
         Let go of everything the stream holds, finished or not; nothing is committed.
 
         From another thread it takes effect after the current step.  May be called again.
+        """
+        ...
+
+    @property
+    def has_backlog(self) -> bool:
+        """
+        Whether process_iter would take or decode something now; cheap, never waits.
+
+        ``while stream.has_backlog: stream.process_iter()`` drains the stream.  Audio shorter than
+        the policy's next step is no backlog once it was taken; start_silence or finish decode it.
+        The last call of such a loop may find nothing left to do.
         """
         ...
 

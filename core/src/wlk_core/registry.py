@@ -7,6 +7,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from wlk_core._discovery import PluginInfo, PluginSource, new_manager, normalised, sources
+from wlk_core._loading import load, missing_requirements, unavailable
 from wlk_core.errors import BackendUnavailable
 from wlk_core.hookspecs import ENTRY_POINT_GROUP
 
@@ -110,7 +111,7 @@ class Registry:
         if usable := self.usable():
             return usable[0]
         if ranked := self._ranked():
-            raise _lacking(ranked[0])
+            raise unavailable(ranked[0])
         if specs := self.specs():
             raise BackendUnavailable(
                 f"no backend is the default: {specs[0].name} is used only when it is named, "
@@ -132,11 +133,7 @@ class Registry:
 
         """
         spec = self.spec(name)
-        resolved = spec.backend_options(options)
-        try:
-            return spec.load(model or spec.default_model, **resolved)
-        except ImportError as error:
-            raise _lacking(spec, error) from error
+        return load(spec, model or spec.default_model, spec.backend_options(options))
 
     def _ranked(self) -> list[BackendSpec]:
         ranked = [(-spec.preference, spec) for spec in self.specs() if spec.preference is not None]
@@ -184,39 +181,6 @@ def load_backend(name: str, model: str | None = None, **options: Any) -> Backend
 def default_backend() -> BackendSpec:
     """Return the backend that is used when none is named; raises as the registry's."""
     return Registry().default_backend()
-
-
-def missing_requirements(spec: BackendSpec) -> dict[str, str]:
-    """
-    Return the distributions that *spec* requires and that are absent, and what installs them.
-
-    Read from package metadata: nothing is imported, so a distribution that is present but broken
-    is not seen here.
-    """
-    return {
-        distribution: command
-        for distribution, command in spec.requires.items()
-        if not _is_installed(distribution)
-    }
-
-
-def _is_installed(distribution: str) -> bool:
-    try:
-        metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
-
-
-def _lacking(spec: BackendSpec, error: ImportError | None = None) -> BackendUnavailable:
-    """Describe a framework that is missing, or broken where *error* is what importing it gave."""
-    missing = missing_requirements(spec)
-    reason = " ".join(str(error).split()) if error else f"{', '.join(missing)} is not installed"
-    commands = list(dict.fromkeys((missing or spec.requires).values()))
-    remedy = f"; install it with: {' && '.join(commands)}" if commands else ""
-    if error and not missing and commands:
-        remedy = f"; it is installed but does not work, reinstall it with: {commands[0]}"
-    return BackendUnavailable(f"backend {spec.name} cannot be used: {reason}{remedy}")
 
 
 def _offers(plugins: Iterable[PluginInfo]) -> dict[str, list[tuple[PluginInfo, BackendSpec]]]:

@@ -13,7 +13,6 @@ from wlk_core import AlignAttRecognizer, AlignedHypothesis, AlignedWord, OnlineS
 from wlk_core.streaming import AlignAtt, Word
 from wlk_core.testing import (
     CodedToken,
-    ScriptedBackend,
     StreamDriver,
     encode,
     partition,
@@ -257,12 +256,12 @@ def test_audio_without_words_is_heard_before_it_is_let_go():
     assert max(end - first for first, end in decoder_calls) <= 5 * RATE
 
 
-def test_a_decoder_that_changes_its_mind_is_not_committed_too_early():
+def test_a_decoder_that_changes_its_mind_is_not_committed_too_early(coded_engine):
     """Words misheard at the end of a buffer are shown, corrected, and never become final."""
     script = [CodedToken(1 + i * 7 % 10, 1 + 5 * i, 4) for i in range(40)]
-    backend = ScriptedBackend(changes_mind=True)
-    truth = [word.text.strip() for word in script_words(script, backend.vocabulary)]
-    driver = StreamDriver(backend.create_processor(policy="alignatt"))
+    engine = coded_engine(changes_mind=True)
+    truth = [word.text.strip() for word in script_words(script, engine.vocabulary)]
+    driver = StreamDriver(engine.stream(policy="alignatt"))
     for chunk in partition(encode(script, cells=210), 0.5):
         driver.feed(chunk)
     driver.finish()

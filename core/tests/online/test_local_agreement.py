@@ -11,7 +11,6 @@ from wlk_core import Hypothesis, LocalAgreementRecognizer, OnlineStream
 from wlk_core.streaming import Word
 from wlk_core.testing import (
     CodedToken,
-    ScriptedBackend,
     StreamDriver,
     encode,
     partition,
@@ -196,13 +195,13 @@ def test_the_buffer_is_cut_in_the_pause_behind_the_last_committed_word():
     assert max(starts) <= 6 * RATE
 
 
-def test_an_engine_that_changes_its_mind_is_not_committed_too_early():
+def test_an_engine_that_changes_its_mind_is_not_committed_too_early(coded_engine):
     """Words misheard at the end of a buffer are shown, corrected, and never become final."""
     script = [CodedToken(1 + i * 7 % 10, 1 + 5 * i, 4) for i in range(40)]
     audio = encode(script, cells=210)
-    backend = ScriptedBackend(changes_mind=True)
-    truth = [word.text.strip() for word in script_words(script, backend.vocabulary)]
-    driver, shown = StreamDriver(backend.create_processor()), []
+    engine = coded_engine(changes_mind=True)
+    truth = [word.text.strip() for word in script_words(script, engine.vocabulary)]
+    driver, shown = StreamDriver(engine.stream()), []
     for chunk in partition(audio, 0.5):
         driver.feed(chunk)
         committed = [token.text.strip() for token in driver.tokens]

@@ -5,7 +5,13 @@ import sys
 
 import pytest
 
-from wlk_core import BackendUnavailable, OptionError, load_backend
+from wlk_core import (
+    BackendSpec,
+    BackendUnavailable,
+    ModelNotFoundError,
+    OptionError,
+    load_backend,
+)
 from wlk_core.registry import Registry, missing_requirements
 
 TOY = """
@@ -121,9 +127,10 @@ def test_strict_mode_raises_what_the_plugin_raised(site, monkeypatch):
             "@hookimpl\ndef wlk_backends():\n    return [spec('Toy')]\n",
             "ValueError: a backend is named in [a-z][a-z0-9-]*, got 'Toy'",
         ),
+        ("raise SystemExit(3)\n", "SystemExit: 3"),
         ("@hookimpl\ndef wlk_backends(surprise):\n    return []\n", "PluginValidationError"),
     ],
-    ids=["no hook", "no spec", "one name twice", "raising", "bad name", "unknown argument"],
+    ids=["no hook", "no spec", "one name twice", "raising", "bad name", "exit", "unknown argument"],
 )
 def test_a_plugin_that_breaks_the_rules_is_named_with_its_fault(site, code, error):
     """A plugin that imports but offers something else is a row with the reason, in one line."""
@@ -316,7 +323,7 @@ def test_loading_gives_the_model_and_every_option(site):
         "wlk-toy",
         ["toy"],
         """
-        from wlk_core import Option
+        from wlk_core.plugins import Option
 
         @hookimpl
         def wlk_backends():
@@ -338,7 +345,7 @@ def test_an_unknown_option_is_refused_before_the_model_loads(site):
 
 
 FRAMEWORK = """
-def load(model, **options):
+def load(spec, model, **options):
     import {module}
 
 @hookimpl
@@ -362,7 +369,7 @@ def test_an_absent_framework_gives_the_reason_and_the_command(site):
     assert isinstance(caught.value.__cause__, ImportError)
 
 
-def test_a_broken_framework_is_told_from_an_absent_one(site):
+def test_a_broken_framework_is_not_taken_for_an_absent_one(site):
     """A framework whose metadata is there and whose import fails is to be reinstalled."""
     code = FRAMEWORK.format(module="no_such_framework", distribution="attrs")
     site.install("wlk-toy", ["toy"], code)
@@ -371,6 +378,116 @@ def test_a_broken_framework_is_told_from_an_absent_one(site):
         BackendUnavailable, match="does not work, reinstall it with: pip install attrs"
     ):
         site.registry().load_backend("toy")
+
+
+@pytest.mark.parametrize(
+    ("raised", "reason"),
+    [
+        ("ImportError('no\\nsymbol')", "no symbol"),
+        ("OSError('libtorch.so: undefined symbol')", "OSError: libtorch.so: undefined symbol"),
+        ("RuntimeError('built for another\\n  torch')", "RuntimeError: built for another torch"),
+        ("AttributeError()", "AttributeError"),
+        ("SystemExit('no CUDA')", "SystemExit: no CUDA"),
+    ],
+    ids=["ImportError", "OSError", "RuntimeError", "no text", "SystemExit"],
+)
+@pytest.mark.parametrize("is_late", [False, True], ids=["with its module", "in the call"])
+def test_whatever_a_framework_raises_at_import_makes_its_backend_unavailable(
+    site, raised, reason, is_late
+):
+    """The import of a loader's module, or one inside the loader, fails in one line."""
+    (site.folder / "toy_framework.py").write_text(f"raise {raised}\n")
+    late = "    import toy_framework\n" if is_late else ""
+    early = "" if is_late else "import toy_framework\n"
+    (site.folder / "toy_backend_plugin.py").write_text(
+        f"{early}def load(spec, model, **options):\n{late}    return model\n"
+    )
+    site.install(
+        "wlk-toy",
+        ["toy"],
+        """
+        @hookimpl
+        def wlk_backends():
+            yield spec("toy", load="toy_backend_plugin:load", requires={"attrs": "pip install toy"})
+        """,
+    )
+
+    with pytest.raises(BackendUnavailable) as caught:
+        site.registry().load_backend("toy")
+
+    assert str(caught.value) == (
+        f"backend toy cannot be used: {reason}; it is installed but does not work, "
+        "reinstall it with: pip install toy"
+    )
+
+
+@pytest.mark.parametrize(
+    ("loader", "reason"),
+    [
+        ("wlk_toy_plugin:open", "wlk_toy_plugin has no function 'open'"),
+        ("wlk_toy_plugin.backend:load", "No module named 'wlk_toy_plugin.backend'; .*"),
+    ],
+    ids=["no function", "no module"],
+)
+def test_a_loader_that_is_not_there_makes_its_backend_unavailable(site, loader, reason):
+    """A plugin that names another loader than it has is broken, and says so in one line."""
+    site.install(
+        "wlk-toy",
+        ["toy"],
+        f"@hookimpl\ndef wlk_backends():\n    yield spec('toy', load={loader!r})\n",
+    )
+
+    with pytest.raises(BackendUnavailable, match=f"backend toy cannot be used: {reason}"):
+        site.registry().load_backend("toy")
+
+
+@pytest.mark.parametrize("error", [RuntimeError, OSError, OptionError, ModelNotFoundError])
+def test_what_a_loader_raises_itself_is_passed_on(site, error):
+    """Only a failing import is a matter of the installation."""
+    site.install(
+        "wlk-toy",
+        ["toy"],
+        f"""
+        from wlk_core.errors import *
+
+        def load(spec, model, **options):
+            raise {error.__name__}("damaged")
+
+        @hookimpl
+        def wlk_backends():
+            yield spec("toy")
+        """,
+    )
+
+    with pytest.raises(error, match="damaged"):
+        site.registry().load_backend("toy")
+
+
+def test_an_error_of_this_project_at_import_is_passed_on(site):
+    """A module that checks its surroundings words its own reason."""
+    (site.folder / "toy_backend_plugin.py").write_text(
+        "from wlk_core.errors import BackendUnavailable\n"
+        "raise BackendUnavailable('mlx computes nothing here')\n"
+    )
+    site.install(
+        "wlk-toy",
+        ["toy"],
+        """
+        @hookimpl
+        def wlk_backends():
+            yield spec("toy", load="toy_backend_plugin:load")
+        """,
+    )
+
+    with pytest.raises(BackendUnavailable, match=r"^mlx computes nothing here$"):
+        site.registry().load_backend("toy")
+
+
+@pytest.mark.parametrize("load", ["", "package", "package:", ":load", "a.b:c.d", "a b:c", "a:b:c"])
+def test_a_loader_is_named_as_module_and_function(load):
+    """Anything else fails where the backend is declared."""
+    with pytest.raises(ValueError, match=r'load names a function as "package.module:function"'):
+        BackendSpec(name="toy", api=1, summary="a toy", load=load)
 
 
 def test_a_failing_framework_still_lists(site):

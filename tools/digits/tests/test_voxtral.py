@@ -30,7 +30,7 @@ def tekken() -> TekkenTokenizer:
 
 
 def mixture(*words: tuple[int, float, float], seconds: float = 4.0) -> Mixture:
-    """Return silence in which digits are said to be."""
+    """Return silence in which digits are labelled."""
     return Mixture(
         audio=np.zeros(int(seconds * SAMPLE_RATE), np.float32),
         words=tuple(Word(digit=digit, start=start, end=end) for digit, start, end in words),
@@ -57,17 +57,17 @@ def test_ids_spell_the_digits(tekken: TekkenTokenizer) -> None:
 def test_what_is_written_is_read_back_with_its_times(
     tekken: TekkenTokenizer, delay: int, pad: int
 ) -> None:
-    """Streams turn the targets into the words, each ending within a step behind its end."""
-    said = mixture((0, 0.2, 0.61), (7, 0.9, 1.36), (1, 1.5, 1.92), (8, 3.7, 4.0))
-    ids = write_down(said, pad + 50 + delay + 11, delay, pad)
+    """Streams turn the targets into the words, each ending within a step after its end."""
+    spoken = mixture((0, 0.2, 0.61), (7, 0.9, 1.36), (1, 1.5, 1.92), (8, 3.7, 4.0))
+    ids = write_down(spoken, pad + 50 + delay + 11, delay, pad)
     text = StreamingDetokenizer(tekken)
-    heard = [
-        one for token in ids[1 + pad + delay :] if (one := text.push(TokenPrediction(int(token))))
+    recognised = [
+        word for token in ids[1 + pad + delay :] if (word := text.push(TokenPrediction(int(token))))
     ]
 
-    assert [f" {DIGITS[word.digit]}" for word in said.words] == [one.text for one in heard]
-    for word, one in zip(said.words, heard, strict=True):
-        assert -1e-9 <= one.end - word.end < 0.08 + 1e-9
+    assert [f" {DIGITS[word.digit]}" for word in spoken.words] == [word.text for word in recognised]
+    for reference, word in zip(spoken.words, recognised, strict=True):
+        assert -1e-9 <= word.end - reference.end < 0.08 + 1e-9
 
 
 def test_words_on_each_others_heels_are_written_one_after_the_other(
@@ -76,9 +76,9 @@ def test_words_on_each_others_heels_are_written_one_after_the_other(
     """A word waits until the pieces of the one before it are written."""
     ids = write_down(mixture((0, 0.0, 0.2), (1, 0.2, 0.3)), 90, 6)
     text = StreamingDetokenizer(tekken)
-    heard = [one for token in ids[39:] if (one := text.push(TokenPrediction(int(token))))]
+    recognised = [word for token in ids[39:] if (word := text.push(TokenPrediction(int(token))))]
 
-    assert [" zero", " one"] == [one.text for one in heard]
+    assert [" zero", " one"] == [word.text for word in recognised]
 
 
 def test_features_of_silence_are_the_floor_and_fill_every_step() -> None:
@@ -90,7 +90,7 @@ def test_features_of_silence_are_the_floor_and_fill_every_step() -> None:
 
 
 def test_disturbing_keeps_shape_and_floor() -> None:
-    """Another vocal tract is heard in sound; silence stays silence."""
+    """Another vocal tract is recognised in sound; silence stays silence."""
     rng = np.random.default_rng(1)
     loud = rng.uniform(-0.6, 1.2, (128, 40)).astype(np.float32)
     quiet = np.full((128, 40), -0.625, np.float32)
@@ -100,8 +100,8 @@ def test_disturbing_keeps_shape_and_floor() -> None:
         np.testing.assert_allclose(quiet, disturb_mel(quiet, rng), atol=1e-6)
 
 
-def test_a_batch_has_the_shapes_it_says(voice: Voice) -> None:
-    """Every step has eight frames, an id, and the digit that is heard in it."""
+def test_a_batch_has_the_declared_shapes(voice: Voice) -> None:
+    """Every step has eight frames, an id, and the digit that is recognised in it."""
     batch = draw_stream_batch(Mixer(voices=[voice], rng=np.random.default_rng(3)), 2.0, 4)
     size, steps = batch.ids.shape
 

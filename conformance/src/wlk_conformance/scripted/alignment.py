@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wlk_conformance.scripted.tokenizer import decode_pieces, split_word
-from wlk_core.online import AttendedWord
+from wlk_core.online import AlignedWord
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming import AlignAtt, Word
 
@@ -23,7 +23,7 @@ POLICY = AlignAtt(border_frames=8, rewind_frames=25)  # 0.16 s, 0.5 s
 BUFFER_SECONDS = 8.0  # of audio kept while committed words can be released
 
 
-def aligned_word(token: HeardToken, text: str, *, first_sample: int, samples: int) -> AttendedWord:
+def aligned_word(token: HeardToken, text: str, *, first_sample: int, samples: int) -> AlignedWord:
     """
     Return *text* aligned with *token*, a piece of it in every frame from the first to the last.
 
@@ -42,7 +42,7 @@ def aligned_word(token: HeardToken, text: str, *, first_sample: int, samples: in
         decode_pieces(piece.data for piece in pieces),
         1.0,
     )
-    return AttendedWord(word=word, frames=tuple(frames))
+    return AlignedWord(word=word, frames=tuple(frames))
 
 
 def jitter(token: int, sample: int, *, seed: int = 0) -> int:

@@ -14,7 +14,7 @@ from wlk_conformance.scripted.engine import DIGIT_WORDS, ScriptedEngine
 from wlk_conformance.scripted.native import NativeRecognizer
 from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
 from wlk_core.errors import OptionError, StreamClosed
-from wlk_core.online import AgreementRecognizer, AttentionRecognizer, OnlineStream
+from wlk_core.online import AlignAttRecognizer, LocalAgreementRecognizer, OnlineStream
 from wlk_core.testing.coded_audio import CELL_SAMPLES
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class ScriptedBackend:
 
         def make() -> Recognizer:
             if policy == "alignatt":
-                return AttentionRecognizer(
+                return AlignAttRecognizer(
                     self._counted(engine.align),
                     policy=POLICY,
                     frame_samples=FRAME_SAMPLES,
@@ -92,7 +92,7 @@ class ScriptedBackend:
                 )
             if policy == "native":
                 return NativeRecognizer(self._counted(engine.decode_step), language=language)
-            return AgreementRecognizer(
+            return LocalAgreementRecognizer(
                 self._counted(engine.transcribe), language=language, tick_seconds=tick
             )
 

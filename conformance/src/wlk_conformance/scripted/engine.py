@@ -8,7 +8,7 @@ import attrs
 
 from wlk_conformance.scripted.alignment import aligned_word
 from wlk_conformance.scripted.native import decode_step
-from wlk_core.online import Attended, Hypothesis, Work
+from wlk_core.online import AlignedHypothesis, Hypothesis, WorkCounters
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming import Word
 from wlk_core.testing.coded_audio import CELL_SAMPLES, read_tokens
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from wlk_conformance.scripted.native import DecoderState
     from wlk_conformance.scripted.tokenizer import Piece
-    from wlk_core.online import AttendedWord
+    from wlk_core.online import AlignedWord
     from wlk_core.testing.coded_audio import HeardToken
 
 __all__ = ["DIGIT_WORDS", "ScriptedEngine"]
@@ -61,7 +61,7 @@ class ScriptedEngine:
             )
             for token in self._tokens(audio)
         )
-        work = Work(
+        work = WorkCounters(
             encoder_frames=-(-len(audio) // MEL_FRAME_SAMPLES),
             decoder_positions=len(words) + 1,
             decoder_forwards=len(words) + 1,
@@ -74,11 +74,11 @@ class ScriptedEngine:
         audio: NDArray[np.float32],
         *,
         first_sample: int,
-        context: tuple[AttendedWord, ...],
+        context: tuple[AlignedWord, ...],
         prompt: str,
         language: str | None,
         is_last: bool,
-    ) -> Attended:
+    ) -> AlignedHypothesis:
         """Return the words after *context* with the frames they attend to, as AlignAtt needs."""
         del prompt, is_last  # a script already has its text
         words = tuple(
@@ -92,13 +92,13 @@ class ScriptedEngine:
         )
         forced = sum(len(word.frames) for word in context)
         pieces = sum(len(word.frames) for word in words)
-        work = Work(
+        work = WorkCounters(
             encoder_frames=-(-len(audio) // MEL_FRAME_SAMPLES),
             decoder_positions=forced + pieces + 1,
             decoder_forwards=pieces + 1,
             detokenised_ids=pieces,
         )
-        return Attended(words=words, language=language or "en", work=work)
+        return AlignedHypothesis(words=words, language=language or "en", work=work)
 
     def decode_step(
         self, audio: NDArray[np.float32], state: DecoderState

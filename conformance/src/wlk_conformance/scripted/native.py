@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from wlk_conformance.scripted.tokenizer import END_OF_TEXT_ID, Piece, decode_pieces, split_word
-from wlk_core.online import Step, Work
+from wlk_core.online import Step, WorkCounters
 from wlk_core.streaming import AudioBuffer, Word, find_loop
 from wlk_core.testing.coded_audio import CELL_SAMPLES, CELL_SECONDS, read_tokens
 
@@ -109,8 +109,8 @@ class NativeRecognizer:
     def __init__(self, decode: StepDecoder, *, language: str | None = None) -> None:
         self._decode = decode
         self._language = language
-        self._work = Work()
-        self.next_run("")
+        self._work = WorkCounters()
+        self.end_utterance("")
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:
@@ -126,7 +126,7 @@ class NativeRecognizer:
         return self._language
 
     @property
-    def work(self) -> Work:
+    def work(self) -> WorkCounters:
         """The engine's work, added up."""
         return self._work
 
@@ -154,7 +154,7 @@ class NativeRecognizer:
         self._is_padded = True
         return step
 
-    def next_run(self, committed_text: str) -> None:
+    def end_utterance(self, committed_text: str) -> None:
         """Begin a new utterance; a script needs no prompt."""
         del committed_text
         self._buffer = AudioBuffer()
@@ -165,7 +165,7 @@ class NativeRecognizer:
 
     def close(self) -> None:
         """Release audio and text."""
-        self.next_run("")
+        self.end_utterance("")
 
     def _decode_all(self, steps: Sequence[NDArray[np.float32]]) -> Step:
         # Nothing is changed before the engine has answered, so that a failed step can be repeated.
@@ -177,7 +177,7 @@ class NativeRecognizer:
         steps_before, self._state = self._state.steps, state
         stop = min(state.steps * CELL_SAMPLES, self._buffer.end)
         self._buffer.trim(stop)
-        self._work += Work(
+        self._work += WorkCounters(
             encoder_frames=MEL_FRAMES * len(steps),
             decoder_positions=len(steps),
             decoder_forwards=len(steps),

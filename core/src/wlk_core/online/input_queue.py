@@ -1,4 +1,4 @@
-"""What was given to a stream and not yet to its recognizer: audio and silences, in order."""
+"""Audio and silences that a stream was given and its recognizer was not, in order."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from wlk_core.processor import EPS, SAMPLE_RATE
 from wlk_core.streaming.timeline import Timeline
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -25,17 +27,22 @@ class InputQueue:
     """
     The entrance of a stream: checks audio, keeps the clock, never waits for the model.
 
-    Any thread may put; one thread at a time takes.  Silences stand between stretches of audio as
-    boundaries: what follows one is a new run.
+    Any thread may put; one thread at a time takes.  A silence is a boundary: the audio after it
+    belongs to the next utterance.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._timeline = Timeline(SAMPLE_RATE)
         self._items: deque[NDArray[np.float32] | float] = deque()
-        self._taken = 0  # samples handed on so far
-        self._waiting = 0  # samples not handed on yet
+        self._taken = 0  # samples taken so far
+        self._waiting = 0  # samples put and not taken yet
         self._is_shut = False
+
+    @property
+    def has_items(self) -> bool:
+        """Whether audio or a silence waits to be taken."""
+        return bool(self._items)
 
     @property
     def samples(self) -> int:
@@ -53,6 +60,7 @@ class InputQueue:
 
         Raises:
             AudioFormatError, ClockError: see OnlineProcessor.insert_audio_chunk.
+            StreamClosed: the queue is shut.
 
         """
         validate_audio(audio)
@@ -68,7 +76,7 @@ class InputQueue:
                 self._waiting += len(audio)
 
     def shut(self, *, is_shut: bool) -> None:
-        """Refuse audio from here on, or take it again after a finish that failed."""
+        """Refuse audio from now on, or accept it again after a finish that failed."""
         with self._lock:
             self._is_shut = is_shut
 
@@ -77,7 +85,7 @@ class InputQueue:
         Append a silence of exactly *seconds*; zero changes nothing.
 
         Raises:
-            ClockError: it is negative, infinite, NaN or no number.
+            ClockError: *seconds* is negative, infinite, NaN or not a number.
 
         """
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
@@ -88,22 +96,24 @@ class InputQueue:
             if seconds > 0:
                 self._put_silence(seconds)
 
-    def take_audio(self, until: int) -> list[NDArray[np.float32]]:
-        """Take the audio up to the next silence, to sample number *until* or to the end."""
-        taken: list[NDArray[np.float32]] = []
-        with self._lock:
-            while self._items and self._taken < until:
-                audio = self._items[0]
-                if isinstance(audio, float):
-                    break
-                taken.append(audio)
+    def take_audio(self, until: int, consume: Callable[[NDArray[np.float32]], None]) -> None:
+        """
+        Hand audio to *consume* up to the next silence, to sample number *until* or to the end.
+
+        An array on which *consume* raises stays in the queue, so that no audio is lost.
+        """
+        while self._items and self._taken < until:
+            audio = self._items[0]
+            if isinstance(audio, float):
+                return
+            consume(audio)
+            with self._lock:
                 self._items.popleft()
                 self._taken += len(audio)
                 self._waiting -= len(audio)
-        return taken
 
     def at_silence(self) -> bool:
-        """Tell whether a silence is next in line."""
+        """Return whether a silence is next in line."""
         return bool(self._items) and isinstance(self._items[0], float)
 
     def take_silence(self) -> None:
@@ -112,7 +122,7 @@ class InputQueue:
             self._items.popleft()
 
     def taken_time(self) -> float:
-        """Return the stream time behind everything taken, silences passed included."""
+        """Return the stream time of the end of everything taken, silences included."""
         with self._lock:
             self._timeline.forget_before(self._taken)
             return self._timeline.time_of(self._taken, before_silence=self.at_silence())
@@ -126,7 +136,7 @@ class InputQueue:
         difference = end_time - expected
         if difference < -EPS - _ROUNDING:
             raise ClockError(
-                f"the chunk is said to end at {end_time:.3f} s, but by its samples it ends at "
+                f"the chunk was given the end time {end_time:.3f} s, but by its samples it ends at "
                 f"{expected:.3f} s: it would overlap audio already inserted; give the end time "
                 "of the chunk on the stream clock, or None"
             )

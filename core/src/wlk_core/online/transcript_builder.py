@@ -1,4 +1,4 @@
-"""What a stream has said: words of a run become tokens of the stream."""
+"""The committed text of a stream: words of an utterance become tokens of the stream."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 __all__ = ["TranscriptBuilder", "Utterance"]
 
-TAIL_CHARACTERS = 400  # of the transcript, kept as context for the next run
-LAST_MOMENT = 0.02  # seconds before the end of the audio by which a word has begun at the latest
+PROMPT_TAIL_CHARACTERS = 400  # of the transcript, kept as prompt for the next utterance
+LATEST_START = 0.02  # seconds before the end of the audio by which every word has begun
 
 
 @attrs.frozen
 class Utterance:
-    """Where a run lies on the stream clock (seconds), and the language heard in it."""
+    """Where an utterance lies on the stream clock (seconds), and its language if known."""
 
     origin: float
     end: float
@@ -34,31 +34,30 @@ class Utterance:
 
 class TranscriptBuilder:
     """
-    The committed side of a stream: spacing, order of times and speakers.
+    Turn committed words into tokens: spacing, order of times and speakers.
 
-    Tokens carry their own spacing; only where two runs meet is the script's own join put between
-    them.  Times are made to keep the contract whatever the model's jitter: starts never go back,
-    nothing starts before the last committed end or before `stable`, and no token leaves its
-    utterance.
+    Tokens carry their own spacing; only where two utterances meet is a join put between them that
+    suits the script.  Times keep the contract although models jitter: starts never go back, no
+    token starts before the last committed end or before `stable`, and none leaves its utterance.
     """
 
     def __init__(self) -> None:
         self.prompt_tail = ""  #: the end of the transcript
         self.stable = 0.0  #: no later token starts before this stream time
-        self._is_seam = True  # the next token is the first of its run
+        self._is_seam = True  # the next token is the first of its utterance
         self._turns: list[ChangeSpeaker] = []
 
     @property
     def nbytes(self) -> int:
-        """Room for the text held: its bound, so that the figure is flat from the start."""
-        return TAIL_CHARACTERS
+        """Bytes of text held, counted at their bound: so the figure is flat from the start."""
+        return PROMPT_TAIL_CHARACTERS
 
     def commit(self, word: Word, utterance: Utterance) -> ASRToken:
-        """Return *word*, timed in its run, as the next token of the stream."""
-        token = self._placed(word, utterance, self.stable, is_seam=self._is_seam)
+        """Return *word*, timed in its utterance, as the next token of the stream."""
+        token = self._token(word, utterance, self.stable, is_seam=self._is_seam)
         self._is_seam = False
-        self.prompt_tail = (self.prompt_tail + token.text)[-TAIL_CHARACTERS:]
-        self.stable = max(self.stable, min(token.end, utterance.end - LAST_MOMENT))
+        self.prompt_tail = (self.prompt_tail + token.text)[-PROMPT_TAIL_CHARACTERS:]
+        self.stable = max(self.stable, min(token.end, utterance.end - LATEST_START))
         return token
 
     def preview(self, words: Sequence[Word], utterance: Utterance) -> Transcript:
@@ -66,23 +65,23 @@ class TranscriptBuilder:
         tokens: list[ASRToken] = []
         floor, is_seam = self.stable, self._is_seam
         for word in words:
-            tokens.append(self._placed(word, utterance, floor, is_seam=is_seam))
+            tokens.append(self._token(word, utterance, floor, is_seam=is_seam))
             floor, is_seam = tokens[-1].start, False
         return Transcript(tuple(tokens))
 
     def end_utterance(self, time: float) -> None:
-        """End the run at the stream time *time*: no later token starts before it."""
+        """End the utterance at the stream time *time*: no later token starts before it."""
         self._is_seam = True
         self.stable = max(self.stable, time)
         current = [turn for turn in self._turns if turn.start <= time][-1:]
         self._turns = current + [turn for turn in self._turns if turn.start > time]
 
     def check_turn(self, change: ChangeSpeaker) -> None:
-        """Raise ClockError unless the turn has a usable time."""
+        """Raise ClockError unless the turn starts at a finite stream time of 0 s or more."""
         if not math.isfinite(change.start) or change.start < 0:
             raise ClockError(f"a turn starts at a stream time of 0 s or more, got {change.start!r}")
 
-    def turn(self, change: ChangeSpeaker) -> None:
+    def add_turn(self, change: ChangeSpeaker) -> None:
         """Attribute words that start at `change.start` or later to the new speaker."""
         self._turns = [turn for turn in self._turns if turn.start < change.start]
         self._turns.append(change)
@@ -101,8 +100,8 @@ class TranscriptBuilder:
                 speaker = turn.speaker
         return speaker
 
-    def _placed(self, word: Word, utterance: Utterance, floor: float, *, is_seam: bool) -> ASRToken:
-        latest = max(utterance.origin, utterance.end - LAST_MOMENT)
+    def _token(self, word: Word, utterance: Utterance, floor: float, *, is_seam: bool) -> ASRToken:
+        latest = max(utterance.origin, utterance.end - LATEST_START)
         start = max(floor, min(utterance.origin + word.start, latest))
         end = max(start, min(utterance.origin + word.end, utterance.end))
         return ASRToken(

@@ -1,4 +1,4 @@
-"""Putting decoded sound where the container's clock says it belongs."""
+"""Fill gaps between decoded pieces, so that counting samples gives the container's times."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["JITTER_SECONDS", "Piece", "placed"]
+__all__ = ["JITTER_SECONDS", "Piece", "fill_gaps"]
 
 JITTER_SECONDS = 0.05  # containers with millisecond clocks and live recorders wander this much
-_FIRST_JITTER_SECONDS = 0.005  # the first time stamp does not wander, it is only rounded
-_RESTART_SECONDS = 1.0  # a step back by more is a clock set anew: spliced recordings
-_BLOCK_SECONDS = 1.0  # zeros come in blocks, so that a long hole costs no memory
+_FIRST_JITTER_SECONDS = 0.005  # the first time stamp is rounded, but does not wander
+_RESTART_SECONDS = 1.0  # a step back by more is a restarted clock: spliced recordings
+_BLOCK_SECONDS = 1.0  # zeros come in blocks, so that a long gap needs little memory
 
 
 @attrs.frozen(kw_only=True)
 class Piece:
     """
-    Sound of one channel at `rate`, as it was decoded.
+    Decoded sound of one channel at `rate`.
 
-    `start` is its time in the container, where there is one.
+    `start` is its time in the container, None where the container has no time stamp.
     """
 
     rate: int
@@ -34,43 +34,45 @@ class Piece:
 
 
 class _Clock:
-    """Where the sound so far ends, counted in samples of each rate that came."""
+    """The end of the sound so far, counted in samples of each rate that occurred."""
 
     def __init__(self, origin: float) -> None:
         self._origin = origin
-        self._before = 0.0  # seconds at other rates
+        self._earlier_seconds = 0.0  # of sound at other rates
         self._samples = 0
         self._rate = 0
 
     @property
     def is_at_start(self) -> bool:
-        return self._samples == 0 and self._before == 0.0
+        return self._samples == 0 and self._earlier_seconds == 0.0
 
     def missing_samples(self, piece: Piece) -> int:
         """Count the samples between the sound so far and the piece; negative for an overlap."""
         if piece.rate != self._rate:
             if self._rate:
-                self._before += self._samples / self._rate
+                self._earlier_seconds += self._samples / self._rate
             self._rate, self._samples = piece.rate, 0
         if piece.start is None:
             return 0
-        return round((piece.start - self._origin - self._before) * piece.rate) - self._samples
+        return (
+            round((piece.start - self._origin - self._earlier_seconds) * piece.rate) - self._samples
+        )
 
     def jump(self, samples: int) -> None:
-        """Take a step of the container's clock as a new origin."""
+        """Move the origin by a step of the container's clock."""
         self._origin += samples / self._rate
 
     def advance(self, samples: int) -> None:
         self._samples += samples
 
 
-def placed(pieces: Iterator[Piece], *, origin: float, longest_hole: float) -> Iterator[Piece]:
+def fill_gaps(pieces: Iterator[Piece], *, origin: float, longest_gap: float) -> Iterator[Piece]:
     """
-    Yield the pieces with zeros in the holes between them, so that counting samples gives times.
+    Yield the pieces with zeros in the gaps between them, so that counting samples gives times.
 
-    `origin` is the container time of sample 0; sound before it is left out.  A hole longer than
-    `longest_hole` seconds, or a step back, is a container clock that was set anew, and nothing is
-    filled in or left out.
+    `origin` is the container time of sample 0; sound before it is left out.  A gap longer than
+    `longest_gap` seconds, or a step back, is a restarted container clock: nothing is filled in or
+    left out.
     """
     clock = _Clock(origin)
     for piece in pieces:
@@ -78,7 +80,7 @@ def placed(pieces: Iterator[Piece], *, origin: float, longest_hole: float) -> It
         missing = clock.missing_samples(piece)
         if missing < 0 and clock.is_at_start:
             samples, missing = samples[-missing:], 0
-        if missing > longest_hole * piece.rate or missing < -_RESTART_SECONDS * piece.rate:
+        if missing > longest_gap * piece.rate or missing < -_RESTART_SECONDS * piece.rate:
             clock.jump(missing)
             missing = 0
         jitter = _FIRST_JITTER_SECONDS if clock.is_at_start else JITTER_SECONDS

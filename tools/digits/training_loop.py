@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 from batches import produce
-from cast import load_mixer
 import numpy as np
+from speakers import load_mixer
 import torch
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Clock", "Plan", "batches_of", "begin", "course_parser", "rate_at", "run"]
 
-_log = logging.getLogger("course")
+_log = logging.getLogger("training")
 
 AVERAGE_SHARE = 0.1  # weights are stored as an average over the last tenth of the steps so far
 SAVE_SECONDS = 240.0
@@ -99,7 +99,7 @@ def course_parser(description: str | None, *, minutes: float, rate: float) -> An
 
 
 def begin(arguments: argparse.Namespace) -> Plan:
-    """Set torch up for one core and return what was asked for."""
+    """Set torch up for one core and return the plan of the training."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)  # attention is full of numbers that next to nothing is left of
@@ -113,7 +113,7 @@ def begin(arguments: argparse.Namespace) -> Plan:
 
 
 def batches_of(arguments: argparse.Namespace, draw: Callable[[Mixer], Any]) -> Iterator[Any]:
-    """Draw batches from everybody that may be heard, in another process."""
+    """Draw batches from every speaker allowed, in another process."""
     make_mixer = partial(
         load_mixer,
         arguments.recordings,
@@ -147,7 +147,7 @@ def run(
     Args:
         model: what is trained.
         batches: what it learns from.
-        clock: says when it is over.
+        clock: reports when the time is over.
         optimizer: whose rate is set at every step.
         learn: takes a batch, the number of the step and the progress, learns from the batch and
             returns figures to report.
@@ -164,9 +164,9 @@ def run(
         seen.append(learn(batch, step, progress))
         _follow(average, model, 1 / (1 + AVERAGE_SHARE * step))
         if step % REPORT_STEPS == 0:
-            means = {name: float(np.mean([one[name] for one in seen])) for name in seen[0]}
-            figures = " ".join(f"{name} {value:.3f}" for name, value in means.items())
-            _log.info("%.0f s step %d rate %.5f %s", time.process_time(), step, rate, figures)
+            means = {name: float(np.mean([figures[name] for figures in seen])) for name in seen[0]}
+            report = " ".join(f"{name} {value:.3f}" for name, value in means.items())
+            _log.info("%.0f s step %d rate %.5f %s", time.process_time(), step, rate, report)
             seen.clear()
         if progress >= 1.0 or time.monotonic() - saved > SAVE_SECONDS:
             saved = time.monotonic()

@@ -1,4 +1,4 @@
-"""Everybody a training hears, as a mixer: recorded, disguised and synthetic voices."""
+"""The speakers of a training as a mixer: recorded, disguised and synthetic voices."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from wlk_core import ModelNotFoundError
-from wlk_core.models import read_settings
+from wlk_core.errors import ModelNotFoundError
+from wlk_core.models import read_json_table
 from wlk_core.streaming import LogMel
 from wlk_voxtral.checkpoint import CheckpointSettings
 
@@ -27,8 +27,8 @@ def read_checkpoint(directory: Path, *, name: str) -> CheckpointSettings:
 
     """
     config = _config(directory)
-    features = read_settings(directory / "processor_config.json").get("feature_extractor")
-    features = features or read_settings(directory / "preprocessor_config.json")
+    features = read_json_table(directory / "processor_config.json").get("feature_extractor")
+    features = features or read_json_table(directory / "preprocessor_config.json")
     log_mel = LogMel(
         mels=config.get("audio_config", {}).get("num_mel_bins", 128),
         ceiling=features.get("global_log_mel_max", CEILING),
@@ -37,7 +37,7 @@ def read_checkpoint(directory: Path, *, name: str) -> CheckpointSettings:
 
 
 def _config(directory: Path) -> dict[str, Any]:
-    config = read_settings(directory / "config.json")
+    config = read_json_table(directory / "config.json")
     if config.get("model_type") == "voxtral_realtime" and "audio_config" in config:
         if any(directory.glob("model*.safetensors")):
             _refuse_quantized(directory, config)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_core import ModelNotFoundError
-from wlk_core.models import read_settings
+from wlk_core.errors import ModelNotFoundError
+from wlk_core.models import read_json_table
 from wlk_core.streaming import LogMel
 from wlk_voxtral.checkpoint import CheckpointSettings
 
@@ -109,7 +109,7 @@ def read_checkpoint(directory: Path, *, name: str) -> tuple[ModelConfig, Checkpo
             "wlk-core pull mini-6bit --backend voxtral-mlx"
         )
     try:
-        config = ModelConfig.read(read_settings(file))
+        config = ModelConfig.read(read_json_table(file))
     except ValueError as error:
         raise ModelNotFoundError(
             f"{file} describes no Voxtral Realtime model that can be loaded: {error}; get one "

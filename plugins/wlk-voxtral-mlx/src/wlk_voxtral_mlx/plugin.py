@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import platform
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from wlk_core import Option, hookimpl
-from wlk_voxtral.specs import DTYPE, MINI, voxtral_spec
+import attrs
+
+from wlk_core.plugins import Option, hookimpl, standard_options
+from wlk_voxtral.specs import DTYPES, IS_APPLE_SILICON, MINI, voxtral_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wlk_core import Backend, BackendSpec
+    from wlk_core.plugins import BackendSpec
 
 __all__ = ["VOXTRAL_MLX", "wlk_backends"]
-
-_IS_APPLE_SILICON = (platform.system(), platform.machine()) == ("Darwin", "arm64")
-
-
-def load_voxtral_mlx(model: str | None, **options: Any) -> Backend:
-    """Load a Voxtral Realtime model on MLX; see BackendSpec.load."""
-    from wlk_voxtral_mlx.mlx.framework import require_mlx  # noqa: PLC0415 -- brings mlx
-
-    require_mlx()
-    from wlk_voxtral_mlx.mlx.backend import load  # noqa: PLC0415 -- as above
-
-    return load(VOXTRAL_MLX, model, **options)
-
 
 VOXTRAL_MLX = voxtral_spec(
     name="voxtral-mlx",
     summary="Voxtral Realtime on MLX: Apple Silicon, Linux on CPU and CUDA",
-    load=load_voxtral_mlx,
+    load="wlk_voxtral_mlx.mlx.backend:load",
     options=(
         Option(
             name="engine",
@@ -39,14 +27,12 @@ VOXTRAL_MLX = voxtral_spec(
             choices=("native", "voxmlx"),
             help="modules of the model: the plugin's own, or those of the package voxmlx",
         ),
-        Option(
-            name="device",
-            default="auto",
-            choices=("auto", "cpu", "gpu"),
-            help="device of the model; auto is the best one there is",
+        standard_options.device("cpu", "gpu"),
+        attrs.evolve(
+            standard_options.dtype(*DTYPES),
+            help="arithmetic of the model; auto takes what the checkpoint declares, else the type "
+            "of its weights",
         ),
-        DTYPE,
-        Option(name="cache_dir", default=None, help="folder of pulled models"),
     ),
     models={
         "digits": "bundled",
@@ -63,7 +49,7 @@ VOXTRAL_MLX = voxtral_spec(
         "model.safetensors.index.json",
         "tekken.json",
     ),
-    preference=55 if _IS_APPLE_SILICON else 10,
+    preference=55 if IS_APPLE_SILICON else 10,
     requires={"mlx": "pip install 'wlk-voxtral-mlx[cpu]'"},
 )
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_core import ModelNotFoundError, OptionError
-from wlk_core.models import read_settings
+from wlk_core.errors import ModelNotFoundError, OptionError
+from wlk_core.models import read_json_table
 from wlk_voxtral.tokenizer import TekkenTokenizer
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class CheckpointSettings:
             raise ModelNotFoundError(
                 f"{file} is not a tokenizer of Voxtral Realtime: {error}; pull the model again"
             ) from error
-        settings = read_settings(directory / SETTINGS_FILE)
+        settings = read_json_table(directory / SETTINGS_FILE)
         return cls(
             name=name,
             tokenizer=tokenizer,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import attrs
 
-from wlk_core import WorkCounters
+from wlk_core.plugins import WorkCounters
 from wlk_core.streaming import TokenPrediction, speculative_decode
 from wlk_voxtral.recognizer import silence_features
 from wlk_voxtral.step import STEP_FRAMES

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from wlk_core import Step, WorkCounters
+from wlk_core.plugins import Step, WorkCounters
 from wlk_core.streaming import AudioBuffer, EnergyContour, Word
 from wlk_core.streaming.log_mel import FRAME_SAMPLES, WINDOW_SAMPLES
 from wlk_voxtral.detokenizer import StreamingDetokenizer

@@ -2,50 +2,28 @@
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
-from wlk_core import BackendSpec, Option
+from wlk_core.plugins import BackendSpec, Option, standard_options
 
-__all__ = ["DTYPE", "MINI", "STREAM_OPTIONS", "voxtral_spec"]
+__all__ = ["DTYPES", "IS_APPLE_SILICON", "MINI", "voxtral_spec"]
 
+IS_APPLE_SILICON = (platform.system(), platform.machine()) == ("Darwin", "arm64")
 MINI = "mistralai/Voxtral-Mini-4B-Realtime-2602"
-
-DTYPE = Option(
-    name="dtype",
-    default="auto",
-    choices=("auto", "float32", "bfloat16", "float16"),
-    help="arithmetic of the model",
-)
-
-STREAM_OPTIONS = (
-    Option(
-        name="delay_ms",
-        type=int,
-        default=None,
-        minimum=80,
-        maximum=2400,
-        help="how long after its audio the text is emitted, a multiple of 80; by default the delay "
-        "of the checkpoint, 480 in the published one",
-        scope="stream",
-    ),
-    Option(
-        name="draft_steps",
-        type=int,
-        default=8,
-        minimum=1,
-        maximum=16,
-        help="steps of a backlog decoded in one forward pass, with silence as the draft; 1 decodes "
-        "each step alone",
-        scope="stream",
-    ),
-)
+DTYPES = ("float32", "bfloat16", "float16")
 
 
 def voxtral_spec(*, options: tuple[Option, ...], **fields: Any) -> BackendSpec:
-    """Return the spec of a Voxtral backend: *options* of the backend and what differs."""
+    """Return the spec of a Voxtral backend: the *options* of its framework and other *fields*."""
     return BackendSpec(
         api=1,
-        options=(*options, *STREAM_OPTIONS),
+        options=(
+            *options,
+            standard_options.CACHE_DIR,
+            standard_options.DELAY_MS,
+            standard_options.DRAFT_STEPS,
+        ),
         capabilities=(
             "hypothesis",
             "word-times",

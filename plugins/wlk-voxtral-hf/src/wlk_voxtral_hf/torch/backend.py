@@ -1,4 +1,4 @@
-"""The backend voxtral-hf: find a checkpoint, load it on torch, open streams on it."""
+"""The loader of voxtral-hf: find a checkpoint, load it on torch, put a backend around it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from wlk_core import BackendUnavailable
-from wlk_core.models import locate
-from wlk_voxtral.backend import VoxtralBackend
+from wlk_core.frameworks.torch import choose_device, choose_dtype
+from wlk_core.plugins import locate
+from wlk_voxtral.backend import loaded_backend
 from wlk_voxtral.engine import VoxtralEngine
 from wlk_voxtral_hf.checkpoint import read_checkpoint
 from wlk_voxtral_hf.torch.network import TorchNetwork
 from wlk_voxtral_hf.torch.weights import load_model
 
 if TYPE_CHECKING:
-    from wlk_core import Backend, BackendSpec
+    from wlk_core.plugins import Backend, BackendSpec
 
 __all__ = ["load"]
 
@@ -48,27 +48,11 @@ def load(
     name = model or str(spec.default_model)
     directory = locate(name, spec=spec, bundled={"digits": DIGITS}, cache_dir=cache_dir, needs=())
     settings = read_checkpoint(directory, name=name)
-    device = _choose_device(device)
-    if dtype == "auto":
-        dtype = settings.dtype or ("float32" if device == "cpu" else "bfloat16")
-    loaded = load_model(directory, device, getattr(torch, dtype))
-    logger.info("%s runs in %s on %s", name, dtype, device)
+    torch_device = choose_device(device)
+    torch_dtype = choose_dtype(
+        dtype, device=torch_device, declared=settings.dtype, accelerated=torch.bfloat16
+    )
+    loaded = load_model(directory, torch_device, torch_dtype)
+    logger.info("%s runs in %s on %s", name, torch_dtype, torch_device)
     network = TorchNetwork(loaded, eos_id=settings.tokenizer.eos_id)
-    return VoxtralBackend(spec, VoxtralEngine(network, settings))
-
-
-def _choose_device(device: str) -> str:
-    if device == "auto":
-        if torch.cuda.is_available():
-            return "cuda"
-        return "mps" if torch.backends.mps.is_available() else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
-        raise BackendUnavailable(
-            "device=cuda was requested and torch finds no CUDA device; check nvidia-smi and that "
-            "torch is a CUDA build, or leave the device out"
-        )
-    if device == "mps" and not torch.backends.mps.is_available():
-        raise BackendUnavailable(
-            "device=mps was requested and torch finds no Apple GPU; leave the device out"
-        )
-    return device
+    return loaded_backend(spec, VoxtralEngine(network, settings))

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-import math
-import os
 from typing import TYPE_CHECKING, Any
 
 from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 import torch
 from transformers import VoxtralRealtimeForConditionalGeneration
 from transformers.utils import logging as transformers_logging
 
-from wlk_core import ModelNotFoundError
-from wlk_voxtral.memory import MemoryCheck
+from wlk_core.errors import ModelNotFoundError
+from wlk_core.frameworks.memory import count_parameters, out_of_memory, require_memory
+from wlk_core.frameworks.torch import available_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["device_memory", "load_model", "weight_bytes"]
+__all__ = ["load_model", "weight_bytes"]
 
 # What transformers raises for damaged files: it checks little before it reads.
 _UNREADABLE = (
@@ -37,7 +36,7 @@ _UNREADABLE = (
 _OUT_OF_MEMORY = ("DefaultCPUAllocator", "MPS backend out of memory")
 
 
-def load_model(directory: Path, device: str, dtype: torch.dtype) -> Any:
+def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any:
     """
     Load a Voxtral Realtime model for inference.
 
@@ -46,15 +45,9 @@ def load_model(directory: Path, device: str, dtype: torch.dtype) -> Any:
         BackendUnavailable: the model does not fit into memory.
 
     """
-    memory = MemoryCheck(
-        directory=directory,
-        needed=weight_bytes(directory, dtype),
-        available=device_memory(device),
-        device=device,
-        dtype=str(dtype).removeprefix("torch."),
-        remedy=_remedy(dtype),
-    )
-    memory.require()
+    name, remedy = f"{directory} in {str(dtype).removeprefix('torch.')}", _remedy(dtype)
+    needed, available = weight_bytes(directory, dtype), available_memory(device)
+    require_memory(name, needed=needed, available=available, device=device.type, remedy=remedy)
     try:
         with _quiet_transformers():
             loaded: Any = VoxtralRealtimeForConditionalGeneration.from_pretrained(
@@ -67,7 +60,9 @@ def load_model(directory: Path, device: str, dtype: torch.dtype) -> Any:
         model = loaded[0].to(device)
     except (MemoryError, *_UNREADABLE) as error:
         if _is_out_of_memory(error):
-            raise memory.error() from error
+            raise out_of_memory(
+                name, needed=needed, available=available, device=device.type, remedy=remedy
+            ) from error
         raise _unreadable(directory, error) from error
     _check_complete(directory, loaded[1])
     return model.eval().requires_grad_(False)
@@ -81,35 +76,15 @@ def weight_bytes(directory: Path, dtype: torch.dtype) -> int:
         ModelNotFoundError: a file is damaged.
 
     """
-    values = 0
-    for file in directory.glob("model*.safetensors"):
-        try:
-            # Not "pt", because it maps the file for writing, which fails for one above memory.
-            with safe_open(file, framework="numpy") as weights:
-                shapes = [weights.get_slice(name).get_shape() for name in weights.keys()]  # noqa: SIM118 -- not a dict
-        except (OSError, SafetensorError) as error:
-            raise _unreadable(directory, error) from error
-        values += sum(map(math.prod, shapes))
-    return values * dtype.itemsize
-
-
-def device_memory(device: str) -> int | None:
-    """Return the bytes that a model may use on a device, None where the system has no count."""
-    if device == "cuda":
-        free: int = torch.cuda.mem_get_info()[0]
-        return free
-    if device == "mps":
-        recommended: int = torch.mps.recommended_max_memory()
-        return recommended
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # Windows has no sysconf
-        return None
+        return count_parameters(directory.glob("model*.safetensors")) * dtype.itemsize
+    except (OSError, SafetensorError) as error:
+        raise _unreadable(directory, error) from error
 
 
 def _remedy(dtype: torch.dtype) -> str:
     smaller = "" if dtype.itemsize < torch.float32.itemsize else "dtype=bfloat16, "
-    return f"{smaller}another device, or a quantized model on the backend voxtral-mlx"
+    return f"choose {smaller}another device, or a quantized model on the backend voxtral-mlx"
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

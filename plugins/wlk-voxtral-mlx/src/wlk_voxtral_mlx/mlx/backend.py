@@ -1,4 +1,4 @@
-"""The backend voxtral-mlx: find a checkpoint, load it on MLX, open streams on it."""
+"""The loader of voxtral-mlx: find a checkpoint, load it on MLX, put a backend around it."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import mlx.core as mx
-
-from wlk_core import ModelNotFoundError
-from wlk_core.models import locate
-from wlk_voxtral.backend import VoxtralBackend
+from wlk_core.errors import ModelNotFoundError
+from wlk_core.frameworks.memory import out_of_memory, require_memory
+from wlk_core.frameworks.mlx import DTYPES, available_memory, shared_stream
+from wlk_core.plugins import locate
+from wlk_voxtral.backend import loaded_backend
 from wlk_voxtral.engine import VoxtralEngine
-from wlk_voxtral.memory import MemoryCheck
 from wlk_voxtral_mlx.checkpoint import read_checkpoint
-from wlk_voxtral_mlx.mlx.commands import commands_of
-from wlk_voxtral_mlx.mlx.memory import device_memory, weight_bytes
 from wlk_voxtral_mlx.mlx.network import MlxNetwork
 from wlk_voxtral_mlx.mlx.voxmlx_model import load_voxmlx, require_voxmlx
 from wlk_voxtral_mlx.mlx.weight_names import layout_of
-from wlk_voxtral_mlx.mlx.weights import WeightError, build_model, read_tensors
+from wlk_voxtral_mlx.mlx.weights import WeightError, build_model, read_tensors, weight_bytes
 
 if TYPE_CHECKING:
-    from wlk_core import Backend, BackendSpec
+    import mlx.core as mx
+
+    from wlk_core.plugins import Backend, BackendSpec
     from wlk_voxtral_mlx.checkpoint import ModelConfig
 
 __all__ = ["load"]
 
 DIGITS = Path(__file__).parents[1] / "digits"
+INSTALL_HINT = "pip install 'wlk-voxtral-mlx[cuda]'"
+REMEDY = "choose a quantized model such as mini-4bit"
 
 logger = logging.getLogger(__name__)
 
@@ -54,19 +55,20 @@ def load(
     name = model or str(spec.default_model)
     directory = locate(name, spec=spec, bundled={"digits": DIGITS}, cache_dir=cache_dir, needs=())
     config, settings = read_checkpoint(directory, name=name)
-    commands = commands_of(device)
+    stream = shared_stream(device, install_hint=INSTALL_HINT)
     if engine == "voxmlx":
         require_voxmlx()
-    if dtype == "auto":
-        dtype = settings.dtype or ""
-    with commands.turn():
-        loaded = _load_model(engine, directory, config, getattr(mx, dtype) if dtype else None)
-    logger.info("%s runs on %s, engine %s", name, device, engine)
-    network = MlxNetwork(loaded, config, eos_id=settings.tokenizer.eos_id, commands=commands)
-    return VoxtralBackend(spec, VoxtralEngine(network, settings))
+    mlx_dtype = DTYPES.get(settings.dtype or "") if dtype == "auto" else DTYPES[dtype]
+    with stream.acquire():
+        loaded = _load_model(engine, directory, config, mlx_dtype, stream.device)
+    logger.info("%s runs on %s, engine %s", name, stream.device, engine)
+    network = MlxNetwork(loaded, config, eos_id=settings.tokenizer.eos_id, stream=stream)
+    return loaded_backend(spec, VoxtralEngine(network, settings))
 
 
-def _load_model(engine: str, directory: Path, config: ModelConfig, dtype: mx.Dtype | None) -> Any:
+def _load_model(
+    engine: str, directory: Path, config: ModelConfig, dtype: mx.Dtype | None, device: str
+) -> Any:
     try:
         tensors = read_tensors(directory)
     except WeightError as error:
@@ -74,15 +76,11 @@ def _load_model(engine: str, directory: Path, config: ModelConfig, dtype: mx.Dty
             f"the weights in {directory} cannot be read: {error}; pull the model again"
         ) from error
     layout = layout_of(list(tensors))
-    memory = MemoryCheck(
-        directory=directory,
-        needed=sum(weight_bytes(tensor, dtype) for tensor in tensors.values()),
-        available=device_memory(),
-        device="the device",
-        dtype="its own types" if dtype is None else str(dtype).removeprefix("mlx.core."),
-        remedy="a quantized model such as mini-4bit",
-    )
-    memory.require()
+    precision = "its own types" if dtype is None else str(dtype).removeprefix("mlx.core.")
+    name = f"{directory} in {precision}"
+    needed = sum(weight_bytes(tensor, dtype) for tensor in tensors.values())
+    available = available_memory(device)
+    require_memory(name, needed=needed, available=available, device=device, remedy=REMEDY)
     try:
         if engine == "voxmlx":
             return load_voxmlx(directory, layout, dtype=dtype)
@@ -93,4 +91,6 @@ def _load_model(engine: str, directory: Path, config: ModelConfig, dtype: mx.Dty
             f"{error}; pull the model again"
         ) from error
     except MemoryError as error:
-        raise memory.error() from error
+        raise out_of_memory(
+            name, needed=needed, available=available, device=device, remedy=REMEDY
+        ) from error

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from wlk_core.frameworks.mlx import SharedStream
     from wlk_core.streaming import TokenPrediction
     from wlk_voxtral_mlx.checkpoint import ModelConfig
-    from wlk_voxtral_mlx.mlx.commands import Commands
 
 __all__ = ["MlxNetwork"]
 
@@ -57,10 +57,12 @@ class MlxPass:
 class MlxNetwork:
     """A model of MLX modules; see wlk_voxtral.engine.Network."""
 
-    def __init__(self, model: Any, config: ModelConfig, *, eos_id: int, commands: Commands) -> None:
+    def __init__(
+        self, model: Any, config: ModelConfig, *, eos_id: int, stream: SharedStream
+    ) -> None:
         self.model = model
         self.config = config
-        self._commands = commands
+        self._stream = stream
         self._eos_id = eos_id
         is_float32 = model.encoder.norm.weight.dtype == mx.float32
         is_exact = is_float32 and config.quantization is None
@@ -72,8 +74,8 @@ class MlxNetwork:
         return self._min_margin
 
     def running(self) -> AbstractContextManager[None]:
-        """Take the stream of MLX commands that all threads share."""
-        return self._commands.turn()
+        """Take the MLX stream that all threads share."""
+        return self._stream.acquire()
 
     def encode(
         self, mel: NDArray[np.float32], cache: EncoderCache | None, *, delay_steps: int

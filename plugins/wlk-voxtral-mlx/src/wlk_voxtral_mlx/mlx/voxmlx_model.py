@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import mlx.core as mx
 from mlx.utils import tree_flatten
 
-from wlk_core import BackendUnavailable, ModelNotFoundError
+from wlk_core.errors import BackendUnavailable, ModelNotFoundError
 from wlk_voxtral_mlx.mlx.weights import WeightError, evaluate
 
 if TYPE_CHECKING:

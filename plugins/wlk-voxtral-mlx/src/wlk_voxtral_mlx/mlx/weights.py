@@ -8,7 +8,7 @@ from mlx import nn
 import mlx.core as mx
 from mlx.utils import tree_flatten
 
-from wlk_core.models import read_settings
+from wlk_core.models import read_json_table
 from wlk_voxtral_mlx.mlx.modules import KERNEL, Voxtral
 from wlk_voxtral_mlx.mlx.weight_names import IGNORED, module_weight
 
@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from wlk_voxtral_mlx.checkpoint import ModelConfig
     from wlk_voxtral_mlx.mlx.weight_names import WeightName
 
-__all__ = ["WeightError", "build_model", "evaluate", "read_tensors", "renamed_tensors"]
+__all__ = [
+    "WeightError",
+    "build_model",
+    "evaluate",
+    "read_tensors",
+    "renamed_tensors",
+    "weight_bytes",
+]
 
 
 class WeightError(Exception):
@@ -40,7 +47,7 @@ def read_tensors(directory: Path) -> dict[str, mx.array]:
         WeightError: a file is missing or damaged.
 
     """
-    index = read_settings(directory / "model.safetensors.index.json")
+    index = read_json_table(directory / "model.safetensors.index.json")
     shards = index.get("weight_map", {})
     if (directory / "consolidated.safetensors").is_file():
         files = [directory / "consolidated.safetensors"]
@@ -120,6 +127,13 @@ def build_model(
     model.eval()
     evaluate(model)
     return model
+
+
+def weight_bytes(tensor: mx.array, dtype: mx.Dtype | None) -> int:
+    """Return the bytes of *tensor*, cast to *dtype* if both are floating."""
+    if dtype is None or not mx.issubdtype(tensor.dtype, mx.floating):
+        return int(tensor.nbytes)
+    return int(tensor.size * dtype.size)
 
 
 def evaluate(model: Any) -> None:

@@ -1,14 +1,14 @@
-"""The small model of the tests, and how each layout writes it down."""
+"""The small model of the tests, and its names, tensors and configuration in each layout."""
 
 from __future__ import annotations
 
-from wlk_voxtral_mlx.shape import AttentionShape, Shape
+from wlk_voxtral_mlx.checkpoint import ModelConfig, TransformerConfig
 
-SMALL = Shape(
-    encoder=AttentionShape(
+SMALL = ModelConfig(
+    encoder=TransformerConfig(
         width=64, layers=2, heads=4, key_heads=4, head_size=16, hidden=128, window=25
     ),
-    decoder=AttentionShape(
+    decoder=TransformerConfig(
         width=64, layers=2, heads=4, key_heads=2, head_size=16, hidden=128, window=20
     ),
     vocabulary=328,
@@ -16,8 +16,8 @@ SMALL = Shape(
 
 
 LAYOUTS = ("Mistral", "transformers", "mlx-audio")
-# What files hold under which name; written down from the files and the code of their makers, not
-# from the tables of the plugin.  Ours are those of voxmlx.
+# The names in published files, collected from these files and the code of their makers instead of
+# from the tables of the plugin.  The names of our modules are those of voxmlx.
 _IN_MISTRAL = "mm_streams_embeddings.embedding_module."
 OUTSIDE = {
     "encoder.conv1": (
@@ -91,57 +91,54 @@ NORMS = {
 }
 
 
-def their_name(ours, layout):
-    """Return what *layout* calls the weight that we call *ours*."""
+def name_in_file(name, layout):
+    """Return the name of our parameter *name* in files of *layout*."""
     if layout == "voxmlx":
-        return ours
+        return name
     column = LAYOUTS.index(layout)
-    module, _, kind = ours.rpartition(".")
+    module, _, kind = name.rpartition(".")
     if module in OUTSIDE:
         return f"{OUTSIDE[module][column]}.{kind}"
-    for stack, theirs in STACKS.items():
+    for stack, names in STACKS.items():
         if module.startswith(f"{stack}."):
             number, part = module.removeprefix(f"{stack}.").split(".", 1)
-            name = {**INSIDE, **NORMS[stack]}[part][column]
-            return f"{theirs[column]}.{number}.{name}.{kind}"
-    raise AssertionError(f"{ours} is in no stack")
+            inside = {**INSIDE, **NORMS[stack]}[part][column]
+            return f"{names[column]}.{number}.{inside}.{kind}"
+    raise AssertionError(f"{name} is in no stack")
 
 
-def their_tensor(ours, tensor, layout, shape):
-    """Return a weight in the order of *layout*."""
-    if (
-        ours.startswith("encoder.conv")
-        and tensor.ndim == 3
-        and layout in ("Mistral", "transformers")
-    ):
+def file_tensor(name, tensor, layout, sizes):
+    """Return our parameter *name* in the order of *layout*."""
+    is_convolution = name.startswith("encoder.conv") and tensor.ndim == 3
+    if is_convolution and layout in ("Mistral", "transformers"):
         return tensor.swapaxes(1, 2)
-    is_turned = ours.split(".")[-2] in ("q_proj", "k_proj")
-    if layout == "transformers" and is_turned:
-        stack = shape.encoder if ours.startswith("encoder.") else shape.decoder
-        heads = stack.heads if "q_proj" in ours else stack.key_heads
+    is_rotated = name.split(".")[-2] in ("q_proj", "k_proj")
+    if layout == "transformers" and is_rotated:
+        stack = sizes.encoder if name.startswith("encoder.") else sizes.decoder
+        heads = stack.heads if "q_proj" in name else stack.key_heads
         rows = tensor.reshape(heads, tensor.shape[0] // heads // 2, 2, -1).swapaxes(1, 2)
         return rows.reshape(tensor.shape)
     return tensor
 
 
-def their_config(shape, layout):
-    """Return the configuration file that *layout* brings."""
+def file_config(sizes, layout):
+    """Return the configuration of *layout* for a model of these sizes."""
     encoder, decoder = ({
         "dim": stack.width, "n_layers": stack.layers, "n_heads": stack.heads,
         "n_kv_heads": stack.key_heads, "head_dim": stack.head_size, "hidden_dim": stack.hidden,
         "sliding_window": stack.window, "rope_theta": stack.rope_theta, "norm_eps": stack.norm_eps,
-    } for stack in (shape.encoder, shape.decoder))  # fmt: skip
-    audio = {"num_mel_bins": shape.mels, "global_log_mel_max": shape.ceiling}
+    } for stack in (sizes.encoder, sizes.decoder))  # fmt: skip
+    audio = {"num_mel_bins": sizes.mels, "global_log_mel_max": sizes.ceiling}
     encoder["audio_encoding_args"] = audio
-    decoder["vocab_size"] = shape.vocabulary
-    decoder["ada_rms_norm_t_cond_dim"] = shape.condition
+    decoder["vocab_size"] = sizes.vocabulary
+    decoder["ada_rms_norm_t_cond_dim"] = sizes.condition
     if layout == "mlx-audio":
-        encoder["downsample_factor"] = shape.downsampling
+        encoder["downsample_factor"] = sizes.downsampling
         return {"model_type": "voxtral_realtime", "encoder_args": encoder, "decoder": decoder}
     if layout != "transformers":
         args = {
             "encoder_args": encoder,
-            "downsample_args": {"downsample_factor": shape.downsampling},
+            "downsample_args": {"downsample_factor": sizes.downsampling},
         }
         return {**decoder, "multimodal": {"whisper_model_args": args}}
     parts = [{
@@ -150,11 +147,11 @@ def their_config(shape, layout):
         "head_dim": stack.head_size, "intermediate_size": stack.hidden,
         "sliding_window": stack.window, "rms_norm_eps": stack.norm_eps,
         "rope_parameters": {"rope_type": "default", "rope_theta": stack.rope_theta},
-        "vocab_size": shape.vocabulary,
-    } for stack in (shape.encoder, shape.decoder)]  # fmt: skip
+        "vocab_size": sizes.vocabulary,
+    } for stack in (sizes.encoder, sizes.decoder)]  # fmt: skip
     return {
         "model_type": "voxtral_realtime",
-        "audio_config": {**parts[0], "num_mel_bins": shape.mels},
+        "audio_config": {**parts[0], "num_mel_bins": sizes.mels},
         "text_config": parts[1],
-        "downsample_factor": shape.downsampling,
+        "downsample_factor": sizes.downsampling,
     }

@@ -1,0 +1,135 @@
+"""A backend around an engine that always emits the same word."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import pytest
+
+from wlk_core.plugins import BackendError, OptionError, StreamClosed, WorkCounters
+from wlk_core.streaming import LogMel, TokenPrediction
+from wlk_core.testing import StreamDriver, noise
+from wlk_voxtral.backend import loaded_backend
+from wlk_voxtral.checkpoint import CheckpointSettings
+from wlk_voxtral.recognizer import silence_features
+from wlk_voxtral.specs import voxtral_spec
+
+PAD, WORD = 2, 3
+SPEC = voxtral_spec(name="toy", summary="a toy", load="toy:load", options=())
+
+
+@attrs.frozen
+class State:
+    """The steps of an utterance that were decoded."""
+
+    steps: int
+    nbytes: int = 100
+
+
+@attrs.define
+class Engine:
+    """An engine that emits "a" at the sixth step of an utterance, and records its calls."""
+
+    settings: CheckpointSettings
+    calls: list = attrs.field(factory=list)
+
+    def decode(self, mel, state, *, delay_steps, draft_steps):
+        """Return a prediction for each step; the first step lies in front of the utterance."""
+        self.calls.append((mel, state, delay_steps, draft_steps))
+        first = 0 if state is None else state.steps
+        stop = first + len(mel) // 8
+        steps = [step - 1 - delay_steps for step in range(first, stop)]
+        ids = {5: WORD, 6: 4 + ord("a")}
+        predictions = [TokenPrediction(ids.get(step, PAD), 0.5) for step in steps if step >= 0]
+        return predictions, State(stop), WorkCounters(decoder_positions=len(steps))
+
+
+@pytest.fixture
+def backend(tokenizer):
+    """Return a backend around the engine; its checkpoint was trained for two delays."""
+    settings = CheckpointSettings(
+        name="tiny", tokenizer=tokenizer, log_mel=LogMel(), delays_ms=(240, 480)
+    )
+    return loaded_backend(SPEC, Engine(settings))
+
+
+def finished(backend, **options):
+    """Return the driver of a stream that decoded two seconds to the end."""
+    driver = StreamDriver(backend.create_processor(**options))
+    driver.feed(noise(2.0), chunk_seconds=0.5)
+    driver.finish()
+    return driver
+
+
+@pytest.mark.parametrize(("delay_ms", "steps"), [(None, 6), ("auto", 6), (240, 3)])
+def test_a_stream_keeps_the_delay_it_was_opened_with(backend, delay_ms, steps):
+    """Words have the times of their audio, however late they are emitted."""
+    driver = finished(backend, delay_ms=delay_ms, draft_steps=2)
+
+    assert [("a", 0.48)] == [(token.text, pytest.approx(token.end)) for token in driver.tokens]
+    assert {(steps, 2)} == {call[2:] for call in backend.engine.calls}
+
+
+def test_streams_on_one_model_share_nothing(backend):
+    """Every utterance begins without a state."""
+    texts = [finished(backend).text for _ in range(2)]
+
+    assert ["a", "a"] == texts
+    assert 2 == sum(state is None for _, state, *_ in backend.engine.calls)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"language": "en"}, "toy detects the language by itself"),
+        ({"task": "translate"}, "toy cannot do the task 'translate'"),
+        ({"delay_ms": 800}, "trained for a delay_ms of 240, 480"),
+        ({"delay_ms": 100}, "trained for a delay_ms of 240, 480"),
+        ({"delay_ms": 4000}, "between 80 and 2400"),
+        ({"draft_steps": 0}, "between 1 and 16"),
+        ({"beam": 5}, "no option is called 'beam'"),
+        ({"policy": "alignatt"}, "no option is called 'policy'"),
+    ],
+    ids=["language", "task", "untrained", "odd", "too long", "no draft", "unknown", "policy"],
+)
+def test_a_stream_refuses_what_it_cannot_do(backend, options, message):
+    """No option is dropped in silence."""
+    with pytest.raises(OptionError, match=message):
+        backend.create_processor(**options)
+    assert [] == backend.engine.calls
+
+
+def test_warmup_decodes_a_step_of_silence(backend):
+    """It has the default delay, and no stream begins with its state."""
+    backend.warmup()
+    ((mel, state, *options),) = backend.engine.calls
+
+    np.testing.assert_array_equal(silence_features(LogMel(), 1), mel)
+    assert (None, [6, 1]) == (state, options)
+
+
+def test_open_streams_outlive_a_closed_backend(backend):
+    """A stream keeps the model until it is closed; new streams are refused."""
+    driver = StreamDriver(backend.create_processor())
+    backend.close()
+    driver.feed(noise(2.0))
+    driver.finish()
+
+    assert "a" == driver.text
+    with pytest.raises(StreamClosed, match="the backend is closed; load it again"):
+        backend.create_processor()
+
+
+@pytest.mark.parametrize("seam", ["fail_before", "fail_after"])
+def test_every_engine_call_has_the_seams_of_the_suite(backend, seam):
+    """A call that failed on request can be repeated, and warmup is counted too."""
+    backend.warmup()
+    setattr(backend.engine_calls, seam, frozenset({2}))
+    driver = StreamDriver(backend.create_processor())
+    driver.insert(noise(2.0))
+    with pytest.raises(BackendError, match="engine call 2 failed on request"):
+        driver.drain()
+    driver.finish()
+
+    assert "a" == driver.text
+    assert backend.engine_calls.count == len(backend.engine.calls) + (seam == "fail_before")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
@@ -182,7 +183,7 @@ def test_the_buffer_is_cut_in_the_pause_behind_the_last_committed_word():
     committed, cuts, before = [], [], 0
     while (step := recognizer.step(is_last=True)) is not None:
         committed += step.committed
-        cut = recognizer._buffer.start
+        cut = step.consumed_samples - starts[-1]
         if cut != before:
             cuts.append(cut / RATE)
             before = cut
@@ -193,6 +194,32 @@ def test_the_buffer_is_cut_in_the_pause_behind_the_last_committed_word():
     assert len(cuts) >= 3
     assert all(0.4 <= cut % 1 for cut in cuts)  # in a pause
     assert max(starts) <= 6 * RATE
+
+
+def test_an_end_far_into_the_pause_hides_no_word_after_a_cut():
+    """The word after the cut is new, although the word before it was given an end after both."""
+    audio = np.zeros(8 * RATE, dtype=np.float32)
+    for start, end in ((3.0, 3.4), (4.0, 4.4)):
+        audio[round(start * RATE) : round(end * RATE)] = 0.3
+    lengths, texts = [], iter([" tow", " two", " two", " two", " two"])
+
+    def late(audio, *, prompt, language):
+        lengths.append(len(audio) / RATE)
+        start = len(lengths) - lengths[-1]  # one call a second
+        one, two = Word(3.0, 4.6, " one"), Word(4.0, 4.4, " ")
+        words = [one] if start < 3.0 and len(lengths) >= 4 else []
+        if len(lengths) >= 5:
+            words.append(attrs.evolve(two, text=next(texts, " two")))
+        return Hypothesis(words=tuple(word.shifted(-start) for word in words))
+
+    recognizer = LocalAgreementRecognizer(late, buffer_seconds=5.0)
+    steps = []
+    recognizer.feed(audio)
+    while (step := recognizer.step(is_last=True)) is not None:
+        steps.append(step)
+
+    assert any(length < 4.3 for length in lengths[5:])
+    assert [" one", " two"] == [word.text for step in steps for word in step.committed]
 
 
 def test_an_engine_that_changes_its_mind_is_not_committed_too_early(coded_engine):

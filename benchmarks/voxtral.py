@@ -18,6 +18,7 @@ from digit_streams.growth import print_growth
 import numpy as np
 
 from wlk_core import load_backend
+from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming import LogMel, TokenPrediction
 from wlk_core.testing import StreamDriver, connected_digits
 from wlk_voxtral.checkpoint import CheckpointSettings
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     from wlk_core import ASRToken, Backend, StreamStats
 
-RATE = 16_000
 STEP_SECONDS = 0.08
 TARGET_PASSES = 6.0  # a second in file mode, against 12.5 step by step
 H200_BYTES_PER_SECOND = 4.8e12  # memory bandwidth, data sheet
@@ -40,10 +40,10 @@ def speech(minutes: float) -> np.ndarray:
     """Return connected digits in several voices, without a silence that ends an utterance."""
     parts: list[np.ndarray] = []
     seed = 0
-    while sum(map(len, parts)) < 60 * minutes * RATE:
+    while sum(map(len, parts)) < 60 * minutes * SAMPLE_RATE:
         parts.append(connected_digits(6, seed=seed, gap=(0.05, 0.8), lead=0.2, tail=0.4).audio)
         seed += 1
-    return np.concatenate(parts)[: round(60 * minutes * RATE)]
+    return np.concatenate(parts)[: round(60 * minutes * SAMPLE_RATE)]
 
 
 def transcribed(
@@ -60,7 +60,7 @@ def transcribed(
 def print_passes(backend: Backend, minutes: float) -> None:
     """Compare live audio with a file: decoder passes a second, and the words."""
     audio = speech(minutes)
-    seconds = len(audio) / RATE
+    seconds = len(audio) / SAMPLE_RATE
     live, live_stats = transcribed(backend, audio, STEP_SECONDS)
     file, file_stats = transcribed(backend, audio, 60.0)
     for name, stats in (

@@ -1,0 +1,143 @@
+"""The configuration of a run: backend, options and schedule, checked before anything runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from wlk_bench.environment import detect_versions
+from wlk_bench.errors import DataError
+from wlk_bench.metrics.normalise import normaliser, unit_of
+from wlk_core.option_values import parse_options
+from wlk_core.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from wlk_bench.data import Dataset
+    from wlk_core.backend import Backend, BackendSpec
+
+__all__ = ["RunConfig", "load", "prepare"]
+
+
+@attrs.frozen(kw_only=True)
+class RunConfig:
+    """
+    Everything that a result depends on besides the machine; "setup" in the files of a run.
+
+    `backend_options` and `stream_options` are complete, defaults filled in; the policy is one of
+    the stream's.  `requested` names the options that were set explicitly.
+    """
+
+    backend: str
+    model: str | None
+    language: str | None
+    task: str
+    backend_options: Mapping[str, Any]
+    stream_options: Mapping[str, Any]
+    data: str
+    mode: str
+    chunk_seconds: float | None
+    is_paced: bool
+    streams: int
+    normaliser: str
+    versions: Mapping[str, str]
+    requested: frozenset[str] = frozenset()
+
+    @property
+    def unit(self) -> str:
+        """The unit in which texts are counted: "word" or "char"."""
+        return unit_of(self.language)
+
+    @property
+    def policy(self) -> str | None:
+        """The policy that decides which text is final; None where the backend has no choice."""
+        return self.stream_options.get("policy")
+
+    @property
+    def load_arguments(self) -> dict[str, Any]:
+        """The explicit options of the backend; a default may not fit the others."""
+        names = self.requested & {*self.backend_options}
+        return {name: self.backend_options[name] for name in names}
+
+    @property
+    def stream_arguments(self) -> dict[str, Any]:
+        """The explicit options of a stream; see `load_arguments`."""
+        names = self.requested & {*self.stream_options}
+        return {name: self.stream_options[name] for name in names}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data, in which a default equals the same value set explicitly."""
+        fields = attrs.asdict(self)
+        del fields["requested"]
+        return {**fields, "unit": self.unit}
+
+
+def prepare(
+    dataset: Dataset,
+    backend: str,
+    *,
+    model: str | None = None,
+    language: str | None = None,
+    task: str = "transcribe",
+    options: Iterable[str] = (),
+    chunk_seconds: float = 1.0,
+    is_paced: bool = False,
+    streams: int = 1,
+    normaliser_name: str | None = None,
+    registry: Registry | None = None,
+) -> tuple[RunConfig, BackendSpec]:
+    """
+    Return the configuration of a run and the spec of its backend; nothing is loaded.
+
+    `options` are KEY=VALUE texts for the backend and its streams.  `language` None is that of the
+    data set, where the backend can be forced to it.
+
+    Raises:
+        BackendUnavailable, OptionError: see wlk_core.load_backend.
+        DataError: the schedule or the normaliser is out of range.
+
+    """
+    registry = registry or Registry()
+    spec = registry.spec(backend)
+    values = parse_options(spec, options)
+    if not 0 < chunk_seconds < float("inf"):
+        raise DataError(f"expected --chunk-seconds above 0, got {chunk_seconds}")
+    if streams < 1:
+        raise DataError(f"expected --streams of at least 1, got {streams}")
+    if language is None and _can_be_forced(spec, dataset.language):
+        language = dataset.language
+    spec.check_language(language)
+    spec.check_task(task)
+    name = normaliser_name or dataset.normaliser
+    normaliser(name)
+    owner = registry.owner(backend).distribution
+    return (
+        RunConfig(
+            backend=backend,
+            model=model or spec.default_model,
+            language=language,
+            task=task,
+            backend_options=spec.backend_options(values.backend),
+            stream_options=spec.stream_options(values.stream),
+            data=dataset.name,
+            mode=dataset.mode,
+            chunk_seconds=None if dataset.mode == "single-shot" else chunk_seconds,
+            is_paced=is_paced,
+            streams=streams,
+            normaliser=name,
+            versions=detect_versions([owner, *spec.requires]),
+            requested=frozenset([*values.backend, *values.stream]),
+        ),
+        spec,
+    )
+
+
+def load(config: RunConfig, spec: BackendSpec, registry: Registry | None = None) -> Backend:
+    """Load the backend of a configuration; raises as wlk_core.load_backend."""
+    return (registry or Registry()).load_backend(spec.name, config.model, **config.load_arguments)
+
+
+def _can_be_forced(spec: BackendSpec, language: str | None) -> bool:
+    return "language-forcing" in spec.capabilities and language in spec.languages

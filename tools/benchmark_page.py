@@ -1,0 +1,244 @@
+"""
+Write docs/benchmarks.md, the table of all installed backends: python tools/benchmark_page.py.
+
+Every backend that has a `digits` checkpoint and works on this machine is measured with each of its
+policies.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wlk_bench.config import load, prepare
+from wlk_bench.data import load_dataset
+from wlk_bench.report import describe, markdown_table, percent
+from wlk_bench.runner import run_benchmark
+from wlk_core.errors import BackendUnavailable, WLKError
+from wlk_core.registry import Registry, missing_requirements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from wlk_bench.data import Dataset
+    from wlk_core.backend import BackendSpec
+
+__all__ = ["main", "measure_all", "page", "survey"]
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
+COMMAND = "nox -s benchmark_page"
+_CODED = frozenset({"scripted"})  # its engine reads coded audio, so there is no model to measure
+
+_HEADER = (
+    "backend", "policy", "WER [95 %]", "CER", "emission p50", "p90", "LongYAAL", "erasure",
+    "word start median", "bias", "missing", "frames", "positions", "RTF",
+)  # fmt: skip
+
+_LONG_HEADER = (
+    "backend", "policy", "WER [95 %]", "emission p50", "p90", "LongYAAL", "erasure", "frames",
+    "last minute / second", "positions", "last minute / second", "state an hour",
+)  # fmt: skip
+_LONG_MINUTES = 5
+
+_READING = """\
+WER and CER are of the whole set, with a 95 % bootstrap interval over the streams.
+Emission is from the true end of a word to its commit, in audio time (computation-unaware), over
+the words that were recognised; LongYAAL is likewise.  Erasure is words taken back from the screen
+per word of the final text.  Missing are words that a flush did not commit.  Frames are encoder
+frames and positions decoder positions per second of audio: they do not depend on the machine.
+RTF does: it holds for the machine above under its load of that day.
+
+"last minute / second" compares the work of the last minute with that of the second one.
+Without an error the upper end of the interval is the binomial one.
+
+A `digits` checkpoint is a tiny model of ten English words, or a grammar of them, made to test
+streaming.  The set comes from the synthesisers on which the models were trained, in other
+settings, so few errors are expected.  The table compares backends and policies on these models.
+It does not predict the accuracy of real checkpoints."""
+
+
+@click.command()
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), default=PAGE)
+@click.option("--limit", type=int, help="Number of streams, for a quick check.")
+@click.option(
+    "--work",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Directory for logs and results; an interrupted run is continued there.",
+)
+def main(output: Path, limit: int | None, work: Path | None) -> None:
+    """Measure every installed backend on the digits set and write the page."""
+    registry = Registry()
+    minutes = 1 if limit else _LONG_MINUTES
+    with TemporaryDirectory() as temporary:
+        folder = work or Path(temporary)
+        try:
+            specs, unmeasured = survey(registry)
+            for name, reason in unmeasured:
+                click.echo(f"{name} is left out: {reason}", err=True)
+            short = _reported(measure_all(registry, specs, folder / "short", "digits", limit=limit))
+            long = _reported(measure_all(registry, specs, folder / "long", f"digits:{minutes}"))
+        except WLKError as error:
+            raise click.ClickException(" ".join(str(error).split())) from error
+    output.write_text(page(short, long, unmeasured), encoding="utf-8")
+    click.echo(f"{output}: {len(short)} rows")
+
+
+def survey(registry: Registry) -> tuple[list[BackendSpec], list[tuple[str, str]]]:
+    """
+    Return the backends to measure, and the names of unusable ones with the reasons.
+
+    Backends without a `digits` checkpoint, such as an endpoint, are in neither.
+    """
+    usable: list[BackendSpec] = []
+    others: list[tuple[str, str]] = []
+    for spec in registry.specs():
+        if "digits" not in spec.models or spec.name in _CODED:
+            continue
+        if missing := missing_requirements(spec):
+            others.append((spec.name, f"needs {', '.join(missing)}"))
+            continue
+        try:
+            registry.load_backend(spec.name, "digits").close()
+        except BackendUnavailable as error:  # installed, but it does not run on this machine
+            others.append((spec.name, " ".join(str(error).split())))
+        else:
+            usable.append(spec)
+    return usable, others
+
+
+def measure_all(
+    registry: Registry,
+    specs: Sequence[BackendSpec],
+    work: Path,
+    data: str,
+    *,
+    limit: int | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Yield the result of each backend with each policy that it declares."""
+    dataset = load_dataset(data, limit=limit)
+    for spec in specs:
+        for policy in spec.policies or (None,):
+            yield _measure(registry, spec, dataset, policy, work)
+
+
+def page(
+    results: Sequence[dict[str, Any]],
+    long: Sequence[dict[str, Any]],
+    unmeasured: Sequence[tuple[str, str]],
+) -> str:
+    """Return the page as Markdown: a table of the set, and one of a long stream."""
+    lines = ["# Benchmarks", "", f"Written by `{COMMAND}`; do not edit.", ""]
+    if results:
+        summary, setup = results[0]["summary"], results[0]["setup"]
+        streams = (
+            f"{summary['samples']} streams of connected digits with "
+            f"{summary['wer']['reference_length']} words, {summary['audio_seconds']:.0f} s in "
+            f"chunks of {setup['chunk_seconds']:g} s; normaliser {setup['normaliser']}."
+        )
+        lines += [
+            streams,
+            f"Machine: {describe(results[0]['platform'])}.",
+            "",
+            *markdown_table(_HEADER, map(_row, results)),
+        ]
+    else:
+        lines.append("No backend with a `digits` checkpoint is installed.")
+    if long:
+        length = long[0]["summary"]["audio_seconds"] / 60
+        lines += [
+            "",
+            "## One long stream",
+            "",
+            f"{length:.1f} minutes without a pause that is reported to the backend.",
+            "",
+            *markdown_table(_LONG_HEADER, map(_long_row, long)),
+        ]
+    if unmeasured:
+        missing = "; ".join(f"`{name}` ({reason})" for name, reason in unmeasured)
+        lines += ["", f"Not measured on this machine: {missing}."]
+    versions: dict[str, str] = {}
+    for result in (*results, *long):
+        versions |= result["versions"]
+    lines += ["", "## How to read it", "", _READING, ""]
+    if versions:
+        lines += [f"Versions: {', '.join(f'{k} {v}' for k, v in sorted(versions.items()))}.", ""]
+    return "\n".join(lines)
+
+
+def _reported(results: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return all results, and print a line for each as soon as it is complete."""
+    complete: list[dict[str, Any]] = []
+    for result in results:
+        complete.append(result)
+        setup, wer = result["setup"], percent(result["summary"]["wer"]) or "-"
+        policy = setup["stream_options"].get("policy", "")
+        click.echo(f"{setup['data']}: {setup['backend']} {policy} WER {wer}", err=True)
+    return complete
+
+
+def _measure(
+    registry: Registry, spec: BackendSpec, dataset: Dataset, policy: str | None, work: Path
+) -> dict[str, Any]:
+    options = () if policy is None else (f"policy={policy}",)
+    config, _ = prepare(dataset, spec.name, model="digits", options=options, registry=registry)
+    return run_benchmark(
+        dataset,
+        config,
+        lambda: load(config, spec, registry),
+        work / "-".join(filter(None, [spec.name, policy])),
+    )
+
+
+def _row(result: dict[str, Any]) -> list[str]:
+    summary, setup = result["summary"], result["setup"]
+    emission = summary["latency"]["emission"]["unaware"] or {}
+    times = (summary["word_times"] or {}).get("start") or {}
+    cer, flushes = summary["cer"]["rate"], summary["flushes"] or {}
+    return [
+        f"`{setup['backend']}`",
+        setup["stream_options"].get("policy") or "-",
+        percent(summary["wer"]) or "-",
+        "-" if cer is None else f"{100 * cer:.2f} %",
+        _figure(emission.get("p50"), "{:.2f} s"),
+        _figure(emission.get("p90"), "{:.2f} s"),
+        _figure(summary["lagging"]["long_yaal"]["unaware"], "{:.2f} s"),
+        _figure(summary["stability"]["normalised_erasure"], "{:.3f}"),
+        _figure(times.get("median"), "{:.0f} ms", 1000),
+        _figure(times.get("bias"), "{:+.0f} ms", 1000),
+        _figure(flushes.get("missing_words"), "{:.0f}"),
+        _figure(summary["work"]["encoder_frames"], "{:.0f}"),
+        _figure(summary["work"]["decoder_positions"], "{:.1f}"),
+        _figure(summary["real_time"]["rtf"], "{:.3f}"),
+    ]
+
+
+def _long_row(result: dict[str, Any]) -> list[str]:
+    summary, setup = result["summary"], result["setup"]
+    emission = summary["latency"]["emission"]["unaware"] or {}
+    growth = summary["growth"] or {}
+    ratios, state = growth.get("last_to_second_window", {}), growth.get("state_bytes") or {}
+    return [
+        f"`{setup['backend']}`",
+        setup["stream_options"].get("policy") or "-",
+        percent(summary["wer"]) or "-",
+        _figure(emission.get("p50"), "{:.2f} s"),
+        _figure(emission.get("p90"), "{:.2f} s"),
+        _figure(summary["lagging"]["long_yaal"]["unaware"], "{:.2f} s"),
+        _figure(summary["stability"]["normalised_erasure"], "{:.3f}"),
+        _figure(summary["work"]["encoder_frames"], "{:.0f}"),
+        _figure(ratios.get("encoder_frames"), "{:.2f}"),
+        _figure(summary["work"]["decoder_positions"], "{:.1f}"),
+        _figure(ratios.get("decoder_positions"), "{:.2f}"),
+        _figure(state.get("per_hour"), "{:+.2f} MiB", 2**-20),
+    ]
+
+
+def _figure(value: float | None, form: str, scale: float = 1.0) -> str:
+    return "-" if value is None else form.format(scale * value)
+
+
+if __name__ == "__main__":
+    main()

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_core.models import read_json_table
-from wlk_core.plugins import ModelNotFoundError, OptionError
+from wlk_core.plugins import ModelNotFoundError, OptionError, read_json_table
 from wlk_qwen3_simul.engine.frames import SECOND_MEL_FRAMES
 from wlk_qwen3_simul.languages import LANGUAGES
 from wlk_qwen3_simul.models import DIGITS

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from wlk_core.models import read_json_table
-from wlk_core.plugins import ModelNotFoundError
+from wlk_core.plugins import ModelNotFoundError, read_json_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

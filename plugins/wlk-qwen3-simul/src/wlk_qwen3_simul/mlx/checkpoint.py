@@ -8,8 +8,7 @@ import mlx.core as mx
 from mlx.utils import tree_map
 from mlx_qwen3_asr import load_model as load_files
 
-from wlk_core.models import read_json_table
-from wlk_core.plugins import ModelNotFoundError
+from wlk_core.plugins import ModelNotFoundError, read_json_table
 from wlk_qwen3_simul.checkpoint import check_windows, ties_head
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from safetensors import SafetensorError
 from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
 from transformers.utils import logging
 
-from wlk_core.models import read_json_table
-from wlk_core.plugins import ModelNotFoundError
+from wlk_core.plugins import ModelNotFoundError, read_json_table
 from wlk_qwen3_simul.checkpoint import check_windows, ties_head
 from wlk_qwen3_simul.engine.frames import SECOND_TOKENS
 from wlk_qwen3_simul.torch.attention import ATTENTION_NAME, register

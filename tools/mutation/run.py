@@ -31,7 +31,7 @@ def prepare() -> None:
     shutil.copytree(ROOT / "core/src", WORK / "src", ignore=skip)
     for room in ROOMS:
         shutil.copytree(ROOT / "core/tests" / room, WORK / "tests" / room, ignore=skip)
-    shutil.copy(HERE / "test_contract_tier.py", WORK / "tests")
+    shutil.copy(HERE / "tests/test_contract_tier.py", WORK / "tests")
     shutil.copy(HERE / "pyproject.toml", WORK)
 
 

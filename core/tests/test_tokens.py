@@ -51,11 +51,16 @@ def test_an_emission_never_equals_a_plain_tuple():
     assert not pair == EMISSION  # noqa: SIM201 -- both operators are defined
 
 
-def test_evolve_changes_attribute_and_pair_together():
-    """The unpacked values of a changed emission are the changed ones."""
-    tokens, processed_up_to = attrs.evolve(EMISSION, processed_up_to=3.0, committed=())
+@pytest.mark.parametrize("replace", [Emission.replace, attrs.evolve], ids=["replace", "evolve"])
+def test_a_changed_copy_has_the_new_values_as_attributes_and_as_a_pair(replace):
+    """The unpacked values of a changed emission are the changed ones; the others stay."""
+    changed = replace(EMISSION, processed_up_to=3.0, committed=())
+    tokens, processed_up_to = changed
 
     assert ((), 3.0) == (tokens, processed_up_to)
+    assert Emission((), 3.0, 0.9) == changed
+    assert EMISSION == replace(EMISSION)
+    assert Emission(TOKENS, 2.0, 0.0) == replace(EMISSION, stable_up_to=0.0)
 
 
 @pytest.mark.parametrize("name", ["committed", "processed_up_to", "stable_up_to", "other"])

@@ -36,6 +36,12 @@ from wlk_core.processor import StreamStats as StreamStats
 from wlk_core.processor import SupportsSpeakerTurns as SupportsSpeakerTurns
 from wlk_core.registry import load_backend as load_backend
 from wlk_core.segments import Segment as Segment
+from wlk_core.session import Commit as Commit
+from wlk_core.session import End as End
+from wlk_core.session import Event as Event
+from wlk_core.session import HypothesisChange as HypothesisChange
+from wlk_core.session import SilenceSpan as SilenceSpan
+from wlk_core.session import Transcription as Transcription
 from wlk_core.tokens import ASRToken as ASRToken
 from wlk_core.tokens import ChangeSpeaker as ChangeSpeaker
 from wlk_core.tokens import Emission as Emission

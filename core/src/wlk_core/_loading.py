@@ -1,4 +1,4 @@
-"""Resolve the loader that a backend names, and turn a framework that fails into a remedy."""
+"""Load a backend by the name of its loader, and turn a framework that fails into a remedy."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
+from wlk_core._discovery import normalised
 from wlk_core.errors import BackendUnavailable, WLKError
 
 if TYPE_CHECKING:
@@ -13,16 +14,18 @@ if TYPE_CHECKING:
 
     from wlk_core.backend import Backend, BackendSpec
 
-__all__ = ["load", "missing_requirements", "unavailable"]
+__all__ = ["load", "missing_requirements", "not_installed"]
 
 
-def load(spec: BackendSpec, model: str | None, options: dict[str, Any]) -> Backend:
+def load(
+    spec: BackendSpec, model: str | None, options: dict[str, Any], *, distribution: str
+) -> Backend:
     """
-    Import the loader of *spec* and load *model* with it.
+    Import the loader of *spec*, which *distribution* brings, and load *model* with it.
 
     Raises:
-        BackendUnavailable: importing the loader or its framework failed, in whatever way, or the
-            loader is not there.  Other exceptions of the loader pass.
+        BackendUnavailable: importing the loader or its framework failed, whatever it raised, or
+            the loader does not exist.  Other exceptions of the loader are passed on.
 
     """
     try:
@@ -32,7 +35,10 @@ def load(spec: BackendSpec, model: str | None, options: dict[str, Any]) -> Backe
     except (Exception, SystemExit) as error:
         if isinstance(error, WLKError) or not _is_import_failure(error):
             raise
-        raise unavailable(spec, error) from error
+        remedy = _remedy(spec, error, distribution)
+        raise BackendUnavailable(
+            f"backend {spec.name} cannot be used: {_reason(error)}; {remedy}"
+        ) from error
     else:
         return backend
 
@@ -51,15 +57,13 @@ def missing_requirements(spec: BackendSpec) -> dict[str, str]:
     }
 
 
-def unavailable(spec: BackendSpec, error: BaseException | None = None) -> BackendUnavailable:
-    """Describe a framework that is missing, or broken where importing it raised *error*."""
+def not_installed(spec: BackendSpec) -> BackendUnavailable:
+    """Describe the requirements of *spec* that are missing."""
     missing = missing_requirements(spec)
-    reason = _reason(error) if error else f"{', '.join(missing)} is not installed"
-    commands = list(dict.fromkeys((missing or spec.requires).values()))
-    remedy = f"; install it with: {' && '.join(commands)}" if commands else ""
-    if error and not missing and commands:
-        remedy = f"; it is installed but does not work, reinstall it with: {commands[0]}"
-    return BackendUnavailable(f"backend {spec.name} cannot be used: {reason}{remedy}")
+    return BackendUnavailable(
+        f"backend {spec.name} cannot be used: {', '.join(missing)} is not installed; "
+        f"install it with: {_joined(missing.values())}"
+    )
 
 
 def _resolve(spec: BackendSpec) -> Any:
@@ -68,24 +72,60 @@ def _resolve(spec: BackendSpec) -> Any:
     try:
         return getattr(module, name)
     except AttributeError:
-        raise ImportError(f"{module_name} has no function {name!r}") from None
+        raise ImportError(f"{module_name} has no function {name!r}", name=module_name) from None
+
+
+def _remedy(spec: BackendSpec, error: BaseException, distribution: str) -> str:
+    """Return what to do about *error*, which an import raised."""
+    plugin = str(spec.load).partition(".")[0].partition(":")[0]
+    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == plugin:
+        return f"reinstall the plugin with: pip install --force-reinstall {distribution}"
+    if missing := missing_requirements(spec):
+        return f"install it with: {_joined(missing.values())}"
+    culprit = _failing_distribution(error)
+    if culprit and culprit not in map(normalised, (distribution, *spec.requires)):
+        return (
+            f"{culprit} is installed but does not work here, update it with: pip install "
+            f"--upgrade {culprit}, or remove it with: pip uninstall {culprit}"
+        )
+    command = _joined(spec.requires.values()) or f"pip install {distribution}"
+    return (
+        "it is installed but does not work, reinstall it with: "
+        f"{command.replace('pip install ', 'pip install --force-reinstall ')}"
+    )
+
+
+def _joined(commands: Any) -> str:
+    return " && ".join(dict.fromkeys(commands))
 
 
 def _is_import_failure(error: BaseException) -> bool:
     """Return whether *error* was raised while a module was imported, at any depth."""
-    return isinstance(error, ImportError) or _was_importing(error.__traceback__)
+    return isinstance(error, ImportError) or bool(_imported_modules(error.__traceback__))
 
 
-def _was_importing(traceback: TracebackType | None) -> bool:
+def _imported_modules(traceback: TracebackType | None) -> list[str]:
+    """Return the modules whose import *traceback* passes through, the innermost last."""
+    modules = []
     while traceback is not None:
-        if traceback.tb_frame.f_code.co_name == "<module>":
-            return True
+        frame = traceback.tb_frame
+        if frame.f_code.co_name == "<module>":
+            modules.append(str(frame.f_globals.get("__name__", "")))
         traceback = traceback.tb_next
-    return False
+    return modules
+
+
+def _failing_distribution(error: BaseException) -> str | None:
+    """Return the distribution of the innermost module that *error* was raised in."""
+    modules = _imported_modules(error.__traceback__)
+    if not modules:
+        return None
+    owners = metadata.packages_distributions().get(modules[-1].partition(".")[0])
+    return normalised(owners[0]) if owners else None
 
 
 def _reason(error: BaseException) -> str:
-    """Return *error* in one line; the type is left out where the text of an import says it all."""
+    """Return *error* in one line, without its type where an import explains itself."""
     text = " ".join(str(error).split())
     if isinstance(error, ImportError) and text:
         return text

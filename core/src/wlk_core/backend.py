@@ -12,10 +12,22 @@ from wlk_core.option_values import resolve_options
 from wlk_core.options import Option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterable,
+        Callable,
+        Generator,
+        Iterable,
+        Mapping,
+    )
     from types import TracebackType
 
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wlk_core.audio.source import AudioPath
     from wlk_core.processor import OnlineProcessor
+    from wlk_core.session import Event, Transcription
 
 __all__ = ["API_FLOOR", "API_VERSION", "CAPABILITIES", "Backend", "BackendSpec", "Capability"]
 
@@ -44,6 +56,7 @@ class Backend(Protocol):
     A loaded model that any number of streams share.
 
     Nothing of a stream is ever stored on it.  Use it as a context manager, or call `close()`.
+    `wlk_core.plugins.LoadedBackend` has all of this for an engine.
     """
 
     def create_processor(
@@ -60,6 +73,68 @@ class Backend(Protocol):
             StreamClosed: the backend is closed.
 
         """
+        ...
+
+    def transcribe(
+        self,
+        audio: AudioPath | NDArray[np.float32],
+        *,
+        language: str | None = None,
+        task: str = "transcribe",
+        vad: bool = True,
+        chunk_seconds: float = 1.0,
+        **options: Any,
+    ) -> Transcription:
+        """
+        Transcribe a whole recording: a file, or float32[n] at 16 kHz.
+
+        `language`, `task` and `options` are those of `create_processor`; the others, and what is
+        raised, are those of `wlk_core.session.transcribe`.
+        """
+        ...
+
+    def stream(
+        self,
+        chunks: Iterable[NDArray[np.float32]],
+        *,
+        language: str | None = None,
+        task: str = "transcribe",
+        vad: bool = True,
+        chunk_seconds: float = 1.0,
+        **options: Any,
+    ) -> Generator[Event]:
+        """
+        Transcribe chunks of float32[n] at 16 kHz and yield events as they happen.
+
+        `language`, `task` and `options` are those of `create_processor`; the others, and what is
+        yielded and raised, are those of `wlk_core.session.stream`.
+        """
+        ...
+
+    async def atranscribe(
+        self,
+        audio: AudioPath | NDArray[np.float32],
+        *,
+        language: str | None = None,
+        task: str = "transcribe",
+        vad: bool = True,
+        chunk_seconds: float = 1.0,
+        **options: Any,
+    ) -> Transcription:
+        """Transcribe a whole recording without blocking the event loop; see `transcribe`."""
+        ...
+
+    def astream(
+        self,
+        chunks: AsyncIterable[NDArray[np.float32]] | Iterable[NDArray[np.float32]],
+        *,
+        language: str | None = None,
+        task: str = "transcribe",
+        vad: bool = True,
+        chunk_seconds: float = 1.0,
+        **options: Any,
+    ) -> AsyncGenerator[Event]:
+        """Transcribe chunks without blocking the event loop; see `stream`."""
         ...
 
     def warmup(self) -> None:

@@ -97,6 +97,20 @@ class Emission(tuple[tuple[ASRToken, ...], float]):  # noqa: SLOT001 -- tuples a
         del stable_up_to  # an attribute only, set by the constructor that attrs generates
         return super().__new__(cls, (committed, processed_up_to))
 
+    def replace(
+        self,
+        *,
+        committed: tuple[ASRToken, ...] | None = None,
+        processed_up_to: float | None = None,
+        stable_up_to: float | None = None,
+    ) -> Emission:
+        """Return a copy with other values; mypy accepts no tuple as an argument of attrs.evolve."""
+        return Emission(
+            self.committed if committed is None else committed,
+            self.processed_up_to if processed_up_to is None else processed_up_to,
+            self.stable_up_to if stable_up_to is None else stable_up_to,
+        )
+
     def __getnewargs__(self) -> tuple[Any, ...]:
         """Return the arguments with which pickle and copy make the same emission."""
         return attrs.astuple(self, recurse=False)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 import gc
 import weakref
@@ -7,6 +8,7 @@ import weakref
 import attrs
 import pytest
 
+from wlk_core import Commit, End
 from wlk_core.plugins import (
     BackendError,
     BackendSpec,
@@ -195,6 +197,56 @@ def test_a_call_that_a_test_made_fail_can_be_repeated(seam):
         stream.process_iter()
 
     assert ["word"] == [token.text for token in stream.process_iter().committed]
+
+
+def test_a_recording_is_transcribed_in_one_call():
+    """Stream options, language and the options of the session reach where they belong."""
+    backend, configs = toy()
+
+    result = backend.transcribe(
+        silence(2.0), language="de", policy="y", vad=False, chunk_seconds=1.0
+    )
+
+    assert ("word word", "de", 2.0) == (result.text, result.language, result.duration)
+    assert ("de", "y") == (configs[0].language, configs[0].policy)
+
+
+def test_chunks_are_transcribed_in_one_loop():
+    """Words arrive as events, and the stream ends with the chunks."""
+    backend, _ = toy()
+
+    events = list(backend.stream([silence(1.0)] * 3, vad=False))
+
+    assert 3 == sum(isinstance(event, Commit) for event in events)
+    assert 3.0 == events[-1].audio_time
+    assert isinstance(events[-1], End)
+
+
+def test_the_asyncio_twins_give_the_same():
+    """`atranscribe` and `astream` return what `transcribe` and `stream` return."""
+    backend, _ = toy()
+
+    async def run():
+        result = await backend.atranscribe(silence(2.0), vad=False)
+        events = backend.astream([silence(1.0)] * 2, vad=False)
+        return result, [event async for event in events]
+
+    result, events = asyncio.run(run())
+
+    assert backend.transcribe(silence(2.0), vad=False) == result
+    assert list(backend.stream([silence(1.0)] * 2, vad=False))[:-1] == events[:-1]
+    assert 2.0 == events[-1].audio_time
+
+
+@pytest.mark.parametrize("call", ["transcribe", "stream", "atranscribe", "astream"])
+def test_a_wrong_option_is_refused_before_the_audio_is_read(call):
+    """The stream is opened first, so that a typing mistake costs no time."""
+    backend, _ = toy()
+
+    with pytest.raises(OptionError, match="no option is called 'beam'"):
+        result = getattr(backend, call)("no such file", beam=5)
+        if call == "atranscribe":
+            asyncio.run(result)
 
 
 def test_a_closed_backend_refuses_streams_warmup_and_its_engine():

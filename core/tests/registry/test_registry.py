@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 from importlib import metadata
+from pathlib import Path
+import re
 import sys
+import tomllib
 
 import pytest
 
@@ -12,8 +15,9 @@ from wlk_core import (
     OptionError,
     load_backend,
 )
-from wlk_core.registry import Registry, missing_requirements
+from wlk_core.registry import Registry, known_backends, missing_requirements
 
+REPOSITORY = Path(__file__).resolve().parents[3]
 TOY = """
 @hookimpl
 def wlk_backends():
@@ -218,12 +222,47 @@ def test_a_misspelt_backend_is_guessed(site):
         site.registry().spec("tyo")
 
 
-def test_a_well_known_backend_comes_with_its_install_command(site):
-    """Asking for a backend of a plugin that is absent says what installs it."""
+@pytest.mark.parametrize("name", sorted(known_backends()))
+@pytest.mark.parametrize("installs", [["wlk-toy"], []], ids=["another backend", "no backend"])
+def test_a_backend_of_this_project_comes_with_its_install_command(site, name, installs):
+    """Asking for it without its plugin says what installs it, whatever else is installed."""
+    for distribution in installs:
+        site.install(distribution, ["toy"], TOY)
+
+    with pytest.raises(BackendUnavailable) as caught:
+        site.registry().spec(name)
+
+    assert str(caught.value) == (
+        f"no backend called {name!r}; installed: {'toy' if installs else 'none'}; "
+        f"install it with: {known_backends()[name]}"
+    )
+
+
+def test_a_misspelt_backend_of_this_project_is_guessed_and_can_be_installed(site):
+    """A name close to one that is not installed is answered with that one and its command."""
     site.install("wlk-toy", ["toy"], TOY)
 
-    with pytest.raises(BackendUnavailable, match="install it with: pip install wlk-whisper"):
-        site.registry().spec("faster-whisper")
+    with pytest.raises(
+        BackendUnavailable, match=r"did you mean voxtral-hf\?\); install voxtral-hf"
+    ):
+        site.registry().spec("voxtral-fh")
+
+
+def test_every_plugin_of_this_project_has_an_install_command():
+    """Each entry point of each plugin is known, and its command names the distribution."""
+    projects = [
+        *REPOSITORY.glob("plugins/*/pyproject.toml"),
+        REPOSITORY / "conformance/pyproject.toml",
+    ]
+    offered = {}
+    for path in projects:
+        project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
+        names = project.get("entry-points", {}).get("wlk.plugins", {})
+        offered |= dict.fromkeys(names, project["name"])
+
+    assert sorted(offered) == sorted(known_backends())
+    for name, command in known_backends().items():
+        assert re.fullmatch(rf"pip install ('{offered[name]}\[[a-z]+\]'|{offered[name]})", command)
 
 
 @pytest.mark.parametrize("ask", [lambda r: r.spec("toy"), Registry.default_backend])
@@ -375,7 +414,8 @@ def test_a_broken_framework_is_not_taken_for_an_absent_one(site):
     site.install("wlk-toy", ["toy"], code)
 
     with pytest.raises(
-        BackendUnavailable, match="does not work, reinstall it with: pip install attrs"
+        BackendUnavailable,
+        match="does not work, reinstall it with: pip install --force-reinstall attrs",
     ):
         site.registry().load_backend("toy")
 
@@ -417,7 +457,7 @@ def test_whatever_a_framework_raises_at_import_makes_its_backend_unavailable(
 
     assert str(caught.value) == (
         f"backend toy cannot be used: {reason}; it is installed but does not work, "
-        "reinstall it with: pip install toy"
+        "reinstall it with: pip install --force-reinstall toy"
     )
 
 
@@ -425,7 +465,7 @@ def test_whatever_a_framework_raises_at_import_makes_its_backend_unavailable(
     ("loader", "reason"),
     [
         ("wlk_toy_plugin:open", "wlk_toy_plugin has no function 'open'"),
-        ("wlk_toy_plugin.backend:load", "No module named 'wlk_toy_plugin.backend'; .*"),
+        ("wlk_toy_plugin.backend:load", "No module named 'wlk_toy_plugin.backend'; 'wlk_toy_.*"),
     ],
     ids=["no function", "no module"],
 )
@@ -437,8 +477,33 @@ def test_a_loader_that_is_not_there_makes_its_backend_unavailable(site, loader, 
         f"@hookimpl\ndef wlk_backends():\n    yield spec('toy', load={loader!r})\n",
     )
 
-    with pytest.raises(BackendUnavailable, match=f"backend toy cannot be used: {reason}"):
+    remedy = "reinstall the plugin with: pip install --force-reinstall wlk-toy"
+
+    with pytest.raises(
+        BackendUnavailable, match=f"^backend toy cannot be used: {reason}; {remedy}$"
+    ):
         site.registry().load_backend("toy")
+
+
+def test_a_framework_that_another_package_breaks_is_not_blamed(site):
+    """The package that fails to import is named, where the backend does not require it."""
+    (site.folder / "toy_framework.py").write_text("import toy_audio_framework\n")
+    (site.folder / "toy_audio_framework.py").write_text("raise OSError('undefined symbol')\n")
+    info = site.folder / "toy_audio-2.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-audio\nVersion: 2.1\n")
+    (info / "top_level.txt").write_text("toy_audio_framework\n")
+    code = FRAMEWORK.format(module="toy_framework", distribution="attrs")
+    site.install("wlk-toy", ["toy"], code)
+
+    with pytest.raises(BackendUnavailable) as caught:
+        site.registry().load_backend("toy")
+
+    assert str(caught.value) == (
+        "backend toy cannot be used: OSError: undefined symbol; toy-audio is installed but does "
+        "not work here, update it with: pip install --upgrade toy-audio, or remove it with: "
+        "pip uninstall toy-audio"
+    )
 
 
 @pytest.mark.parametrize("error", [RuntimeError, OSError, OptionError, ModelNotFoundError])

@@ -13,11 +13,23 @@ from wlk_core.online.engine_calls import EngineCalls
 from wlk_core.online.stream import OnlineStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterable,
+        Callable,
+        Generator,
+        Iterable,
+        Mapping,
+    )
     from types import TracebackType
 
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wlk_core.audio.source import AudioPath
     from wlk_core.backend import BackendSpec
     from wlk_core.online.recognizer import Recognizer
+    from wlk_core.session import Event, Transcription
 
 __all__ = ["LoadedBackend", "StreamConfig"]
 
@@ -51,8 +63,9 @@ class LoadedBackend(Generic[E]):
     """
     A Backend made of a spec, an engine and the functions that know the engine.
 
-    It checks what a stream is opened with, opens streams, warms up, closes, and has the seams that
-    tests need (`engine_calls`).  A plugin brings these functions:
+    It checks what a stream is opened with, opens streams, transcribes recordings and live audio
+    with them, warms up, closes, and has the seams that tests need (`engine_calls`).  A plugin
+    brings these functions:
 
     * ``open_stream(engine, config, calls)`` checks what only the model can decide, raising
       OptionError, and returns a function that makes a new Recognizer.  That function is called once
@@ -118,6 +131,72 @@ class LoadedBackend(Generic[E]):
             language=language, task=task, policy=values.get("policy"), options=values
         )
         return OnlineStream(self._open_stream(engine, config, self._engine_calls))
+
+    def transcribe(
+        self,
+        audio: AudioPath | NDArray[np.float32],
+        *,
+        language: str | None = None,
+        task: str = "transcribe",
+        vad: bool = True,
+        chunk_seconds: float = 1.0,
+        **options: Any,
+    ) -> Transcription:
+        """Transcribe a whole recording: a file, or float32[n] at 16 kHz; see Backend."""
+        from wlk_core.session import transcribe  # noqa: PLC0415 -- streams do without
+
+        stream = self.create_processor(language=language, task=task, **options)
+        return transcribe(stream, audio, language=language, vad=vad, chunk_seconds=chunk_seconds)
+
+    def stream(
+        self,
+        chunks: Iterable[NDArray[np.float32]],
+        *,
+        language: str | None = None,
+        task: str = "transcribe",
+        vad: bool = True,
+        chunk_seconds: float = 1.0,
+        **options: Any,
+    ) -> Generator[Event]:
+        """Transcribe chunks of float32[n] at 16 kHz and yield events; see Backend."""
+        from wlk_core.session import stream  # noqa: PLC0415 -- streams do without
+
+        processor = self.create_processor(language=language, task=task, **options)
+        return stream(processor, chunks, vad=vad, chunk_seconds=chunk_seconds)
+
+    async def atranscribe(
+        self,
+        audio: AudioPath | NDArray[np.float32],
+        *,
+        language: str | None = None,
+        task: str = "transcribe",
+        vad: bool = True,
+        chunk_seconds: float = 1.0,
+        **options: Any,
+    ) -> Transcription:
+        """Transcribe a whole recording without blocking the event loop; see Backend."""
+        from wlk_core.session import atranscribe  # noqa: PLC0415 -- streams do without
+
+        stream = self.create_processor(language=language, task=task, **options)
+        return await atranscribe(
+            stream, audio, language=language, vad=vad, chunk_seconds=chunk_seconds
+        )
+
+    def astream(
+        self,
+        chunks: AsyncIterable[NDArray[np.float32]] | Iterable[NDArray[np.float32]],
+        *,
+        language: str | None = None,
+        task: str = "transcribe",
+        vad: bool = True,
+        chunk_seconds: float = 1.0,
+        **options: Any,
+    ) -> AsyncGenerator[Event]:
+        """Transcribe chunks without blocking the event loop; see Backend."""
+        from wlk_core.session import astream  # noqa: PLC0415 -- streams do without
+
+        processor = self.create_processor(language=language, task=task, **options)
+        return astream(processor, chunks, vad=vad, chunk_seconds=chunk_seconds)
 
     def warmup(self) -> None:
         """

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from wlk_core.backend import BackendSpec
     from wlk_core.online import AlignedWord, Recognizer
-    from wlk_core.testing.coded_audio import HeardToken
+    from wlk_core.testing.coded_audio import DetectedToken
     from wlk_core.testing.scripted_pieces import Piece
 
 __all__ = ["DIGIT_WORDS", "EngineFault", "ScriptedBackend"]
@@ -188,7 +188,7 @@ class ScriptedBackend:
         self._begin_call()
         return hear_cell(audio, state, self.vocabulary)
 
-    def _heard_as(self, token: HeardToken, *, is_cut_off: bool) -> str:
+    def _heard_as(self, token: DetectedToken, *, is_cut_off: bool) -> str:
         is_mistaken = self.changes_mind and is_cut_off
         return self.vocabulary[token.id % len(self.vocabulary) if is_mistaken else token.id - 1]
 
@@ -200,7 +200,7 @@ class ScriptedBackend:
         if call in self.fail_at:
             raise EngineFault(f"engine call {call} was scripted to fail")
 
-    def _tokens(self, audio: NDArray[np.float32]) -> list[HeardToken]:
+    def _tokens(self, audio: NDArray[np.float32]) -> list[DetectedToken]:
         return [
             token
             for token in read_tokens(audio)

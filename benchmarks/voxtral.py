@@ -1,5 +1,5 @@
 """
-What a stream of Voxtral Realtime costs: passes, bytes held, the text path; and a GPU's step time.
+The cost of a stream of Voxtral Realtime: passes, bytes held, text path, and step time on a GPU.
 
 python benchmarks/voxtral.py --backend voxtral-mlx
 python benchmarks/voxtral.py --backend voxtral-mlx --engine voxmlx
@@ -18,6 +18,7 @@ from digit_streams.growth import print_growth
 import numpy as np
 
 from wlk_core import load_backend
+from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming import LogMel, TokenPrediction
 from wlk_core.testing import StreamDriver, connected_digits
 from wlk_voxtral.detokenizer import StreamingDetokenizer
@@ -27,23 +28,22 @@ if TYPE_CHECKING:
 
     from wlk_core import ASRToken, Backend, StreamStats
 
-RATE = 16_000
 STEP_SECONDS = 0.08
 TARGET_PASSES = 6.0  # a second in file mode, against 12.5 step by step
 H200_BYTES_PER_SECOND = 4.8e12  # memory bandwidth, data sheet
 
 
 def speech(minutes: float) -> np.ndarray:
-    """Return connected digits in several voices, without a silence that ends a run."""
+    """Return connected digits in several voices, without a silence that ends an utterance."""
     parts: list[np.ndarray] = []
     seed = 0
-    while sum(map(len, parts)) < 60 * minutes * RATE:
+    while sum(map(len, parts)) < 60 * minutes * SAMPLE_RATE:
         parts.append(connected_digits(6, seed=seed, gap=(0.05, 0.8), lead=0.2, tail=0.4).audio)
         seed += 1
-    return np.concatenate(parts)[: round(60 * minutes * RATE)]
+    return np.concatenate(parts)[: round(60 * minutes * SAMPLE_RATE)]
 
 
-def heard(
+def transcribed(
     backend: Backend, audio: np.ndarray, chunk_seconds: float
 ) -> tuple[tuple[ASRToken, ...], StreamStats]:
     """Return the words of a stream and its counters."""
@@ -57,9 +57,9 @@ def heard(
 def print_passes(backend: Backend, minutes: float) -> None:
     """Compare live audio with a file: passes of the decoder for each second, and the words."""
     audio = speech(minutes)
-    seconds = len(audio) / RATE
-    live, live_stats = heard(backend, audio, STEP_SECONDS)
-    file, file_stats = heard(backend, audio, 60.0)
+    seconds = len(audio) / SAMPLE_RATE
+    live, live_stats = transcribed(backend, audio, STEP_SECONDS)
+    file, file_stats = transcribed(backend, audio, 60.0)
     for name, stats in (
         ("live, chunks of 80 ms", live_stats),
         ("file, chunks of 60 s", file_stats),
@@ -73,23 +73,23 @@ def print_passes(backend: Backend, minutes: float) -> None:
         )
     print(f"  target in file mode: at most {TARGET_PASSES:g} passes")
     # Probabilities of a wider pass differ by its rounding.
-    same = [(one.text, one.start, one.end) for one in live] == [
-        (one.text, one.start, one.end) for one in file
+    same = [(token.text, token.start, token.end) for token in live] == [
+        (token.text, token.start, token.end) for token in file
     ]
     print(f"  the same words and times: {same} ({len(file)} words)")
 
 
 def print_bytes(backend: Any, minutes: Sequence[int]) -> None:
-    """Print what one stream without a silence holds as it grows older."""
+    """Print the bytes that one stream without a silence holds over time."""
     engine, states = backend.engine, []
     decode = engine.decode
 
-    def remembering(*arguments: Any, **options: Any) -> Any:
-        answer = decode(*arguments, **options)
-        states[:] = [answer[1]]
-        return answer
+    def recording(*arguments: Any, **options: Any) -> Any:
+        result = decode(*arguments, **options)
+        states[:] = [result[1]]
+        return result
 
-    engine.decode = remembering
+    engine.decode = recording
     driver = StreamDriver(backend.create_processor())
     audio, before = speech(1.0), 0
     for minute in range(1, max(minutes) + 1):
@@ -117,7 +117,7 @@ class _Words:
 
 
 def print_text_path(hours: float) -> None:
-    """Print what putting words together costs: it is the same for every id."""
+    """Print the cost of joining ids to words, which is the same for every id."""
     ids = (1, 2, 2, 0) * round(hours * 3600 / STEP_SECONDS / 4)
     text, began = StreamingDetokenizer(_Words()), perf_counter()
     for token in ids:
@@ -127,7 +127,7 @@ def print_text_path(hours: float) -> None:
 
 
 def print_real_size(steps: int, device: str) -> None:
-    """Print step times of a 4B model of random weights, and how many streams it bears."""
+    """Print step times of a 4B model of random weights, and the number of streams it can run."""
     import torch  # noqa: PLC0415 -- only here
     from transformers import (  # noqa: PLC0415 -- as above
         VoxtralRealtimeConfig,
@@ -149,7 +149,7 @@ def print_real_size(steps: int, device: str) -> None:
     for step in range(steps):
         began = perf_counter()
         piece = mel[8 * step : 8 * step + 8]
-        # The choice is read back, so a step is over when its call is.
+        # The predicted id is copied to the host, so a step ends with its call.
         _, state, _ = decode(piece, state, delay_steps=6, draft_steps=1)
         times.append(perf_counter() - began)
     warm = times[steps // 4 :]
@@ -163,7 +163,7 @@ def print_real_size(steps: int, device: str) -> None:
 
 
 def _real_tekken() -> Any:
-    from wlk_voxtral.tokenizer import TekkenTokenizer  # noqa: PLC0415 -- beside what uses it
+    from wlk_voxtral.tokenizer import TekkenTokenizer  # noqa: PLC0415 -- as above
 
     return TekkenTokenizer(
         pieces=tuple(b" x" for _ in range(130_072)),
@@ -178,7 +178,7 @@ def _real_tekken() -> Any:
 
 
 def main() -> None:
-    """Print every figure asked for."""
+    """Print the requested figures."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -188,7 +188,7 @@ def main() -> None:
     parser.add_argument(
         "--at", type=int, nargs="+", default=[1, 10, 60], help="minutes to count at"
     )
-    parser.add_argument("--growth", type=int, metavar="MINUTES", help="loop a minute instead")
+    parser.add_argument("--growth", type=int, metavar="MINUTES", help="repeat a minute instead")
     parser.add_argument("--real-size", action="store_true", help="4B of random weights")
     parser.add_argument("--device", default="cuda", help="for the real size: cuda, mps or cpu")
     parser.add_argument("--steps", type=int, default=300, help="of the real size")

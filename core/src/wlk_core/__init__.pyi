@@ -1,6 +1,6 @@
 from wlk_core.audio.convert import to_float32 as to_float32
 
-# Moving to wlk_core.plugins; here until every plugin imports them from there.
+# isort: split -- moving to wlk_core.plugins; here until every plugin imports them from there
 from wlk_core.backend import API_FLOOR as API_FLOOR
 from wlk_core.backend import API_VERSION as API_VERSION
 from wlk_core.backend import Backend as Backend

@@ -17,6 +17,8 @@ from wlk_core.errors import StreamClosed as StreamClosed
 from wlk_core.errors import WLKError as WLKError
 from wlk_core.hookspecs import hookimpl as hookimpl
 from wlk_core.models import locate as locate
+from wlk_core.models import offline_mode as offline_mode
+from wlk_core.models import read_json_table as read_json_table
 from wlk_core.online import AlignAttDecoder as AlignAttDecoder
 from wlk_core.online import AlignAttRecognizer as AlignAttRecognizer
 from wlk_core.online import AlignedHypothesis as AlignedHypothesis

@@ -1,24 +1,18 @@
-"""AlignAtt over any decoder that tells which audio it attended to."""
+"""AlignAtt over any decoder that reports which audio it attended to."""
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
 from wlk_core.online.recognizer import Step
-from wlk_core.online.trimming import (
-    PROMPT_CHARACTERS,
-    QUIET_SECONDS,
-    cut_between,
-    forced_cut,
-    last_words,
-)
 from wlk_core.processor import SAMPLE_RATE, WorkCounters
-from wlk_core.streaming.audio_buffer import AudioBuffer
+from wlk_core.streaming.window import BoundedWindow, words_in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -34,17 +28,17 @@ __all__ = [
     "DecoderCache",
 ]
 
-REMAINDER_SECONDS = 0.15  # of a committed word, at most, behind a cut; half the shortest word
-NO_ROOM_SECONDS = 0.05  # an alignment that has nowhere to put a word leaves it less than that
+NO_ROOM_SECONDS = 0.05  # what an alignment leaves, at most, to a word that has no audio of its own
 
 
 @attrs.frozen(kw_only=True)
 class AlignedWord:
     """
-    A whole word, and for each of its tokens the frame that the decoder attended to most.
+    A whole word, and for each of its tokens the encoder frame that the decoder attended to most.
 
     Times and frames count from the start of the audio that the decoder was given; there is a frame
-    for every token.  `tokens` are the decoder's own, so that it can begin with this word again.
+    for every token.  `tokens` are the decoder's own, so that it can be forced to begin with this
+    word again.
     """
 
     word: Word
@@ -52,14 +46,14 @@ class AlignedWord:
     tokens: tuple[Hashable, ...] = ()
 
     def shifted(self, *, seconds: float, frames: int) -> AlignedWord:
-        """Return the same word that much later."""
+        """Return the same word, later by *seconds* and *frames*."""
         later = tuple(frame + frames for frame in self.frames)
         return attrs.evolve(self, word=self.word.shifted(seconds), frames=later)
 
 
 @attrs.frozen(kw_only=True)
 class AlignedHypothesis:
-    """What a decoder said behind the words it was made to begin with."""
+    """What a decoder emitted after the words it was forced to begin with."""
 
     words: tuple[AlignedWord, ...] = ()
     language: str | None = None
@@ -67,7 +61,7 @@ class AlignedHypothesis:
 
 
 class AlignAttDecoder(Protocol):
-    """An engine call of AlignAtt: audio in, words and where they were heard out."""
+    """An engine call of AlignAtt: audio in, words and the audio frames they attended to out."""
 
     def __call__(
         self,
@@ -80,16 +74,16 @@ class AlignAttDecoder(Protocol):
         is_last: bool,
     ) -> AlignedHypothesis:
         """
-        Decode float32[n], n > 0 at 16 kHz: the run from sample *first_sample* on.
+        Decode float32[n], n > 0 at 16 kHz: the utterance from sample *first_sample* on.
 
         Args:
             audio: read-only, valid during the call.
-            first_sample: where the audio begins in the run; a multiple of the frame.
+            first_sample: where the audio begins in the utterance; a multiple of the frame.
             context: the committed words whose audio this is; the decoder begins with them and
                 returns only what follows.  Their times and frames count as those it returns.
-            prompt: the text before the audio, "" for none; at most PROMPT_CHARACTERS long.
+            prompt: the text before the audio, may be ""; at most PROMPT_CHARACTERS long.
             language: a code, or None to detect it.
-            is_last: the run ends with this audio, so no word is to be held back for more of it.
+            is_last: the utterance ends with this audio, so no word is held back for more of it.
 
         Raises:
             Exception: whatever the engine raises; the stream wraps it and can repeat the call.
@@ -100,10 +94,10 @@ class AlignAttDecoder(Protocol):
 
 class DecoderCache(Protocol):
     """
-    The state of a decoder that makes each call cheaper by what the call before it left.
+    The state that a decoder keeps between calls, such as a KV cache, to make them cheaper.
 
-    It may change what a call costs, never what it says: a call that fails halfway leaves a state
-    from which the same call can be made again.
+    It changes what a call costs and never what it returns.  A call that fails halfway leaves a
+    state from which the same call can be repeated.
     """
 
     @property
@@ -112,7 +106,7 @@ class DecoderCache(Protocol):
         ...
 
     def reset(self) -> None:
-        """Let go of everything: the run is over, and what comes next has nothing to do with it."""
+        """Clear the cache; called when an utterance ends.  Runs no model."""
         ...
 
 
@@ -120,25 +114,21 @@ class AlignAttRecognizer:
     """
     Decode a bounded buffer every `tick_seconds` and commit by AlignAtt, whole words only.
 
-    The buffer is cut only behind committed words, at the quietest place next to a word boundary,
-    once it is longer than `buffer_seconds`; what lies before the cut becomes prompt.  Stretches in
-    which two hypotheses in a row hear nothing new are let go but for their last QUIET_SECONDS.  If
-    a buffer reaches `max_seconds` without a word being final, the words in its older half are
-    committed as they are: the engine's window is finite.
+    The buffer is a BoundedWindow: longer than `buffer_seconds` it is cut between committed words,
+    and never does the decoder get more than `max_seconds` of audio, or twice a tick and a cut
+    where that is more.
 
-    A decoder that keeps state between its calls gives it as *cache*, which is told when a run ends
-    and counted with what is held.  Where such state outlives a cut only at certain places, cuts
-    fall on multiples of *cut_samples* of the run alone.  The decoder is never given more than
-    `max_seconds`, or twice a tick and a cut where that is more.
+    A decoder that keeps state between its calls passes it as *cache*: it is reset when an
+    utterance ends, and its bytes are counted.  Where such state survives cuts at certain samples
+    only, cuts fall on multiples of *cut_samples* of the utterance.
 
     Raises:
-        ValueError: *cut_samples* is no multiple of the frame, or more than half of what is left of
-            `max_seconds` before the next tick: no cut could be forced.
+        ValueError: *cut_samples* is not a multiple of the frame, or more than half of what is left
+            of `max_seconds` before the next tick, so that no cut could be forced.
 
     """
 
-    _context: tuple[AlignedWord, ...]  # committed words whose audio is in the buffer
-    _upcoming: tuple[AlignedWord, ...]  # heard and not final
+    _upcoming: tuple[AlignedWord, ...]  # words of the newest hypothesis that are not final
 
     def __init__(
         self,
@@ -154,6 +144,7 @@ class AlignAttRecognizer:
         cut_samples: int | None = None,
         cache: DecoderCache | None = None,
     ) -> None:
+        # Whole frames at least, because the engine counts its own frames from the cut.
         cut_samples = frame_samples if cut_samples is None else cut_samples
         if cut_samples % frame_samples:
             raise ValueError(
@@ -162,27 +153,24 @@ class AlignAttRecognizer:
         self._decode = decode
         self._policy = policy
         self._frame = frame_samples
-        self._cut = cut_samples
         self._cache = cache
         self._language = language
         self._work = WorkCounters()
-        self._tick = max(1, round(tick_seconds * SAMPLE_RATE))
-        self._buffer_samples = round(buffer_seconds * SAMPLE_RATE)
-        self._max_samples = round(max_seconds * SAMPLE_RATE)
-        # A buffer is cut in its older half once another tick has no room: there has to be a place.
-        most = (self._max_samples - self._tick) // 2
-        if not 0 < cut_samples <= most:
-            raise ValueError(
-                f"expected cuts at 1 to {most} samples, half of {max_seconds:g} s less a tick of "
-                f"{tick_seconds:g} s, got {cut_samples}"
-            )
-        self._initial_prompt = prompt
+        self._window: BoundedWindow[AlignedWord] = BoundedWindow(
+            attrgetter("word"),
+            prefix_is_forced=True,
+            prompt=prompt,
+            tick_seconds=tick_seconds,
+            buffer_seconds=buffer_seconds,
+            max_seconds=max_seconds,
+            cut_samples=cut_samples,
+        )
         self.end_utterance("")
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:
-        """Words heard that are not final, in seconds of the run."""
-        return tuple(heard.word for heard in self._upcoming)
+        """Words that are not final, in seconds of the utterance."""
+        return tuple(aligned.word for aligned in self._upcoming)
 
     @property
     def language(self) -> str | None:
@@ -196,161 +184,100 @@ class AlignAttRecognizer:
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of audio, text and kept state held, the prompt at its bound."""
-        words = (*self._context, *self._upcoming)
-        text = PROMPT_CHARACTERS + sum(len(one.word.text) for one in words)
-        return self._buffer.nbytes + text + (self._cache.nbytes if self._cache else 0)
+        """Bytes of audio, text and decoder cache held, the prompt at its bound."""
+        text = sum(len(word.text) for word in self.hypothesis)
+        cache = 0 if self._cache is None else self._cache.nbytes
+        return self._window.nbytes + text + cache
 
     def feed(self, audio: NDArray[np.float32]) -> None:
         """Append float32[n] to the buffer."""
-        self._buffer.append(audio)
+        self._window.append(audio)
 
     def step(self, *, is_last: bool) -> Step | None:
-        """Decode up to the next point of the grid, or to the end of a complete run."""
-        target = self._heard - self._heard % self._tick + self._tick
-        if target <= self._buffer.end:
-            return self._decode_to(target, is_final=False)
-        if not is_last:
-            return None
-        if self._heard < self._buffer.end:
-            return self._decode_to(self._buffer.end, is_final=True)
-        if not self._upcoming:
+        """Decode up to the next tick, or to the end of a complete utterance."""
+        stop = self._window.next_stop(is_last=is_last)
+        if stop is not None:
+            return self._decode_to(stop)
+        if not is_last or not self._upcoming:
             return None
         committed, self._upcoming = self.hypothesis, ()
-        self._language = self._language or self._heard_language
-        return Step(committed=committed, consumed_samples=self._heard)
+        self._language = self._language or self._detected_language
+        return Step(committed=committed, consumed_samples=self._window.processed)
 
     def end_utterance(self, committed_text: str) -> None:
-        """Begin a new run with the end of the transcript as prompt."""
-        if self._cache:
-            self._cache.reset()
-        self._buffer = AudioBuffer()
-        self._context = self._upcoming = ()
-        self._committed_end = 0.0  # seconds; a word in the middle before it was committed already
-        self._rest_end = 0.0  # seconds; where the last word that was let go of ends
+        """Begin a new utterance with the end of the transcript as prompt."""
+        if self._cache is not None:
+            self._cache.reset()  # first: if this raises, nothing has changed
+        self._window.reset(committed_text)
+        self._upcoming = ()
         self._last_frame = 0  # the farthest frame that a committed token attended to
-        self._heard = 0  # sample number up to which the engine has heard the run
-        self._heard_language: str | None = None  # in the newest hypothesis
-        self._was_quiet = False  # the last hypothesis held no new word
-        self._before = last_words(committed_text or self._initial_prompt)
+        self._detected_language: str | None = None  # in the newest hypothesis
 
     def close(self) -> None:
-        """Let go of audio and text."""
+        """Release audio, text and decoder cache."""
         self.end_utterance("")
 
-    def _decode_to(self, target: int, *, is_final: bool) -> Step:
-        # Nothing is changed before the engine has answered, so that a failed step can be repeated.
-        start = self._buffer.start
-        seconds, frames = start / SAMPLE_RATE, start // self._frame
-        heard = self._decode(
-            self._buffer.view(start, target),
-            first_sample=start,
-            context=tuple(one.shifted(seconds=-seconds, frames=-frames) for one in self._context),
-            prompt=self._before.strip(),
+    def _decode_to(self, stop: int) -> Step:
+        # The engine is called before anything changes, so that a failed step can be repeated.
+        window = self._window
+        is_final = not window.is_on_grid(stop)  # the end of a complete utterance
+        seconds, frames = window.start / SAMPLE_RATE, window.start // self._frame
+        hypothesis = self._decode(
+            window.audio(stop),
+            first_sample=window.start,
+            context=tuple(word.shifted(seconds=-seconds, frames=-frames) for word in window.prefix),
+            prompt=window.prompt,
             language=self._language,
             is_last=is_final,
         )
-        self._work += heard.work
-        self._heard = target
-        moved = [one.shifted(seconds=seconds, frames=frames) for one in heard.words]
-        fresh = self._in_order([one for one in moved if self._is_new(one)])
+        self._work += hypothesis.work
+        window.processed = stop
+        shifted = [word.shifted(seconds=seconds, frames=frames) for word in hypothesis.words]
+        fresh = self._in_order([word for word in shifted if self._is_new(word)])
         count = self._count_final(fresh, is_final=is_final)
-        committed, self._upcoming = fresh[:count], fresh[count:]
-        self._remember(committed)
-        self._heard_language = heard.language
-        committed += self._bound(is_quiet=not fresh)
+        window.commit(fresh[:count])
+        forced = window.bound(fresh[count:], is_quiet=not fresh)
+        committed, self._upcoming = fresh[: count + forced], fresh[count + forced :]
+        self._last_frame = max([self._last_frame, *(max(word.frames) for word in committed)])
+        self._detected_language = hypothesis.language
         if committed:
-            self._language = self._language or heard.language
-        words = tuple(one.word for one in committed)
-        return Step(committed=words, consumed_samples=target)
+            self._language = self._language or hypothesis.language
+        return Step(committed=tuple(word.word for word in committed), consumed_samples=stop)
 
-    def _is_new(self, one: AlignedWord) -> bool:
+    def _is_new(self, aligned: AlignedWord) -> bool:
         """
-        Tell whether a word was heard in audio behind what is committed: by place, not by text.
+        Return whether a word has audio of its own after the committed words.
 
-        What a cut leaves of a committed word is no word.  Attention that went back to one says it
-        a second time, and the alignment has no room for it, or only that of what is left.
+        Two kinds do not: the rest of a committed word that a cut left in the buffer, and a
+        committed word emitted again because attention jumped back.  Both align to almost no audio,
+        so times and frames decide; text does not, because speakers repeat words.
         """
-        has_room = one.word.end - one.word.start > NO_ROOM_SECONDS
-        has_room = has_room and one.word.middle >= self._rest_end
-        is_ahead = max(one.frames) > self._last_frame
-        return one.word.middle >= self._committed_end and (is_ahead or has_room)
+        word = aligned.word
+        has_room = word.end - word.start > NO_ROOM_SECONDS
+        has_room = has_room and word.middle >= self._window.dropped_end
+        is_ahead = max(aligned.frames) > self._last_frame
+        return word.middle >= self._window.overlap_end and (is_ahead or has_room)
 
-    def _count_final(self, words: tuple[AlignedWord, ...], *, is_final: bool) -> int:
+    def _count_final(self, words: Sequence[AlignedWord], *, is_final: bool) -> int:
         """Return how many of *words* are final; a word is when all of its tokens are."""
         final = self._policy.count_final(
-            [frame for one in words for frame in one.frames],
-            frames=-(-self._heard // self._frame),
+            [frame for word in words for frame in word.frames],
+            frames=-(-self._window.processed // self._frame),
             last_frame=self._last_frame,
             is_last=is_final,
         )
         count = 0
-        for one in words:
-            final -= len(one.frames)
+        for word in words:
+            final -= len(word.frames)
             if final < 0:
                 break
             count += 1
         return count
 
-    def _in_order(self, words: list[AlignedWord]) -> tuple[AlignedWord, ...]:
-        """Return *words* with times that never go back and lie within what was heard."""
-        ordered: list[AlignedWord] = []
-        floor, limit = self._buffer.start / SAMPLE_RATE, self._heard / SAMPLE_RATE
-        if self._context:
-            floor = max(floor, min(self._context[-1].word.end, limit))
-        for one in words:
-            start = min(max(floor, one.word.start), limit)
-            end = min(max(start, one.word.end), limit)
-            ordered.append(attrs.evolve(one, word=attrs.evolve(one.word, start=start, end=end)))
-            floor = start
-        return tuple(ordered)
-
-    def _remember(self, committed: tuple[AlignedWord, ...]) -> None:
-        if committed:
-            self._context += committed
-            self._committed_end = max(self._committed_end, committed[-1].word.middle)
-            self._last_frame = max(self._last_frame, *(max(one.frames) for one in committed))
-
-    def _bound(self, *, is_quiet: bool) -> tuple[AlignedWord, ...]:
-        """Keep the buffer short; return words that had to be committed for it."""
-        was_quiet, self._was_quiet = self._was_quiet, is_quiet
-        if is_quiet and was_quiet:
-            self._trim(self._heard - round(QUIET_SECONDS * SAMPLE_RATE))
-            return ()
-        if self._heard - self._buffer.start > self._buffer_samples and self._context:
-            self._trim(self._cut_behind_context())
-        if self._heard - self._buffer.start <= self._max_samples - self._tick:
-            return ()
-        half = (self._buffer.start + self._heard) / 2 / SAMPLE_RATE
-        count = sum(one.word.end <= half for one in self._upcoming)
-        forced, self._upcoming = self._upcoming[:count], self._upcoming[count:]
-        self._remember(forced)
-        # Between the words that are committed now and the next one, nothing has been heard.
-        following = self._upcoming[0].word.start if self._upcoming else half
-        cut = self._cut_behind_context() if self._context else 0
-        most = self._max_samples - self._tick
-        forced_to = forced_cut(
-            self._buffer.start, self._heard, following, most=most, step=self._cut
-        )
-        self._trim(max(cut, forced_to))
-        return forced
-
-    def _cut_behind_context(self) -> int:
-        """Return the quietest sample between the last committed word and what follows it."""
-        following = self._upcoming[0].word.start if self._upcoming else self._heard / SAMPLE_RATE
-        return cut_between(self._buffer, self._context[-1].word, following, heard=self._heard)
-
-    def _trim(self, sample: int) -> None:
-        # Whole frames at least: the engine counts its own from the cut.
-        sample = max(self._buffer.start, sample) // self._cut * self._cut
-        self._buffer.trim(sample)
-        seconds = sample / SAMPLE_RATE
-        gone = [one for one in self._context if one.word.middle < seconds]
-        self._context = self._context[len(gone) :]
-        self._before = last_words(self._before + "".join(one.word.text for one in gone))
-        if gone:
-            # What is left of the last word behind the cut is no word.  Where cuts are far apart it
-            # may be nearly half of a long one; its end is a guess, and a word may begin before it.
-            self._rest_end = max(seconds, gone[-1].word.end)
-            middle = (seconds + self._rest_end + REMAINDER_SECONDS) / 2
-            self._committed_end = max(self._committed_end, middle)
+    def _in_order(self, words: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
+        """Return *words* with times that never go back and lie after the committed words."""
+        floor, limit = self._window.start / SAMPLE_RATE, self._window.processed / SAMPLE_RATE
+        if self._window.prefix:
+            floor = max(floor, min(self._window.prefix[-1].word.end, limit))
+        ordered = words_in_order([aligned.word for aligned in words], floor=floor, limit=limit)
+        return tuple(attrs.evolve(a, word=word) for a, word in zip(words, ordered, strict=True))

@@ -1,4 +1,4 @@
-"""Pure parts that online processors are put together from: numpy only, no I/O, no clock."""
+"""Pure parts of online processors: numpy only, no I/O, no clock, no model."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ from wlk_core.streaming.log_mel import LogMel, mel_filters
 from wlk_core.streaming.repetition import Loop, find_loop, keep_spoken_repetitions
 from wlk_core.streaming.speculative import StepModel, TokenPrediction, speculative_decode
 from wlk_core.streaming.timeline import Timeline
+from wlk_core.streaming.window import PROMPT_CHARACTERS, BoundedWindow, words_in_order
 from wlk_core.streaming.words import Word, joined, needs_space
 
 __all__ = [
+    "PROMPT_CHARACTERS",
     "AlignAtt",
     "AudioBuffer",
+    "BoundedWindow",
     "EnergyContour",
     "LocalAgreement",
     "LogMel",
@@ -44,4 +47,5 @@ __all__ = [
     "speech_threshold",
     "split_overlap",
     "true_runs",
+    "words_in_order",
 ]

@@ -258,7 +258,8 @@ def lowest_qwen3(session: nox.Session) -> None:
     session.install(TORCH)
     session.install(declared.replace(">=", "=="), *_group("test"))
     session.install(*_editable(ROOT / "core"), *_editable(path))
-    _pytest(session, "plugins/wlk-qwen3-simul/tests/torch/test_network.py")
+    tests = path / "tests/torch"
+    _pytest(session, str(tests / "test_network.py"), str(tests / "test_checkpoint.py"))
 
 
 @nox.session(python=NEWER_PYTHONS, tags=["matrix"], default=False)

@@ -152,10 +152,10 @@ class OutOfMemory:
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_failure_outside_the_steps_is_retried_too(speech, engine, call, times):
     """A MemoryError of feed or end_utterance is a BackendError, and no audio or word is lost."""
-    stream = OnlineStream(lambda: OutOfMemory(LocalAgreementRecognizer(engine.transcribe), call, 0))
-    driver = StreamDriver(stream)
+    recognizer = OutOfMemory(LocalAgreementRecognizer(engine.transcribe), call, 0)
+    driver = StreamDriver(OnlineStream(lambda: recognizer))
     driver.feed(speech.audio[:150_000])
-    stream._recognizer.left = times
+    recognizer.left = times
     driver.insert(speech.audio[150_000:])
     for _ in range(times):
         with pytest.raises(BackendError, match="MemoryError: no room"):

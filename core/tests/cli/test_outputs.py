@@ -1,11 +1,12 @@
 from __future__ import annotations
 
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
+import os
 
 import click
 import pytest
 
-from wlk_core.cli.destinations import FileDestination, plan_outputs
+from wlk_core.cli.outputs import FileOutput, plan_outputs
 
 
 def names(files, output, style="srt"):
@@ -14,7 +15,7 @@ def names(files, output, style="srt"):
 
 
 def test_without_output_everything_goes_to_standard_output():
-    """One file of any format, and several as text or json, need no place."""
+    """One file of any format, and several as text or json, need no path."""
     assert plan_outputs(["a"], None, "srt") == [None]
     assert plan_outputs(["a", "b"], None, "json") == [None, None]
 
@@ -26,7 +27,7 @@ def test_several_files_of_other_formats_need_a_directory(style):
         plan_outputs(["a", "b"], None, style)
 
 
-def test_one_file_goes_where_it_is_told(tmp_path):
+def test_one_file_goes_to_the_named_path(tmp_path):
     """With one recording the path is the file's."""
     assert plan_outputs(["a.wav"], str(tmp_path / "x.srt"), "srt") == [tmp_path / "x.srt"]
 
@@ -77,37 +78,90 @@ def test_a_directory_that_is_a_file_is_refused(tmp_path):
 
 
 def test_a_missing_parent_is_refused(tmp_path):
-    """A file whose directory does not exist is refused before anything is heard."""
+    """A file whose directory does not exist is refused before anything is decoded."""
     with pytest.raises(click.UsageError, match="there is no directory"):
         plan_outputs(["a"], str(tmp_path / "no" / "x.txt"), "text")
 
 
 def test_a_file_appears_with_the_first_text(tmp_path):
     """Nothing is created before there is something to write, and then it is there at once."""
-    out = FileDestination(tmp_path / "x.txt")
-    assert not out.path.exists()
+    output = FileOutput(tmp_path / "x.txt")
+    assert not output.path.exists()
 
-    out.write("five")
+    output.write("five")
 
-    assert out.path.read_text() == "five"
-    out.close()
+    assert output.path.read_text() == "five"
+    output.close()
 
 
 def test_a_whole_file_appears_complete_or_not_at_all(tmp_path):
     """A file that only makes sense complete takes its name when it is."""
-    out = FileDestination(tmp_path / "x.json", whole=True)
-    out.write("{}")
-    assert not out.path.exists()
+    output = FileOutput(tmp_path / "x.json", whole=True)
+    output.write("{}")
+    assert not output.path.exists()
 
-    out.close()
+    output.close()
 
-    assert out.path.read_text() == "{}"
+    assert output.path.read_text() == "{}"
     assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
 
 
-def test_a_place_that_cannot_be_written_is_named():
-    """A failing write says which file and what to do."""
-    out = FileDestination(Path("/proc/none/x.txt"))
+def test_a_file_that_cannot_be_written_is_named(tmp_path):
+    """A failing write names the file and what to do."""
+    (tmp_path / "file").touch()
+    output = FileOutput(tmp_path / "file" / "x.txt")
 
-    with pytest.raises(OSError, match=r"cannot write .*x\.txt: .*; choose another place with --o"):
-        out.write("x")
+    with pytest.raises(OSError, match=r"cannot write .*x\.txt: .*; choose another path with --ou"):
+        output.write("x")
+
+
+def test_files_beside_a_whole_one_are_left_alone(tmp_path):
+    """The draft has a name of its own, so that no file of the user is replaced."""
+    (tmp_path / "x.json.part").write_text("mine")
+    output = FileOutput(tmp_path / "x.json", whole=True)
+    output.write("{}")
+    output.close()
+
+    assert (tmp_path / "x.json.part").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.json", "x.json.part"]
+
+
+def test_a_draft_that_cannot_take_its_name_is_removed(tmp_path):
+    """A failed rename leaves nothing."""
+    output = FileOutput(tmp_path / "x.json", whole=True)
+    output.write("{}")
+    (tmp_path / "x.json").mkdir()
+
+    with pytest.raises(OSError, match=r"cannot write .*x\.json"):
+        output.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_a_link_to_a_whole_file_stays_a_link(tmp_path):
+    """The file it leads to is replaced."""
+    (tmp_path / "folder").mkdir()
+    target = tmp_path / "folder" / "real.json"
+    target.write_text("old")
+    link = tmp_path / "x.json"
+    link.symlink_to(target)
+    output = FileOutput(link, whole=True)
+    output.write("{}")
+    output.close()
+
+    assert link.is_symlink()
+    assert target.read_text() == "{}"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_written_directly(tmp_path):
+    """A reader at a named pipe, or a device, gets the text."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as pool:
+        reader = pool.submit(pipe.read_text)
+        output = FileOutput(pipe, whole=True)
+        output.write("{}")
+        output.close()
+
+    assert reader.result() == "{}"
+    assert pipe.is_fifo()

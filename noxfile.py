@@ -266,11 +266,13 @@ def lowest_qwen3(session: nox.Session) -> None:
 @nox.parametrize("name", [*TORCH_FREE], ids=[*TORCH_FREE])
 def plugin(session: nox.Session, name: str) -> None:
     """Test a plugin without torch, in an environment of its own, on the newer Pythons."""
-    needed = ["core", "conformance", *(["plugins/wlk-voxtral"] if "voxtral" in name else [])]
+    parts = ["plugins/wlk-voxtral"] if "voxtral" in name else []  # tested in the same run
+    needed = ["core", "conformance", *parts]
     sources = [argument for path in needed for argument in _editable(ROOT / path)]
     sources += _editable(ROOT / "plugins" / name, TORCH_FREE[name])
     session.install(*_group("test"), *sources)
-    _pytest(session, "-n", "2", "--ignore-glob=*/test_*conformance*.py", f"plugins/{name}/tests")
+    rooms = [f"{path}/tests" for path in (*parts, f"plugins/{name}")]
+    _pytest(session, "-n", "2", "--ignore-glob=*/test_*conformance*.py", *rooms)
 
 
 @nox.session(python=PYTHON, tags=["matrix"], default=False)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wlk_core.processor import SAMPLE_RATE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["print_latencies"]
 
-RATE = 16_000
 BUFFERS = (2, 4, 6, 8, 10, 12, 16, 20, 24, 28)  # seconds
 TEXT = 40  # ids after the audio: the turns of the chat, committed words and a draft
 STEPS = 3  # tokens that are new
@@ -85,11 +86,11 @@ def _time(network: TorchNetwork, seconds: int, *, is_cached: bool) -> float:
 def _tick(network: TorchNetwork, seconds: int, *, is_cached: bool) -> float:
     from wlk_qwen3_simul.engine.encoder import IncrementalEncoder  # noqa: PLC0415
 
-    audio = np.random.default_rng(0).normal(size=seconds * RATE).astype(np.float32) * 0.1
+    audio = np.random.default_rng(0).normal(size=seconds * SAMPLE_RATE).astype(np.float32) * 0.1
     encoder, kv_cache = IncrementalEncoder(network), network.new_kv_cache()
     closed = 0
     if is_cached:
-        encoded = encoder.encode(audio[: (seconds - 1) * RATE], first_sample=0)
+        encoded = encoder.encode(audio[: (seconds - 1) * SAMPLE_RATE], first_sample=0)
         _decode(network, kv_cache, [BEFORE, *encoded.windows], encoded.tokens)
         kv_cache.truncate(len(BEFORE) + sum(window.tokens for window in encoded.closed))
         closed = len(encoded.closed)

@@ -214,6 +214,32 @@ def test_a_weight_of_another_size_is_named(write, random_weights, tmp_path):
         load_backend("voxtral-mlx", str(directory))
 
 
+def test_a_projection_that_its_heads_do_not_divide_is_named(write, tmp_path):
+    """Rotary halves cannot be put side by side then."""
+    name = "language_model.layers.0.attention.q_proj.weight"
+    directory = write(tmp_path / "heads", "transformers")
+    file = directory / "model.safetensors"
+    tensors = mx.load(str(file))
+    tensors[name_in_file(name, "transformers")] = mx.zeros((62, 64))
+    mx.save_safetensors(str(file), tensors)
+
+    with pytest.raises(ModelNotFoundError, match=r"q_proj\.weight has the shape .*not 4 heads"):
+        load_backend("voxtral-mlx", str(directory))
+
+
+def test_groups_that_do_not_divide_packed_weights_are_named(write, random_weights, tmp_path):
+    """The configuration declares groups that are wider than a matrix of the model."""
+    scales = {"adapter.w_in.scales": mx.zeros((64, 2)), "adapter.w_in.biases": mx.zeros((64, 2))}
+    narrow = attrs.evolve(SMALL, encoder=attrs.evolve(SMALL.encoder, width=24, head_size=6))
+    config = {**file_config(narrow, "voxmlx"), "quantization": {"bits": 4, "group_size": 128}}
+    directory = write(
+        tmp_path / "groups", "voxmlx", weights={**random_weights, **scales}, config=config
+    )
+
+    with pytest.raises(ModelNotFoundError, match="voxmlx layout and could not be loaded"):
+        load_backend("voxtral-mlx", str(directory))
+
+
 @pytest.mark.parametrize("name", ["model.decoder.layers.0.fc1.weight", "vision.patch", "weight"])
 def test_names_of_other_models_are_unknown(name):
     """Weights of Whisper are not taken for those of Voxtral."""

@@ -34,9 +34,9 @@ class AudioRules:
     )
     def test_audio_of_any_length_is_accepted(self, wlk: BackendUnderTest) -> None:
         """
-        Accepts 1-D float32 at 16 kHz of any length >= 0.
+        A stream accepts 1-D float32 at 16 kHz of any length >= 0.
 
-        Among them 0, 1, 159, 160, 1279, 1280, 1281 and 320 000 samples.
+        Lengths of 0, 1, 159, 160, 1279, 1280, 1281 and 320 000 samples are tested.
         """
         driver = wlk.stream()
         for length in LENGTHS:
@@ -142,7 +142,7 @@ class AudioRules:
     @rule("IN-04", causes=("the caller's array is kept, and the caller overwrites it",))
     def test_inserting_copies(self, wlk: BackendUnderTest) -> None:
         """
-        Inserting copies, never runs or waits for the model and works from any thread.
+        Inserting copies the audio, never runs or waits for the model, and works from any thread.
 
         It is O(chunk) amortised, and may happen while a step runs.
         """

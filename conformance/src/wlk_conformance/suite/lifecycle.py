@@ -174,7 +174,7 @@ class LifeRules:
         """
         A limit inside the model keeps clock, pending audio, spacing and speaker.
 
-        That is an end-of-text token, a repetition guard or a context limit.
+        The limit may be an end-of-text token, a repetition guard or a full context.
         """
         if not isinstance(wlk.speech_source, CodedSpeech):
             raise NotApplicable("its engine cannot be made to end its text")

@@ -145,7 +145,7 @@ class SilenceRules:
         ),
     )
     def test_no_token_lies_in_a_pause(self, wlk: BackendUnderTest) -> None:
-        """No token inside or across a pause; words before it are not stamped after it."""
+        """No token lies inside or across a pause, and words before it have times before it."""
         stimulus, seconds = wlk.speech(4, seed=3, lead=0.0, tail=0.0), 30.0
         for is_gap in (False, True):
             driver = wlk.stream()
@@ -169,7 +169,7 @@ class SilenceRules:
 
     @rule("SIL-06", causes=("short pauses are fed as zeros, long ones reset the model",))
     def test_no_length_of_silence_is_special(self, wlk: BackendUnderTest) -> None:
-        """No behaviour step at any internal threshold (4.99 / 5.01 s, 0.2, 60 s)."""
+        """Behaviour changes at no length of silence (either side of 0.2, 5 and 60 s)."""
         stimulus = wlk.speech(3, seed=15)
         reference = None
         for seconds in (length for pair in THRESHOLDS for length in pair):

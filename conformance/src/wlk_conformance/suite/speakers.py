@@ -29,7 +29,7 @@ class SpeakerRules:
         """
         `new_speaker(change)` returns the flushed tokens; the clock is unaffected.
 
-        Audio after change.start already inserted is kept.
+        Audio after change.start that was already inserted is kept.
         """
         stimulus = wlk.speech(6, seed=5, tail=0.0)
         expected = wlk.solo(stimulus)

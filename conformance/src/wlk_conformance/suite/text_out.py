@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TextRules"]
 
-CHUNKS = (0.08, 0.5, 1.0, 2.0, 5.0, 60.0)  # seconds
+CHUNKS = (0.032, 0.08, 0.5, 1.0, 2.0, 5.0, 60.0)  # seconds; 0.032 is 512 samples of the voice gate
 WORD_ERRORS = 0.1  # share of words that a small model may miss or invent
 IDLE_CALLS = 4  # of process_iter, without new audio
 SAME_START = 0.1  # seconds a start may move with the chunk size
@@ -150,7 +150,7 @@ class TextRules:
 
     @rule("COM-04", causes=("sampling without a seed", "state of one stream used by the next"))
     def test_the_same_audio_gives_the_same_tokens(self, wlk: BackendUnderTest) -> None:
-        """Same audio, same chunks, same tokens."""
+        """The same audio in the same chunks gives the same tokens."""
         stimulus = wlk.speech(5, seed=10)
         once = wlk.run(stimulus, chunk_seconds=0.7)
         wlk.run(wlk.speech(3, seed=11))
@@ -163,13 +163,14 @@ class TextRules:
         causes=(
             "the policy ticks at each chunk instead of on its own grid",
             "buffers of convolutions lose a frame at odd lengths",
+            "samples that do not fill a mel frame are dropped",
         ),
     )
     def test_the_chunk_size_changes_nothing(self, wlk: BackendUnderTest) -> None:
         """
-        Chunk-size invariance over {0.08, 0.5, 1, 2, 5, 60} s, drained.
+        The chunk size changes nothing: {0.032, 0.08, 0.5, 1, 2, 5, 60} s, each stream drained.
 
-        Same tokens, starts within 0.1 s (policies tick on their own grid).
+        Tokens are the same and starts are within 0.1 s, because policies tick on their own grid.
         """
         stimulus = wlk.speech(12, seed=12)
         expected = wlk.solo(stimulus)
@@ -212,7 +213,7 @@ class TextRules:
 
     @rule("COM-06", kinds="G,S", causes=("times include padding that the model received",))
     def test_no_token_comes_before_its_audio(self, wlk: BackendUnderTest) -> None:
-        """No token before its audio: start < A when first returned."""
+        """No token comes before its audio: start < A when the token is first returned."""
         stimulus = wlk.speech(8, seed=7)
         driver = wlk.stream()
         for chunk in stimulus.chunks(0.3):

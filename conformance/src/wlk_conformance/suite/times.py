@@ -32,7 +32,7 @@ class TimeRules:
 
     @rule("TIME-01", causes=("an end is the next start, or padded", "an end is rounded up"))
     def test_times_lie_inside_the_audio(self, wlk: BackendUnderTest) -> None:
-        """Finite, 0 <= start <= end <= A + EPS."""
+        """Times are finite: 0 <= start <= end <= A + EPS."""
         driver = _conversation(wlk)
         for record in driver.records:
             for token in record.emission.committed:
@@ -145,8 +145,8 @@ class TimeRules:
         """
         Times come from the model's own positions, not from spreading words over a span.
 
-        Within one model frame on scripted engines; on speech median error <= 0.10 s and
-        |bias| <= 0.10 s unless the spec declares its bound.
+        They are exact to one model frame on scripted engines.  On speech the median error and the
+        |bias| are <= 0.10 s unless the spec declares its bounds.
         """
         if wlk.speech_source.kind != "coded":
             raise NotApplicable("no exact times are known; --speech measures them")

@@ -61,7 +61,8 @@ class Network(Protocol[A, E, K]):
     """
     A loaded model on its framework: weights and forward passes, nothing of a stream.
 
-    Whatever a method returns is computed by then and can be used from another thread.
+    `encode` may return lazy tensors.  After a `forward` over its audio embeddings all caches are
+    computed, because the next call of a stream may come from another thread.
     """
 
     @property
@@ -100,8 +101,8 @@ class StreamState(Generic[E, K]):
     """
     A point of an utterance between two calls: a value, so that a call can be repeated.
 
-    `known_ids` are the decoder inputs that need no forward pass: the rest of the prompt, or the
-    last prediction.
+    `known_ids` are the decoder inputs known before the next forward pass: the rest of the prompt,
+    or the last prediction.
     """
 
     positions: int = 0  #: of the decoder, so far

@@ -108,12 +108,15 @@ def build_model(
     if packed and config.quantization is None:
         raise WeightError("its weights are quantized, and its configuration does not declare how")
     if config.quantization is not None:
-        nn.quantize(
-            model,
-            group_size=config.quantization.group_size,
-            bits=config.quantization.bits,
-            class_predicate=lambda path, _module: path in packed,
-        )
+        try:
+            nn.quantize(
+                model,
+                group_size=config.quantization.group_size,
+                bits=config.quantization.bits,
+                class_predicate=lambda path, _module: path in packed,
+            )
+        except ValueError as error:  # a matrix that the groups do not divide
+            raise WeightError.of(error) from error
     parameters = dict(tree_flatten(model.parameters()))
     if missing := sorted(set(parameters) - set(weights)):
         raise WeightError(f"{len(missing)} weights are missing, such as {missing[0]}")
@@ -159,6 +162,8 @@ def _ordered(weight: WeightName, tensor: mx.array, config: ModelConfig) -> mx.ar
     stack = config.encoder if weight.name.startswith("encoder.") else config.decoder
     heads = stack.heads if weight.halves == "heads" else stack.key_heads
     size = tensor.shape[0] // heads
+    if heads * size != tensor.shape[0] or size % 2:
+        raise WeightError(f"{weight.name} has the shape {tensor.shape}, not {heads} heads")
     # transformers keeps the halves of rotary pairs apart, all other layouts side by side.
     rows = tensor.reshape(heads, 2, size // 2, -1).swapaxes(1, 2)
     return rows.reshape(tensor.shape)

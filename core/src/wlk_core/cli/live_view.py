@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 import attrs
 import click
 
+from wlk_core.cli.tables import printable
 from wlk_core.segments import SegmentBuilder
 from wlk_core.session import Commit, HypothesisChange
 
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 
     from wlk_core.session.events import Event
 
-__all__ = ["BlankScreen", "LiveScreen", "Screen", "loading", "open_screen"]
+__all__ = ["LiveView", "NoView", "View", "loading", "open_live_view"]
 
-_REDRAWS = 12  # a second; a file is heard faster than anyone reads
+_REDRAWS = 12  # a second; a file is transcribed faster than text can be read
 
 
-class Screen(Protocol):
-    """What a person sees while results are on their way."""
+class View(Protocol):
+    """Progress on a terminal while results are on their way."""
 
     @property
     def is_live(self) -> bool:
@@ -35,11 +36,11 @@ class Screen(Protocol):
         ...
 
     def begin(self, title: str, duration: float | None) -> None:
-        """Turn to another recording."""
+        """Begin another recording."""
         ...
 
     def show(self, event: Event) -> None:
-        """Draw what happened."""
+        """Draw an event."""
         ...
 
     def hide(self) -> None:
@@ -56,8 +57,8 @@ class Screen(Protocol):
     ) -> None: ...
 
 
-class BlankScreen:
-    """No terminal, no view."""
+class NoView:
+    """The view where standard error is no terminal: nothing is drawn."""
 
     is_live = False
 
@@ -77,7 +78,7 @@ class BlankScreen:
 
 
 @attrs.define
-class LiveScreen:
+class LiveView:
     """A few lines at the bottom of a terminal, redrawn in place."""
 
     is_live: ClassVar[bool] = True
@@ -91,15 +92,15 @@ class LiveScreen:
     _audio_time: float = 0.0
 
     def begin(self, title: str, duration: float | None) -> None:
-        """Turn to another recording."""
-        self._title, self._duration = title, duration
+        """Begin another recording."""
+        self._title, self._duration = printable(title), duration
         self._captions = SegmentBuilder()
         self._open = self._hypothesis = ""
         self._audio_time = 0.0
         self._live.update(self._view(), refresh=True)
 
     def show(self, event: Event) -> None:
-        """Take note of what happened; the next redraw shows it."""
+        """Update the view from an event; the next redraw shows it."""
         self._audio_time = event.audio_time
         if isinstance(event, Commit):
             for token in event.tokens:
@@ -132,16 +133,16 @@ class LiveScreen:
         return view
 
 
-def open_screen(*, shows_committed: bool = True) -> Screen:
+def open_live_view(*, shows_committed: bool = True) -> View:
     """Return a live view if standard error is a terminal that can draw, else a blank one."""
     if not sys.stderr.isatty():
-        return BlankScreen()
+        return NoView()
     from rich.console import Console  # noqa: PLC0415 -- only where there is a terminal
     from rich.live import Live  # noqa: PLC0415 -- only where there is a terminal
 
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal or console.is_dumb_terminal:
-        return BlankScreen()
+        return NoView()
     live = Live(
         console=console,
         refresh_per_second=_REDRAWS,
@@ -150,16 +151,18 @@ def open_screen(*, shows_committed: bool = True) -> Screen:
         redirect_stderr=False,
         vertical_overflow="crop",
     )
-    return LiveScreen(live, shows_committed)
+    return LiveView(live, shows_committed)
 
 
 @contextmanager
 def loading(what: str) -> Iterator[None]:
-    """Say on a terminal what is being loaded, and wipe it away afterwards."""
+    """Print on a terminal what is being loaded, and erase it afterwards."""
     if not sys.stderr.isatty():
         yield
         return
-    click.echo(f"loading {what} ...\r", err=True, nl=False)  # a progress bar may overwrite it
+    click.echo(
+        f"loading {printable(what)} ...\r", err=True, nl=False
+    )  # a progress bar may overwrite it
     try:
         yield
     finally:

@@ -1,11 +1,12 @@
-"""Where results go: standard output, a file, or one file for each recording in a directory."""
+"""Where results go: standard output, a file, or a file for each recording in a directory."""
 
 from __future__ import annotations
 
 from collections import Counter
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TextIO
+import secrets
+from typing import TYPE_CHECKING, Literal, Protocol, TextIO
 
 import attrs
 import click
@@ -13,20 +14,21 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Destination", "FileDestination", "StandardOutput", "plan_outputs"]
+__all__ = ["FileOutput", "Output", "StandardOutput", "plan_outputs"]
 
+_DESCRIPTORS = ("/dev/", "/proc/")  # whose links may lead to a file that a shell has opened
 EXTENSIONS = {"text": ".txt", "json": ".json", "jsonl": ".jsonl", "srt": ".srt", "vtt": ".vtt"}
 
 
-class Destination(Protocol):
-    """A place for text."""
+class Output(Protocol):
+    """A destination for text."""
 
     def write(self, text: str) -> None:
         """Write *text* so that it is there even if the program ends now."""
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release it."""
         ...
 
 
@@ -37,7 +39,7 @@ class StandardOutput:
     before: Callable[[], None] = lambda: None
 
     def write(self, text: str) -> None:
-        """Write and flush; OSError says what could not be written."""
+        """Write and flush; OSError names standard output."""
         self.before()
         try:
             click.echo(text, nl=False)
@@ -47,47 +49,66 @@ class StandardOutput:
             raise OSError(f"cannot write standard output: {error.strerror or error}") from error
 
     def close(self) -> None:
-        """Leave it open for what comes next."""
+        """Leave it open for the next result."""
 
 
 @attrs.define
-class FileDestination:
-    """A file that appears with the first text; with `whole` it only ever appears complete."""
+class FileOutput:
+    """
+    A file that appears with the first text.
+
+    With `whole` a regular file only ever appears complete: the text is written to a draft beside
+    it, which takes its name in the end.  A device or a pipe is written directly, and a symbolic
+    link keeps leading to its file.
+    """
 
     path: Path
     whole: bool = False
+    _draft: Path | None = None
     _file: TextIO | None = None
 
     def write(self, text: str) -> None:
         """Write and flush; OSError names the file."""
         try:
             if self._file is None:
-                self._file = self._target.open(
-                    "w", encoding="utf-8", errors="backslashreplace", newline="\n"
-                )
+                self._file = self._open()
             self._file.write(text)
             self._file.flush()
         except OSError as error:
             raise self._explained(error) from error
 
     def close(self) -> None:
-        """Close the file; a `whole` one takes its name now."""
+        """Close the file; a draft takes its name now."""
         if self._file is None:
             return
         try:
             self._file.close()
-            if self.whole:
-                self._target.replace(self.path)
+            if self._draft is not None:
+                self._draft.replace(self._target)
         except OSError as error:
+            if self._draft is not None:
+                self._draft.unlink(missing_ok=True)
             raise self._explained(error) from error
 
     @property
     def _target(self) -> Path:
-        return self.path.with_name(f"{self.path.name}.part") if self.whole else self.path
+        return Path(os.path.realpath(self.path))
+
+    def _open(self) -> TextIO:
+        is_regular = self.path.is_file() or not self.path.exists()
+        if self.whole and is_regular and not str(self.path).startswith(_DESCRIPTORS):
+            path = self._target
+            self._draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+            return _opened(self._draft, "x")
+        return _opened(self.path, "w")
 
     def _explained(self, error: OSError) -> OSError:
         reason = error.strerror or str(error)
-        return OSError(f"cannot write {self.path}: {reason}; choose another place with --output")
+        return OSError(f"cannot write {self.path}: {reason}; choose another path with --output")
+
+
+def _opened(path: Path, mode: Literal["w", "x"]) -> TextIO:
+    return path.open(mode, encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
 def plan_outputs(files: Sequence[str], output: str | None, style: str) -> list[Path] | list[None]:
@@ -107,6 +128,8 @@ def plan_outputs(files: Sequence[str], output: str | None, style: str) -> list[P
                 f"several files as {style} need a directory of their own: --output DIRECTORY"
             )
         return [None] * len(files)
+    if not output:
+        raise click.UsageError("--output needs the path of a file or a directory")
     target = Path(output)
     if len(files) == 1 and not target.is_dir() and not output.endswith(("/", os.sep)):
         paths = [target]
@@ -129,7 +152,7 @@ def _names(files: Sequence[str], extension: str) -> list[str]:
     doubled = [name for name, count in Counter(names).items() if count > 1]
     if doubled:
         raise click.UsageError(
-            f"several recordings are called {doubled[0]}; give them one by one, each its --output"
+            f"several recordings are called {doubled[0]}; transcribe each with its own --output"
         )
     return [name + extension for name in names]
 

@@ -1,4 +1,4 @@
-"""Tokens, events and outcomes as the JSON that scripts rely on."""
+"""Sessions as the JSON that scripts rely on: events as they happen, and the result of a file."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_core.session import Commit, HypothesisChange, SilenceSpan
+from wlk_core.session.records import (
+    round_seconds,
+    segment_record,
+    silence_record,
+    token_record,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,7 +23,7 @@ if TYPE_CHECKING:
     from wlk_core.session.events import Event
     from wlk_core.tokens import ASRToken, Silence
 
-__all__ = ["Outcome", "event_record", "segment_record", "silence_record", "token_record"]
+__all__ = ["Outcome", "end_record", "event_record", "result_record"]
 
 
 @attrs.define(kw_only=True)
@@ -27,14 +33,14 @@ class Outcome:
 
     Attributes:
         file: the recording, as it was named.
-        backend: the backend that heard it.
+        backend: the backend that transcribes it.
         model: the model, as it was named.
         language: the language forced, else the one last detected.
         audio_time: the audio received so far, at the end the duration.
         stats: the processor's counters.
         latency: emission latency, known at the end.
         wall_seconds: how long it took, known at the end.
-        has_begun: whether anything came of it.
+        has_begun: whether an event came.
 
     """
 
@@ -48,17 +54,19 @@ class Outcome:
     wall_seconds: float | None = None
     has_begun: bool = False
 
-    def note(self, event: Event) -> None:
-        """Take down what *event* tells."""
+    def add(self, event: Event) -> None:
+        """Update it from an event."""
         self.has_begun = True
         self.audio_time = event.audio_time
         if isinstance(event, Commit):
-            heard = [token.detected_language for token in event.tokens if token.detected_language]
-            self.language = heard[-1] if heard else self.language
+            detected = [
+                token.detected_language for token in event.tokens if token.detected_language
+            ]
+            self.language = detected[-1] if detected else self.language
 
     def end(self, event: End) -> None:
-        """Take down the figures of the end."""
-        self.note(event)
+        """Update it from the last event, which has the figures of the session."""
+        self.add(event)
         self.stats = event.stats
         self.latency = event.latency
         self.wall_seconds = event.wall_seconds
@@ -71,65 +79,33 @@ class Outcome:
             "backend": self.backend,
             "model": self.model,
             "language": self.language,
-            "duration": seconds(self.audio_time),
+            "duration": round_seconds(self.audio_time),
         }
 
 
-def token_record(token: ASRToken) -> dict[str, Any]:
-    """Return a token's fields."""
-    return {
-        "start": seconds(token.start),
-        "end": seconds(token.end),
-        "text": token.text,
-        "probability": None if token.probability is None else round(token.probability, 4),
-        "speaker": token.speaker,
-        "language": token.detected_language,
-    }
-
-
-def segment_record(segment: Segment) -> dict[str, Any]:
-    """Return a caption's fields."""
-    return {
-        "start": seconds(segment.start),
-        "end": seconds(segment.end),
-        "text": segment.text,
-        "speaker": segment.speaker,
-    }
-
-
-def silence_record(silence: Silence) -> dict[str, Any]:
-    """Return a pause's fields."""
-    return {"start": seconds(silence.start), "end": seconds(silence.end)}
-
-
-def stats_record(stats: StreamStats | None) -> dict[str, Any]:
-    """Return every counter by name."""
-    return {} if stats is None else attrs.asdict(stats)
-
-
 def event_record(event: Event) -> dict[str, Any] | None:
-    """Return what happened, None for the end, which is told with its outcome."""
-    when = {"audio_time": seconds(event.audio_time)}
+    """Return the fields of an event; None for the end, which `end_record` describes."""
+    head = {"audio_time": round_seconds(event.audio_time)}
     if isinstance(event, Commit):
-        return {"event": "commit"} | when | {"tokens": _tokens(event.tokens)}
+        return {"event": "commit"} | head | {"tokens": _tokens(event.tokens)}
     if isinstance(event, HypothesisChange):
-        shown = event.transcript
-        tokens = _tokens(shown.tokens)
-        return {"event": "hypothesis"} | when | {"text": shown.text, "tokens": tokens}
+        transcript = event.transcript
+        tokens = _tokens(transcript.tokens)
+        return {"event": "hypothesis"} | head | {"text": transcript.text, "tokens": tokens}
     if isinstance(event, SilenceSpan):
-        return {"event": "silence"} | when | silence_record(event.silence)
+        return {"event": "silence"} | head | silence_record(event.silence)
     return None
 
 
 def end_record(outcome: Outcome) -> dict[str, Any]:
     """Return the last event of a session that came to its end."""
     return (
-        {"event": "end", "audio_time": seconds(outcome.audio_time)}
+        {"event": "end", "audio_time": round_seconds(outcome.audio_time)}
         | outcome.header
         | {
             "latency": None if outcome.latency is None else attrs.asdict(outcome.latency),
             "wall_seconds": outcome.wall_seconds,
-            "stats": stats_record(outcome.stats),
+            "stats": _stats(outcome.stats),
         }
     )
 
@@ -146,13 +122,12 @@ def result_record(
         "tokens": _tokens(tokens),
         "segments": [segment_record(segment) for segment in segments],
         "silences": [silence_record(silence) for silence in silences],
-        "stats": stats_record(outcome.stats),
+        "stats": _stats(outcome.stats),
     }
 
 
-def seconds(time: float) -> float:
-    """Round a time to the tenth of a millisecond: finer than a sample is no information."""
-    return round(time, 4)
+def _stats(stats: StreamStats | None) -> dict[str, Any]:
+    return {} if stats is None else attrs.asdict(stats)
 
 
 def _tokens(tokens: Iterable[ASRToken]) -> list[dict[str, Any]]:

@@ -50,7 +50,7 @@ COMPLIANT = {
     },
 }
 # Proven by a test of its plugin, which brings what the backend talks to.
-PROOF_TESTS = {"wlk-whisper": {"openai-api": "api/test_conformance_api.py"}}
+PROOF_TESTS = {"wlk-whisper": {"openai-api": "openai_api/test_conformance.py"}}
 # Extras a plugin is tested with, and those of them that bring torch.  On Linux an unpinned torch
 # means gigabytes of CUDA, so it is installed first, pinned, and on one Python; on the others the
 # tests that need it are skipped.

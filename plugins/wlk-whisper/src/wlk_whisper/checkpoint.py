@@ -1,4 +1,4 @@
-"""What a checkpoint directory says about itself beyond its weights."""
+"""The settings that a checkpoint declares in its wlk.json."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from wlk_core import OptionError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tokenizers import Tokenizer as Vocabulary
+    from tokenizers import Tokenizer as HfTokenizer
 
-__all__ = ["BUNDLED", "Checkpoint"]
+__all__ = ["BUNDLED_DIRECTORIES", "Checkpoint"]
 
-MANIFEST = "wlk.json"
-BUFFER_SECONDS = 12.0  # context enough; longer buffers cost more and help little
+FILE_NAME = "wlk.json"
+BUFFER_SECONDS = 12.0  # enough context; longer buffers cost more and improve little
 
-#: Directory names of the bundled digits checkpoint, by engine.
-BUNDLED = {
+#: Directories of the bundled digits checkpoint, by backend.
+BUNDLED_DIRECTORIES = {
     "faster-whisper": "digits/ctranslate2",
     "mlx-whisper": "digits/mlx",
     "whisper": "digits/transformers",
@@ -30,12 +30,11 @@ BUNDLED = {
 @attrs.frozen(kw_only=True)
 class Checkpoint:
     """
-    Limits and wishes of a checkpoint.
+    Limits and defaults of a checkpoint.
 
-    A directory, or its parent, may hold a ``wlk.json`` that names the languages and tasks the
-    checkpoint was trained for, the compute type it wants, whether it was trained on shorter input
-    than 30 s, and the length of buffer it hears best.  Other checkpoints have no limits of their
-    own.
+    A directory, or its parent, may contain a ``wlk.json`` with the languages and tasks the
+    checkpoint was trained for, its compute type, whether it was trained on windows shorter than
+    30 s, and the buffer length of its best accuracy.  Without that file a checkpoint has no limits.
     """
 
     name: str
@@ -47,40 +46,40 @@ class Checkpoint:
 
     @classmethod
     def read(cls, directory: Path, *, name: str) -> Checkpoint:
-        """Return what *directory* says; nothing is required of it."""
-        for place in (directory / MANIFEST, directory.parent / MANIFEST):
-            if place.is_file():
-                told = json.loads(place.read_text(encoding="utf-8"))
+        """Return the settings of *directory*, the defaults where it has no wlk.json."""
+        for path in (directory / FILE_NAME, directory.parent / FILE_NAME):
+            if path.is_file():
+                settings = json.loads(path.read_text(encoding="utf-8"))
                 return cls(
                     name=name,
-                    languages=tuple(told["languages"]) if "languages" in told else None,
-                    tasks=tuple(told["tasks"]) if "tasks" in told else None,
-                    compute_type=told.get("compute_type", "default"),
-                    takes_shorter_input=told.get("shorter_input", False),
-                    buffer_seconds=told.get("buffer_seconds", BUFFER_SECONDS),
+                    languages=tuple(settings["languages"]) if "languages" in settings else None,
+                    tasks=tuple(settings["tasks"]) if "tasks" in settings else None,
+                    compute_type=settings.get("compute_type", "default"),
+                    takes_shorter_input=settings.get("shorter_input", False),
+                    buffer_seconds=settings.get("buffer_seconds", BUFFER_SECONDS),
                 )
         return cls(name=name)
 
     def check(
-        self, *, language: str | None, task: str, is_multilingual: bool, vocabulary: Vocabulary
+        self, *, language: str | None, task: str, is_multilingual: bool, hf_tokenizer: HfTokenizer
     ) -> None:
         """
-        Check what a stream asks of this checkpoint.
+        Check that this checkpoint can decode a language and a task.
 
         Raises:
-            OptionError: a language or task the checkpoint was not trained for.
+            OptionError: the checkpoint was not trained for the language or the task.
 
         """
         languages = self.languages if is_multilingual else ("en",)
         tasks = self.tasks if is_multilingual else ("transcribe",)
         if language is not None and languages is not None and language not in languages:
             raise OptionError(
-                f"the model {self.name} hears {', '.join(languages)} only, not {language!r}; "
+                f"the model {self.name} recognises {', '.join(languages)} only, not {language!r}; "
                 "choose another model or leave the language out"
             )
-        # Without a token for it (yue, before large-v3) the decoder would not be told.
-        is_told = language is not None and is_multilingual
-        if is_told and vocabulary.token_to_id(f"<|{language}|>") is None:
+        # Without a token (yue, before large-v3) the language cannot be forced on the decoder.
+        is_forced = language is not None and is_multilingual
+        if is_forced and hf_tokenizer.token_to_id(f"<|{language}|>") is None:
             raise OptionError(
                 f"the model {self.name} has no token for the language {language!r}; "
                 "choose another model or leave the language out"

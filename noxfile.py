@@ -1,73 +1,63 @@
-"""Everything that is checked, the same on every desk and in CI: `nox`, or `nox -l` for a list."""
+"""Every check of the project: `nox` runs the default sessions, `nox -l` lists all of them."""
 
 from __future__ import annotations
 
-from itertools import product
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+import hashlib
 import os
 from pathlib import Path
 import shutil
+import subprocess
+import sys
 import tomllib
+from typing import Any
 
 import nox
 
+nox.needs_version = ">=2025.11.12"  # sessions that require others
+nox.options.default_venv_backend = "virtualenv"  # pip is what users have
+nox.options.sessions = ["lint", "types", "tests", "proofs"]
+
 ROOT = Path(__file__).parent
-PYTHONS = ["3.11", "3.12", "3.13"]
+PROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
+PROOFS = tomllib.loads((ROOT / "tests/proofs.toml").read_text(encoding="utf-8"))
+PYTHON = "3.11"
+NEWER_PYTHONS = ["3.12", "3.13"]
 DISTRIBUTIONS = sorted(
     path.parent
     for pattern in ("core", "conformance", "bench", "plugins/*")
     for path in ROOT.glob(f"{pattern}/pyproject.toml")
 )
-PLUGINS = [path for path in DISTRIBUTIONS if path.parent.name == "plugins"]
-PYTEST = ("python", "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "-q")
-# What docs/compliance.md is about: by the distribution in whose environment it is proven, the name
-# of each report and how wlk-conformance is told of the backend.
-DIGITS = ("--model", "digits")
-COMPLIANT = {
-    "core": {
-        "scripted": ("scripted", *DIGITS),
-    },
-    "wlk-voxtral-hf": {
-        "voxtral-hf": ("voxtral-hf", *DIGITS),
-    },
-    "wlk-voxtral-mlx": {
-        "voxtral-mlx": ("voxtral-mlx", *DIGITS),
-        "voxtral-voxmlx": ("voxtral-mlx", *DIGITS, "--option", "engine=voxmlx"),
-    },
-    "wlk-whisper": {
-        "faster-whisper": ("faster-whisper", *DIGITS),
-        "whisper-alignatt": ("whisper", *DIGITS, "--policy", "alignatt"),
-        "whisper-agreement": ("whisper", *DIGITS, "--policy", "local-agreement"),
-        "mlx-alignatt": ("mlx-whisper", *DIGITS, "--policy", "alignatt"),
-    },
-    "wlk-qwen3-simul": {
-        "qwen3-alignatt": ("qwen3-simul", *DIGITS, "--policy", "alignatt"),
-        "qwen3-agreement": ("qwen3-simul", *DIGITS, "--policy", "local-agreement"),
-        "qwen3-mlx-alignatt": ("qwen3-mlx-simul", *DIGITS, "--policy", "alignatt"),
-    },
-    "examples": {
-        "pocketsphinx": ("pocketsphinx", *DIGITS),
-        "hello": ("hello",),
-    },
-}
-# Proven by a test of its plugin, which brings what the backend talks to.
-PROOF_TESTS = {"wlk-whisper": {"openai-api": "openai_api/test_conformance.py"}}
-# Extras a plugin is tested with, and those of them that bring torch.  On Linux an unpinned torch
-# means gigabytes of CUDA, so it is installed first, pinned, and on one Python; on the others the
-# tests that need it are skipped.
+EXAMPLES = [ROOT / "examples" / name for name in ("wlk-hello", "wlk-pocketsphinx")]
+# On Linux an unpinned torch means gigabytes of CUDA, so it is installed first, pinned, and only for
+# PYTHON; tests that need it are skipped on the newer Pythons.
+TORCH = "torch==2.13.0"
 EXTRAS = {
     "wlk-qwen3-simul": ("mlx", "torch"),
     "wlk-voxtral-mlx": ("cpu", "voxmlx"),
     "wlk-whisper": ("lora", "mlx", "openai", "torch"),
 }
-TORCH_EXTRAS = ("lora", "mlx", "torch")
-TORCH_PLUGINS = ("wlk-voxtral-hf",)  # bring torch without an extra
-# Beside torch, what the tests of a plugin hold it against where torch is.
-REFERENCES = {"wlk-voxtral-mlx": ("transformers>=5.23,<6",)}
-TORCH = "torch==2.13.0"
-TORCH_PYTHON = "3.11"
-# The published package that benchmarks/whisper.py is held against; it asks for any torch.
-PEER = ("whisperlivekit==0.2.26", "safetensors>=0.4.3")  # the second, to load our checkpoint
-# What is measured of our own; peers are in environments of their own.
+TORCH_EXTRAS = {"lora", "mlx", "torch"}  # mlx-whisper requires torch
+TORCH_FREE = {
+    "wlk-qwen3-simul": (),
+    "wlk-voxtral-mlx": ("cpu", "voxmlx"),
+    "wlk-whisper": ("openai",),
+}
+# wlk-voxtral-mlx is compared with transformers' Voxtral where torch is installed.
+REFERENCES = ("transformers>=5.23,<6",)
+# The published package that benchmarks/whisper.py compares with; safetensors loads our checkpoint.
+PEER = ("whisperlivekit==0.2.26", "safetensors>=0.4.3")
+TESTS = (
+    "core/tests",
+    "conformance/tests",
+    "bench/tests",
+    "tools/digits/tests",
+    *(f"plugins/{path.name}/tests" for path in DISTRIBUTIONS if path.parent.name == "plugins"),
+    "tests",
+    "docs/tests",
+    "examples/tests",
+)
 BENCHMARKS = (
     ("core.py",),
     ("whisper.py",),
@@ -79,317 +69,292 @@ BENCHMARKS = (
     ("voxtral.py", "--backend", "voxtral-mlx"),
     ("voxtral.py", "--backend", "voxtral-mlx", "--engine", "voxmlx"),
 )
-TEST_TOOLS = ("pytest>=8.3", "hypothesis>=6.100")  # 6.100: stable database-free profiles
+# The digits models are too small to be divided among threads: two threads on two busy cores need
+# twenty times as long as one.
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 
-# The digits models are too small to share among threads: on two busy cores two threads take twenty
-# times as long as one.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-nox.options.default_venv_backend = "virtualenv"  # pip is what users have
-nox.options.sessions = [
-    "lint",
-    "types",
-    "core",
-    "plugin",
-    "suite",
-    "bench",
-    "examples",
-    "tools",
-    "together",
-    "documents",
-    "minimums",
-    "floors",
-    "build",
-    "compliance",  # reads what the session plugin found out
-]
+# Sessions that need every package share the environment of the session `everything`, because
+# installing it takes longer than most tests.
+shared = partial(nox.session, venv_backend="none", requires=["everything"])
+BIN = ROOT / ".nox/everything" / ("Scripts" if os.name == "nt" else "bin")
 
 
-def _sources(*names: str) -> list[str]:
-    """Return the folders of the named distributions that exist here."""
-    return [str(path) for path in DISTRIBUTIONS if not names or path.name in names]
+def _group(name: str) -> list[str]:
+    """Return the requirements of a dependency group of pyproject.toml."""
+    return list(nox.project.dependency_groups(PROJECT, name))
 
 
-def _with_extras(name: str) -> str:
-    """Return the folder of a plugin with all the extras it is tested with."""
-    (source,) = _sources(name)
-    return f"{source}[{','.join(EXTRAS[name])}]"
+def _editable(path: Path, extras: tuple[str, ...] = ()) -> list[str]:
+    """Return pip's arguments that install a distribution of this checkout from its sources."""
+    return ["-e", f"{path}[{','.join(extras)}]" if extras else str(path)]
 
 
-def _install_all(session: nox.Session, *more: str) -> None:
-    """Install every distribution and *more*, torch first: see EXTRAS."""
+def _run(session: nox.Session, program: str, *arguments: str, **options: Any) -> Any:
+    """Run a program of the shared environment; python modules are run as `python -m NAME`."""
+    script = BIN / program
+    command = [str(script)] if script.exists() else [str(BIN / "python"), "-m", program]
+    return session.run(*command, *arguments, external=True, env=ENVIRONMENT, **options)
+
+
+def _pytest(session: nox.Session, *arguments: str) -> None:
+    """Run pytest with the configuration of the checkout; posargs replace *arguments*."""
+    command = ("python", "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "-q")
+    session.run(*command, *(session.posargs or arguments), env=ENVIRONMENT)
+
+
+def _test_rooms(session: nox.Session, *arguments: str) -> None:
+    """Run the tests of every room on two processes, one pytest a room to keep conftests apart."""
+    pytest = ("-c", "pyproject.toml", "-q")
+    if session.posargs:
+        _run(session, "pytest", *pytest, *session.posargs)
+        return
+    for tests in TESTS:
+        coverage = ("--cov", "--cov-report=") if tests == "core/tests" else ()
+        proofs = "--ignore-glob=*/test_*conformance*.py"  # the session proofs runs the suite
+        # 5: no test of this room has the mark that was selected
+        parallel = (*pytest, "-n", "2", proofs, *coverage)
+        _run(session, "pytest", *parallel, *arguments, tests, success_codes=[0, 5])
+
+
+@nox.session(python=PYTHON, reuse_venv=True, default=False)
+def everything(session: nox.Session) -> None:
+    """Install every distribution with all extras, the examples and all tools, once per change."""
+    projects = [*DISTRIBUTIONS, *EXAMPLES, ROOT]
+    state = hashlib.sha256(b"".join((path / "pyproject.toml").read_bytes() for path in projects))
+    stamp = Path(session.virtualenv.location) / f"wlk-{state.hexdigest()[:16]}"
+    if stamp.exists():
+        return
     session.install(TORCH)
-    session.install(*more, *_sources())
+    sources = [
+        argument
+        for path in DISTRIBUTIONS
+        for argument in _editable(path, EXTRAS.get(path.name, ()))
+    ]
+    examples = [argument for path in EXAMPLES for argument in _editable(path)]
+    session.install(*_group("dev"), *REFERENCES, *sources, *examples)
+    stamp.touch()
 
 
-def _test(session: nox.Session, *arguments: str) -> None:
-    """Run pytest, with what was said behind `--` in place of *arguments*."""
-    session.run(*PYTEST, *(session.posargs or arguments), env={"PYTHONUNBUFFERED": "1"})
-
-
-@nox.session(python="3.11")
+@nox.session(python=PYTHON)
 def lint(session: nox.Session) -> None:
-    """Check style and layout of every file."""
-    session.install("ruff==0.17.6")  # pinned: select ALL means every release brings new rules
+    """Check style, spelling, and that imports go one way."""
+    session.install(*_group("lint"))
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
+    session.run("codespell")
+    sources = os.pathsep.join(str(path / "src") for path in DISTRIBUTIONS)
+    session.run("lint-imports", env={"PYTHONPATH": sources})
 
 
-@nox.session(python="3.11")
+@shared()
 def types(session: nox.Session) -> None:
-    """Check the types of all sources together, strictly."""
-    # mypy is pinned: a new release is a change of its own; the mutation run steers hypothesis.
-    _install_all(session, "mypy==2.4.1", "hypothesis>=6.100")
-    session.run("mypy", *[str(path / "src") for path in DISTRIBUTIONS])
+    """Check the types of all sources and of the public API's examples, strictly."""
+    _run(session, "mypy", *[str(path / "src") for path in DISTRIBUTIONS])
+    _run(session, "mypy", "core/tests/typing", "examples/transcribe_file.py")
 
 
-@nox.session(python=PYTHONS)
-def core(session: nox.Session) -> None:
-    """Test wlk-core with no plugin installed."""
-    session.install("-e", str(ROOT / "core"), *TEST_TOOLS)
-    _test(session, "core/tests")
+@shared()
+def tests(session: nox.Session) -> None:
+    """Run the tests of every room, those marked slow left out; `nox -s tests -- PATH` runs some."""
+    _test_rooms(session, "-m", "not slow")
 
 
-@nox.session(python="3.11")
-def minimums(session: nox.Session) -> None:
-    """Test wlk-core with the oldest dependencies it declares."""
-    project = tomllib.loads((ROOT / "core/pyproject.toml").read_text(encoding="utf-8"))
-    floors = [
-        dependency.split(",")[0].replace(">=", "==")
-        for dependency in project["project"]["dependencies"]
-    ]
-    session.install(*floors, *TEST_TOOLS)
-    session.install("--no-deps", "-e", str(ROOT / "core"))
-    _test(session, "core/tests")
-
-
-@nox.session(python=TORCH_PYTHON)
-def floors(session: nox.Session) -> None:
-    """Test Qwen3-ASR on torch with the oldest transformers that wlk-qwen3-simul declares."""
-    name = "wlk-qwen3-simul"
-    project = tomllib.loads((ROOT / f"plugins/{name}/pyproject.toml").read_text(encoding="utf-8"))
-    declared = project["project"]["optional-dependencies"]["torch"]
-    (floor,) = (one.split(",")[0] for one in declared if one.startswith("transformers>="))
-    session.install(TORCH)  # first, see EXTRAS
-    session.install(floor.replace(">=", "=="), *TEST_TOOLS, *_sources("core", name))
-    _test(session, f"plugins/{name}/tests/test_torch_network.py")
-
-
-@nox.session(python=PYTHONS)
-@nox.parametrize("name", [path.name for path in PLUGINS], ids=[path.name for path in PLUGINS])
-def plugin(session: nox.Session, name: str) -> None:
-    """Test one plugin in an environment of its own, its conformance included (3.11: elsewhere)."""
-    extras = EXTRAS.get(name, ())
-    if name in TORCH_PLUGINS and session.python != TORCH_PYTHON:
-        session.skip(f"{name} brings torch, which is pinned for Python {TORCH_PYTHON}")
-    if session.python != TORCH_PYTHON:
-        extras = tuple(extra for extra in extras if extra not in TORCH_EXTRAS)
-    elif set(extras) & set(TORCH_EXTRAS) or name in (*TORCH_PLUGINS, *REFERENCES):
-        session.install(TORCH, *REFERENCES.get(name, ()))
-    (source,) = _sources(name)
-    source += f"[{','.join(extras)}]" if extras else ""
-    session.install(*TEST_TOOLS, *_sources("core", "conformance"), source)
-    if session.python != TORCH_PYTHON:
-        _test(session, f"plugins/{name}/tests")
-        return
-    # On that Python the backends are proven in both tiers, one report each; their conformance
-    # tests would prove the first tier once more.
-    _test(session, f"plugins/{name}/tests", "--ignore-glob=*/test_*conformance*.py")
-    if not session.posargs:
-        _prove(session, name)
+@shared(tags=["matrix"])
+def slow(session: nox.Session) -> None:
+    """Run the tests that are marked slow."""
+    _test_rooms(session, "-m", "slow")
 
 
 def _report(session: nox.Session, name: str) -> Path:
-    """Return where a proof is kept until docs/compliance.md is checked."""
+    """Return where the report of a proof is kept until docs/compliance.md is written."""
     return session.cache_dir / "compliance" / f"{name}.json"
 
 
-def _prove(session: nox.Session, name: str) -> None:
-    """Prove the backends of a distribution in both tiers."""
-    _report(session, name).parent.mkdir(parents=True, exist_ok=True)
-    for report, backend in COMPLIANT.get(name, {}).items():
-        place = _report(session, report)
-        place.unlink(missing_ok=True)
-        session.run("wlk-conformance", *backend, "--speech", "--report", str(place))
-    for report, test in PROOF_TESTS.get(name, {}).items():
-        place = _report(session, report)
-        place.unlink(missing_ok=True)
-        proof = f"plugins/{name}/tests/{test}"
-        session.run(*PYTEST, proof, "--wlk-speech", f"--wlk-report={place}")
+def _prove(session: nox.Session, names: list[str], *tiers: str) -> None:
+    """Run the suite on the named backends of tests/proofs.toml, two at a time."""
+
+    def prove(name: str) -> tuple[str, int, str]:
+        report = _report(session, name)
+        report.parent.mkdir(parents=True, exist_ok=True)
+        report.unlink(missing_ok=True)
+        proof = PROOFS[name]
+        if "test" in proof:  # this backend talks to something that its plugin's test starts
+            command = [BIN / "python", "-m", "pytest", "-c", ROOT / "pyproject.toml", "-q"]
+            command += [ROOT / proof["test"], f"--wlk-report={report}"]
+            command += ["--wlk-speech"] if "--speech" in tiers else []
+        else:
+            command = [BIN / "wlk-conformance", *proof["arguments"], "--report", report]
+            command += tiers
+        done = subprocess.run(  # noqa: S603 -- the suite's own command
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            env={**os.environ, **ENVIRONMENT},
+        )
+        return name, done.returncode, done.stdout
+
+    failed = []
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        for name, status, output in pool.map(prove, names):
+            session.log("%s: exit status %d", name, status)
+            sys.stdout.write(output)
+            failed += [name] if status else []
+    if failed:
+        session.error(f"not compliant: {', '.join(failed)}")
 
 
-@nox.session(python="3.11")
-def suite(session: nox.Session) -> None:
-    """Test the conformance suite on its own reference and on backends that break its rules."""
-    session.install(*TEST_TOOLS, *_sources("core", "conformance"))
-    _test(session, "conformance/tests")
+@shared()
+def proofs(session: nox.Session) -> None:
+    """Prove one backend of each plugin against the contract tier of the suite."""
+    _prove(session, [name for name, proof in PROOFS.items() if proof.get("quick", False)])
 
 
-@nox.session(python="3.11", default=False)
-def conformance(session: nox.Session) -> None:
-    """Prove a backend: nox -s conformance -- BACKEND [options of wlk-conformance]."""
-    if not session.posargs:
-        session.error("name the backend: nox -s conformance -- BACKEND [--model REF] [--speech]")
-    _install_all(session, *map(_with_extras, EXTRAS))
-    session.run("wlk-conformance", *session.posargs)
-
-
-@nox.session(python="3.11")
-def bench(session: nox.Session) -> None:
-    """Test wlk-bench, on the scripted backend and on a real one."""
-    session.install(*TEST_TOOLS, *_sources("core", "bench", "wlk-whisper"))
-    _test(session, "bench/tests")
-
-
-@nox.session(python="3.11")
-def examples(session: nox.Session) -> None:
-    """Install the examples, generate a backend from the template, and prove them all."""
-    here = ROOT / "examples"
-    session.install(*TEST_TOOLS, "hatchling", "copier>=9", "mypy==2.4.1", "ruff==0.17.6")
-    session.install(*_sources("core", "conformance"))
-    session.install("--no-deps", str(here / "wlk-hello"))
-    session.install(str(here / "wlk-pocketsphinx"))
-    # Both tiers of wlk-pocketsphinx take minutes; the session compliance runs them.
-    _test(session, "examples/tests", "-k", "not pocketsphinx_keeps_the_contract")
-
-
-@nox.session(python="3.11")
+@shared(tags=["matrix"])
 def compliance(session: nox.Session) -> None:
-    """Prove scripted and the examples, check docs/compliance.md (`-- --write` writes it)."""
+    """Prove every backend in both tiers, check docs/compliance.md (`-- --write` writes it)."""
+    _prove(session, list(PROOFS), "--speech")
     page = ROOT / "docs" / "compliance.md"
-    session.install(*TEST_TOOLS, *_sources("core", "conformance"))
-    session.install("--no-deps", str(ROOT / "examples" / "wlk-hello"))
-    session.install(str(ROOT / "examples" / "wlk-pocketsphinx"))
-    _prove(session, "core")
-    _prove(session, "examples")
-    reports = []
-    for name in COMPLIANT:
-        for report in (*COMPLIANT.get(name, {}), *PROOF_TESTS.get(name, {})):
-            reports.append(str(_report(session, report)))
-            if not Path(reports[-1]).exists():
-                command = f"nox -s 'plugin-{TORCH_PYTHON}({name})'"
-                session.error(f"there is no proof of {report} yet; run: {command}")
-    text = str(session.run("python", "-m", "wlk_conformance.compliance", *reports, silent=True))
+    reports = [str(_report(session, name)) for name in PROOFS]
+    text = str(_run(session, "python", "tools/compliance_page.py", *reports, silent=True))
     if "--write" in session.posargs:
         page.write_text(text, encoding="utf-8")
     elif text != page.read_text(encoding="utf-8"):
         session.error("docs/compliance.md is out of date; run: nox -s compliance -- --write")
 
 
-@nox.session(python="3.11")
-def tools(session: nox.Session) -> None:
-    """Test what trains the digits checkpoints, as far as it needs no framework."""
-    session.install(*TEST_TOOLS, "numpy", "scipy", *_sources("core"))
-    _test(session, "tools/digits/tests")
+@shared(default=False)
+def conformance(session: nox.Session) -> None:
+    """Prove a backend: nox -s conformance -- BACKEND [options of wlk-conformance]."""
+    if not session.posargs:
+        session.error("name the backend: nox -s conformance -- BACKEND [--model REF] [--speech]")
+    _run(session, "wlk-conformance", *session.posargs)
 
 
-@nox.session(python="3.11")
-def together(session: nox.Session) -> None:
-    """Install everything in one environment, use it through the command line, compare engines."""
-    _install_all(session, *TEST_TOOLS, _with_extras("wlk-voxtral-mlx"))
-    _test(session, "tests")
+@nox.session(python=NEWER_PYTHONS, tags=["matrix"], default=False)
+def core(session: nox.Session) -> None:
+    """Test wlk-core with no plugin installed on the newer Pythons."""
+    session.install(*_group("test"), *_editable(ROOT / "core"))
+    _pytest(session, "-n", "2", "core/tests")
 
 
-@nox.session(python="3.11")
-def documents(session: nox.Session) -> None:
-    """Run every example of README.md and docs/."""
-    session.install(*TEST_TOOLS, *_sources("core", "conformance", "wlk-whisper"))
-    _test(session, "docs/tests")
+@nox.session(python=PYTHON, tags=["matrix"], default=False)
+def lowest_core(session: nox.Session) -> None:
+    """Test wlk-core with the oldest dependencies it declares."""
+    project = nox.project.load_toml(ROOT / "core/pyproject.toml")["project"]
+    declared = [dependency.split(",")[0] for dependency in project["dependencies"]]
+    session.install(*[item.replace(">=", "==") for item in declared], *_group("test"))
+    session.install("--no-deps", *_editable(ROOT / "core"))
+    _pytest(session, "-n", "2", "core/tests")
 
 
-@nox.session(python="3.11")
+@nox.session(python=PYTHON, tags=["matrix"], default=False)
+def lowest_qwen3(session: nox.Session) -> None:
+    """Test Qwen3-ASR on torch with the oldest transformers that wlk-qwen3-simul declares."""
+    path = ROOT / "plugins/wlk-qwen3-simul"
+    extras = nox.project.load_toml(path / "pyproject.toml")["project"]["optional-dependencies"]
+    (declared,) = (item.split(",")[0] for item in extras["torch"] if "transformers>=" in item)
+    session.install(TORCH)
+    session.install(declared.replace(">=", "=="), *_group("test"))
+    session.install(*_editable(ROOT / "core"), *_editable(path))
+    _pytest(session, "plugins/wlk-qwen3-simul/tests/torch/test_network.py")
+
+
+@nox.session(python=NEWER_PYTHONS, tags=["matrix"], default=False)
+@nox.parametrize("name", [*TORCH_FREE], ids=[*TORCH_FREE])
+def plugin(session: nox.Session, name: str) -> None:
+    """Test a plugin without torch, in an environment of its own, on the newer Pythons."""
+    needed = ["core", "conformance", *(["plugins/wlk-voxtral"] if "voxtral" in name else [])]
+    sources = [argument for path in needed for argument in _editable(ROOT / path)]
+    sources += _editable(ROOT / "plugins" / name, TORCH_FREE[name])
+    session.install(*_group("test"), *sources)
+    _pytest(session, "-n", "2", "--ignore-glob=*/test_*conformance*.py", f"plugins/{name}/tests")
+
+
+@nox.session(python=PYTHON, tags=["matrix"], default=False)
 def build(session: nox.Session) -> None:
-    """Build the wheels and install them by name, as from an index."""
-    session.install("build>=1.2")  # 1.2: --installer and quiet isolated builds
+    """Build every distribution, check its metadata, and install the wheels by name."""
+    session.install(*_group("release"))
     dist = ROOT / "dist"
     shutil.rmtree(dist, ignore_errors=True)
     for path in DISTRIBUTIONS:
-        session.run("python", "-m", "build", "--wheel", "-o", str(dist), str(path), silent=True)
-    wheels = sorted(dist.glob("*.whl"))
+        session.run("python", "-m", "build", "-o", str(dist), str(path), silent=True)
+    artefacts = sorted(dist.iterdir())
+    session.run("twine", "check", "--strict", *map(str, artefacts))
+    wheels = [path for path in artefacts if path.suffix == ".whl"]
     names = [wheel.name.split("-")[0].replace("_", "-") for wheel in wheels]
     for wheel in wheels:
         size = wheel.stat().st_size / 1e6
         session.log("%s %.2f MB", wheel.name, size)
         if size > 12:  # noqa: PLR2004 -- megabytes, so that an install stays a matter of seconds
             session.error(f"{wheel.name} is larger than 12 MB")
-    # Dependencies from the index first (torch before all: see EXTRAS), the wheels from dist/ alone.
+    # Dependencies from the index first (torch before all), then the wheels from dist/ alone.
     session.install(TORCH)
     session.install(*map(str, wheels))
     session.run("python", "-m", "pip", "uninstall", "--yes", "--quiet", *names)
     session.install("--no-index", "--find-links", str(dist), *names)
     session.chdir(session.create_tmp())
-    session.run("wlk-core", "--version")
-    session.run("wlk-core", "plugins")
+    for command in ("--version", "plugins", "backends", "doctor"):
+        session.run("wlk-core", command)
     session.run("wlk-core", "demo", "--fast")
     session.run("wlk-conformance", "--version")
 
 
-@nox.session(python="3.11", default=False)
+@shared(tags=["matrix"])
+def site(session: nox.Session) -> None:
+    """Build the documentation strictly; the pages lie in site/."""
+    _run(session, "mkdocs", "build", "--strict", "--quiet")
+
+
+@shared(default=False)
 def benchmarks(session: nox.Session) -> None:
-    """Print the figures of benchmarks/, with every framework that is installed for the table."""
-    plain = [path.name for path in DISTRIBUTIONS if path.name not in EXTRAS]
-    session.install(TORCH)  # first, see EXTRAS
-    session.install(*_sources(*plain), *map(_with_extras, EXTRAS))
+    """Print the figures of benchmarks/ for every backend."""
     for script, *arguments in BENCHMARKS:
-        session.run("python", str(ROOT / "benchmarks" / script), *arguments)
+        _run(session, "python", f"benchmarks/{script}", *arguments)
 
 
-@nox.session(python="3.11", default=False)
-def table(session: nox.Session) -> None:
-    """
-    Write docs/benchmarks.md: every backend with a digits checkpoint on the digits set.
-
-    What is said behind `--` is installed, too: a backend from elsewhere.
-    """
-    plain = [path.name for path in DISTRIBUTIONS if path.name not in EXTRAS]
-    session.install(TORCH)  # first, see EXTRAS
-    session.install(*_sources(*plain), *map(_with_extras, EXTRAS), *session.posargs)
-    session.install(str(ROOT / "examples" / "wlk-pocketsphinx"))
-    session.run("python", "-m", "wlk_bench.docs", "--output", str(ROOT / "docs/benchmarks.md"))
+@shared(default=False)
+def benchmark_page(session: nox.Session) -> None:
+    """Write docs/benchmarks.md: every backend with a digits checkpoint on the digits set."""
+    _run(session, "python", "tools/benchmark_page.py", "--output", "docs/benchmarks.md")
 
 
-@nox.session(python="3.11", default=False)
-def peers(session: nox.Session) -> None:
-    """Hold the latency metrics of wlk-bench against those of OmniSTEval and simulstream."""
-    session.install(*TEST_TOOLS, *_sources("core", "bench"))
+@nox.session(python=PYTHON, default=False)
+def latency_peers(session: nox.Session) -> None:
+    """Compare the latency metrics of wlk-bench with those of OmniSTEval and simulstream."""
+    session.install(*_group("test"), *_editable(ROOT / "core"), *_editable(ROOT / "bench"))
     session.install("OmniSTEval==0.1.10", "mweralign==1.4.1", "pyyaml")
     session.install("--no-deps", "simulstream==1.0.0")  # its scorers need no torch
-    _test(session, "bench/tests/test_peers.py")
+    _pytest(session, "bench/tests/test_peers.py")
 
 
-@nox.session(python=TORCH_PYTHON, default=False)
-def peer(session: nox.Session) -> None:
+@nox.session(python=PYTHON, default=False)
+def whisperlivekit(session: nox.Session) -> None:
     """
-    Measure the published whisperlivekit: nox -s peer -- --minutes 10 --output peer.json.
+    Measure the published whisperlivekit: nox -s whisperlivekit -- --minutes 10 --output peer.json.
 
     `python benchmarks/whisper.py --peer peer.json` prints its rows beside ours.
     """
-    session.install(TORCH)  # first, see EXTRAS
+    session.install(TORCH)
+    sources = [ROOT / "core", ROOT / "bench", ROOT / "plugins/wlk-whisper"]
     try:
-        session.install(TORCH, *PEER, *_sources("core", "bench", "wlk-whisper"))
+        session.install(TORCH, *PEER, *map(str, sources))
     except nox.command.CommandFailed:
-        session.error(f"{PEER[0]} cannot be installed here; pip says why above")
-    session.run("python", str(ROOT / "benchmarks/peer_whisperlivekit.py"), *session.posargs)
+        session.error(f"{PEER[0]} cannot be installed here; pip gives the reason above")
+    session.run("python", "benchmarks/peer_whisperlivekit.py", *session.posargs)
 
 
-@nox.session(python="3.11", default=False)
+@shared(default=False)
 def full(session: nox.Session) -> None:
-    """Run what is too long for CI: the long tier of every backend and the benchmarks."""
-    _install_all(session, *TEST_TOOLS, *map(_with_extras, EXTRAS))
-    # A dump of the stack of whatever takes two minutes is no help where everything does, and can
-    # end the process that it looks into.
-    patient = ("-o", "faulthandler_timeout=0")
-    session.run(*PYTEST, *patient, "tests", env={"WLK_FULL": "1"})
-    for policy in ("local-agreement", "alignatt", "native"):
-        session.run("wlk-conformance", "scripted", "--policy", policy, "--speech", "--long")
-    mutants = ("python", "-m", "wlk_conformance.mutants", "--sample", "200", "--jobs", "2")
-    session.run(*mutants, "--floor", "0.75")
-    session.run("wlk-conformance", "faster-whisper", "--model", "digits", "--speech", "--long")
-    backends = ("whisper", "mlx-whisper", "qwen3-simul", "qwen3-mlx-simul")
-    for backend, policy in product(backends, ("alignatt", "local-agreement")):
-        chosen = ("--model", "digits", "--policy", policy)
-        session.run("wlk-conformance", backend, *chosen, "--speech", "--long")
-    for name in ("wlk-voxtral-hf", "wlk-voxtral-mlx"):
-        for chosen in COMPLIANT[name].values():
-            session.run("wlk-conformance", *chosen, "--speech", "--long")
+    """Run what is too long for CI: hour-long streams, the long tier of every proof, benchmarks."""
+    # The stack dump after two minutes is switched off: in this session every test takes as long.
+    session.env["WLK_FULL"] = "1"
+    _run(session, "pytest", "-c", "pyproject.toml", "-q", "-o", "faulthandler_timeout=0", "tests")
+    for name, proof in PROOFS.items():
+        if "arguments" in proof:
+            session.log("the long tier of %s", name)
+            arguments = (*proof["arguments"], "--speech", "--long")
+            _run(session, "wlk-conformance", *arguments)
     for script, *arguments in BENCHMARKS:
-        session.run("python", str(ROOT / "benchmarks" / script), *arguments)
+        _run(session, "python", f"benchmarks/{script}", *arguments)

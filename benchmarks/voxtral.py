@@ -18,8 +18,9 @@ from digit_streams.growth import print_growth
 import numpy as np
 
 from wlk_core import load_backend
-from wlk_core.streaming import Choice, LogMel, MarkedText
+from wlk_core.streaming import LogMel, TokenPrediction
 from wlk_core.testing import StreamDriver, connected_digits
+from wlk_voxtral.detokenizer import StreamingDetokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,9 +119,9 @@ class _Words:
 def print_text_path(hours: float) -> None:
     """Print what putting words together costs: it is the same for every id."""
     ids = (1, 2, 2, 0) * round(hours * 3600 / STEP_SECONDS / 4)
-    text, began = MarkedText(_Words()), perf_counter()
+    text, began = StreamingDetokenizer(_Words()), perf_counter()
     for token in ids:
-        text.push(Choice(token, 0.9))
+        text.push(TokenPrediction(token, 0.9))
     spent = perf_counter() - began
     print(f"  text path: {spent / hours:.2f} s per hour, {1e6 * spent / len(ids):.1f} us per id")
 
@@ -162,9 +163,9 @@ def print_real_size(steps: int, device: str) -> None:
 
 
 def _real_tekken() -> Any:
-    from wlk_core.streaming import Tekken  # noqa: PLC0415 -- beside what uses it
+    from wlk_voxtral.tokenizer import TekkenTokenizer  # noqa: PLC0415 -- beside what uses it
 
-    return Tekken(
+    return TekkenTokenizer(
         pieces=tuple(b" x" for _ in range(130_072)),
         specials=1000,
         bos_id=1,

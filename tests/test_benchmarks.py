@@ -34,14 +34,14 @@ def run(script, *arguments):
 
 @attrs.define
 class FakeProcessor:
-    """An online processor in the manner of whisperlivekit: it says a word a chunk."""
+    """An online processor in the manner of whisperlivekit: it emits a word for each chunk."""
 
-    given: list[int] = attrs.field(factory=list)
+    lengths: list[int] = attrs.field(factory=list)
     calls: int = 0
 
     def insert_audio_chunk(self, audio, audio_stream_end_time):
         """Take a chunk."""
-        self.given.append(len(audio))
+        self.lengths.append(len(audio))
 
     def process_iter(self):
         """Return what it does for a chunk: two values."""
@@ -60,7 +60,7 @@ class FakeProcessor:
 
 @pytest.mark.slow
 def test_a_table_of_installed_backends_is_printed_and_can_stand_beside_another(tmp_path):
-    """A backend that is not there is a line; the rows written are printed behind those measured."""
+    """A missing backend is a line; the rows of the file follow the measured ones."""
     rows = tmp_path / "rows.json"
     first = run("whisper.py", "--minutes", "0.2", "--output", str(rows))
     second = run("whisper.py", "--minutes", "0.2", "--peer", str(rows))
@@ -88,7 +88,7 @@ def test_what_a_tick_of_qwen3_costs_is_printed_beside_what_it_may_cost():
 
 @pytest.mark.slow
 def test_rows_of_another_length_are_refused(tmp_path, room):
-    """What was measured on another stream is not printed beside this one."""
+    """Rows that were measured on another stream are refused."""
     row = room("digit_streams.row")
     path = tmp_path / "rows.json"
     measured = row.Row(
@@ -111,7 +111,7 @@ def test_rows_of_another_length_are_refused(tmp_path, room):
 
 
 def test_the_peer_that_is_not_installed_is_one_line_that_says_how_to_run_it():
-    """The package lives in an environment of its own; elsewhere its script says so."""
+    """The package lives in an environment of its own; elsewhere its script prints the command."""
     done = run("peer_whisperlivekit.py", "--minutes", "0.1")
 
     assert done.returncode == 1
@@ -128,8 +128,8 @@ def test_words_of_the_material_are_where_it_sounds(room):
     assert len(words) >= 18
     assert " ".join(word.text for word in words) == material.reference.text
     for word in words:
-        heard = material.audio[round(word.start * 16_000) : round(word.end * 16_000)]
-        assert np.abs(heard).max() > 0.01
+        samples = material.audio[round(word.start * 16_000) : round(word.end * 16_000)]
+        assert np.abs(samples).max() > 0.01
     silent = np.ones(len(material.audio), dtype=bool)
     for word in words:
         silent[int(word.start * 16_000) : int(word.end * 16_000) + 2] = False
@@ -137,7 +137,7 @@ def test_words_of_the_material_are_where_it_sounds(room):
 
 
 def test_a_longer_stream_begins_like_a_shorter_one(room):
-    """A figure of a minute and one of ten are of the same audio, as far as both go."""
+    """Figures of one minute and of ten minutes come from the same audio, as far as both go."""
     stream_of = room("digit_streams.material").stream_of
     short, long = stream_of(20.0), stream_of(40.0)
     count = len(short.reference.words)
@@ -153,7 +153,7 @@ def test_the_published_processor_works_once_a_chunk(room):
 
     events = list(record_stream(stream, [np.zeros(40_000, dtype=np.float32)]))
 
-    assert [16_000, 16_000, 8_000] == inner.given
+    assert [16_000, 16_000, 8_000] == inner.lengths
     assert 3 == inner.calls
     texts = [token.text for event in events for token in getattr(event, "tokens", ())]
     assert [" one", " one", " one", " two"] == texts

@@ -27,7 +27,7 @@ CHANNELS = (1, 2)
 CHUNKS = (0.1, 0.5, 1.0, 5.0, 60.0)
 EVERYTHING = os.environ.get("WLK_FULL") == "1"  # nox -s full; otherwise each value at least once
 
-# Opus knows 48 kHz only among these (RFC 6716 resamples inside the codec).
+# Opus has 48 kHz only among these (RFC 6716 resamples inside the codec).
 ALL = [
     (suffix, rate, channels)
     for suffix, rate, channels in itertools.product(CODECS, RATES, CHANNELS)
@@ -95,7 +95,7 @@ def check(result):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("suffix", "rate", "channels"), ALL if EVERYTHING else SOME)
-def test_every_recording_says_the_same(tmp_path, capsys, suffix, rate, channels):
+def test_every_format_gives_the_same_words(tmp_path, capsys, suffix, rate, channels):
     """Words are the same and begin within 0.1 s, whatever the container, rate and channels."""
     path = tmp_path / f"demo.{suffix}"
     write(path, rate=rate, channels=channels)
@@ -106,7 +106,7 @@ def test_every_recording_says_the_same(tmp_path, capsys, suffix, rate, channels)
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk_seconds", CHUNKS)
 @pytest.mark.parametrize("suffix", list(CODECS) if EVERYTHING else ["flac"])
-def test_every_chunk_size_says_the_same(tmp_path, capsys, suffix, chunk_seconds):
+def test_every_chunk_size_gives_the_same_words(tmp_path, capsys, suffix, chunk_seconds):
     """The size of the chunks changes when words come, not which."""
     path = tmp_path / f"demo.{suffix}"
     write(path, rate=48_000, channels=2)

@@ -156,7 +156,7 @@ def test_ids_that_are_no_file_names_are_kept_apart(tmp_path):
         ({"streams": 0}, DataError, "--streams of at least 1"),
         ({"normaliser_name": "own"}, DataError, "one of english, basic, raw"),
         ({"options": {"colour": "red"}}, OptionError, "no option is called 'colour'"),
-        ({"language": "xx"}, OptionError, "does not know the language"),
+        ({"language": "xx"}, OptionError, "does not support the language"),
     ],
 )
 def test_a_setup_is_checked_before_anything_runs(tmp_path, conditions, error, message):

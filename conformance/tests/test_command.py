@@ -6,7 +6,7 @@ from time import monotonic
 import pytest
 
 from wlk_conformance.rules import rule_tests
-from wlk_conformance.scripted import REFERENCE_SPEC
+from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
 from wlk_conformance.suite import BackendConformance
 
 RULES = list(dict.fromkeys(declared.id for declared, _ in rule_tests(BackendConformance)))
@@ -37,7 +37,7 @@ def test_the_reference_complies_with_every_rule(judge, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", REFERENCE_SPEC.policies)
+@pytest.mark.parametrize("policy", SCRIPTED_SPEC.policies)
 def test_every_shape_of_the_reference_complies(judge, tmp_path, policy):
     """LocalAgreement, AlignAtt and a native recognizer keep every rule, and are really asked."""
     done = judge("scripted", "--policy", policy, "--speech", "--report", "report.json")

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from wlk_conformance.material import CodedMaterial, DigitMaterial, choose_material
-from wlk_core.testing import CodedToken, ScriptedBackend, read_tokens
+from wlk_conformance.scripted import ScriptedBackend
+from wlk_core.testing import CodedToken, read_tokens
 
 
 def test_a_scripted_engine_gets_coded_audio():

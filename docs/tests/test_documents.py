@@ -1,4 +1,4 @@
-"""Every example of README.md and docs/ runs as it stands."""
+"""Every example of every README and of docs/ runs as it stands."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ import pytest
 from wlk_core.testing.digits import clip_path
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-COMMANDS = ("wlk-core", "wlk-conformance")
+PATTERNS = ("README.md", "docs/*.md", "*/README.md", "plugins/*/README.md", "examples/*/README.md")
+DOCUMENTS = sorted({path for pattern in PATTERNS for path in ROOT.glob(pattern)})
+COMMANDS = ("wlk-core", "wlk-conformance", "wlk-bench")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)[^)]*\)")
+
+
+def name_of(document):
+    """Return a document's path in the project."""
+    return str(document.relative_to(ROOT))
 
 
 def blocks(language):
@@ -27,7 +33,7 @@ def blocks(language):
     for document in DOCUMENTS:
         matches = FENCE.findall(document.read_text(encoding="utf-8"))
         texts = [text for kind, text in matches if kind == language]
-        found += [pytest.param(t, id=f"{document.name}-{i}") for i, t in enumerate(texts, 1)]
+        found += [pytest.param(t, id=f"{name_of(document)}-{i}") for i, t in enumerate(texts, 1)]
     return found
 
 
@@ -43,24 +49,24 @@ def commands():
 
 
 @pytest.fixture
-def place(tmp_path):
-    """Return a folder that holds the recording the examples speak of."""
+def folder(tmp_path):
+    """Return a folder that holds the recording of the examples."""
     shutil.copy(clip_path("demo"), tmp_path / "demo.flac")
     return tmp_path
 
 
-def run(arguments, place):
+def run(arguments, folder):
     """Run a command to its end."""
     return subprocess.run(
-        arguments, cwd=place, capture_output=True, text=True, timeout=300, check=False
+        arguments, cwd=folder, capture_output=True, text=True, timeout=300, check=False
     )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("code", blocks("python"))
-def test_a_python_example_runs(code, place):
-    """The block is a script that ends well and says something, where it prints."""
-    done = run([sys.executable, "-W", "error", "-c", code], place)
+def test_a_python_example_runs(code, folder):
+    """The block is a script that ends with status 0 and prints something, where it prints."""
+    done = run([sys.executable, "-W", "error", "-c", code], folder)
 
     assert 0 == done.returncode, done.stderr
     assert done.stdout.strip() or "print" not in code
@@ -68,16 +74,27 @@ def test_a_python_example_runs(code, place):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("line", commands())
-def test_a_command_runs(line, place):
+def test_a_command_runs(line, folder):
     """The line ends with status 0 and a result."""
     name, *arguments = shlex.split(line, comments=True)
-    done = run([str(Path(sysconfig.get_path("scripts")) / name), *arguments], place)
+    done = run([str(Path(sysconfig.get_path("scripts")) / name), *arguments], folder)
 
     assert 0 == done.returncode, done.stderr
     assert done.stdout.strip() or "--output" in line
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.slow
+def test_the_first_python_example_passes_a_strict_type_checker(folder):
+    """What a user copies from the README is typed."""
+    pytest.importorskip("mypy", reason="pip install --group types")
+    readme = next(block for block in blocks("python") if block.id == "README.md-1")
+    (folder / "example.py").write_text(readme.values[0], encoding="utf-8")
+    done = run([sys.executable, "-m", "mypy", "--strict", "example.py"], folder)
+
+    assert 0 == done.returncode, done.stdout
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_links_lead_somewhere(document):
     """A link to a file of the project finds it."""
     for target in LINK.findall(document.read_text(encoding="utf-8")):

@@ -1,8 +1,8 @@
-"""English digits as speakers of other languages say them.
+"""English digits as speakers of other languages pronounce them.
 
 A synthesiser that reads another language's spelling of how a word sounds speaks with that
 language's sounds, rhythm and melody: an accent. Two dozen English voices hardly differ in what a
-foreigner does to `zero` or `three`; with these a recogniser hears a stranger far better.
+foreigner does to `zero` or `three`; with these a recogniser does far better on an unknown speaker.
 """
 
 from __future__ import annotations

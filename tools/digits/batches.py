@@ -9,9 +9,9 @@ from queue import Empty, Full
 from typing import TYPE_CHECKING
 
 from attrs import frozen
-from chance import happens
 from features import MELS, disturb, fit, log_mel
 import numpy as np
+from rng import happens
 from targets import POSITIONS_PER_SECOND, draw_target
 from vocabulary import END_OF_TEXT, FIRST_TIMESTAMP, NO_SPEECH, compact
 
@@ -50,7 +50,7 @@ class Batch:
     """B utterances of T encoder positions, and what to write with and without timestamps."""
 
     features: NDArray[np.float32]  #: B, 80, 2 T
-    digits: NDArray[np.int64]  #: B, T: the digit heard at each position plus one, 0 for none
+    digits: NDArray[np.int64]  #: B, T: the digit at each position plus one, 0 for none
     offset: int  #: position of the first frame: windows need not begin at 0
     timed: Draft
     untimed: Draft

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from attrs import frozen
-from chance import happens
 from features import disturb
 from features_qwen3 import CHUNK_FRAMES, MELS, normalise, raw_log_mel, token_spans
 from mixing import Mixture, Word
 import numpy as np
 from recordings import SAMPLE_RATE
+from rng import happens
 from vocabulary_qwen3 import (
     END,
     FIRST_WORDS,
@@ -46,14 +46,14 @@ __all__ = [
 ]
 
 IGNORED = -100
-NOTHING = 10  # class of audio in which no digit is heard
+NOTHING = 10  # class of audio without a digit
 MOST_WORDS = 47  # that are counted; more count as so many
 SHORTEST_SAMPLES = 8_000  # engines fill shorter audio up to half a second, or leave it
-LINGER_SECONDS = 0.16  # behind a word in which it still counts as the one just heard
+LINGER_SECONDS = 0.16  # after a word, in which it still counts as the latest one
 PEAK = 0.35  # place in a word that is looked at most: early, so that the peak dates its start
 EDGE = 0.4  # attention at a word's edges as a share of that at the peak
 LONGEST_PROMPT = 24
-REOPENED_SHARE = 0.12  # of buffers with words enough: begun inside a word that was said before
+REOPENED_SHARE = 0.12  # of buffers with words enough: begun inside a word that was committed before
 REOPENED_WORDS = 3
 LOUDER_DECADES = 2.0  # than all of a buffer, something that is no longer in it
 
@@ -72,11 +72,11 @@ class Draft:
 
 @frozen(kw_only=True)
 class AudioTargets:
-    """What is heard in the audio of each of T embeddings, all int64[T]."""
+    """The words in the audio of each of T embeddings, all int64[T]."""
 
-    digits: NDArray[np.int64]  #: the digit said in it, or NOTHING
-    latest: NDArray[np.int64]  #: the digit of which at least half has been said, or NOTHING
-    counts: NDArray[np.int64]  #: how many words have been half said by its end
+    digits: NDArray[np.int64]  #: the digit spoken in it, or NOTHING
+    latest: NDArray[np.int64]  #: the digit of which at least half has been spoken, or NOTHING
+    counts: NDArray[np.int64]  #: how many words have been spoken to the half by its end
 
 
 @frozen(kw_only=True)
@@ -95,33 +95,33 @@ class TextBatch:
 def draw_text_batch(mixer: Mixer, seconds: float, size: int) -> TextBatch:
     """Draw *size* mixtures of at most *seconds*."""
     rng = mixer.rng
-    mixtures, given = [], []
+    mixtures, have_prefix = [], []
     for _ in range(size):
         mixture = mixer.draw(seconds)
         reopens = len(mixture.words) >= REOPENED_WORDS and happens(REOPENED_SHARE, rng)
         mixtures.append(reopen(mixture, rng.uniform(0.2, 0.8)) if reopens else mixture)
-        given.append(reopens or happens(0.15, rng))
-    features = [_features(one, rng) for one in mixtures]
-    spans = [token_spans(one.shape[1]) for one in features]
+        have_prefix.append(reopens or happens(0.15, rng))
+    features = [_features(mixture, rng) for mixture in mixtures]
+    spans = [token_spans(mel.shape[1]) for mel in features]
     drafts = [
-        write_down(one, len(span), rng, begins_given=is_given)
-        for one, span, is_given in zip(mixtures, spans, given, strict=True)
+        write_down(mixture, len(span), rng, begins_given=has_prefix)
+        for mixture, span, has_prefix in zip(mixtures, spans, have_prefix, strict=True)
     ]
-    audio = [mark_audio(one.words, span) for one, span in zip(mixtures, spans, strict=True)]
+    audio = [mark_audio(mixture.words, span) for mixture, span in zip(mixtures, spans, strict=True)]
     rows = max(len(draft.ids) for draft in drafts)
     mel, mask = _stack(features)
-    places, looks = _looks(mixtures, spans, drafts, rows)
+    positions, looks = _looks(mixtures, spans, drafts, rows)
     return TextBatch(
         features=mel,
         mask=mask,
         ids=_pad([draft.ids for draft in drafts], rows, END),
         outputs=_pad([draft.outputs for draft in drafts], rows, IGNORED),
         audio=AudioTargets(
-            digits=np.concatenate([one.digits for one in audio]),
-            latest=np.concatenate([one.latest for one in audio]),
-            counts=np.concatenate([one.counts for one in audio]),
+            digits=np.concatenate([labels.digits for labels in audio]),
+            latest=np.concatenate([labels.latest for labels in audio]),
+            counts=np.concatenate([labels.counts for labels in audio]),
         ),
-        look_rows=places,
+        look_rows=positions,
         looks=looks,
     )
 
@@ -151,9 +151,9 @@ def write_down(
     Return the rows of a mixture whose audio makes *tokens* embeddings.
 
     A header is asked for or, as often, given: then in a tenth of the cases it names some other
-    language, and English digits follow all the same.  Where nothing is said the header that is
+    language, and English digits follow all the same.  Without speech the header that is
     asked for names none, and a given one is followed by the end.  If the first word is given too,
-    as it is behind a cut, it may begin with a space.
+    as it is after a cut, it may begin with a space.
     """
     digits = [word.digit for word in mixture.words]
     is_given = happens(0.5, rng)
@@ -182,7 +182,7 @@ def write_down(
 
 
 def _prompt(rng: np.random.Generator) -> tuple[int, ...]:
-    """Return text before the audio that tells nothing about it: digits, and words unheard of."""
+    """Return text before the audio that is unrelated to it: digits, and unknown words."""
     if happens(0.7, rng):
         return ()
     numbers = rng.integers(0, 10, int(rng.integers(1, LONGEST_PROMPT)))
@@ -194,7 +194,7 @@ def _prompt(rng: np.random.Generator) -> tuple[int, ...]:
 
 
 def mark_audio(words: Sequence[Word], spans: Spans) -> AudioTargets:
-    """Return what is heard in each embedding of the audio in which *words* are said."""
+    """Return the words of each embedding of the audio that contains *words*."""
     starts, ends = spans.T
     digits = np.full(len(spans), NOTHING, np.int64)
     latest = np.full(len(spans), NOTHING, np.int64)
@@ -210,11 +210,11 @@ def mark_audio(words: Sequence[Word], spans: Spans) -> AudioTargets:
 def word_look(word: Word, spans: Spans) -> NDArray[np.float32]:
     """Return float32[T], summing to 1: where the row that predicts a word should look."""
     starts, ends = spans.T
-    heard = np.clip(np.minimum(ends, word.end) - np.maximum(starts, word.start), 0.0, None)
+    overlap = np.clip(np.minimum(ends, word.end) - np.maximum(starts, word.start), 0.0, None)
     length = max(word.end - word.start, 1e-3)
-    place = np.clip(((starts + ends) / 2 - word.start) / length, 0.0, 1.0)
-    slope = np.where(place < PEAK, place / PEAK, (1 - place) / (1 - PEAK))
-    look = heard * (EDGE + (1 - EDGE) * slope)
+    share = np.clip(((starts + ends) / 2 - word.start) / length, 0.0, 1.0)
+    slope = np.where(share < PEAK, share / PEAK, (1 - share) / (1 - PEAK))
+    look = overlap * (EDGE + (1 - EDGE) * slope)
     if look.sum() <= 0:  # shorter than a frame and between two
         look[np.argmin(np.abs((starts + ends) / 2 - word.start))] = 1.0
     return (look / look.sum()).astype(np.float32)
@@ -223,15 +223,15 @@ def word_look(word: Word, spans: Spans) -> NDArray[np.float32]:
 def _looks(
     mixtures: Sequence[Mixture], spans: Sequence[Spans], drafts: Sequence[Draft], rows: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    places, looks = [], []
+    positions, looks = [], []
     for number, (mixture, span, draft) in enumerate(zip(mixtures, spans, drafts, strict=True)):
         for index, word in enumerate(mixture.words):
             look = np.zeros(rows, np.float32)
             look[draft.first_audio : draft.first_audio + len(span)] = word_look(word, span)
-            places.append((number, draft.first_word + index))
+            positions.append((number, draft.first_word + index))
             looks.append(look)
     return (
-        np.asarray(places, np.int64).reshape(-1, 2),
+        np.asarray(positions, np.int64).reshape(-1, 2),
         np.asarray(looks, np.float32).reshape(-1, rows),
     )
 
@@ -245,14 +245,14 @@ def _features(mixture: Mixture, rng: np.random.Generator) -> Features:
 
 
 def _stack(features: Sequence[Features]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    longest = max(one.shape[1] for one in features)
+    longest = max(mel.shape[1] for mel in features)
     frames = -(-longest // CHUNK_FRAMES) * CHUNK_FRAMES
-    mel = np.zeros((len(features), MELS, frames), np.float32)
+    batch = np.zeros((len(features), MELS, frames), np.float32)
     mask = np.zeros((len(features), frames), np.int64)
-    for index, one in enumerate(features):
-        mel[index, :, : one.shape[1]] = one
-        mask[index, : one.shape[1]] = 1
-    return mel, mask
+    for index, mel in enumerate(features):
+        batch[index, :, : mel.shape[1]] = mel
+        mask[index, : mel.shape[1]] = 1
+    return batch, mask
 
 
 def _pad(rows: Sequence[Sequence[int]], length: int, filler: int) -> NDArray[np.int64]:

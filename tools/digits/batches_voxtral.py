@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from attrs import frozen
-from chance import happens
 import numpy as np
+from rng import happens
 from tekken_voxtral import BOS_ID, LEFT_PAD, PAD_ID, STEP_SAMPLES, WORD_ID, word_ids
 
 from wlk_core.streaming import LogMel
@@ -27,14 +27,14 @@ __all__ = [
 ]
 
 DELAYS = (3, 6, 6, 10)  # steps; the default is drawn twice as often
-NOTHING = 10  # class of a step in which no digit is heard
+NOTHING = 10  # class of a step without a digit
 TAIL_STEPS = 11  # after the delay: the step of the prompt, and room for a long word
 SHORT_PAD = 8  # steps; positions are relative, so most batches can do with less silence in front
 STEP_SECONDS = 0.08
 
 _WORD_IDS = tuple(word_ids(digit) for digit in range(10))
 _LOG_MEL = LogMel()
-_BEFORE, _BEHIND = 200, 40  # samples that the outermost frames reach beyond their steps
+_BEFORE, _AFTER = 200, 40  # samples that the outermost frames reach beyond their steps
 _FLOOR = (1.5 - 8.0 + 4.0) / 4.0  # the value of silence
 
 
@@ -55,13 +55,13 @@ def draw_stream_batch(mixer: Mixer, seconds: float, size: int) -> StreamBatch:
     delay = int(rng.choice(DELAYS))
     pad = SHORT_PAD if happens(0.7, rng) else LEFT_PAD
     mixtures = [mixer.draw(seconds) for _ in range(size)]
-    audio_steps = max(math.ceil(len(one.audio) / STEP_SAMPLES) for one in mixtures)
+    audio_steps = max(math.ceil(len(mixture.audio) / STEP_SAMPLES) for mixture in mixtures)
     steps = pad + audio_steps + delay + TAIL_STEPS
-    features = np.stack([_features(one, pad, steps, rng) for one in mixtures])
+    features = np.stack([_features(mixture, pad, steps, rng) for mixture in mixtures])
     return StreamBatch(
         features=features,
-        ids=np.stack([write_down(one, steps, delay, pad) for one in mixtures]),
-        digits=np.stack([_mark(one, steps, pad) for one in mixtures]),
+        ids=np.stack([write_down(mixture, steps, delay, pad) for mixture in mixtures]),
+        digits=np.stack([_mark(mixture, steps, pad) for mixture in mixtures]),
         delay=delay,
         prompt=1 + pad + delay,
     )
@@ -69,7 +69,7 @@ def draw_stream_batch(mixer: Mixer, seconds: float, size: int) -> StreamBatch:
 
 def write_down(mixture: Mixture, steps: int, delay: int, pad: int = LEFT_PAD) -> NDArray[np.int64]:
     """
-    Return the ids of every step: the prompt, then what is said a delay later.
+    Return the ids of every step: the prompt, then the text, a delay later.
 
     The token that follows the prompt by *k* stands for the audio up to ``80 (k + 1)`` ms.  A word
     is announced by WORD_ID where it ends, and its pieces follow, one a step.
@@ -79,23 +79,23 @@ def write_down(mixture: Mixture, steps: int, delay: int, pad: int = LEFT_PAD) ->
     ids[0] = BOS_ID
     free = 0
     for word in mixture.words:
-        place = max(math.ceil(word.end / STEP_SECONDS - 1e-6) - 1, free)
-        said = (WORD_ID, *_WORD_IDS[word.digit])
-        room = ids[prompt + place : prompt + place + len(said)]
-        room[:] = said[: len(room)]
-        free = place + len(said)
+        step = max(math.ceil(word.end / STEP_SECONDS - 1e-6) - 1, free)
+        pieces = (WORD_ID, *_WORD_IDS[word.digit])
+        room = ids[prompt + step : prompt + step + len(pieces)]
+        room[:] = pieces[: len(room)]
+        free = step + len(pieces)
     return ids
 
 
 def stream_features(audio: NDArray[np.float32], steps: int) -> NDArray[np.float32]:
     """Return float32[128, 8 steps] of audio with silence around it."""
-    padded = np.zeros(_BEFORE + steps * STEP_SAMPLES + _BEHIND, np.float32)
+    padded = np.zeros(_BEFORE + steps * STEP_SAMPLES + _AFTER, np.float32)
     padded[_BEFORE : _BEFORE + len(audio)] = audio
     return _LOG_MEL(padded).T
 
 
 def disturb_mel(mel: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
-    """Hear float32[mels, frames] from another vocal tract through another microphone."""
+    """Return float32[mels, frames] from another vocal tract through another microphone."""
     mels = len(mel)
     if happens(0.7, rng):
         bins = np.clip(np.arange(mels) * (1 + rng.uniform(-0.12, 0.12)), 0, mels - 1.001)
@@ -120,7 +120,7 @@ def _features(
 
 
 def _mark(mixture: Mixture, steps: int, pad: int) -> NDArray[np.int64]:
-    """Return the digit of the steps in which the second half of a word is heard."""
+    """Return the digit of the steps in which the second half of a word lies."""
     digits = np.full(steps, NOTHING, np.int64)
     for word in mixture.words:
         first = pad + int((word.start + word.end) / 2 / STEP_SECONDS)

@@ -1,9 +1,9 @@
-"""Disguised voices: the recorded digits said again with another throat and another mouth.
+"""Disguised voices: the recorded digits resynthesised with another throat and another mouth.
 
 Each recording is taken apart with the WORLD vocoder (Morise, Yokomori and Ozawa 2016) into pitch,
 spectral envelope and breath, and put together with other ones. A handful of recorded speakers
-thus becomes a crowd, which is what a recogniser needs to hear somebody it has never met. The
-voices of festival and Pico come from a person each, and are disguised too.
+thus becomes a crowd, which a recogniser needs for speakers it was never trained on. The voices
+of festival and Pico come from a person each, and are disguised too.
 
 python tools/digits/disguise.py --recordings DIR --output FILE [--prompts DIR] [--voices FILE]
 """
@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attrs import frozen
-from chance import happens
 import numpy as np
 from recordings import CLIP_PEAK, SAMPLE_RATE, Audio, Voice, load_recordings, trim
+from rng import happens
 from voices import load_voices
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def draw_disguise(rng: np.random.Generator) -> Disguise:
 
 
 def disguise(audio: Audio, change: Disguise) -> Audio:
-    """Say a clip again, disguised: 16 kHz in, 16 kHz out, as long as the tempo makes it."""
+    """Resynthesise a clip, disguised: 16 kHz in, 16 kHz out, as long as the tempo makes it."""
     import pyworld  # noqa: PLC0415 - only this tool needs it, not those that read its file
 
     samples = audio.astype(np.float64)
@@ -94,13 +94,13 @@ def disguise(audio: Audio, change: Disguise) -> Audio:
     levels = _across(np.log(np.maximum(envelope, _LEAST)), bins) + _tilt(len(bins), change.tilt)
     levels += np.log(10) / 10 * change.consonants * _softly(voiced == 0)[:, None]
     breath = np.clip(_across(breath, bins), 0.0, 1.0)
-    said = pyworld.synthesize(
+    speech = pyworld.synthesize(
         _sing(voiced, change),
         np.ascontiguousarray(np.exp(levels)),
         np.ascontiguousarray(breath + (1 - breath) * change.breath),
         SAMPLE_RATE,
     ).astype(np.float32)
-    return said * np.float32(CLIP_PEAK / (np.abs(said).max() + 1e-6))
+    return speech * np.float32(CLIP_PEAK / (np.abs(speech).max() + 1e-6))
 
 
 def _sing(pitch: NDArray[np.float64], change: Disguise) -> NDArray[np.float64]:
@@ -184,14 +184,14 @@ def _all_disguised(job: tuple[Voice, int]) -> list[tuple[str, NDArray[np.int16]]
 
 
 def by_person(voices: Iterable[Voice]) -> Iterator[Voice]:
-    """Put what a voice of festival or Pico says in several ways together: takes of a person."""
+    """Collect what a voice of festival or Pico speaks in several ways as takes of a person."""
     people: dict[str, list[Voice]] = {}
     for voice in voices:
         engine, person, *_ = voice.name.split(":")
         if engine in _PERSONAL:
             people.setdefault(person, []).append(voice)
-    for person, said in people.items():
-        takes = (tuple(voice.takes[digit][0] for voice in said) for digit in range(10))
+    for person, variants in people.items():
+        takes = (tuple(voice.takes[digit][0] for voice in variants) for digit in range(10))
         yield Voice(name=person, takes=tuple(takes), kind="synthetic")
 
 
@@ -215,7 +215,7 @@ def main() -> None:
         crowd += [(voice, PERSON_DISGUISES) for voice in people]
     jobs = [(voice, seed) for voice, times in crowd for seed in range(times)]
     with ProcessPoolExecutor(_JOBS) as pool:
-        clips = [clip for said in pool.map(_all_disguised, jobs) for clip in said]
+        clips = [clip for clips in pool.map(_all_disguised, jobs) for clip in clips]
         np.savez_compressed(arguments.output, **dict(clips))
 
 

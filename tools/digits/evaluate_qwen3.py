@@ -1,4 +1,4 @@
-"""Measure a Qwen3-ASR: word errors by length, word starts, words heard where there are none.
+"""Measure a Qwen3-ASR: word errors by length, word starts, words emitted where there are none.
 
     python tools/digits/evaluate_qwen3.py --weights DIR --recordings DIR
     python tools/digits/evaluate_qwen3.py --model DIR --recordings DIR
@@ -15,19 +15,19 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chance import happens
 from mixing import Mixture, assemble
 from negatives import NEGATIVES
 import numpy as np
 from recordings import SAMPLE_RATE, Voice, load_recordings
-from scoring import Heard, Score
+from rng import happens
+from scoring import RecognisedWord, Score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from recordings import Audio
 
-    Hear = Callable[[Audio], Sequence[Heard]]
+    Recogniser = Callable[[Audio], Sequence[RecognisedWord]]
 
 LENGTHS = (6, 12, 25)  # words
 CHUNK_SAMPLES = SAMPLE_RATE // 4
@@ -36,7 +36,7 @@ NOISE = 3e-4  # under everything, as in any recording
 
 
 def draw_stream(voice: Voice, words: int, rng: np.random.Generator) -> Mixture:
-    """Say random digits with a voice, a seventh of them twice in a row, over a trace of noise."""
+    """Speak random digits with a voice, a seventh of them twice in a row, over a trace of noise."""
     digits: list[int] = []
     while len(digits) < words:
         repeats = bool(digits) and happens(0.15, rng)
@@ -49,53 +49,53 @@ def draw_stream(voice: Voice, words: int, rng: np.random.Generator) -> Mixture:
 
 
 def measure_speech(
-    hear: Hear, voices: Sequence[Voice], words: int, streams: int
+    recogniser: Recogniser, voices: Sequence[Voice], words: int, streams: int
 ) -> dict[str, float]:
     """Score streams of a number of words."""
     rng = np.random.default_rng(words)
     score = Score()
     for index in range(streams):
         mixture = draw_stream(voices[index % len(voices)], words, rng)
-        score.add(mixture.words, hear(mixture.audio))
+        score.add(mixture.words, recogniser(mixture.audio))
     return score.summary()
 
 
-def measure_negatives(hear: Hear, sounds: int) -> dict[str, int]:
-    """Count the words heard in sounds without any, by kind."""
+def measure_negatives(recogniser: Recogniser, sounds: int) -> dict[str, int]:
+    """Count the words emitted for sounds without any, by kind."""
     counts = {}
     for name, make in NEGATIVES.items():
         rng = np.random.default_rng(len(name))
         counts[name] = 0
         for _ in range(sounds):
             sound = make(int(rng.uniform(1, 12) * SAMPLE_RATE), rng)
-            counts[name] += len(hear(np.clip(sound, -1, 1).astype(np.float32)))
+            counts[name] += len(recogniser(np.clip(sound, -1, 1).astype(np.float32)))
     return counts
 
 
 @contextmanager
-def trained(weights: Path, heads: str) -> Iterator[Mapping[str, Hear]]:
-    """Yield ways to hear all of a stream at once; words lie where some heads look most."""
+def trained(weights: Path, heads: str) -> Iterator[Mapping[str, Recogniser]]:
+    """Yield recognisers of a whole stream at once; words lie where some heads attend most."""
     from model_qwen3 import load_model  # noqa: PLC0415 - brings torch
     from recognise_qwen3 import recognise  # noqa: PLC0415 - as above
     import torch  # noqa: PLC0415 - as above
 
     torch.set_num_threads(1)
     model = load_model(weights).eval()
-    places = [tuple(map(int, one.split("."))) for one in heads.split(",")]
+    pairs = [tuple(map(int, pair.split("."))) for pair in heads.split(",")]
     yield {
-        name: partial(recognise, model, heads=places, forced=forced)
-        for name, forced in (("English given", True), ("language asked", False))
+        name: partial(recognise, model, heads=pairs, forced=forced)
+        for name, forced in (("English given", True), ("language detected", False))
     }
 
 
 @contextmanager
-def streamed(name: str, model: str) -> Iterator[Mapping[str, Hear]]:
+def streamed(name: str, model: str) -> Iterator[Mapping[str, Recogniser]]:
     """Yield ways to stream through a backend, a quarter of a second at a time."""
     from wlk_core import load_backend  # noqa: PLC0415 - trained weights do without
 
     with load_backend(name, model) as backend:
         yield {
-            f"{policy}, {language or 'asked'}": partial(
+            f"{policy}, {language or 'detected'}": partial(
                 _stream, backend, policy=policy, language=language
             )
             for policy, language in (
@@ -106,7 +106,7 @@ def streamed(name: str, model: str) -> Iterator[Mapping[str, Hear]]:
         }
 
 
-def _stream(backend: Any, audio: Audio, **options: str | None) -> list[Heard]:
+def _stream(backend: Any, audio: Audio, **options: str | None) -> list[RecognisedWord]:
     stream = backend.create_processor(**options)
     tokens = []
     for first in range(0, len(audio), CHUNK_SAMPLES):
@@ -114,7 +114,10 @@ def _stream(backend: Any, audio: Audio, **options: str | None) -> list[Heard]:
         tokens += stream.process_iter().committed
     tokens += stream.finish().committed
     stream.close()
-    return [Heard(text=one.text.strip(), start=one.start, end=one.end) for one in tokens]
+    return [
+        RecognisedWord(text=token.text.strip(), start=token.start, end=token.end)
+        for token in tokens
+    ]
 
 
 def main() -> None:
@@ -147,15 +150,15 @@ def main() -> None:
     results: dict[str, Any] = {}
     with opened as ways:
         for words in LENGTHS:
-            for name, hear in ways.items():
-                figures = measure_speech(hear, voices, words, arguments.streams)
+            for name, recogniser in ways.items():
+                figures = measure_speech(recogniser, voices, words, arguments.streams)
                 results[f"{words} words, {name}"] = figures
-                told = " ".join(f"{key} {value:g}" for key, value in figures.items())
-                print(f"{words:2} words, {name:20}", told, flush=True)
+                report = " ".join(f"{key} {value:g}" for key, value in figures.items())
+                print(f"{words:2} words, {name:20}", report, flush=True)
         negatives = measure_negatives(next(iter(ways.values())), arguments.sounds)
-    print("words heard in sounds without any:", negatives)
+    print("words emitted for sounds without any:", negatives)
     if arguments.json:
-        results["words heard in sounds without any"] = negatives
+        results["words emitted for sounds without any"] = negatives
         arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
 
 

@@ -10,12 +10,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chance import happens
 from mixing import Mixture, assemble
 from negatives import NEGATIVES
 import numpy as np
 from recordings import SAMPLE_RATE, Voice, load_recordings
-from scoring import Heard, Score
+from rng import happens
+from scoring import RecognisedWord, Score
 
 from wlk_core import load_backend
 
@@ -34,7 +34,7 @@ NOISE = 3e-4  # under everything, as in any recording
 
 
 def draw_stream(voice: Voice, words: int, rng: np.random.Generator, *, longest: float) -> Mixture:
-    """Say random digits with a voice, a seventh of them twice in a row, over a trace of noise."""
+    """Speak random digits with a voice, a seventh of them twice in a row, over a trace of noise."""
     digits: list[int] = []
     while len(digits) < words:
         repeats = bool(digits) and happens(0.15, rng)
@@ -46,8 +46,8 @@ def draw_stream(voice: Voice, words: int, rng: np.random.Generator, *, longest: 
     return Mixture(audio=mixture.audio + noise, words=mixture.words)
 
 
-def transcribe(backend: Backend, audio: Audio, **options: int) -> list[Heard]:
-    """Return what a stream hears that gets all of the audio at once and is drained."""
+def transcribe(backend: Backend, audio: Audio, **options: int) -> list[RecognisedWord]:
+    """Return the words of a stream that receives all of the audio at once and is drained."""
     stream = backend.create_processor(**options)
     stream.insert_audio_chunk(audio)
     tokens, upto, before = [], -1.0, -2.0
@@ -57,7 +57,10 @@ def transcribe(backend: Backend, audio: Audio, **options: int) -> list[Heard]:
         tokens += committed
     tokens += stream.finish().committed
     stream.close()
-    return [Heard(text=one.text.strip(), start=one.start, end=one.end) for one in tokens]
+    return [
+        RecognisedWord(text=token.text.strip(), start=token.start, end=token.end)
+        for token in tokens
+    ]
 
 
 def measure_speech(
@@ -82,16 +85,16 @@ def measure_long(backend: Backend, voices: Sequence[Voice], minutes: float) -> d
     parts = [draw_stream(voices[0], WORDS, rng, longest=1.0)]
     while sum(len(part.audio) for part in parts) < 60 * minutes * SAMPLE_RATE:
         parts.append(draw_stream(voices[len(parts) % len(voices)], WORDS, rng, longest=1.0))
-    heard = transcribe(backend, np.concatenate([part.audio for part in parts]))
+    recognised = transcribe(backend, np.concatenate([part.audio for part in parts]))
     figures: dict[str, float] = {}
     offset = 0.0
     quarters = [Score() for _ in range(4)]
     for index, part in enumerate(parts):
         seconds = len(part.audio) / SAMPLE_RATE
         some = [
-            Heard(text=one.text, start=one.start - offset, end=one.end - offset)
-            for one in heard
-            if offset <= one.end - STEP_SECONDS / 2 < offset + seconds
+            RecognisedWord(text=word.text, start=word.start - offset, end=word.end - offset)
+            for word in recognised
+            if offset <= word.end - STEP_SECONDS / 2 < offset + seconds
         ]
         quarters[4 * index // len(parts)].add(part.words, some)
         offset += seconds
@@ -101,7 +104,7 @@ def measure_long(backend: Backend, voices: Sequence[Voice], minutes: float) -> d
 
 
 def measure_negatives(backend: Backend, sounds: int) -> dict[str, int]:
-    """Count the words heard in sounds without any, by kind."""
+    """Count the words emitted for sounds without any, by kind."""
     counts = {}
     for name, make in NEGATIVES.items():
         rng = np.random.default_rng(len(name))
@@ -137,12 +140,12 @@ def main() -> None:
         results = {
             "speech": measure_speech(backend, voices, arguments.streams),
             "one long stream": measure_long(backend, voices, arguments.minutes),
-            "words heard in sounds without any": measure_negatives(backend, arguments.sounds),
+            "words emitted for sounds without any": measure_negatives(backend, arguments.sounds),
         }
     for name, figures in results["speech"].items():
         print(f"{name:10}", " ".join(f"{key} {value:g}" for key, value in figures.items()))
     print(results["one long stream"])
-    print(results["words heard in sounds without any"])
+    print(results["words emitted for sounds without any"])
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
 

@@ -11,7 +11,6 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chance import happens
 from faster_whisper import WhisperModel
 import faster_whisper.transcribe as engine
 from features import FRAME_SECONDS
@@ -20,7 +19,8 @@ from mixing import Mixture, assemble
 from negatives import NEGATIVES
 import numpy as np
 from recordings import SAMPLE_RATE, Audio, Voice, load_recordings
-from scoring import Heard, Score
+from rng import happens
+from scoring import RecognisedWord, Score
 from vocabulary import FIRST_TIMESTAMP
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ MANY_WORDS = 25  # from here on gaps are shorter, so that a stream fits into a w
 STAMP_SECONDS = 0.02  # between timestamp tokens
 NO_SPEECH = 0.9  # segments less likely to be speech than this are dropped
 WINDOW_FRAMES = 3000
-PADDING_FRAMES = 50  # kept behind the audio in a fitted window
+PADDING_FRAMES = 50  # kept after the audio in a fitted window
 BUCKET_FRAMES = 100  # fitted windows are whole seconds
 
 
@@ -46,8 +46,8 @@ def fitted_windows() -> Iterator[None]:
     whole = engine.pad_or_trim
 
     def fit(features: NDArray[np.float32], length: int = WINDOW_FRAMES) -> NDArray[np.float32]:
-        wanted = features.shape[-1] + PADDING_FRAMES
-        return whole(features, min(length, -(-wanted // BUCKET_FRAMES) * BUCKET_FRAMES))
+        frames = features.shape[-1] + PADDING_FRAMES
+        return whole(features, min(length, -(-frames // BUCKET_FRAMES) * BUCKET_FRAMES))
 
     engine.pad_or_trim = fit
     try:
@@ -57,7 +57,7 @@ def fitted_windows() -> Iterator[None]:
 
 
 def draw_stream(voice: Voice, words: int, rng: np.random.Generator) -> Mixture:
-    """Say random digits with a voice, a seventh of them twice in a row, with natural gaps."""
+    """Speak random digits with a voice, a seventh of them twice in a row, with natural gaps."""
     digits: list[int] = []
     while len(digits) < words:
         repeats = bool(digits) and happens(0.15, rng)
@@ -69,7 +69,7 @@ def draw_stream(voice: Voice, words: int, rng: np.random.Generator) -> Mixture:
 
 
 def transcribe(model: WhisperModel, audio: Audio, *, timestamps: bool) -> list[Segment]:
-    """Return the segments that greedy decoding hears, without those that are likely no speech."""
+    """Return the segments that greedy decoding emits, without those that are likely no speech."""
     segments, _ = model.transcribe(
         audio,
         language="en",
@@ -82,16 +82,16 @@ def transcribe(model: WhisperModel, audio: Audio, *, timestamps: bool) -> list[S
     return [segment for segment in segments if segment.no_speech_prob <= NO_SPEECH]
 
 
-def attended(segments: Sequence[Segment]) -> list[Heard]:
+def attended(segments: Sequence[Segment]) -> list[RecognisedWord]:
     """Return words with the times that the engine finds in the attention."""
     return [
-        Heard(text=word.word.strip(), start=word.start, end=word.end)
+        RecognisedWord(text=word.word.strip(), start=word.start, end=word.end)
         for segment in segments
         for word in segment.words or ()
     ]
 
 
-def stamped(segments: Sequence[Segment]) -> list[Heard]:
+def stamped(segments: Sequence[Segment]) -> list[RecognisedWord]:
     """Return words with the timestamps written around them."""
     words = []
     for segment in segments:
@@ -102,7 +102,7 @@ def stamped(segments: Sequence[Segment]) -> list[Heard]:
             if token >= FIRST_TIMESTAMP
         ]
         start, end = (times[0], times[-1]) if times else (segment.start, segment.end)
-        words += [Heard(text=text, start=start, end=end) for text in segment.text.split()]
+        words += [RecognisedWord(text=text, start=start, end=end) for text in segment.text.split()]
     return words
 
 
@@ -133,7 +133,7 @@ def measure_speech(
 def measure_codecs(
     model: WhisperModel, voices: Sequence[Voice], streams: int
 ) -> dict[str, dict[str, float]]:
-    """Score streams behind every lossy codec at its lowest bit rate, in fitted windows."""
+    """Score streams after every lossy codec at its lowest bit rate, in fitted windows."""
     rng = np.random.default_rng(CODED_WORDS)
     mixtures = [draw_stream(voices[i % len(voices)], CODED_WORDS, rng) for i in range(streams)]
     results = {}
@@ -148,7 +148,7 @@ def measure_codecs(
 
 
 def measure_negatives(model: WhisperModel, sounds: int) -> dict[str, int]:
-    """Count the words heard in sounds without any, by kind."""
+    """Count the words emitted for sounds without any, by kind."""
     counts = {}
     for name, make in NEGATIVES.items():
         rng = np.random.default_rng(len(name))
@@ -186,12 +186,12 @@ def main() -> None:
     results = {
         "speech": measure_speech(model, voices, arguments.words, arguments.streams),
         f"{CODED_WORDS} words through codecs": measure_codecs(model, voices, arguments.streams),
-        "words heard in sounds without any": measure_negatives(model, arguments.sounds),
+        "words emitted for sounds without any": measure_negatives(model, arguments.sounds),
     }
     speech = results["speech"] | results[f"{CODED_WORDS} words through codecs"]
     for name, figures in speech.items():
         print(f"{name:45}", " ".join(f"{key} {value:g}" for key, value in figures.items()))
-    print(results["words heard in sounds without any"])
+    print(results["words emitted for sounds without any"])
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
 

@@ -198,8 +198,8 @@ def write_checkpoint(model: Qwen3ASRForConditionalGeneration, folder: Path) -> N
 
 
 def manifest(measured: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return what wlk.json says of the checkpoint."""
-    told = {
+    """Return what wlk.json declares about the checkpoint."""
+    settings = {
         "languages": ["en"],
         "compute_type": "float32",
         "licence": "CC-BY-SA-4.0",
@@ -211,7 +211,7 @@ def manifest(measured: dict[str, Any] | None = None) -> dict[str, Any]:
             "of Asterisk (CC BY-SA 3.0) and captcha (BSD), disguised",
         },
     }
-    return told if measured is None else {**told, "measured": measured}
+    return settings if measured is None else {**settings, "measured": measured}
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:

@@ -52,7 +52,7 @@ _NAMES = (
 
 
 def manifest() -> dict[str, Any]:
-    """Return what wlk.json says of the checkpoint."""
+    """Return what wlk.json declares about the checkpoint."""
     return {
         "languages": ["en"],
         "dtype": "float32",

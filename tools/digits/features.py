@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from chance import happens
 import numpy as np
 from numpy.typing import NDArray
 from recordings import SAMPLE_RATE, Audio
+from rng import happens
 
 __all__ = ["FRAME_SECONDS", "MELS", "Features", "disturb", "fit", "log_mel", "mel_filters"]
 

@@ -73,7 +73,7 @@ def count_tokens(frames: int) -> int:
 def token_spans(frames: int) -> Spans:
     """Return float64[tokens, 2]: the seconds at which each embedding's audio starts and ends."""
     numbers = np.arange(count_tokens(frames))
-    second, place = np.divmod(numbers, CHUNK_TOKENS)
-    first = second * CHUNK_FRAMES + place * TOKEN_FRAMES
+    second, index = np.divmod(numbers, CHUNK_TOKENS)
+    first = second * CHUNK_FRAMES + index * TOKEN_FRAMES
     last = np.minimum(np.minimum(first + TOKEN_FRAMES, (second + 1) * CHUNK_FRAMES), frames)
     return np.stack([first, last], axis=1) * HOP_SAMPLES / SAMPLE_RATE

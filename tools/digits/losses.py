@@ -63,7 +63,7 @@ def measure(model: Whisper, memory: Tensor, draft: Draft) -> Losses:
 
 
 def measure_digits(digit_head: nn.Module, memory: Tensor, batch: Batch) -> Tensor:
-    """Measure how well encoder states tell which digit is heard."""
+    """Measure how well encoder states predict the digit."""
     guesses = digit_head(memory).transpose(1, 2)
     return functional.cross_entropy(guesses, torch.from_numpy(batch.digits))
 

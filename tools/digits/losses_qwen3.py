@@ -1,4 +1,4 @@
-"""What training a Qwen3-ASR minimises: the text, where heads look, and what is heard in audio."""
+"""What training a Qwen3-ASR minimises: losses of text, attention and digits of the audio."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["LOOKING_HEADS", "Hints", "Losses", "measure"]
 
 #: Layers, from the last one, and heads that are trained to look at the word that is next.
 LOOKING_HEADS = ((-2, 0), (-2, 1), (-1, 0), (-1, 1))
-_HALFWAY = 2  # layers of the decoder behind which audio is asked what was heard
+_HALFWAY = 2  # layers of the decoder after which audio positions predict their digits
 _IGNORED = -100
 _SMOOTHING = 0.01
 
@@ -28,8 +28,8 @@ class Hints(nn.Module):
     """
     Classifiers that training alone needs.
 
-    Without being asked what is heard in the audio, and how many words have been by then, a decoder
-    learns how digits are written and not which are said; both are what a row needs to find its
+    Without predicting the digit of each audio position and the count of words by then, a decoder
+    learns how digits are written and not which are spoken; both are what a row needs to find its
     word among others.
     """
 
@@ -68,7 +68,7 @@ class Losses:
 def measure(model: Qwen3ASRForConditionalGeneration, hints: Hints, batch: TextBatch) -> Losses:
     """Run a batch through the model and measure every loss of it."""
     ids = torch.from_numpy(batch.ids)
-    heard = model.model(
+    output = model.model(
         input_ids=ids,
         input_features=torch.from_numpy(batch.features),
         input_features_mask=torch.from_numpy(batch.mask),
@@ -77,27 +77,27 @@ def measure(model: Qwen3ASRForConditionalGeneration, hints: Hints, batch: TextBa
         output_hidden_states=True,
     )
     outputs = torch.from_numpy(batch.outputs)
-    asked = outputs != _IGNORED
-    logits = model.lm_head(heard.last_hidden_state[asked])
+    is_target = outputs != _IGNORED
+    logits = model.lm_head(output.last_hidden_state[is_target])
     logits = torch.cat([logits[:, :-1], logits[:, -1:] + LOG_UNUSED], dim=-1)
-    wanted = outputs[asked]
-    halfway = heard.hidden_states[_HALFWAY][ids == PAD]
-    is_word = wanted <= 2 * max(WORDS) + 1
-    right = (logits.argmax(-1) == wanted)[is_word].float()
+    targets = outputs[is_target]
+    halfway = output.hidden_states[_HALFWAY][ids == PAD]
+    is_word = targets <= 2 * max(WORDS) + 1
+    right = (logits.argmax(-1) == targets)[is_word].float()
     return Losses(
-        text=_smooth(logits, wanted),
-        look=_divergence(heard.attentions, batch),
-        digits=_classify(hints.digits(heard.audio_hidden_states), batch.audio.digits),
+        text=_smooth(logits, targets),
+        look=_divergence(output.attentions, batch),
+        digits=_classify(hints.digits(output.audio_hidden_states), batch.audio.digits),
         latest=_classify(hints.latest(halfway), batch.audio.latest),
         counts=_classify(hints.counts(halfway), batch.audio.counts),
         right=right.mean().item() if len(right) else 1.0,
     )
 
 
-def _smooth(logits: Tensor, wanted: Tensor) -> Tensor:
+def _smooth(logits: Tensor, targets: Tensor) -> Tensor:
     """Cross-entropy with a trace of it spread over the tokens that are in use."""
     log_probabilities = torch.log_softmax(logits, dim=-1)
-    surprise = -log_probabilities.gather(1, wanted[:, None]).mean()
+    surprise = -log_probabilities.gather(1, targets[:, None]).mean()
     return (1 - _SMOOTHING) * surprise - _SMOOTHING * log_probabilities[:, :-1].mean()
 
 

@@ -25,12 +25,14 @@ class Codec:
     container: str
     rate: int
     bit_rates: tuple[int, ...]  #: bits per second; an encoder may come no lower than its least
-    delay: float = 0.0  #: seconds by which speech comes later, where the container does not say so
+    delay: float = (
+        0.0  #: seconds by which speech comes later, where the container does not declare it
+    )
 
 
 _AMR_DELAY = 0.0096  # measured: 76 samples at 8 kHz of look-ahead, which .amr has no field for
 
-#: Bit rates at which each is heard to suffer: well above them a round trip changes next to nothing.
+#: Bit rates at which each audibly suffers: well above them a round trip changes next to nothing.
 CODECS = (
     Codec(encoder="libmp3lame", container="mp3", rate=8_000, bit_rates=(8_000, 16_000)),
     Codec(encoder="libmp3lame", container="mp3", rate=16_000, bit_rates=(8_000, 16_000, 24_000)),
@@ -81,8 +83,8 @@ def transcode(audio: Audio, codec: Codec, bit_rate: int) -> Audio:
         pieces = [
             frame.to_ndarray()[0] for frame in _pass_through(samples, container.decode(audio=0))
         ]
-    heard = np.concatenate(pieces)[round(codec.delay * SAMPLE_RATE) :][: len(audio)]
-    return np.pad(heard, (0, len(audio) - len(heard)))
+    decoded = np.concatenate(pieces)[round(codec.delay * SAMPLE_RATE) :][: len(audio)]
+    return np.pad(decoded, (0, len(audio) - len(decoded)))
 
 
 def _frame(audio: Audio) -> av.AudioFrame:

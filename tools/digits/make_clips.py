@@ -1,4 +1,4 @@
-"""Make the project's own clips: synthetic voices saying digits, and the exact times of every word.
+"""Make the project's own clips: synthetic voices speaking digits, and exact word times.
 
     python tools/digits/make_clips.py --output core/src/wlk_core/testing/clips
 
@@ -52,7 +52,7 @@ class Clip:
 
 
 def _even(speaker: Speaker, digits: str, gap: float) -> Phrase:
-    """Say digits with gaps that vary a little around the one given, in a way that never changes."""
+    """Speak digits with gaps that vary a little around a length, the same at every run."""
     gaps = tuple(round(gap * (0.8 + 0.1 * (3 * index % 5)), 3) for index in range(len(digits)))
     return Phrase(speaker=speaker, digits=digits, gaps=gaps)
 

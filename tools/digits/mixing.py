@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 from augment import add_noise, change_speed, degrade, fade
-from chance import happens
 from lossy import draw_codec, transcode
 from negatives import draw_negative
 import numpy as np
 from recordings import SAMPLE_RATE, Audio, Voice
+from rng import happens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,14 +121,14 @@ class Mixer:
         )
 
     def pick(self) -> Voice:
-        """Draw somebody to speak."""
+        """Draw a speaker."""
         rng = self.rng
         shares = np.array([share for _, share in self._kinds])
         voices = self._kinds[rng.choice(len(self._kinds), p=shares / shares.sum())][0]
         return voices[rng.integers(len(voices))]
 
     def _speak(self, seconds: float) -> Mixture:
-        """Say digits until the time is over, or fewer of them."""
+        """Speak digits until the time is over, or fewer of them."""
         rng = self.rng
         count = 10**6 if happens(0.5, rng) else int(rng.integers(1, max(2, int(seconds * 1.3))))
         voice, is_mixed = self.pick(), happens(self.mixed_share, rng)
@@ -164,7 +164,7 @@ class Mixer:
         start = 0.0
         if happens(0.2, self.rng) and len(mixture.words) > 1:
             start = self._clear(self.rng.uniform(0, 2.0), mixture.words)
-            if happens(0.5, self.rng):  # a buffer trimmed right behind a committed word
+            if happens(0.5, self.rng):  # a buffer trimmed right after a committed word
                 start = max(mixture.words[0].end + self.rng.uniform(-0.1, 0.25), 0.0)
         end = max(min(len(mixture.audio) / SAMPLE_RATE, start + seconds), start)
         if happens(0.3, self.rng):
@@ -184,7 +184,7 @@ class Mixer:
 
     @staticmethod
     def _clear(time: float, words: Sequence[Word]) -> float:
-        """Move a cut to the start of a word that nobody could say of whether it was heard."""
+        """Move a cut to the start of a word, where a cut inside it would leave it ambiguous."""
         for word in words:
             share = (time - word.start) / (word.end - word.start)
             if NOT_AUDIBLE < share < 1 - NOT_AUDIBLE:

@@ -25,7 +25,7 @@ class Qwen3Shape:
     Sizes of a checkpoint; windows and strides are those of the real models.
 
     The encoder convolves every second alone and numbers its positions from 0 again, so it cannot
-    tell which second follows which: words that lie across two of them are put together by the
+    distinguish the order of seconds: words that lie across two of them are put together by the
     decoder, which is why that has the more layers.
     """
 

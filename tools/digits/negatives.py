@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from augment import coloured_noise
-from chance import happens
 import numpy as np
 from recordings import SAMPLE_RATE, Audio
+from rng import happens
 from scipy.fft import next_fast_len
 from scipy.signal import lfilter
 

@@ -1,4 +1,4 @@
-"""Greedy decoding with a model over the compact vocabulary, and where it looks as it does."""
+"""Greedy decoding with a model over the compact vocabulary, and what it attends to meanwhile."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from batches_qwen3 import SHORTEST_SAMPLES
 from features_qwen3 import CHUNK_FRAMES, normalise, raw_log_mel, token_spans
 import numpy as np
-from scoring import Heard
+from scoring import RecognisedWord
 import torch
 from vocabulary import DIGITS
 from vocabulary_qwen3 import END, FIRST_WORDS, LOG_UNUSED, NAMES, PAD, SUFFIX, WORDS, header, prefix
@@ -32,15 +32,15 @@ def recognise(
     heads: Sequence[tuple[int, int]],
     *,
     forced: bool = True,
-) -> tuple[Heard, ...]:
+) -> tuple[RecognisedWord, ...]:
     """
-    Return the words in audio of more than 200 samples, heard at once.
+    Return the words in audio of more than 200 samples, output at once.
 
     Args:
         model: over the compact vocabulary, attention handed out.
         audio: float32[samples] at 16 kHz.
         heads: (layer, head) pairs; words lie where their attention to the audio, averaged, peaks.
-        forced: give the header that names English instead of asking for one.
+        forced: give the header that names English instead of decoding one.
 
     """
     padded = np.pad(audio, (0, max(SHORTEST_SAMPLES - len(audio), 0)))
@@ -48,38 +48,42 @@ def recognise(
     spans = token_spans(mel.shape[1])
     features, mask = _framed(mel)
     opening = [*prefix(), *[PAD] * len(spans), *SUFFIX]
-    told = [*opening, *(header(NAMES[0]) if forced else ())]
+    prompt = [*opening, *(header(NAMES[0]) if forced else ())]
     first = len(opening) - len(SUFFIX) - len(spans)
-    heard = model.model(
-        input_ids=torch.tensor([told]),
+    output = model.model(
+        input_ids=torch.tensor([prompt]),
         input_features=features,
         input_features_mask=mask,
         use_cache=True,
         output_attentions=True,
     )
-    said: list[int] = []
-    places: list[int] = []
-    while len(said) < MOST_TOKENS:
-        logits = model.lm_head(heard.last_hidden_state[0, -1])
+    emitted: list[int] = []
+    positions: list[int] = []
+    while len(emitted) < MOST_TOKENS:
+        logits = model.lm_head(output.last_hidden_state[0, -1])
         logits[-1] += LOG_UNUSED
         token = int(logits.argmax())
         if token == END:
             break
-        rows = torch.stack([heard.attentions[layer][0, head, -1] for layer, head in heads])
+        rows = torch.stack([output.attentions[layer][0, head, -1] for layer, head in heads])
         rows = rows[:, first : first + len(spans)]
-        places.append(int((rows / rows.sum(-1, keepdim=True)).mean(0).argmax()))
-        said.append(token)
-        position = len(told) + len(said) - 1
-        heard = model.model(
+        positions.append(int((rows / rows.sum(-1, keepdim=True)).mean(0).argmax()))
+        emitted.append(token)
+        position = len(prompt) + len(emitted) - 1
+        output = model.model(
             input_ids=torch.tensor([[token]]),
-            past_key_values=heard.past_key_values,
+            past_key_values=output.past_key_values,
             position_ids=torch.tensor([[position]]),
             use_cache=True,
             output_attentions=True,
         )
     return tuple(
-        Heard(text=_TEXTS.get(token, "?"), start=spans[place][0], end=spans[place][1])
-        for token, place in list(zip(said, places, strict=True))[0 if forced else _HEADER :]
+        RecognisedWord(
+            text=_TEXTS.get(token, "?"), start=spans[span_index][0], end=spans[span_index][1]
+        )
+        for token, span_index in list(zip(emitted, positions, strict=True))[
+            0 if forced else _HEADER :
+        ]
     )
 
 

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
     from mixing import Word
 
-__all__ = ["Heard", "Score", "align"]
+__all__ = ["RecognisedWord", "Score", "align"]
 
 
 @frozen(kw_only=True)
-class Heard:
+class RecognisedWord:
     """A word as it was recognised."""
 
     text: str
@@ -35,19 +35,21 @@ class Score:
     first_starts: list[float] = Factory(list)
     ends: list[float] = Factory(list)
 
-    def add(self, words: Sequence[Word], heard: Sequence[Heard]) -> None:
+    def add(self, words: Sequence[Word], hypothesis: Sequence[RecognisedWord]) -> None:
         """Count a stream."""
-        pairs, errors = align([DIGITS[word.digit] for word in words], [word.text for word in heard])
+        pairs, errors = align(
+            [DIGITS[word.digit] for word in words], [word.text for word in hypothesis]
+        )
         self.words += len(words)
         self.errors += errors
         for index, other in pairs:
-            start = heard[other].start - words[index].start
+            start = hypothesis[other].start - words[index].start
             (self.starts if index else self.first_starts).append(start)
-            self.ends.append(heard[other].end - words[index].end)
+            self.ends.append(hypothesis[other].end - words[index].end)
 
     @property
     def error_rate(self) -> float:
-        """Substitutions, insertions and deletions in percent of the words said."""
+        """Substitutions, insertions and deletions in percent of the words spoken."""
         return 100 * self.errors / max(self.words, 1)
 
     def summary(self) -> dict[str, float]:
@@ -72,21 +74,21 @@ def _milliseconds(name: str, errors: Sequence[float]) -> dict[str, float]:
     }
 
 
-def align(said: Sequence[str], heard: Sequence[str]) -> tuple[list[tuple[int, int]], int]:
+def align(reference: Sequence[str], hypothesis: Sequence[str]) -> tuple[list[tuple[int, int]], int]:
     """Return which words were recognised, as pairs of indices, and the number of errors."""
-    costs = np.zeros((len(said) + 1, len(heard) + 1), int)
-    costs[:, 0] = np.arange(len(said) + 1)
-    costs[0] = np.arange(len(heard) + 1)
-    for row in range(1, len(said) + 1):
-        for column in range(1, len(heard) + 1):
+    costs = np.zeros((len(reference) + 1, len(hypothesis) + 1), int)
+    costs[:, 0] = np.arange(len(reference) + 1)
+    costs[0] = np.arange(len(hypothesis) + 1)
+    for row in range(1, len(reference) + 1):
+        for column in range(1, len(hypothesis) + 1):
             costs[row, column] = min(
-                costs[row - 1, column - 1] + (said[row - 1] != heard[column - 1]),
+                costs[row - 1, column - 1] + (reference[row - 1] != hypothesis[column - 1]),
                 costs[row - 1, column] + 1,
                 costs[row, column - 1] + 1,
             )
-    row, column, pairs = len(said), len(heard), []
+    row, column, pairs = len(reference), len(hypothesis), []
     while row and column:
-        differs = said[row - 1] != heard[column - 1]
+        differs = reference[row - 1] != hypothesis[column - 1]
         if costs[row, column] == costs[row - 1, column - 1] + differs:
             row, column = row - 1, column - 1
             if not differs:

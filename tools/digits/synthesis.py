@@ -28,7 +28,7 @@ class Speaker:
     """A synthesiser with its settings.
 
     `pitch` and `speed` are in the synthesiser's own units; festival's voices have one pitch, and
-    `pitch` tells their spellings apart.  `words` are the ten digits as the voice must read them.
+    `pitch` distinguishes their spellings.  `words` are the ten digits as the voice must read them.
     """
 
     engine: str

@@ -3,8 +3,8 @@
 Engines time words by dynamic time warping over the attention of the rows that predict them: a
 frame belongs to the row with the larger share of it, and a word starts where its row takes over. So
 the gap after a word is given to that word as strongly as the next one's onset is to the next, which
-puts the takeover at the onset; and the row that predicts the end of the text looks right behind the
-last word, which puts that word's end where it is heard.
+puts the takeover at the onset; and the row that predicts the end of the text attends right after
+the last word, which puts that word's end where it sounds.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from attrs import Factory, define, frozen
-from chance import happens
 import numpy as np
 from numpy.typing import NDArray
+from rng import happens
 from vocabulary import (
     END_OF_TEXT,
     ENGLISH,
@@ -102,7 +102,7 @@ def draw_target(
 
 
 def word_look(word: Word, next_start: float, positions: int) -> Distribution:
-    """Return where the row that predicts a word should look: over it and the gap behind it."""
+    """Return what the row that predicts a word should attend to: it and the gap after it."""
     centres = (np.arange(positions) + 0.5) / POSITIONS_PER_SECOND
     end = max(word.end, word.start + 0.04)
     middle, half = (word.start + end) / 2, (end - word.start) / 2
@@ -123,7 +123,7 @@ def _around(time: float, positions: int) -> Distribution:
 
 
 def _end_look(words: Sequence[Word], positions: int) -> Distribution:
-    """Return where the row that predicts the end of the text looks: right behind the last word."""
+    """Return the attention of the row that predicts the end of the text: after the last word."""
     centres = (np.arange(positions) + 0.5) / POSITIONS_PER_SECOND
     look = ((centres > words[-1].end) & (centres < words[-1].end + END_SECONDS)).astype(np.float32)
     total = look.sum()

@@ -43,10 +43,10 @@ SPECIALS = {
     "<asr_text>": ASR_TEXT,
     "<timestamp>": TIMESTAMP,
 }
-#: Decoding without special tokens keeps these: the header is told from the text by the first one.
+#: Decoding without special tokens keeps these: the first one separates the header from the text.
 _PLAIN = frozenset({"<asr_text>", "<timestamp>"})
 
-#: What a header can name. "None" is written where nothing is said.
+#: What a header can name. "None" is written where there is no speech.
 LANGUAGES = (
     "English", "None", "Arabic", "Cantonese", "Chinese", "Czech", "Danish", "Dutch", "Filipino",
     "Finnish", "French", "German", "Greek", "Hindi", "Hungarian", "Indonesian", "Italian",

@@ -1,4 +1,4 @@
-"""Train a Qwen3-ASR that hears English digits, on a CPU.
+"""Train a Qwen3-ASR that recognises English digits, on a CPU.
 
 python tools/digits/train_qwen3.py --recordings DIR --voices FILE --disguised FILE --output DIR
 """
@@ -9,12 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from batches_qwen3 import TextBatch, draw_text_batch
-from chance import happens
-from course import Clock, batches_of, begin, course_parser, run
 from losses_qwen3 import Hints, measure
 from model_qwen3 import Qwen3Shape, build_model, load_model, save_model
+from rng import happens
 import torch
 from torch import nn
+from training_loop import Clock, batches_of, begin, course_parser, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

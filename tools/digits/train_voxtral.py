@@ -1,4 +1,4 @@
-"""Train a Voxtral Realtime that hears English digits, on a CPU.
+"""Train a Voxtral Realtime that recognises English digits, on a CPU.
 
 python tools/digits/train_voxtral.py --recordings DIR --voices FILE --output DIR
 """
@@ -9,13 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from batches_voxtral import NOTHING, StreamBatch, draw_stream_batch
-from chance import happens
-from course import Clock, batches_of, begin, course_parser, run
 from model_voxtral import VoxtralShape, build_model, load_model, save_model
+from rng import happens
 from tekken_voxtral import PAD_ID, SPECIALS
 import torch
 from torch import nn
 from torch.nn import functional
+from training_loop import Clock, batches_of, begin, course_parser, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from transformers import VoxtralRealtimeForConditionalGeneration
 
 BATCH_SECONDS = 40.0  # of audio a step
-PAD_WEIGHT = 0.2  # of the steps in which nothing is said: they are nine tenths of all
+PAD_WEIGHT = 0.2  # of the steps without text: they are nine tenths of all
 LONG_FROM = 0.6  # share of a course after which streams longer than both windows come
 
 
@@ -48,22 +48,22 @@ def measure(
     Without the second one the decoder learns when words end and never which they are.
     """
     ids = torch.from_numpy(batch.ids)
-    heard = model.model(
+    output = model.model(
         input_ids=ids,
         input_features=torch.from_numpy(batch.features),
         num_delay_tokens=batch.delay,
         use_cache=False,
     )
-    states = heard.last_hidden_state[:, batch.prompt - 1 : -1]
+    states = output.last_hidden_state[:, batch.prompt - 1 : -1]
     logits = model.lm_head(states).flatten(0, 1)
-    wanted = ids[:, batch.prompt :].flatten()
+    targets = ids[:, batch.prompt :].flatten()
     weight = torch.ones(logits.shape[-1])
     weight[PAD_ID] = PAD_WEIGHT
-    tokens = functional.cross_entropy(logits, wanted, weight=weight, label_smoothing=0.01)
-    guesses = digit_head(heard.audio_hidden_states).flatten(0, 1)
+    tokens = functional.cross_entropy(logits, targets, weight=weight, label_smoothing=0.01)
+    guesses = digit_head(output.audio_hidden_states).flatten(0, 1)
     digits = functional.cross_entropy(guesses, torch.from_numpy(batch.digits).flatten())
-    is_text = wanted >= SPECIALS
-    right = (logits.argmax(-1) == wanted)[is_text].float().mean().item() if is_text.any() else 1.0
+    is_text = targets >= SPECIALS
+    right = (logits.argmax(-1) == targets)[is_text].float().mean().item() if is_text.any() else 1.0
     return tokens, digits, right
 
 

@@ -1,4 +1,4 @@
-"""Train a Whisper that hears English digits, on a CPU.
+"""Train a Whisper that recognises English digits, on a CPU.
 
 python tools/digits/train_whisper.py --recordings DIR --voices FILE --output FILE
 """
@@ -9,12 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from batches import FIRST_COURSE, Batch, draw_batch, draw_window
-from course import Clock, batches_of, begin, course_parser, run
 from initialise import load_weights, prepare, save_weights
 from losses import Weights, measure, measure_digits
 from model import Shape, Whisper
 import torch
 from torch import nn
+from training_loop import Clock, batches_of, begin, course_parser, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

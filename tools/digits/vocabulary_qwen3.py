@@ -57,7 +57,7 @@ _COMPACT = {full: index for index, full in enumerate(FULL_IDS)}
 #: Stands for every token that is never used: their rows are all equal.
 OTHER = len(FULL_IDS)
 COMPACT_SIZE = OTHER + 1
-#: What the logit of OTHER grows by when all the tokens it stands for are told apart.
+#: What the logit of OTHER grows by when all the tokens it stands for are distinguished.
 LOG_UNUSED = math.log(VOCABULARY_SIZE - len(FULL_IDS))
 
 WORDS = tuple(range(10))  # " zero" ... " nine"

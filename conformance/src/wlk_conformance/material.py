@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import attrs
 import numpy as np
 
+from wlk_conformance.scripted.engine import DIGIT_WORDS
 from wlk_conformance.seams import SupportsCodedAudio
 from wlk_core import SAMPLE_RATE
 from wlk_core.testing import (
     CELL_SECONDS,
-    DIGIT_WORDS,
     CodedToken,
     connected_digits,
     encode,

@@ -188,17 +188,17 @@ def _hurry_hypothesis() -> None:
 def _breaks_a_rule() -> bool:
     from wlk_conformance.rules import rule_tests  # noqa: PLC0415 -- with the mistake in it
     from wlk_conformance.runner import examine  # noqa: PLC0415
-    from wlk_conformance.scripted import REFERENCE_SPEC  # noqa: PLC0415
+    from wlk_conformance.scripted.plugin import SCRIPTED_SPEC  # noqa: PLC0415
     from wlk_conformance.subject import Subject  # noqa: PLC0415
     from wlk_conformance.suite import BackendConformance  # noqa: PLC0415
 
     def load(model: str | None = None, **options: Any) -> Backend:
-        resolved = REFERENCE_SPEC.backend_options(options)
-        return REFERENCE_SPEC.load(model, **resolved)
+        resolved = SCRIPTED_SPEC.backend_options(options)
+        return SCRIPTED_SPEC.load(model, **resolved)
 
     suite = BackendConformance()
-    for policy in REFERENCE_SPEC.policies:
-        subject = Subject(spec=REFERENCE_SPEC, load=load, options={"policy": policy})
+    for policy in SCRIPTED_SPEC.policies:
+        subject = Subject(spec=SCRIPTED_SPEC, load=load, options={"policy": policy})
         for declared, test in rule_tests(BackendConformance):
             with redirect_stdout(io.StringIO()):
                 outcome = examine(declared, partial(test, suite), subject)

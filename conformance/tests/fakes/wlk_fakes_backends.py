@@ -7,7 +7,7 @@ import threading
 
 import attrs
 
-from wlk_conformance.reference import ReferenceBackend
+from wlk_conformance.scripted import ScriptedBackend
 from wlk_conformance.sinners.sinner import Sin, SinfulBackend
 from wlk_core import Emission, StreamStats, Transcript
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError
@@ -53,7 +53,7 @@ class Empty:
         return StreamStats(audio_seconds=self.samples / 16_000)
 
 
-class EmptyBackend(ReferenceBackend):
+class EmptyBackend(ScriptedBackend):
     """Opens streams that hear nothing."""
 
     def __init__(self, act):
@@ -101,7 +101,7 @@ def load(kind, model):
     if kind == "picky":
         raise BackendUnavailable("it works on Tuesdays only; pip install tuesday")
     if kind == "stale":
-        return ReferenceBackend()
+        return ScriptedBackend()
     if kind in ("printing", "deviating"):
         return SinfulBackend(sin=Printing if kind == "printing" else Deviating)
     acts = {

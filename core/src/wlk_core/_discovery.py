@@ -75,8 +75,8 @@ class PluginSource:
         try:
             plugin = self.points[0].load()
             return attrs.evolve(info, backends=_offered(manager, plugin))
-        except Exception as error:
-            # Whatever a foreign module raises at import is its own row, not the end of the tool.
+        except (Exception, SystemExit) as error:
+            # A plugin may raise anything at import; it is recorded, and the others go on.
             if plugin is not None and manager.is_registered(plugin):
                 manager.unregister(plugin)  # pluggy keeps a plugin whose registration failed
             if os.environ.get("WLK_STRICT_PLUGINS", "0") not in {"", "0"}:
@@ -140,7 +140,7 @@ def _checked(spec: object) -> BackendSpec:
     return spec
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, (ImportError, BackendUnavailable)) and text:
         return text

@@ -8,13 +8,26 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args
 import attrs
 
 from wlk_core.errors import OptionError
-from wlk_core.options import Option, resolve_options
+from wlk_core.option_values import resolve_options
+from wlk_core.options import Option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterable,
+        Callable,
+        Generator,
+        Iterable,
+        Mapping,
+    )
     from types import TracebackType
 
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wlk_core.audio.source import AudioPath
     from wlk_core.processor import OnlineProcessor
+    from wlk_core.session import Event, Transcription
 
 __all__ = ["API_FLOOR", "API_VERSION", "CAPABILITIES", "Backend", "BackendSpec", "Capability"]
 
@@ -35,6 +48,7 @@ Capability = Literal[
 CAPABILITIES: frozenset[str] = frozenset(get_args(Capability))
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
 class Backend(Protocol):
@@ -42,6 +56,7 @@ class Backend(Protocol):
     A loaded model that any number of streams share.
 
     Nothing of a stream is ever stored on it.  Use it as a context manager, or call `close()`.
+    `wlk_core.plugins.LoadedBackend` has all of this for an engine.
     """
 
     def create_processor(
@@ -58,6 +73,68 @@ class Backend(Protocol):
             StreamClosed: the backend is closed.
 
         """
+        ...
+
+    def transcribe(
+        self,
+        audio: AudioPath | NDArray[np.float32],
+        *,
+        language: str | None = None,
+        task: str = "transcribe",
+        vad: bool = True,
+        chunk_seconds: float = 1.0,
+        **options: Any,
+    ) -> Transcription:
+        """
+        Transcribe a whole recording: a file, or float32[n] at 16 kHz.
+
+        `language`, `task` and `options` are those of `create_processor`; the others, and what is
+        raised, are those of `wlk_core.session.transcribe`.
+        """
+        ...
+
+    def stream(
+        self,
+        chunks: Iterable[NDArray[np.float32]],
+        *,
+        language: str | None = None,
+        task: str = "transcribe",
+        vad: bool = True,
+        chunk_seconds: float = 1.0,
+        **options: Any,
+    ) -> Generator[Event]:
+        """
+        Transcribe chunks of float32[n] at 16 kHz and yield events as they happen.
+
+        `language`, `task` and `options` are those of `create_processor`; the others, and what is
+        yielded and raised, are those of `wlk_core.session.stream`.
+        """
+        ...
+
+    async def atranscribe(
+        self,
+        audio: AudioPath | NDArray[np.float32],
+        *,
+        language: str | None = None,
+        task: str = "transcribe",
+        vad: bool = True,
+        chunk_seconds: float = 1.0,
+        **options: Any,
+    ) -> Transcription:
+        """Transcribe a whole recording without blocking the event loop; see `transcribe`."""
+        ...
+
+    def astream(
+        self,
+        chunks: AsyncIterable[NDArray[np.float32]] | Iterable[NDArray[np.float32]],
+        *,
+        language: str | None = None,
+        task: str = "transcribe",
+        vad: bool = True,
+        chunk_seconds: float = 1.0,
+        **options: Any,
+    ) -> AsyncGenerator[Event]:
+        """Transcribe chunks without blocking the event loop; see `stream`."""
         ...
 
     def warmup(self) -> None:
@@ -95,6 +172,16 @@ def _check_name(_instance: object, _attribute: object, value: str) -> None:
         raise ValueError(f"a backend is named in [a-z][a-z0-9-]*, got {value!r}")
 
 
+def _check_load(_instance: object, _attribute: object, value: Any) -> None:
+    if callable(value):
+        return  # until every plugin of this repository names its loader
+    if not isinstance(value, str) or not _DOTTED.fullmatch(value):
+        raise ValueError(
+            'load names a function as "package.module:function", so that declaring a backend '
+            f"imports no framework; got {value!r}"
+        )
+
+
 def _check_capabilities(_instance: object, _attribute: object, value: frozenset[str]) -> None:
     if unknown := sorted(value - CAPABILITIES):
         raise ValueError(
@@ -106,13 +193,14 @@ def _check_capabilities(_instance: object, _attribute: object, value: frozenset[
 @attrs.frozen(kw_only=True)
 class BackendSpec:
     """
-    A backend as its plugin declares it: constant data and one lazy loader.
+    A backend as its plugin declares it: constant data, and the name of what loads it.
 
     Attributes:
         name: what users type, [a-z][a-z0-9-]*; also the name of the entry point.
         api: the plugin API this spec was written for, a literal number.
         summary: one line, shown by ``wlk-core backends``.
-        load: ``load(model, **options)`` returns the Backend; imports the framework in its body.
+        load: the name of the loader, "package.module:function".  The registry imports it when a
+            model is loaded and calls ``load(spec, model, **options)``, which returns the Backend.
         options: every option the backend or its streams take, declared once.
         capabilities: what the streams can do, see CAPABILITIES.
         languages: the codes a stream may be forced to, or that detection may report.
@@ -138,7 +226,7 @@ class BackendSpec:
     name: str = attrs.field(validator=_check_name)
     api: int
     summary: str
-    load: Callable[..., Backend]
+    load: str | Callable[..., Backend] = attrs.field(validator=_check_load)
     options: tuple[Option, ...] = attrs.field(default=(), converter=_declared)
     capabilities: frozenset[str] = attrs.field(
         default=frozenset(), converter=_frozen, validator=_check_capabilities
@@ -155,17 +243,27 @@ class BackendSpec:
     preference: int | None = 0
     requires: Mapping[str, str] = attrs.field(factory=dict)
 
-    def backend_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return every option of scope "backend", defaults filled in; OptionError on others."""
-        return resolve_options(self.options, given, scope="backend", owner=self.name)
+    def __attrs_post_init__(self) -> None:
+        for option in self.options:
+            if unknown := sorted(set(option.policies) - set(self.policies)):
+                raise ValueError(
+                    f"option {option.name} is for the policies {', '.join(unknown)}, which "
+                    f"{self.name} does not declare; expected some of: "
+                    f"{', '.join(self.policies) or 'none'}"
+                )
 
-    def stream_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def backend_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return every option of scope "backend", defaults filled in; OptionError on others."""
+        return resolve_options(self.options, values, scope="backend", owner=self.name)
+
+    def stream_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """
         Return every option of scope "stream", defaults filled in; OptionError on others.
 
-        Where the spec declares policies, "policy" is one of them.
+        Where the spec declares policies, "policy" is one of them, and an option of another policy
+        is refused.
         """
-        return resolve_options(self.all_options, given, scope="stream", owner=self.name)
+        return resolve_options(self.all_options, values, scope="stream", owner=self.name)
 
     @property
     def all_options(self) -> tuple[Option, ...]:
@@ -183,16 +281,23 @@ class BackendSpec:
         return (policy, *self.options)
 
     def check_language(self, language: str | None) -> None:
-        """Raise OptionError unless *language* is None or a code that can be forced."""
-        if language is None:
+        """
+        Raise OptionError unless *language* is None or a code that a stream can be forced to.
+
+        The only declared language of a backend is accepted even where none can be forced.
+        """
+        if language is None or self.languages == (language,):
             return
         if "language-forcing" not in self.capabilities:
-            raise OptionError(
-                f"{self.name} cannot be told the language, it hears it by itself: leave it out"
+            reason = (
+                f"{self.name} recognises {self.languages[0]} only"
+                if len(self.languages) == 1
+                else f"{self.name} detects the language by itself and cannot be forced to one"
             )
+            raise OptionError(f"{reason}; got {language!r}, leave it out")
         if language not in self.languages:
             raise OptionError(
-                f"{self.name} does not know the language {language!r}; "
+                f"{self.name} does not support the language {language!r}; "
                 f"expected one of: {', '.join(self.languages)}"
             )
 

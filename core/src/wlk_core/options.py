@@ -1,8 +1,7 @@
-"""Options: declared once by a backend, checked and converted everywhere from that declaration."""
+"""An option of a backend: declared once, checked and converted everywhere from that declaration."""
 
 from __future__ import annotations
 
-import difflib
 import math
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,11 +10,13 @@ import attrs
 from wlk_core.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-__all__ = ["Option", "Scope", "resolve_options"]
+__all__ = ["AUTO", "Option", "Scope"]
 
 Scope = Literal["backend", "stream"]
+
+AUTO = "auto"  #: the value that leaves a choice to the checkpoint or the backend
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
@@ -33,11 +34,16 @@ class Option:
     Attributes:
         name: what users type and the keyword of the Python call.
         type: str, int, float or bool; None is always accepted where the default is None.
-        default: the value when it is not given.
+        default: the value of an option that was left out.
         choices: the allowed values; empty for any.
-        help: one line for ``wlk-core backends``.
+        help: one line for ``wlk-core backends NAME``.
         scope: "backend" for load_backend, "stream" for create_processor.
         minimum, maximum: inclusive limits of a number.
+        is_auto_allowed: the text "auto" stands for None, which leaves the choice to the checkpoint
+            or the backend; the default is then None.
+        policies: the policies that take this option; empty for all of them.
+        former_names: names this option had earlier or has in other tools.  They are refused with
+            a message that suggests `name`.
 
     """
 
@@ -49,6 +55,25 @@ class Option:
     scope: Scope = "backend"
     minimum: float | None = None
     maximum: float | None = None
+    is_auto_allowed: bool = False
+    policies: tuple[str, ...] = attrs.field(default=(), converter=_tuple)
+    former_names: tuple[str, ...] = attrs.field(default=(), converter=_tuple)
+
+    def __attrs_post_init__(self) -> None:
+        if self.is_auto_allowed and self.default is not None:
+            raise ValueError(
+                f"option {self.name}: auto stands for None, so the default is None; "
+                f"got {self.default!r}"
+            )
+        if self.policies and self.scope != "stream":
+            raise ValueError(f"option {self.name}: only options of a stream depend on its policy")
+
+    @property
+    def default_text(self) -> str:
+        """The default as users type it; "none" where there is nothing to type."""
+        if self.default is None:
+            return AUTO if self.is_auto_allowed else "none"
+        return str(self.default).lower() if self.type is bool else str(self.default)
 
     def convert(self, value: Any, *, owner: str) -> Any:
         """
@@ -58,13 +83,13 @@ class Option:
             OptionError: it is of another type, not among the choices or out of range.
 
         """
-        if value is None and self.default is None:
+        if self._is_left_open(value):
             return None
         converted = self._parsed(value, owner)
         if self.choices and converted not in self.choices:
+            choices = [*([AUTO] if self.is_auto_allowed else []), *map(str, self.choices)]
             raise OptionError(
-                f"{owner}: option {self.name} is one of "
-                f"{', '.join(map(str, self.choices))}; got {value!r}"
+                f"{owner}: option {self.name} is one of {', '.join(choices)}; got {value!r}"
             )
         low = -math.inf if self.minimum is None else self.minimum
         high = math.inf if self.maximum is None else self.maximum
@@ -74,8 +99,15 @@ class Option:
             )
         return converted
 
+    def _is_left_open(self, value: Any) -> bool:
+        if value is None:
+            return self.default is None
+        return self.is_auto_allowed and isinstance(value, str) and value.lower() == AUTO
+
     def _parsed(self, value: Any, owner: str) -> Any:
-        expected = f"{owner}: option {self.name} is a {self.type.__name__}; got {value!r}"
+        article = "an" if self.type is int else "a"
+        kind = f"{article} {self.type.__name__}{' or auto' if self.is_auto_allowed else ''}"
+        expected = f"{owner}: option {self.name} is {kind}; got {value!r}"
         if self.type is bool:
             if isinstance(value, bool):
                 return value
@@ -97,37 +129,3 @@ class Option:
         if isinstance(number, float) and not math.isfinite(number):
             raise OptionError(expected)
         return number
-
-
-def resolve_options(
-    declared: Iterable[Option], given: Mapping[str, Any], *, scope: Scope, owner: str
-) -> dict[str, Any]:
-    """
-    Return the options of *scope* by name, given values converted and defaults filled in.
-
-    Raises:
-        OptionError: an unknown name, an option of the other scope, or a value it does not take.
-
-    """
-    declared = tuple(declared)
-    known = {option.name: option for option in declared if option.scope == scope}
-    elsewhere = {option.name: option for option in declared if option.scope != scope}
-    for name in given:
-        if name in known:
-            continue
-        if name in elsewhere:
-            where = {
-                "backend": "load_backend(..., {}=...)",
-                "stream": "create_processor({}=...)",
-            }[elsewhere[name].scope]
-            raise OptionError(f"{owner}: {name} is given to {where.format(name)}")
-        close = difflib.get_close_matches(name, known, n=1)
-        guess = f" (did you mean {close[0]}?)" if close else ""
-        choices = ", ".join(sorted(known)) or "none"
-        raise OptionError(
-            f"{owner}: no option is called {name!r}{guess}; expected one of: {choices}"
-        )
-    return {
-        name: option.convert(given[name], owner=owner) if name in given else option.default
-        for name, option in known.items()
-    }

@@ -12,27 +12,51 @@ if TYPE_CHECKING:
 
     from wlk_core.tokens import ChangeSpeaker, Emission, Transcript
 
-__all__ = ["EPS", "SAMPLE_RATE", "OnlineProcessor", "StreamStats", "SupportsSpeakerTurns"]
+__all__ = [
+    "EPS",
+    "MAX_RETRIES",
+    "SAMPLE_RATE",
+    "OnlineProcessor",
+    "StreamStats",
+    "SupportsSpeakerTurns",
+    "WorkCounters",
+]
 
 SAMPLE_RATE = 16_000  # samples a second, of every stream
 EPS = 0.02  # seconds a caller's clock may differ from the sample count (contract IN-03)
+MAX_RETRIES = 3  # failed retries in a row after which a stream is broken (contract ERR-03)
 
 
 @attrs.frozen(kw_only=True)
-class StreamStats:
+class WorkCounters:
     """
-    Counters of one stream since its start.
+    What the engine computed: for one call, or added up with `+` over many.
 
-    A counter that the backend cannot know is None, and the backend's documentation says so.
+    A counter that the backend cannot know is None, and the backend's documentation states it.
+    None and a number add up to the number.
     """
 
-    audio_seconds: float = 0.0  #: audio inserted, silences left out
     encoder_frames: int | None = None  #: mel frames given to the encoder, padding included
     decoder_positions: int | None = None  #: positions run through the decoder
     decoder_forwards: int | None = None  #: decoder calls, whatever their width
-    host_syncs: int | None = None  #: times the device had to be waited for
+    host_syncs: int | None = None  #: times the host waited for the device
     detokenised_ids: int | None = None  #: ids given to the detokeniser
-    state_bytes: int | None = None  #: bytes this stream holds now
+
+    def __add__(self, other: WorkCounters) -> WorkCounters:
+        """Return the sum, counter by counter."""
+        sums: dict[str, int | None] = {}
+        for field in attrs.fields(WorkCounters):
+            a, b = getattr(self, field.name), getattr(other, field.name)
+            sums[field.name] = b if a is None else a if b is None else a + b
+        return WorkCounters(**sums)
+
+
+@attrs.frozen(kw_only=True)
+class StreamStats(WorkCounters):
+    """Counters of one stream since its start: the engine's work, audio, memory and time."""
+
+    audio_seconds: float = 0.0  #: audio inserted, silences left out
+    state_bytes: int | None = None  #: bytes this stream holds now; None if unknown
     busy_seconds: float = 0.0  #: wall-clock time spent in the engine
 
 
@@ -117,6 +141,17 @@ class OnlineProcessor(Protocol):
         Let go of everything the stream holds, finished or not; nothing is committed.
 
         From another thread it takes effect after the current step.  May be called again.
+        """
+        ...
+
+    @property
+    def has_backlog(self) -> bool:
+        """
+        Whether process_iter would take or decode something now; cheap, never waits.
+
+        ``while stream.has_backlog: stream.process_iter()`` drains the stream.  Audio shorter than
+        the policy's next step is no backlog once it was taken; start_silence or finish decode it.
+        The last call of such a loop may find nothing left to do.
         """
         ...
 

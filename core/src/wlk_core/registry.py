@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import difflib
 from importlib import metadata
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wlk_core._discovery import PluginInfo, PluginSource, new_manager, normalised, sources
+from wlk_core._discovery import PluginInfo, PluginSource, new_manager, sources
+from wlk_core._loading import load, missing_requirements, not_installed
 from wlk_core.errors import BackendUnavailable
 from wlk_core.hookspecs import ENTRY_POINT_GROUP
 
@@ -18,17 +21,10 @@ if TYPE_CHECKING:
 __all__ = [
     "PluginInfo",
     "Registry",
-    "default_backend",
+    "known_backends",
     "load_backend",
     "missing_requirements",
 ]
-
-_INSTALL_ONE = (
-    "no backend is installed: wlk-core carries no model of its own; "
-    "install one, for example: pip install wlk-whisper"
-)
-# Where the best-known names come from, for the one who asks for them before installing anything.
-_HOMES = dict.fromkeys(("faster-whisper", "mlx-whisper", "openai-api", "whisper"), "wlk-whisper")
 
 
 class Registry:
@@ -110,7 +106,7 @@ class Registry:
         if usable := self.usable():
             return usable[0]
         if ranked := self._ranked():
-            raise _lacking(ranked[0])
+            raise not_installed(ranked[0])
         if specs := self.specs():
             raise BackendUnavailable(
                 f"no backend is the default: {specs[0].name} is used only when it is named, "
@@ -132,11 +128,9 @@ class Registry:
 
         """
         spec = self.spec(name)
-        resolved = spec.backend_options(options)
-        try:
-            return spec.load(model or spec.default_model, **resolved)
-        except ImportError as error:
-            raise _lacking(spec, error) from error
+        values = spec.backend_options(options)
+        owner = self.owner(name).distribution
+        return load(spec, model or spec.default_model, values, distribution=owner)
 
     def _ranked(self) -> list[BackendSpec]:
         ranked = [(-spec.preference, spec) for spec in self.specs() if spec.preference is not None]
@@ -148,7 +142,7 @@ class Registry:
         return self._loaded[source]
 
     def _refusal(self, name: str | None, named: Iterable[PluginInfo]) -> BackendUnavailable:
-        """Say why there is no backend called *name* (None: no backend at all)."""
+        """Describe why there is no backend called *name* (None: no backend at all)."""
         for plugin in named:
             if plugin.error is not None:
                 return BackendUnavailable(
@@ -160,14 +154,21 @@ class Registry:
         installed = sorted(_offers(plugins))
         broken = sorted({plugin.distribution for plugin in plugins if plugin.error is not None})
         excuse = f"could not be loaded: {', '.join(broken)} (see: wlk-core plugins)"
-        if not installed:
-            return BackendUnavailable(f"no backend works; {excuse}" if broken else _INSTALL_ONE)
-        parts = [f"no backend called {name!r}; installed: {', '.join(installed)}"]
-        if close := difflib.get_close_matches(name or "", installed, n=1):
+        known = known_backends()
+        if not installed and name not in known:
+            if broken:
+                return BackendUnavailable(f"no backend works; {excuse}")
+            return BackendUnavailable(
+                "no backend is installed: wlk-core carries no model of its own; "
+                f"install one, for example: {next(iter(known.values()))}"
+            )
+        parts = [f"no backend called {name!r}; installed: {', '.join(installed) or 'none'}"]
+        if name in known:
+            parts.append(f"install it with: {known[name]}")
+        elif close := difflib.get_close_matches(name or "", [*installed, *known], n=1):
             parts[0] += f" (did you mean {close[0]}?)"
-        home = _HOMES.get(name or "")
-        if home and normalised(home) not in {normalised(row.distribution) for row in plugins}:
-            parts.append(f"install it with: pip install {home}")
+            if close[0] not in installed:
+                parts.append(f"install {close[0]} with: {known[close[0]]}")
         return BackendUnavailable("; ".join([*parts, excuse] if broken else parts))
 
 
@@ -181,42 +182,11 @@ def load_backend(name: str, model: str | None = None, **options: Any) -> Backend
     return Registry().load_backend(name, model, **options)
 
 
-def default_backend() -> BackendSpec:
-    """Return the backend that is used when none is named; raises as the registry's."""
-    return Registry().default_backend()
-
-
-def missing_requirements(spec: BackendSpec) -> dict[str, str]:
-    """
-    Return the distributions that *spec* requires and that are absent, and what installs them.
-
-    Read from package metadata: nothing is imported, so a distribution that is present but broken
-    is not seen here.
-    """
-    return {
-        distribution: command
-        for distribution, command in spec.requires.items()
-        if not _is_installed(distribution)
-    }
-
-
-def _is_installed(distribution: str) -> bool:
-    try:
-        metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
-
-
-def _lacking(spec: BackendSpec, error: ImportError | None = None) -> BackendUnavailable:
-    """Describe a framework that is missing, or broken where *error* is what importing it gave."""
-    missing = missing_requirements(spec)
-    reason = " ".join(str(error).split()) if error else f"{', '.join(missing)} is not installed"
-    commands = list(dict.fromkeys((missing or spec.requires).values()))
-    remedy = f"; install it with: {' && '.join(commands)}" if commands else ""
-    if error and not missing and commands:
-        remedy = f"; it is installed but does not work, reinstall it with: {commands[0]}"
-    return BackendUnavailable(f"backend {spec.name} cannot be used: {reason}{remedy}")
+def known_backends() -> dict[str, str]:
+    """Return the backends of this project and the command that installs each, the first to try."""
+    text = Path(__file__).with_name("known_backends.json").read_text(encoding="utf-8")
+    known: dict[str, str] = json.loads(text)
+    return known
 
 
 def _offers(plugins: Iterable[PluginInfo]) -> dict[str, list[tuple[PluginInfo, BackendSpec]]]:

@@ -18,7 +18,7 @@ SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", "।", "؟")  # noqa
 
 @attrs.frozen
 class Segment:
-    """A caption: text between two stream times (seconds), said by one speaker."""
+    """A caption: text of one speaker between two stream times in seconds."""
 
     start: float
     end: float
@@ -42,7 +42,7 @@ class SegmentBuilder:
     _open: list[ASRToken] = attrs.field(factory=list, init=False)
 
     def push(self, token: ASRToken) -> Segment | None:
-        """Take the next token; return the caption that it ended, if any."""
+        """Append the next token; return the caption that it ended, if any."""
         ended = self.flush() if self._open and self._breaks_before(token) else None
         self._open.append(token)
         return ended
@@ -61,10 +61,10 @@ class SegmentBuilder:
         if token.speaker != last.speaker or token.start - last.end >= self.max_gap:
             return True
         if not (token.text[:1].isspace() or last.text[-1:] in SENTENCE_ENDS):
-            return False  # a piece of the same word stays with it
+            return False  # a token that continues a word stays with it
         if last.text.rstrip().endswith(SENTENCE_ENDS):
             return True
-        length = sum(len(held.text) for held in self._open) + len(token.text)
+        length = sum(len(part.text) for part in self._open) + len(token.text)
         return token.end - first.start > self.max_seconds or length > self.max_characters
 
 

@@ -1,13 +1,10 @@
-"""Timed text: what a stream commits, shows and is told about speakers and silence."""
+"""Timed text of a stream: tokens, emissions, transcripts, speaker changes and silences."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, Self
 
 import attrs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["ASRToken", "ChangeSpeaker", "Emission", "Silence", "Transcript"]
 
@@ -15,7 +12,7 @@ __all__ = ["ASRToken", "ChangeSpeaker", "Emission", "Silence", "Transcript"]
 @attrs.frozen
 class ASRToken:
     """
-    A piece of committed or hypothesised text with its place on the stream clock.
+    A piece of committed or hypothesised text with its times on the stream clock.
 
     `start` and `end` are seconds from the start of the stream, silence included.  `text` carries
     its own spacing: joining the texts of a stream with "" gives the transcript.  `probability`
@@ -32,7 +29,7 @@ class ASRToken:
 
 @attrs.frozen
 class ChangeSpeaker:
-    """From `start` (stream seconds) on, `speaker` speaks."""
+    """A speaker turn: words from `start` (stream seconds) on belong to `speaker`."""
 
     speaker: int | str
     start: float
@@ -40,7 +37,7 @@ class ChangeSpeaker:
 
 @attrs.frozen
 class Silence:
-    """Audio that was left out of the stream between two stream times, in seconds."""
+    """A pause between two stream times in seconds; its audio was not given to the model."""
 
     start: float
     end: float
@@ -73,23 +70,61 @@ class Transcript:
         return self.tokens[-1].end if self.tokens else None
 
 
-@attrs.frozen
-class Emission:
+@attrs.frozen(slots=False, eq=False)
+class Emission(tuple[tuple[ASRToken, ...], float]):  # noqa: SLOT001 -- tuples allow no named slots
     """
-    What one call of an online processor brought forth.
+    The result of one call of an online processor.
 
     `committed` is final text.  `processed_up_to` is the stream time up to which the model has
     consumed the audio: the difference to the end of the inserted audio is the backlog.  No later
-    token starts before `stable_up_to`.  Unpacks into exactly two values, for ever::
+    token starts before `stable_up_to`.
+
+    An emission is a pair, because every call is unpacked into exactly two values::
 
         tokens, processed_up_to = stream.process_iter()
+
+    Equality and hash include `stable_up_to`; an emission never equals a plain tuple.
     """
 
     committed: tuple[ASRToken, ...]
     processed_up_to: float
     stable_up_to: float
 
-    def __iter__(self) -> Iterator[tuple[ASRToken, ...] | float]:
-        """Iterate over `committed` and `processed_up_to`."""
-        yield self.committed
-        yield self.processed_up_to
+    def __new__(
+        cls, committed: tuple[ASRToken, ...], processed_up_to: float, stable_up_to: float
+    ) -> Self:
+        """Return the pair of *committed* and *processed_up_to*."""
+        del stable_up_to  # an attribute only, set by the constructor that attrs generates
+        return super().__new__(cls, (committed, processed_up_to))
+
+    def replace(
+        self,
+        *,
+        committed: tuple[ASRToken, ...] | None = None,
+        processed_up_to: float | None = None,
+        stable_up_to: float | None = None,
+    ) -> Emission:
+        """Return a copy with other values; mypy accepts no tuple as an argument of attrs.evolve."""
+        return Emission(
+            self.committed if committed is None else committed,
+            self.processed_up_to if processed_up_to is None else processed_up_to,
+            self.stable_up_to if stable_up_to is None else stable_up_to,
+        )
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        """Return the arguments with which pickle and copy make the same emission."""
+        return attrs.astuple(self, recurse=False)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare all three attributes."""
+        if not isinstance(other, Emission):
+            return False
+        return attrs.astuple(self, recurse=False) == attrs.astuple(other, recurse=False)
+
+    def __ne__(self, other: object) -> bool:
+        """Negate equality, because the tuple's own comparison leaves out `stable_up_to`."""
+        return not self == other
+
+    def __hash__(self) -> int:
+        """Hash all three attributes."""
+        return hash(attrs.astuple(self, recurse=False))

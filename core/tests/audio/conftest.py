@@ -1,4 +1,4 @@
-"""Recordings made on the spot, with clicks at known times."""
+"""Recordings made for the tests, with clicks at known times."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _clicks(rate):
 
 
 def _click_errors(audio, times=_CLICK_TIMES):
-    """Return by how many seconds the middle of each burst lies off, in 16 kHz *audio*."""
+    """Return the error in seconds of the middle of each burst in 16 kHz *audio*."""
     errors = []
     for start in times:
         first = max(0, round((start - 0.1) * 16_000))
@@ -75,5 +75,5 @@ def recording(tmp_path):
 
 @pytest.fixture
 def click_errors():
-    """Return a function that says by how many seconds each click of 16 kHz audio lies off."""
+    """Return a function that gives the error in seconds of each click of 16 kHz audio."""
     return _click_errors

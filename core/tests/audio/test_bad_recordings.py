@@ -1,4 +1,4 @@
-"""What is no recording, or only part of one: one clear line each."""
+"""Files that are not recordings, or only part of one: each error is one clear line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RANDOM = np.random.default_rng(11)
 NOISE = (RANDOM.standard_normal(16_000 * 4) * 0.2).astype(np.float32)
 
 
-def heard(path):
+def decoded(path):
     """Decode *path* to the end and return the audio and the failure."""
     pieces = [np.empty(0, np.float32)]
     try:
@@ -30,7 +30,7 @@ def heard(path):
 
 
 def is_one_clear_line(message):
-    """Say whether *message* tells what was expected, what came and what helps."""
+    """Return whether *message* states what was expected, what came and what helps."""
     return message.startswith("expected ") and "; " in message and "\n" not in message
 
 
@@ -52,12 +52,12 @@ def is_one_clear_line(message):
         ("call", b"v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=-\r\n", "the playlist"),
     ],
 )
-def test_a_file_that_is_no_recording_is_refused(tmp_path, name, content, complaint):
+def test_a_file_that_is_not_a_recording_is_refused(tmp_path, name, content, complaint):
     """The message names the file, what it is and what to do."""
     path = tmp_path / name
     path.write_bytes(content)
 
-    audio, failure = heard(path)
+    audio, failure = decoded(path)
 
     assert 0 == len(audio)
     assert isinstance(failure, AudioFormatError)
@@ -67,12 +67,12 @@ def test_a_file_that_is_no_recording_is_refused(tmp_path, name, content, complai
 
 
 def test_a_playlist_in_disguise_reads_no_other_file(recording, tmp_path):
-    """What the sniffing does not know is stopped by the list of formats."""
+    """A playlist that its opening does not give away is stopped by the list of formats."""
     recording("secret.ts", codec="aac", rate=48_000)
     path = tmp_path / "disguised.wav"
     path.write_text("\n" * 5000 + "#EXTM3U\n#EXTINF:4,\nsecret.ts\n#EXT-X-ENDLIST\n")
 
-    audio, failure = heard(path)
+    audio, failure = decoded(path)
 
     assert 0 == len(audio)
     assert isinstance(failure, AudioFormatError)
@@ -80,44 +80,44 @@ def test_a_playlist_in_disguise_reads_no_other_file(recording, tmp_path):
 
 @pytest.mark.parametrize("address", ["http://example.org/a.wav", "rtsp://x/y", "file:///a.wav"])
 def test_an_address_is_refused(address):
-    """Decoding talks to no network."""
+    """Decoding never uses the network."""
     with pytest.raises(AudioFormatError, match=r"got the address .*; download it first"):
         audio_duration(address)
 
 
 def test_a_missing_file_is_named(tmp_path):
-    """The one line says where nothing was found."""
-    _, failure = heard(tmp_path / "nothing.wav")
+    """The message names the path at which nothing was found."""
+    _, failure = decoded(tmp_path / "nothing.wav")
 
     assert isinstance(failure, FileNotFoundError)
     assert "nothing.wav" in str(failure)
     assert is_one_clear_line(str(failure))
 
 
-def test_a_directory_is_no_recording(tmp_path):
-    """The one line asks for the files in it."""
-    _, failure = heard(tmp_path)
+def test_a_directory_is_refused(tmp_path):
+    """The message requests the files in the directory."""
+    _, failure = decoded(tmp_path)
 
     assert isinstance(failure, IsADirectoryError)
     assert is_one_clear_line(str(failure))
 
 
 def test_an_unreadable_file_is_named(recording, monkeypatch):
-    """The one line says that permission is missing."""
+    """The message states that permission is missing."""
 
     def forbid(path, _mode):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
     monkeypatch.setattr("wlk_core.audio.source.open", forbid, raising=False)
 
-    _, failure = heard(recording("clicks.wav"))
+    _, failure = decoded(recording("clicks.wav"))
 
     assert isinstance(failure, PermissionError)
     assert is_one_clear_line(str(failure))
 
 
 def test_a_disk_that_fails_on_the_way_loses_nothing_read_before(recording):
-    """What was read is heard, then the failure is told."""
+    """The part that was read is decoded, then the failure is raised."""
 
     class FailingDisk(io.BytesIO):
         def read1(self, size=-1):
@@ -125,7 +125,7 @@ def test_a_disk_that_fails_on_the_way_loses_nothing_read_before(recording):
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             return super().read1(size)
 
-    audio, failure = heard(FailingDisk(recording("clicks.wav").read_bytes()))
+    audio, failure = decoded(FailingDisk(recording("clicks.wav").read_bytes()))
 
     assert len(audio) > 30_000
     assert "Input/output error" in str(failure)
@@ -133,7 +133,7 @@ def test_a_disk_that_fails_on_the_way_loses_nothing_read_before(recording):
 
 
 def test_a_film_without_sound_is_refused(tmp_path):
-    """The one line says that there is only video."""
+    """The message states that there is only video."""
     path = tmp_path / "silent.mp4"
     with av.open(str(path), "w") as container:
         stream = container.add_stream("mpeg4", rate=10)
@@ -156,9 +156,9 @@ def test_a_recording_without_samples_is_refused(tmp_path):
         next(decode_file(tmp_path / "none.wav"))
 
 
-def test_samples_of_a_type_nobody_uses_are_refused(recording):
-    """64-bit integers get one clear line."""
-    _, failure = heard(recording("wide.wav", codec="pcm_s64le"))
+def test_samples_of_an_unusual_type_are_refused(recording):
+    """64-bit integers are refused with one clear line."""
+    _, failure = decoded(recording("wide.wav", codec="pcm_s64le"))
 
     assert "got s64; convert the recording" in str(failure)
 
@@ -166,67 +166,67 @@ def test_samples_of_a_type_nobody_uses_are_refused(recording):
 @pytest.mark.parametrize(
     ("suffix", "codec"), [("flac", "flac"), ("mp3", "libmp3lame"), ("webm", "libopus")]
 )
-def test_a_truncated_file_is_heard_to_its_end_and_then_told(recording, suffix, codec):
+def test_a_truncated_file_is_decoded_to_its_end_and_then_refused(recording, suffix, codec):
     """Nothing that can be decoded is lost before the failure."""
     data = recording(f"noise.{suffix}", samples=NOISE, codec=codec).read_bytes()
 
-    audio, failure = heard(io.BytesIO(data[: len(data) // 2]))
+    audio, failure = decoded(io.BytesIO(data[: len(data) // 2]))
 
     assert len(audio) > 24_000
     assert "is truncated" in str(failure)
     assert is_one_clear_line(str(failure))
 
 
-def test_a_truncated_m4a_with_its_index_first_is_heard_to_its_end(recording):
-    """MP4 made for the web can be heard as far as it came."""
+def test_a_truncated_m4a_with_its_index_first_is_decoded_to_its_end(recording):
+    """An MP4 made for the web can be decoded as far as it is complete."""
     path = recording("noise.m4a", samples=NOISE, codec="aac", movflags="faststart")
     data = path.read_bytes()
 
-    audio, failure = heard(io.BytesIO(data[: len(data) // 2]))
+    audio, failure = decoded(io.BytesIO(data[: len(data) // 2]))
 
     assert len(audio) > 16_000
     assert "is truncated" in str(failure)
 
 
 def test_an_m4a_without_its_index_is_refused(recording):
-    """Nothing can be heard, and the one line says why."""
+    """Nothing can be decoded, and the message states why."""
     data = recording("noise.m4a", samples=NOISE, codec="aac").read_bytes()
 
-    _, failure = heard(io.BytesIO(data[: len(data) // 2]))
+    _, failure = decoded(io.BytesIO(data[: len(data) // 2]))
 
     assert "expected a complete MP4" in str(failure)
 
 
 def test_an_m4a_that_needs_seeking_is_refused_in_a_pipe(recording):
-    """The one line asks for the file instead."""
+    """The message requests the file instead."""
 
     class Pipe(io.BytesIO):
         def seekable(self):
             return False
 
-    _, failure = heard(Pipe(recording("noise.m4a", samples=NOISE, codec="aac").read_bytes()))
+    _, failure = decoded(Pipe(recording("noise.m4a", samples=NOISE, codec="aac").read_bytes()))
 
     assert "name the file instead" in str(failure)
 
 
-def test_a_wav_cut_short_is_taken_as_it_is(recording):
+def test_a_wav_cut_short_is_decoded_as_it_is(recording):
     """A recorder that was switched off leaves a good recording."""
     data = recording("noise.wav", samples=NOISE).read_bytes()
 
-    audio, failure = heard(io.BytesIO(data[:64_000]))
+    audio, failure = decoded(io.BytesIO(data[:64_000]))
 
     assert failure is None
     assert 31_900 < len(audio) <= 32_000
 
 
 @pytest.mark.parametrize(("suffix", "codec"), [("flac", "flac"), ("m4a", "aac")])
-def test_sound_behind_damage_is_heard_at_its_time(recording, suffix, codec):
-    """A damaged part becomes silence, and the failure is raised when all is out."""
+def test_sound_after_damage_is_decoded_at_its_time(recording, suffix, codec):
+    """A damaged part becomes silence, and the failure is raised at the end."""
     data = bytearray(recording(f"noise.{suffix}", samples=NOISE, codec=codec).read_bytes())
     middle = len(data) // 2
     data[middle : middle + 2000] = bytes(2000)
 
-    audio, failure = heard(io.BytesIO(data))
+    audio, failure = decoded(io.BytesIO(data))
 
     assert 64_000 == len(audio)
     assert np.abs(audio[-8000:]).mean() > 0.05
@@ -235,15 +235,15 @@ def test_sound_behind_damage_is_heard_at_its_time(recording, suffix, codec):
 
 
 @pytest.mark.parametrize("rate", [16_000, 44_100])
-def test_samples_that_are_no_numbers_end_the_recording_where_they_begin(rate):
-    """What came before NaN is heard, and the message says from when on."""
+def test_samples_that_are_not_numbers_end_the_recording_where_they_begin(rate):
+    """The audio before NaN is decoded, and the message states where NaN begins."""
     samples = np.sin(np.arange(rate * 2) * 0.1).astype(np.float32) * 0.3
     samples[rate:] = np.nan
     header = struct.pack("<4sI4s4sIHHIIHH", b"RIFF", 36 + samples.nbytes, b"WAVE", b"fmt ", 16,
                          3, 1, rate, rate * 4, 4, 32)  # fmt: skip
     data = header + struct.pack("<4sI", b"data", samples.nbytes) + samples.tobytes()
 
-    audio, failure = heard(io.BytesIO(data))
+    audio, failure = decoded(io.BytesIO(data))
 
     assert 16_000 == len(audio)
     assert "got nan in 'audio data' from 1.000 s on" in str(failure)

@@ -14,7 +14,7 @@ from wlk_core.errors import AudioFormatError
 @settings(deadline=None, derandomize=True, max_examples=50)
 @given(lengths=st.lists(st.integers(0, 50), max_size=20), samples=st.integers(1, 60))
 def test_chunks_have_one_length_and_lose_nothing(lengths, samples):
-    """All chunks but the last have the length asked for; joined they are the input."""
+    """All chunks but the last have the requested length; joined they are the input."""
     audio = np.arange(sum(lengths), dtype=np.float32)
     pieces = np.split(audio, np.cumsum(lengths)[:-1]) if lengths else []
 
@@ -25,18 +25,18 @@ def test_chunks_have_one_length_and_lose_nothing(lengths, samples):
     assert audio.tolist() == np.concatenate([*chunks, np.empty(0)]).tolist()
 
 
-def test_a_full_chunk_is_yielded_before_more_is_asked_for():
+def test_a_full_chunk_is_yielded_before_more_audio_is_requested():
     """Live audio is not held back."""
 
     def one_piece_and_no_more():
         yield np.zeros(1600, np.float32)
-        pytest.fail("more was asked for although a chunk was full")
+        pytest.fail("more audio was requested although a chunk was full")
 
-    assert len(next(rechunk(one_piece_and_no_more(), 1600))) == 1600
+    assert 1600 == len(next(rechunk(one_piece_and_no_more(), 1600)))
 
 
-def test_what_came_before_a_failure_is_yielded_first():
-    """A shorter chunk comes out before the failure does."""
+def test_the_audio_before_a_failure_is_yielded_first():
+    """A shorter chunk is yielded before the failure is raised."""
 
     def damaged():
         yield np.zeros(100, np.float32)
@@ -44,7 +44,7 @@ def test_what_came_before_a_failure_is_yielded_first():
 
     chunks = rechunk(damaged(), 1600)
 
-    assert len(next(chunks)) == 100
+    assert 100 == len(next(chunks))
     with pytest.raises(AudioFormatError, match="damaged"):
         next(chunks)
 

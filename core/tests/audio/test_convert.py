@@ -1,4 +1,4 @@
-"""What counts as audio, and converting other sample types."""
+"""Validating audio, and converting other sample types."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_samples_of_every_pcm_type_become_float32_in_full_scale(samples, expecte
     """Integers are scaled by their full scale, floats are not scaled."""
     converted = to_float32(samples)
 
-    assert converted.dtype == np.float32
+    assert np.float32 == converted.dtype
     assert expected == converted.tolist()
 
 
@@ -36,14 +36,14 @@ def test_the_largest_integers_stay_within_one():
 
 
 def test_float32_is_not_copied():
-    """What is float32 already is returned as it is."""
+    """Samples that are float32 already are returned as they are."""
     samples = np.zeros(3, np.float32)
 
     assert to_float32(samples) is samples
 
 
 def test_samples_too_large_for_float32_become_infinite_without_a_warning():
-    """Narrowing leaves the verdict on nonsense to the validation."""
+    """Narrowing accepts any value, because the validation decides about it."""
     assert np.isinf(to_float32(np.array([1e300]))).all()
 
 
@@ -61,7 +61,7 @@ def test_samples_too_large_for_float32_become_infinite_without_a_warning():
     ],
 )
 def test_anything_else_is_refused_with_the_remedy(samples):
-    """The converter guesses nothing: it says what it takes and what came."""
+    """The message states the sample types accepted and the one that came."""
     with pytest.raises(AudioFormatError, match=r"^expected .*, got .*; "):
         to_float32(samples)
 
@@ -82,8 +82,8 @@ def test_finite_float32_is_valid_audio(samples):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("level", [0.1, 3e38], ids=["normal", "huge"])
-def test_a_sample_that_is_no_number_is_named_with_its_place(value, level):
-    """One bad sample among many is found, whatever the others are."""
+def test_a_sample_that_is_not_a_number_is_named_with_its_index(value, level):
+    """One invalid sample among many is found, whatever the others are."""
     samples = np.full(1600, level, np.float32)
     samples[800] = value
 
@@ -100,7 +100,7 @@ def test_a_sample_that_is_no_number_is_named_with_its_place(value, level):
         pytest.param([0.0], "got list", id="list"),
     ],
 )
-def test_other_ranks_and_types_are_no_valid_audio(samples, complaint):
+def test_other_ranks_and_types_are_refused(samples, complaint):
     """Nothing is converted in silence."""
     with pytest.raises(AudioFormatError, match=complaint):
         validate_audio(samples)

@@ -28,8 +28,8 @@ CASES = [
     for suffix in FORMATS
     for rate in (8000, 16_000, 44_100, 48_000)
     for channels in (1, 2)
-    if not (FORMATS[suffix] == "libopus" and rate == 44_100)  # Opus knows no such rate
-    if not (FORMATS[suffix] == "vorbis" and channels == 1)  # FFmpeg's encoder wants two
+    if not (FORMATS[suffix] == "libopus" and rate == 44_100)  # Opus lacks this rate
+    if not (FORMATS[suffix] == "vorbis" and channels == 1)  # FFmpeg's encoder needs two
 ]
 
 
@@ -45,14 +45,14 @@ def test_clicks_keep_their_times_in_every_format(recording, click_errors, suffix
 
     audio = decoded(path)
 
-    assert audio.dtype == np.float32
+    assert np.float32 == audio.dtype
     assert max(map(abs, click_errors(audio))) < 0.01
     assert 40_000 == pytest.approx(len(audio), abs=64)  # Vorbis rounds to its own blocks
 
 
 @pytest.mark.parametrize("suffix", ["wav", "flac", "mp3", "opus", "m4a", "webm"])
 def test_no_sample_is_added_or_lost(recording, suffix):
-    """What an encoder puts before and behind the sound is left out."""
+    """The samples that an encoder adds before and after the sound are left out."""
     path = recording(f"clicks.{suffix}", codec=FORMATS[suffix])
 
     assert 40_000 == len(decoded(path))
@@ -60,7 +60,7 @@ def test_no_sample_is_added_or_lost(recording, suffix):
 
 @pytest.mark.parametrize("codec", ["pcm_u8", "pcm_s16le", "pcm_s24le", "pcm_s32le", "pcm_f32le"])
 def test_samples_of_every_width_have_one_scale(recording, codec):
-    """Full scale is 1, whatever the file counts in."""
+    """Full scale is 1 for every sample width."""
     audio = decoded(recording("clicks.wav", codec=codec))
 
     assert pytest.approx(0.8, abs=0.02) == float(audio.max())
@@ -88,7 +88,7 @@ def test_channels_are_averaged(tmp_path):
     ],
 )
 def test_a_late_start_and_a_hole_are_filled_with_zeros(recording, click_errors, name, codec, rate):
-    """Sound that begins at 5 s and pauses at 6.5 s is heard at these times."""
+    """Sound that begins at 5 s and pauses at 6.5 s is decoded at these times."""
     path = recording(name, codec=codec, rate=rate, first_time=5.0, hole=(1.5, 1.9))
 
     errors = click_errors(decoded(path), [5.5, 6.25, 7.0])
@@ -103,8 +103,8 @@ def test_sound_before_the_beginning_is_left_out(recording, click_errors):
     assert max(map(abs, click_errors(decoded(path), [0.65, 1.4]))) < 0.01
 
 
-def test_a_clock_that_began_hours_ago_is_no_pause(recording, click_errors):
-    """A time stamp out of all proportion becomes no day of zeros."""
+def test_a_clock_that_began_hours_ago_adds_no_pause(recording, click_errors):
+    """A time stamp far beyond the longest gap does not become hours of zeros."""
     path = recording("cut.mkv", first_time=20_000.0)
 
     assert max(map(abs, click_errors(decoded(path)))) < 0.01
@@ -117,8 +117,8 @@ def test_a_broadcast_begins_with_its_first_sound(recording, click_errors):
     assert max(map(abs, click_errors(decoded(path)))) < 0.03  # one frame of AAC delay, undeclared
 
 
-def test_mp3_files_joined_and_padded_are_heard_through(recording):
-    """Tags and padding between the frames are no damage."""
+def test_mp3_files_joined_and_padded_are_decoded_whole(recording):
+    """Tags and padding between the frames do not count as damage."""
     data = recording("clicks.mp3", codec="libmp3lame").read_bytes()
 
     audio = decoded(io.BytesIO(data + data + bytes(3000)))
@@ -150,27 +150,27 @@ def test_a_piece_comes_before_the_rest_is_read(recording):
 
 
 def test_a_pipe_is_decoded_while_it_is_written(recording):
-    """Sound that was written comes out before the writer is done."""
+    """Sound that was written is decoded before the writer ends."""
     data = recording("clicks.wav").read_bytes()
     read_end, write_end = os.pipe()
-    heard, was_heard = threading.Event(), []
+    decoded_first, results = threading.Event(), []
 
-    def speak():
+    def write():
         with os.fdopen(write_end, "wb", buffering=0) as pipe:
-            pipe.write(data[:70_000])  # FFmpeg wants 64 KiB to be sure of a wav
-            was_heard.append(heard.wait(timeout=10))
+            pipe.write(data[:70_000])  # FFmpeg needs 64 KiB to recognise a wav
+            results.append(decoded_first.wait(timeout=10))
             pipe.write(data[70_000:])
 
-    speaker = threading.Thread(target=speak)
-    speaker.start()
+    writer = threading.Thread(target=write)
+    writer.start()
     with os.fdopen(read_end, "rb") as pipe:
         pieces = decode_file(pipe)
         samples = len(next(pieces))
-        heard.set()
+        decoded_first.set()
         samples += sum(map(len, pieces))
-    speaker.join()
+    writer.join()
 
-    assert was_heard == [True]
+    assert [True] == results
     assert 40_000 == samples
 
 
@@ -185,14 +185,14 @@ def test_a_dash_is_standard_input(recording, monkeypatch):
 
 @pytest.mark.parametrize("suffix", ["wav", "flac", "mp3", "m4a", "webm"])
 def test_the_duration_is_read_from_the_header(recording, suffix):
-    """Asking for the length decodes nothing."""
+    """Reading the length decodes nothing."""
     path = recording(f"clicks.{suffix}", codec=FORMATS[suffix])
 
     assert pytest.approx(2.5, abs=0.1) == audio_duration(path)  # older FFmpegs count MP3 padding
 
 
 def test_an_interruption_ends_a_wait_for_sound(recording):
-    """Ctrl-C while a pipe gives nothing comes through FFmpeg."""
+    """Ctrl-C while a pipe gives no data is raised although FFmpeg waits."""
 
     class InterruptedPipe(io.BytesIO):
         def seekable(self):
@@ -209,8 +209,8 @@ def test_an_interruption_ends_a_wait_for_sound(recording):
         list(decode_file(pipe))
 
 
-def test_ffmpeg_says_nothing(recording, capfd, caplog):
-    """Neither standard error nor the log hears of what FFmpeg mutters."""
+def test_ffmpeg_prints_nothing(recording, capfd, caplog):
+    """Neither standard error nor the log receives the messages of FFmpeg."""
     data = bytearray(recording("clicks.mp3", codec="libmp3lame").read_bytes())
     data[4000:5000] = bytes(1000)
 

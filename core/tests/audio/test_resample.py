@@ -39,7 +39,7 @@ def test_the_cut_of_the_input_changes_nothing(cuts, rate):
 
 
 def test_a_flush_begins_anew():
-    """After a flush the resampler is as good as new."""
+    """A flushed resampler gives the same samples as a new one."""
     samples = np.random.default_rng(5).standard_normal(4410).astype(np.float32)
     resampler = Resampler(44_100)
 

@@ -71,7 +71,7 @@ class Site:
 @pytest.fixture(autouse=True)
 def quiet_environment(monkeypatch, tmp_path):
     """Keep the caches and switches of whoever runs the tests out of them."""
-    monkeypatch.setenv("WLK_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("WLK_HOME", str(tmp_path / "wlk"))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hf"))
     monkeypatch.setenv("COLUMNS", "80")
     for name in ("HF_HUB_OFFLINE", "WLK_STRICT_PLUGINS", "WLK_TRACEBACK"):

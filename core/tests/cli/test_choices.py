@@ -54,7 +54,7 @@ def test_options_go_where_they_are_declared(spec):
     ("pairs", "text"),
     [
         ({"beamsize": "5"}, r"no option is called 'beamsize' \(did you mean beam_size\?\); exp"),
-        ({"beam_size": "x"}, "option beam_size is a int; got 'x'"),
+        ({"beam_size": "x"}, "option beam_size is an int; got 'x'"),
         ({"policy": "nope"}, "option policy is one of local-agreement, alignatt; got 'nope'"),
     ],
 )

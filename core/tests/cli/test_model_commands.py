@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from io import StringIO
 import json
 from pathlib import Path
 
@@ -7,7 +8,8 @@ import pytest
 
 from wlk_core import ModelNotFoundError
 from wlk_core import models as store
-from wlk_core.models import Model
+from wlk_core.models import Model, Removal
+from wlk_core.models.hub_cache import CachedRepo
 
 PULLED = Model(
     backend="toy",
@@ -56,13 +58,13 @@ def test_models_shows_sizes_and_sources(command, monkeypatch):
     assert command("models").out == "toy  base*  pulled  145.2 MB  acme/base\n"
 
 
-def test_pull_says_what_came(command, monkeypatch):
+def test_pull_names_what_arrived(command, monkeypatch):
     """A pull ends with the repository, the revision and the size."""
     monkeypatch.setattr(store, "pull", lambda _model, _spec: PULLED)
 
     assert command("pull", "base", "--backend", "toy") == (
         0,
-        "base is here for toy: acme/base at aaaaaaaaaaaa, 145.2 MB\n",
+        "base is ready for toy: acme/base at aaaaaaaaaaaa, 145.2 MB\n",
         "",
     )
 
@@ -114,13 +116,91 @@ def test_an_interrupted_pull_is_one_line(command, monkeypatch):
     )
 
 
-def test_rm_says_how_much_became_free(command, monkeypatch):
-    """Removing a model tells the bytes."""
-    monkeypatch.setattr(store, "remove", lambda _model, _spec: 145_200_000)
+@pytest.fixture
+def removals(monkeypatch):
+    """Put a removal in the place of the plan; return what is executed."""
+    executed = []
+
+    class Planned(Removal):
+        @property
+        def foreign_size(self):
+            return 145_200_000 if self.foreign else 0
+
+        def execute(self, *, foreign=False):
+            executed.append(foreign)
+            return 145_200_000
+
+    def plan(*, pulls=("a record",), foreign=()):
+        removal = Planned(
+            ref="base",
+            repo=CachedRepo(Path("cache"), "acme/base"),
+            pulls=pulls,
+            brought=frozenset(),
+            foreign=frozenset(foreign),
+        )
+        monkeypatch.setattr(store, "plan_removal", lambda _model, _spec: removal)
+        return executed
+
+    return plan
+
+
+FOREIGN = [("a" * 40, "config.json"), ("a" * 40, "model.bin")]
+
+
+def test_rm_prints_how_much_became_free(command, removals):
+    """Removing a model prints the bytes."""
+    executed = removals()
 
     assert command("rm", "base", "--backend", "toy").out == (
         "removed base of toy: 145.2 MB are free again\n"
     )
+    assert executed == [False]
+
+
+def test_rm_leaves_what_another_tool_fetched(command, removals):
+    """Files that were in the cache before the pull stay, and are mentioned."""
+    executed = removals(foreign=FOREIGN)
+
+    assert command("rm", "base", "--backend", "toy").out.endswith(
+        "are free again; 2 files that another tool fetched stay\n"
+    )
+    assert executed == [False]
+
+
+def test_rm_of_another_tools_model_needs_consent(command, removals):
+    """Without a terminal to ask on, the line names the option; nothing is removed."""
+    executed = removals(pulls=(), foreign=FOREIGN)
+
+    done = command("rm", "base", "--backend", "toy")
+
+    assert (done.status, done.out) == (1, "")
+    assert done.err == (
+        "wlk-core: base was fetched by another tool, which may still use it (145.2 MB); "
+        "remove it nevertheless with: wlk-core rm base --backend toy --yes\n"
+    )
+    assert executed == []
+
+
+def test_rm_with_yes_asks_nothing(command, removals):
+    """The option is the consent."""
+    executed = removals(pulls=(), foreign=FOREIGN)
+
+    assert command("rm", "base", "--backend", "toy", "--yes").status == 0
+    assert executed == [True]
+
+
+@pytest.mark.parametrize(("answer", "runs"), [("y\n", [True]), ("n\n", [])])
+def test_rm_asks_on_a_terminal(command, removals, monkeypatch, answer, runs):
+    """On a terminal the question is asked, and the answer decides."""
+    executed = removals(pulls=(), foreign=FOREIGN)
+    terminal = StringIO(answer)
+    terminal.isatty = lambda: True
+    monkeypatch.setattr("sys.stdin", terminal)
+
+    done = command("rm", "base", "--backend", "toy")
+
+    assert (done.status, executed) == (0 if runs else 1, runs)
+    assert "may still use it (145.2 MB). Remove it?" in done.err
 
 
 @pytest.mark.parametrize(
@@ -128,7 +208,7 @@ def test_rm_says_how_much_became_free(command, monkeypatch):
     [("digits", "digits is bundled and was never pulled"), ("a/b", "a/b was never pulled for toy")],
 )
 def test_rm_of_what_was_not_pulled_is_refused(command, model, text):
-    """Only what pull brought can be removed."""
+    """Only what is in the cache can be removed."""
     done = command("rm", model, "--backend", "toy")
 
     assert done.status == 1

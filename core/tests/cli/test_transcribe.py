@@ -352,7 +352,7 @@ def test_an_engine_that_fails_for_good_is_one_line(hear, recording, monkeypatch)
     [
         (["--backend", "nope"], "no backend called 'nope'; installed: toy", 1),
         (["--model", "nope"], "got 'nope'", 1),
-        (["--language", "xx"], "does not know the language 'xx'; expected one of: en, de", 2),
+        (["--language", "xx"], "does not support the language 'xx'; expected one of: en, de", 2),
         (["--task", "translate"], "cannot do the task 'translate'", 2),
         (["--task", "sing"], "'sing' is not one of", 2),
         (

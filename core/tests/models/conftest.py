@@ -1,4 +1,4 @@
-"""A model hub on this machine's loopback, with the few endpoints the client asks for."""
+"""A model hub on this machine's loopback, with the few endpoints that the client uses."""
 
 from __future__ import annotations
 
@@ -13,23 +13,50 @@ import pytest
 
 from wlk_core import BackendSpec
 
+REVISION = "a" * 40
+
 
 class Hub:
-    """Repositories by name, each a revision with its files; counts what is asked of it."""
+    """
+    Repositories by name, each a revision with its files; records every request.
+
+    Its other attributes are faults, each off by default.
+    """
 
     def __init__(self):
+        self.url = ""
         self.repos = {}
-        self.gated = set()
         self.requests = []
         self.ranges = []
+        self.large = (".bin", ".safetensors")  # endings of the files in large-file storage
+        self.gated = set()
+        self.answer = None  # status, headers and body of every answer of the API
+        self.file_answer = None  # the same for every answer about a file
         self.cut_after = None  # bytes of a file after which the hub is lost
+        self.cut_once = None  # the same, for one request
         self.down = False
         self.garbled = False  # serve other bytes than were published
-        self.url = ""
+        self.has_sizes = True
+        self.etag = None  # an entity tag for every file
+        self.stalls = ()  # paths that are accepted and never answered
+        self.stalled = threading.Event()  # set when the test is over
 
-    def publish(self, repo, files, revision="a" * 40):
+    def publish(self, repo, files, revision=REVISION):
         """Publish *files* (name to bytes) as the newest revision of *repo*."""
         self.repos[repo] = (revision, files)
+
+    def fetched(self):
+        """Return the names of the files whose content was sent, one for each request."""
+        return [
+            path.partition(f"/resolve/{REVISION}/")[2]
+            for method, path in self.requests
+            if method == "GET" and "/resolve/" in path
+        ]
+
+
+def blob_id(data):
+    """Return git's name for a file of these bytes."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()  # noqa: S324 -- git's choice
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -51,35 +78,56 @@ class _Handler(BaseHTTPRequestHandler):
             return
         path = unquote(urlsplit(self.path).path)
         hub.requests.append((self.command, path))
-        if match := re.fullmatch(r"/api/models/([^/]+/[^/]+)(/revision/[^/]+)?", path):
-            self.send_info(match[1])
+        if any(part in path for part in hub.stalls):
+            hub.stalled.wait(30)
+            self.close_connection = True
+        elif path.startswith("/api/"):
+            self.answer_api(path)
+        elif hub.file_answer is not None:
+            self.reply(*hub.file_answer)
         elif match := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
             self.send_file(match[1], match[3])
         else:
             self.send_error_code(404, "EntryNotFound")
 
+    def answer_api(self, path):
+        hub = self.server.hub
+        match = re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/(revision|tree)/[^/]+)?", path)
+        if hub.answer is not None:
+            self.reply(*hub.answer)
+        elif not match or match[1] not in hub.repos:
+            self.send_error_code(401, "RepoNotFound")
+        elif match[1] in hub.gated:
+            self.send_error_code(403, "GatedRepo")
+        elif match[2] == "tree":
+            self.send_tree(match[1])
+        else:
+            self.send_info(match[1])
+
     def send_info(self, repo):
         hub = self.server.hub
-        if repo in hub.gated:
-            self.send_error_code(403, "GatedRepo")
-        elif repo not in hub.repos:
-            self.send_error_code(401, "RepoNotFound")
-        else:
-            revision, files = hub.repos[repo]
-            siblings = [
-                {
-                    "rfilename": name,
-                    "size": len(data),
-                    "lfs": {
-                        "sha256": hashlib.sha256(data).hexdigest(),
-                        "size": len(data),
-                        "pointerSize": 1,
-                    },
-                }
+        revision, files = hub.repos[repo]
+        siblings = [self.sibling(name, data) for name, data in files.items()]
+        self.send_json({"id": repo, "sha": revision, "siblings": siblings})
+
+    def sibling(self, name, data):
+        hub = self.server.hub
+        entry = {"rfilename": name}
+        if hub.has_sizes:
+            entry |= {"size": len(data), "blobId": blob_id(data)}
+        if hub.has_sizes and name.endswith(hub.large):
+            sha256 = hashlib.sha256(data).hexdigest()
+            entry["lfs"] = {"sha256": sha256, "size": len(data), "pointerSize": 1}
+        return entry
+
+    def send_tree(self, repo):
+        _, files = self.server.hub.repos[repo]
+        self.send_json(
+            [
+                {"type": "file", "path": name, "size": len(data), "oid": blob_id(data)}
                 for name, data in files.items()
             ]
-            body = json.dumps({"id": repo, "sha": revision, "siblings": siblings}).encode()
-            self.reply(200, body, {"Content-Type": "application/json"})
+        )
 
     def send_file(self, repo, name):
         hub = self.server.hub
@@ -88,19 +136,25 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error_code(404, "EntryNotFound")
             return
         data = files[name]
-        headers = {"ETag": f'"{hashlib.sha256(data).hexdigest()}"', "X-Repo-Commit": revision}
+        large = name.endswith(hub.large)
+        etag = hub.etag or (hashlib.sha256(data).hexdigest() if large else blob_id(data))
+        headers = {"ETag": f'"{etag}"', "X-Repo-Commit": revision}
         data = data[::-1] if hub.garbled else data
         start = 0
-        if self.command == "GET" and (asked := self.headers.get("Range")):
-            hub.ranges.append((name, asked))
-            start = int(re.match(r"bytes=(\d+)-", asked)[1])
+        if self.command == "GET" and (span := self.headers.get("Range")):
+            hub.ranges.append((name, span))
+            start = int(re.match(r"bytes=(\d+)-", span)[1])
             headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
-        self.reply(206 if start else 200, data[start:], headers)
+        self.reply(206 if start else 200, headers, data[start:])
 
     def send_error_code(self, status, code):
-        self.reply(status, b"{}", {"X-Error-Code": code, "Content-Type": "application/json"})
+        self.reply(status, {"X-Error-Code": code, "Content-Type": "application/json"}, b"{}")
 
-    def reply(self, status, body, headers):
+    def send_json(self, content):
+        self.reply(200, {"Content-Type": "application/json"}, json.dumps(content).encode())
+
+    def reply(self, status, headers, body):
+        hub = self.server.hub
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
@@ -108,11 +162,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "HEAD":
             return
-        cut = self.server.hub.cut_after
+        cut = hub.cut_after if hub.cut_once is None else hub.cut_once
         if cut is not None and len(body) > cut:
+            hub.down = hub.cut_once is None
+            hub.cut_once = None
             self.wfile.write(body[:cut])
             self.wfile.flush()
-            self.close_connection = self.server.hub.down = True
+            self.close_connection = True
             return
         self.wfile.write(body)
 
@@ -128,6 +184,7 @@ def hub(monkeypatch):
     thread.start()
     monkeypatch.setenv("HF_ENDPOINT", server.hub.url)
     yield server.hub
+    server.hub.stalled.set()
     server.shutdown()
     thread.join()
     server.server_close()
@@ -135,11 +192,18 @@ def hub(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """Keep every cache of the test in its own folder; return the store's root."""
-    monkeypatch.setenv("WLK_CACHE_DIR", str(tmp_path / "store"))
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hf"))
-    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    return tmp_path / "store"
+    """Keep the caches and records of the test in its own folder; return the hub's cache."""
+    monkeypatch.setenv("WLK_HOME", str(tmp_path / "wlk"))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HUB_OFFLINE", "HF_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / "hf" / "hub"
+
+
+@pytest.fixture
+def records(tmp_path):
+    """Return the folder of the records of what was pulled."""
+    return tmp_path / "wlk" / "pulled"
 
 
 @pytest.fixture
@@ -154,3 +218,45 @@ def spec():
         default_model="base",
         model_files=("config.json", "*.bin"),
     )
+
+
+@pytest.fixture
+def lay_out(cache):
+    """Return a function that lays out files as another tool does, and returns the snapshot."""
+
+    def write(files, *, repo="acme/base", revision="b" * 40, is_main=True):
+        folder = cache / f"models--{repo.replace('/', '--')}"
+        snapshot = folder / "snapshots" / revision
+        (folder / "blobs").mkdir(parents=True, exist_ok=True)
+        for name, data in files.items():
+            blob = folder / "blobs" / blob_id(data)
+            blob.write_bytes(data)
+            pointer = snapshot / name
+            pointer.parent.mkdir(parents=True, exist_ok=True)
+            pointer.symlink_to(f"{'../' * (2 + name.count('/'))}blobs/{blob.name}")
+        if is_main:
+            (folder / "refs").mkdir(exist_ok=True)
+            (folder / "refs" / "main").write_text(revision)
+        return snapshot
+
+    return write
+
+
+@pytest.fixture
+def refuse_network(monkeypatch):
+    """Return a function after whose call an attempt to open a connection fails loudly."""
+
+    def refuse(*_arguments, **_options):
+        raise AssertionError("the network was touched")
+
+    def begin():
+        monkeypatch.setattr("socket.socket.connect", refuse)
+        monkeypatch.setattr("socket.getaddrinfo", refuse)
+
+    return begin
+
+
+@pytest.fixture
+def no_network(refuse_network):
+    """Let any attempt to open a connection fail loudly."""
+    refuse_network()

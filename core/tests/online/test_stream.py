@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 
 from hypothesis import given, settings
@@ -14,52 +15,62 @@ from wlk_core import (
     BackendError,
     ClockError,
     ConcurrentCallError,
+    LocalAgreementRecognizer,
     OnlineProcessor,
+    OnlineStream,
     StreamBroken,
     StreamClosed,
     SupportsSpeakerTurns,
 )
 from wlk_core.testing import (
     CELL_SECONDS,
-    DIGIT_WORDS,
     CodedToken,
-    ScriptedBackend,
     StreamDriver,
     encode,
     script_words,
     silence,
 )
 
+DIGITS = tuple(
+    f" {d}"
+    for d in ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+)
 SCRIPT = [CodedToken(1 + i * 7 % 10, 2 + 6 * i, 2 + i % 4) for i in range(30)]
 AUDIO = encode(SCRIPT, cells=190)
-WORDS = script_words(SCRIPT, DIGIT_WORDS)
+WORDS = script_words(SCRIPT, DIGITS)
 TEXT = "".join(word.text for word in WORDS).strip()
 
 
 @pytest.fixture
-def backend():
-    """Return a scripted backend."""
-    return ScriptedBackend()
-
-
-@pytest.fixture
-def driver(backend):
+def driver(engine):
     """Return a driver of a fresh stream."""
-    return StreamDriver(backend.create_processor(language="en"))
+    return StreamDriver(engine.stream(language="en"))
 
 
-def test_a_stream_is_an_online_processor_that_takes_turns(driver):
-    """The stream has every call of the protocol."""
-    processor: OnlineProcessor = driver.processor
+CALLS = [
+    (protocol, name)
+    for protocol in (OnlineProcessor, SupportsSpeakerTurns)
+    for name in vars(protocol)
+    if not name.startswith("_")
+]
 
-    assert isinstance(processor, SupportsSpeakerTurns)
+
+@pytest.mark.parametrize(("protocol", "name"), CALLS, ids=[name for _, name in CALLS])
+def test_a_stream_has_every_call_of_the_protocols(protocol, name):
+    """Each call of an online processor, and new_speaker, takes what the protocol states."""
+    declared, offered = getattr(protocol, name), getattr(OnlineStream, name)
+
+    assert isinstance(declared, property) == isinstance(offered, property)
+    if isinstance(declared, property):
+        declared, offered = declared.fget, offered.fget
+    assert inspect.signature(declared) == inspect.signature(offered)
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(160, 60_000), min_size=1, max_size=12))
-def test_the_words_do_not_depend_on_how_the_audio_was_cut(lengths):
+def test_the_words_do_not_depend_on_how_the_audio_was_cut(coded_engine, lengths):
     """Any partition gives the same tokens as one insert of everything."""
-    driver = StreamDriver(ScriptedBackend().create_processor())
+    driver = StreamDriver(coded_engine().stream())
     position = 0
     while position < len(AUDIO):
         length = lengths[position % len(lengths)]
@@ -67,7 +78,7 @@ def test_the_words_do_not_depend_on_how_the_audio_was_cut(lengths):
         driver.process()
         position += length
     driver.finish()
-    whole = StreamDriver(ScriptedBackend().create_processor())
+    whole = StreamDriver(coded_engine().stream())
     whole.insert(AUDIO)
     whole.finish()
 
@@ -215,20 +226,20 @@ def test_the_hypothesis_is_empty_after_a_flush(driver):
     assert "" == driver.processor.get_buffer().text
 
 
-def test_a_second_finish_commits_nothing_and_runs_no_model(backend, driver):
+def test_a_second_finish_commits_nothing_and_runs_no_model(engine, driver):
     """The stream is over after the first."""
     driver.feed(AUDIO)
     driver.finish()
-    calls = backend.calls
+    calls = engine.calls
 
     assert () == driver.finish().committed
-    assert calls == backend.calls
+    assert calls == engine.calls
 
 
-def test_a_stream_without_audio_finishes_without_the_model(backend, driver):
+def test_a_stream_without_audio_finishes_without_the_model(engine, driver):
     """No audio, no call."""
     assert ((), 0.0) == tuple(driver.finish())
-    assert 0 == backend.calls
+    assert 0 == engine.calls
 
 
 def test_calls_after_finish_are_told_so(driver):
@@ -288,10 +299,10 @@ def test_audio_behind_the_turn_is_kept(driver):
 
 
 @pytest.mark.parametrize("call", range(1, 21))
-def test_a_fault_loses_nothing(call):
+def test_a_fault_loses_nothing(coded_engine, call):
     """A call that fails changes nothing: tried again, the text is that without the fault."""
-    backend = ScriptedBackend(fail_at={call})
-    driver = StreamDriver(backend.create_processor())
+    engine = coded_engine(fail_at={call})
+    driver = StreamDriver(engine.stream())
     faults = 0
     for start in range(0, len(AUDIO), 16_000):
         driver.insert(AUDIO[start : start + 16_000])
@@ -308,13 +319,13 @@ def test_a_fault_loses_nothing(call):
             faults += 1
 
     assert TEXT == driver.text
-    assert (call <= backend.calls) == faults
+    assert (call <= engine.calls) == faults
 
 
-def test_a_stream_breaks_after_three_failed_retries():
+def test_a_stream_breaks_after_three_failed_retries(coded_engine):
     """Failure is bounded, and every call says so from then on."""
-    backend = ScriptedBackend(fail_at=range(1, 100))
-    driver = StreamDriver(backend.create_processor())
+    engine = coded_engine(fail_at=range(1, 100))
+    driver = StreamDriver(engine.stream())
     driver.insert(AUDIO)
     for _ in range(3):
         with pytest.raises(BackendError) as failure:
@@ -326,13 +337,13 @@ def test_a_stream_breaks_after_three_failed_retries():
     for call in (driver.process, driver.finish, lambda: driver.insert(AUDIO)):
         with pytest.raises(StreamBroken):
             call()
-    assert 4 == backend.calls
+    assert 4 == engine.calls
 
 
-def test_a_broken_stream_hands_out_what_it_had_committed():
+def test_a_broken_stream_hands_out_what_it_had_committed(coded_engine):
     """Text committed before the failure is never lost."""
-    backend = ScriptedBackend(fail_at=range(8, 100))
-    driver = StreamDriver(backend.create_processor())
+    engine = coded_engine(fail_at=range(8, 100))
+    driver = StreamDriver(engine.stream())
     driver.insert(AUDIO)
     broken = None
     while broken is None:
@@ -348,28 +359,183 @@ def test_a_broken_stream_hands_out_what_it_had_committed():
     assert TEXT.startswith(text)
 
 
-def test_a_failure_in_a_backlog_lets_earlier_steps_out():
-    """process_iter returns what was committed before the step that failed, then raises."""
-    backend = ScriptedBackend(fail_at=range(4, 100))
-    driver = StreamDriver(backend.create_processor())
+@pytest.mark.parametrize("call", ["process_iter", "start_silence", "finish"])
+def test_an_error_after_committed_text_is_raised_by_the_next_call(coded_engine, call):
+    """The text of the earlier steps is returned, then the error is raised before any new work."""
+    engine = coded_engine(fail_at={4})
+    driver = StreamDriver(engine.stream())
     driver.insert(AUDIO)
 
     assert driver.process().committed
-    with pytest.raises(BackendError):
+    with pytest.raises(BackendError, match="RuntimeError: call 4 fails") as failure:
+        getattr(driver.processor, call)()
+    assert isinstance(failure.value.__cause__, RuntimeError)
+    assert 4 == engine.calls
+    driver.finish()
+    assert TEXT == driver.text
+
+
+def test_an_error_after_committed_text_waits_for_a_call_that_runs_the_engine(coded_engine):
+    """Inserting audio and silence succeed; a speaker turn raises the error, then is applied."""
+    engine = coded_engine(fail_at={4})
+    driver = StreamDriver(engine.stream())
+    driver.insert(AUDIO[: 16_000 * 8])
+    driver.process()
+    driver.insert(AUDIO[16_000 * 8 :])
+    driver.end_silence(1.0)
+
+    with pytest.raises(BackendError, match="call 4 fails"):
+        driver.new_speaker("ann", start=0.0)
+    driver.new_speaker("ann", start=0.0)
+    assert TEXT == driver.text
+
+
+def test_an_error_that_is_raised_later_is_counted_once(coded_engine):
+    """The fourth failure of the engine breaks the stream, not the fourth call that raises."""
+    engine = coded_engine(fail_at=range(4, 100))
+    driver = StreamDriver(engine.stream())
+    driver.insert(AUDIO)
+    driver.process()
+    for calls in (4, 5, 6):
+        with pytest.raises(BackendError) as failure:
+            driver.process()
+        assert not isinstance(failure.value, StreamBroken)
+        assert calls == engine.calls
+
+    with pytest.raises(StreamBroken):
         driver.process()
+    assert 7 == engine.calls
 
 
-def test_overlapping_calls_are_refused_and_close_waits_its_turn():
+def test_a_reset_forgets_the_error_of_the_last_call(coded_engine):
+    """A new stream does not begin with the failure of the old one."""
+    engine = coded_engine(fail_at={4})
+    driver = StreamDriver(engine.stream())
+    driver.insert(AUDIO)
+    driver.process()
+    driver.processor.reset()
+
+    assert ((), 0.0) == tuple(driver.processor.process_iter())
+
+
+class OutOfMemory:
+    """A recognizer of which one call, outside the steps, fails the first *times* times."""
+
+    def __init__(self, recognizer, call, times):
+        self.recognizer, self.call, self.left = recognizer, call, times
+
+    def __getattr__(self, name):
+        """Return the recognizer's attribute, or a failing stand-in for the call."""
+        if name != self.call:
+            return getattr(self.recognizer, name)
+        return self.fail
+
+    def fail(self, *arguments):
+        """Fail, or do as the recognizer does."""
+        if self.left:
+            self.left -= 1
+            raise MemoryError("no room")
+        return getattr(self.recognizer, self.call)(*arguments)
+
+
+@pytest.mark.parametrize("call", ["feed", "end_utterance"])
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_failure_outside_the_steps_is_retried_too(engine, call, times):
+    """What a recognizer raises anywhere is a BackendError, and no audio or word is lost."""
+    stream = OnlineStream(lambda: OutOfMemory(LocalAgreementRecognizer(engine.transcribe), call, 0))
+    driver = StreamDriver(stream)
+    driver.feed(AUDIO[:150_000])
+    stream._recognizer.left = times
+    driver.insert(AUDIO[150_000:])
+    for _ in range(times):
+        with pytest.raises(BackendError, match="MemoryError: no room"):
+            driver.start_silence()
+    driver.silence(1.0)
+    driver.feed(AUDIO)
+    driver.finish()
+
+    assert f"{TEXT} {TEXT}" == driver.text
+
+
+@pytest.mark.parametrize("call", ["feed", "end_utterance"])
+def test_failures_outside_the_steps_are_bounded(engine, call):
+    """Four failures in a row break the stream, although the steps between them succeed."""
+    stream = OnlineStream(
+        lambda: OutOfMemory(LocalAgreementRecognizer(engine.transcribe), call, 100)
+    )
+    driver = StreamDriver(stream)
+    driver.insert(AUDIO)
+    for _ in range(3):
+        with pytest.raises(BackendError) as failure:
+            driver.start_silence()
+        assert not isinstance(failure.value, StreamBroken)
+
+    with pytest.raises(StreamBroken):
+        driver.start_silence()
+
+
+def test_a_reset_that_fails_changes_nothing(engine):
+    """A recognizer that cannot be made leaves the stream with the one it has."""
+    recognizers = iter([LocalAgreementRecognizer(engine.transcribe)])
+    driver = StreamDriver(OnlineStream(lambda: next(recognizers)))
+    driver.feed(AUDIO[: 16_000 * 5])
+
+    with pytest.raises(StopIteration):
+        driver.processor.reset()
+    driver.feed(AUDIO[16_000 * 5 :])
+    driver.finish()
+    assert TEXT == driver.text
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 100_000), st.booleans()), max_size=8))
+def test_a_stream_without_backlog_has_nothing_to_decode(coded_engine, inserts):
+    """While there is a backlog a call makes progress; without one a call changes nothing."""
+    engine = coded_engine()
+    stream = engine.stream()
+    for samples, has_silence in inserts:
+        stream.insert_audio_chunk(AUDIO[:samples])
+        if has_silence:
+            stream.end_silence(0.5)
+        calls = 0
+        while stream.has_backlog:
+            stream.process_iter()
+            calls += 1
+        assert calls <= samples / 64_000 + 2
+        before = engine.calls, stream.get_buffer()
+        emission = stream.process_iter()
+        assert () == emission.committed
+        assert before == (engine.calls, stream.get_buffer())
+
+    stream.insert_audio_chunk(AUDIO)
+    assert stream.has_backlog
+    stream.finish()
+    assert not stream.has_backlog
+
+
+def test_a_failed_step_is_backlog(coded_engine):
+    """A caller who drains a stream meets the error of a step that failed."""
+    stream = coded_engine(fail_at={4}).stream()
+    stream.insert_audio_chunk(AUDIO[: 16_000 * 4])
+    stream.process_iter()
+
+    assert stream.has_backlog
+    with pytest.raises(BackendError, match="call 4 fails"):
+        stream.process_iter()
+    assert stream.has_backlog
+    stream.process_iter()
+    assert not stream.has_backlog
+
+
+def test_overlapping_calls_are_refused_and_close_waits_its_turn(coded_engine):
     """While one call runs another raises ConcurrentCallError; close takes effect after the step."""
     entered, release = threading.Event(), threading.Event()
 
-    class Blocking(ScriptedBackend):
-        def _transcribe(self, audio, *, prompt, language):
-            entered.set()
-            assert release.wait(10)
-            return super()._transcribe(audio, prompt=prompt, language=language)
+    def block():
+        entered.set()
+        assert release.wait(10)
 
-    stream = Blocking().create_processor()
+    stream = coded_engine(before_call=block).stream()
     stream.insert_audio_chunk(AUDIO)
     results = []
     thread = threading.Thread(target=lambda: results.append(stream.process_iter()))
@@ -419,11 +585,11 @@ def test_stats_after_finish_still_tell_the_state(driver):
     assert 0 == driver.processor.stats.state_bytes
 
 
-def test_pieces_of_words_are_not_torn_apart():
+def test_pieces_of_words_are_not_torn_apart(coded_engine):
     """Tokens carry their own spacing; a space is put only where two runs meet and want one."""
-    backend = ScriptedBackend(vocabulary=("trans", "crip", "tion", ",", " un", "believ", "able"))
+    engine = coded_engine(("trans", "crip", "tion", ",", " un", "believ", "able"))
     audio = encode([CodedToken(1 + i, 3 * i, 3) for i in range(7)])
-    driver = StreamDriver(backend.create_processor())
+    driver = StreamDriver(engine.stream())
     driver.feed(audio, chunk_seconds=0.24)
     driver.silence(1.0)
     driver.feed(audio, chunk_seconds=0.24)
@@ -432,11 +598,11 @@ def test_pieces_of_words_are_not_torn_apart():
     assert driver.text == "transcription, unbelievable transcription, unbelievable"
 
 
-def test_scripts_without_spaces_get_none():
+def test_scripts_without_spaces_get_none(coded_engine):
     """Across a pause the script's own join is used."""
-    backend = ScriptedBackend(vocabulary=("你好", "世界"))
+    engine = coded_engine(("你好", "世界"))
     audio = encode([CodedToken(1, 0, 3), CodedToken(2, 4, 3)])
-    driver = StreamDriver(backend.create_processor())
+    driver = StreamDriver(engine.stream())
     driver.feed(audio)
     driver.silence(1.0)
     driver.feed(audio)

@@ -11,12 +11,13 @@ import pytest
 from wlk_core.registry import Registry
 
 _HEAD = """
-from wlk_core import BackendSpec, hookimpl
+from wlk_core.plugins import BackendSpec, hookimpl
 
 def spec(name, **more):
-    return BackendSpec(**{"name": name, "api": 1, "summary": "a toy", "load": load, **more})
+    declared = {"name": name, "api": 1, "summary": "a toy", "load": f"{__name__}:load", **more}
+    return BackendSpec(**declared)
 
-def load(model, **options):
+def load(spec, model, **options):
     return (model, options)
 """
 
@@ -45,17 +46,20 @@ class Site:
         """Return a registry that sees this site and nothing else."""
         found = metadata.distributions(path=[str(self.folder)])
         return Registry(
-            point for one in found for point in one.entry_points if point.group == "wlk.plugins"
+            point
+            for distribution in found
+            for point in distribution.entry_points
+            if point.group == "wlk.plugins"
         )
 
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
-    """Return an empty site on the import path; its modules are forgotten afterwards."""
+    """Return an empty site on the import path; its modules are unloaded afterwards."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delenv("WLK_STRICT_PLUGINS", raising=False)
     before = set(sys.modules)
     yield Site(tmp_path)
     for name in set(sys.modules) - before:
-        if name.endswith("_plugin"):
+        if name.endswith(("_plugin", "_framework")):
             del sys.modules[name]

@@ -1,13 +1,23 @@
 from __future__ import annotations
 
 from importlib import metadata
+from pathlib import Path
+import re
 import sys
+import tomllib
 
 import pytest
 
-from wlk_core import BackendUnavailable, OptionError, load_backend
-from wlk_core.registry import Registry, missing_requirements
+from wlk_core import (
+    BackendSpec,
+    BackendUnavailable,
+    ModelNotFoundError,
+    OptionError,
+    load_backend,
+)
+from wlk_core.registry import Registry, known_backends, missing_requirements
 
+REPOSITORY = Path(__file__).resolve().parents[3]
 TOY = """
 @hookimpl
 def wlk_backends():
@@ -121,9 +131,10 @@ def test_strict_mode_raises_what_the_plugin_raised(site, monkeypatch):
             "@hookimpl\ndef wlk_backends():\n    return [spec('Toy')]\n",
             "ValueError: a backend is named in [a-z][a-z0-9-]*, got 'Toy'",
         ),
+        ("raise SystemExit(3)\n", "SystemExit: 3"),
         ("@hookimpl\ndef wlk_backends(surprise):\n    return []\n", "PluginValidationError"),
     ],
-    ids=["no hook", "no spec", "one name twice", "raising", "bad name", "unknown argument"],
+    ids=["no hook", "no spec", "one name twice", "raising", "bad name", "exit", "unknown argument"],
 )
 def test_a_plugin_that_breaks_the_rules_is_named_with_its_fault(site, code, error):
     """A plugin that imports but offers something else is a row with the reason, in one line."""
@@ -211,12 +222,47 @@ def test_a_misspelt_backend_is_guessed(site):
         site.registry().spec("tyo")
 
 
-def test_a_well_known_backend_comes_with_its_install_command(site):
-    """Asking for a backend of a plugin that is absent says what installs it."""
+@pytest.mark.parametrize("name", sorted(known_backends()))
+@pytest.mark.parametrize("installs", [["wlk-toy"], []], ids=["another backend", "no backend"])
+def test_a_backend_of_this_project_comes_with_its_install_command(site, name, installs):
+    """Asking for it without its plugin says what installs it, whatever else is installed."""
+    for distribution in installs:
+        site.install(distribution, ["toy"], TOY)
+
+    with pytest.raises(BackendUnavailable) as caught:
+        site.registry().spec(name)
+
+    assert str(caught.value) == (
+        f"no backend called {name!r}; installed: {'toy' if installs else 'none'}; "
+        f"install it with: {known_backends()[name]}"
+    )
+
+
+def test_a_misspelt_backend_of_this_project_is_guessed_and_can_be_installed(site):
+    """A name close to one that is not installed is answered with that one and its command."""
     site.install("wlk-toy", ["toy"], TOY)
 
-    with pytest.raises(BackendUnavailable, match="install it with: pip install wlk-whisper"):
-        site.registry().spec("faster-whisper")
+    with pytest.raises(
+        BackendUnavailable, match=r"did you mean voxtral-hf\?\); install voxtral-hf"
+    ):
+        site.registry().spec("voxtral-fh")
+
+
+def test_every_plugin_of_this_project_has_an_install_command():
+    """Each entry point of each plugin is known, and its command names the distribution."""
+    projects = [
+        *REPOSITORY.glob("plugins/*/pyproject.toml"),
+        REPOSITORY / "conformance/pyproject.toml",
+    ]
+    offered = {}
+    for path in projects:
+        project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
+        names = project.get("entry-points", {}).get("wlk.plugins", {})
+        offered |= dict.fromkeys(names, project["name"])
+
+    assert sorted(offered) == sorted(known_backends())
+    for name, command in known_backends().items():
+        assert re.fullmatch(rf"pip install ('{offered[name]}\[[a-z]+\]'|{offered[name]})", command)
 
 
 @pytest.mark.parametrize("ask", [lambda r: r.spec("toy"), Registry.default_backend])
@@ -316,7 +362,7 @@ def test_loading_gives_the_model_and_every_option(site):
         "wlk-toy",
         ["toy"],
         """
-        from wlk_core import Option
+        from wlk_core.plugins import Option
 
         @hookimpl
         def wlk_backends():
@@ -338,7 +384,7 @@ def test_an_unknown_option_is_refused_before_the_model_loads(site):
 
 
 FRAMEWORK = """
-def load(model, **options):
+def load(spec, model, **options):
     import {module}
 
 @hookimpl
@@ -362,15 +408,151 @@ def test_an_absent_framework_gives_the_reason_and_the_command(site):
     assert isinstance(caught.value.__cause__, ImportError)
 
 
-def test_a_broken_framework_is_told_from_an_absent_one(site):
+def test_a_broken_framework_is_not_taken_for_an_absent_one(site):
     """A framework whose metadata is there and whose import fails is to be reinstalled."""
     code = FRAMEWORK.format(module="no_such_framework", distribution="attrs")
     site.install("wlk-toy", ["toy"], code)
 
     with pytest.raises(
-        BackendUnavailable, match="does not work, reinstall it with: pip install attrs"
+        BackendUnavailable,
+        match="does not work, reinstall it with: pip install --force-reinstall attrs",
     ):
         site.registry().load_backend("toy")
+
+
+@pytest.mark.parametrize(
+    ("raised", "reason"),
+    [
+        ("ImportError('no\\nsymbol')", "no symbol"),
+        ("OSError('libtorch.so: undefined symbol')", "OSError: libtorch.so: undefined symbol"),
+        ("RuntimeError('built for another\\n  torch')", "RuntimeError: built for another torch"),
+        ("AttributeError()", "AttributeError"),
+        ("SystemExit('no CUDA')", "SystemExit: no CUDA"),
+    ],
+    ids=["ImportError", "OSError", "RuntimeError", "no text", "SystemExit"],
+)
+@pytest.mark.parametrize("is_late", [False, True], ids=["with its module", "in the call"])
+def test_whatever_a_framework_raises_at_import_makes_its_backend_unavailable(
+    site, raised, reason, is_late
+):
+    """The import of a loader's module, or one inside the loader, fails in one line."""
+    (site.folder / "toy_framework.py").write_text(f"raise {raised}\n")
+    late = "    import toy_framework\n" if is_late else ""
+    early = "" if is_late else "import toy_framework\n"
+    (site.folder / "toy_backend_plugin.py").write_text(
+        f"{early}def load(spec, model, **options):\n{late}    return model\n"
+    )
+    site.install(
+        "wlk-toy",
+        ["toy"],
+        """
+        @hookimpl
+        def wlk_backends():
+            yield spec("toy", load="toy_backend_plugin:load", requires={"attrs": "pip install toy"})
+        """,
+    )
+
+    with pytest.raises(BackendUnavailable) as caught:
+        site.registry().load_backend("toy")
+
+    assert str(caught.value) == (
+        f"backend toy cannot be used: {reason}; it is installed but does not work, "
+        "reinstall it with: pip install --force-reinstall toy"
+    )
+
+
+@pytest.mark.parametrize(
+    ("loader", "reason"),
+    [
+        ("wlk_toy_plugin:open", "wlk_toy_plugin has no function 'open'"),
+        ("wlk_toy_plugin.backend:load", "No module named 'wlk_toy_plugin.backend'; 'wlk_toy_.*"),
+    ],
+    ids=["no function", "no module"],
+)
+def test_a_loader_that_is_not_there_makes_its_backend_unavailable(site, loader, reason):
+    """A plugin that names another loader than it has is broken, and says so in one line."""
+    site.install(
+        "wlk-toy",
+        ["toy"],
+        f"@hookimpl\ndef wlk_backends():\n    yield spec('toy', load={loader!r})\n",
+    )
+
+    remedy = "reinstall the plugin with: pip install --force-reinstall wlk-toy"
+
+    with pytest.raises(
+        BackendUnavailable, match=f"^backend toy cannot be used: {reason}; {remedy}$"
+    ):
+        site.registry().load_backend("toy")
+
+
+def test_a_framework_that_another_package_breaks_is_not_blamed(site):
+    """The package that fails to import is named, where the backend does not require it."""
+    (site.folder / "toy_framework.py").write_text("import toy_audio_framework\n")
+    (site.folder / "toy_audio_framework.py").write_text("raise OSError('undefined symbol')\n")
+    info = site.folder / "toy_audio-2.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-audio\nVersion: 2.1\n")
+    (info / "top_level.txt").write_text("toy_audio_framework\n")
+    code = FRAMEWORK.format(module="toy_framework", distribution="attrs")
+    site.install("wlk-toy", ["toy"], code)
+
+    with pytest.raises(BackendUnavailable) as caught:
+        site.registry().load_backend("toy")
+
+    assert str(caught.value) == (
+        "backend toy cannot be used: OSError: undefined symbol; toy-audio is installed but does "
+        "not work here, update it with: pip install --upgrade toy-audio, or remove it with: "
+        "pip uninstall toy-audio"
+    )
+
+
+@pytest.mark.parametrize("error", [RuntimeError, OSError, OptionError, ModelNotFoundError])
+def test_what_a_loader_raises_itself_is_passed_on(site, error):
+    """Only a failing import is a matter of the installation."""
+    site.install(
+        "wlk-toy",
+        ["toy"],
+        f"""
+        from wlk_core.errors import *
+
+        def load(spec, model, **options):
+            raise {error.__name__}("damaged")
+
+        @hookimpl
+        def wlk_backends():
+            yield spec("toy")
+        """,
+    )
+
+    with pytest.raises(error, match="damaged"):
+        site.registry().load_backend("toy")
+
+
+def test_an_error_of_this_project_at_import_is_passed_on(site):
+    """A module that checks its surroundings words its own reason."""
+    (site.folder / "toy_backend_plugin.py").write_text(
+        "from wlk_core.errors import BackendUnavailable\n"
+        "raise BackendUnavailable('mlx computes nothing here')\n"
+    )
+    site.install(
+        "wlk-toy",
+        ["toy"],
+        """
+        @hookimpl
+        def wlk_backends():
+            yield spec("toy", load="toy_backend_plugin:load")
+        """,
+    )
+
+    with pytest.raises(BackendUnavailable, match=r"^mlx computes nothing here$"):
+        site.registry().load_backend("toy")
+
+
+@pytest.mark.parametrize("load", ["", "package", "package:", ":load", "a.b:c.d", "a b:c", "a:b:c"])
+def test_a_loader_is_named_as_module_and_function(load):
+    """Anything else fails where the backend is declared."""
+    with pytest.raises(ValueError, match=r'load names a function as "package.module:function"'):
+        BackendSpec(name="toy", api=1, summary="a toy", load=load)
 
 
 def test_a_failing_framework_still_lists(site):

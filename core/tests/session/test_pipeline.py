@@ -7,39 +7,20 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from wlk_core import AudioFormatError, BackendError, StreamBroken
+from wlk_core import AudioFormatError, BackendError, OptionError, StreamBroken
 from wlk_core.session import Commit, End, HypothesisChange, SilenceSpan, transcribe_stream
-from wlk_core.testing import (
-    DIGIT_WORDS,
-    CodedToken,
-    ScriptedBackend,
-    encode,
-    script_words,
-    silence,
-)
+from wlk_core.testing import silence
 from wlk_core.vad import SilenceGate
 
-SCRIPT = [CodedToken(1 + i % 10, 2 + 6 * i, 4) for i in range(20)]
-AUDIO = encode(SCRIPT, cells=126)
-WORDS = script_words(SCRIPT, DIGIT_WORDS)
 
+@pytest.fixture
+def run(open_stream):
+    """Return a function that gives the events of a session over audio."""
 
-class LoudIsSpeech:
-    """A detector for coded audio: any sample that is not zero is speech."""
+    def run(audio, **options):
+        return list(transcribe_stream(open_stream(), [audio], **options))
 
-    frame_samples = 512
-
-    def __call__(self, frame):
-        """Return 1 for speech, 0 for none."""
-        return 1.0 if np.any(frame) else 0.0
-
-    def reset(self):
-        """Forget nothing: there is nothing to forget."""
-
-
-def run(audio, **options):
-    """Return the events of a session over *audio*."""
-    return list(transcribe_stream(ScriptedBackend().create_processor(), [audio], **options))
+    return run
 
 
 def tokens_of(events):
@@ -48,79 +29,109 @@ def tokens_of(events):
 
 
 @pytest.mark.parametrize("chunk_seconds", [0.1, 0.5, 1.0, 5.0, 60.0])
-def test_a_session_says_the_same_for_any_chunk(chunk_seconds):
+def test_a_session_gives_the_same_words_for_any_chunk(chunk_seconds, run, speech, words):
     """Words and times do not depend on the chunks."""
-    tokens = tokens_of(run(AUDIO, chunk_seconds=chunk_seconds))
+    tokens = tokens_of(run(speech, chunk_seconds=chunk_seconds))
 
-    assert [w.text.strip() for w in WORDS] == [t.text.strip() for t in tokens]
-    assert [w.start for w in WORDS] == pytest.approx([t.start for t in tokens])
+    assert [w.text.strip() for w in words] == [t.text.strip() for t in tokens]
+    assert [word.start for word in words] == pytest.approx([t.start for t in tokens])
 
 
 @pytest.mark.parametrize("chunk_seconds", [0.1, 1.0, 60.0])
-def test_pauses_are_left_out_and_the_clock_stays(chunk_seconds):
-    """Behind gated pauses the times are still those of the recording."""
-    audio = np.concatenate((silence(3.0), AUDIO, silence(7.0), AUDIO, silence(4.0)))
-    events = run(audio, chunk_seconds=chunk_seconds, gate=SilenceGate(LoudIsSpeech()))
-    shifted = [w.start + 3.0 for w in WORDS] + [w.start + 10.0 + len(AUDIO) / 16_000 for w in WORDS]
+def test_pauses_are_left_out_and_the_clock_stays(chunk_seconds, run, speech, words, detector):
+    """After gated pauses the times are still those of the recording."""
+    audio = np.concatenate((silence(3.0), speech, silence(7.0), speech, silence(4.0)))
+    events = run(audio, chunk_seconds=chunk_seconds, gate=SilenceGate(detector))
+    second = 10.0 + len(speech) / 16_000
+    shifted = [w.start + 3.0 for w in words] + [w.start + second for w in words]
     spans = [event.silence for event in events if isinstance(event, SilenceSpan)]
 
     assert shifted == pytest.approx([t.start for t in tokens_of(events)])
     assert 3 == len(spans)
     assert len(audio) / 16_000 == pytest.approx(events[-1].audio_time)
-    heard = events[-1].stats.audio_seconds + sum(span.duration for span in spans)
-    assert heard == pytest.approx(events[-1].audio_time)
+    total = events[-1].stats.audio_seconds + sum(span.duration for span in spans)
+    assert total == pytest.approx(events[-1].audio_time)
 
 
-def test_a_session_ends_with_its_figures():
-    """End tells length, counters and emission latency."""
-    end = run(AUDIO)[-1]
+def test_a_session_ends_with_its_figures(run, speech, words):
+    """End holds length, counters and emission latency."""
+    end = run(speech)[-1]
 
     assert isinstance(end, End)
-    assert len(WORDS) == end.latency.words
+    assert len(words) == end.latency.words
     assert end.stats.encoder_frames > 0
     assert end.stats.state_bytes > 0
 
 
-def test_the_hypothesis_is_told_when_it_changes():
-    """Every change is told once, and the last one is that nothing is left."""
-    changes = [event for event in run(AUDIO) if isinstance(event, HypothesisChange)]
+def test_the_hypothesis_is_reported_when_it_changes(run, speech):
+    """Every change is reported once; the last hypothesis is empty."""
+    changes = [event for event in run(speech) if isinstance(event, HypothesisChange)]
     texts = [change.transcript.text for change in changes]
 
-    assert all(one != other for one, other in pairwise(texts))
+    assert all(text != following for text, following in pairwise(texts))
     assert "" == texts[-1]
 
 
-def test_damaged_audio_gives_the_words_before_the_damage():
-    """What was decoded is transcribed to its end before the error is raised."""
+def test_damaged_audio_gives_the_words_before_the_damage(open_stream, speech, words):
+    """The sound part is transcribed to its end before the error is raised."""
 
     def damaged():
-        yield AUDIO
+        yield speech
         raise AudioFormatError("damaged at 10 s")
 
     events = []
     with pytest.raises(AudioFormatError, match="damaged"):
-        for event in transcribe_stream(ScriptedBackend().create_processor(), damaged()):
+        for event in transcribe_stream(open_stream(), damaged()):
             events.append(event)  # noqa: PERF402 -- kept although the iteration fails
 
-    assert len(WORDS) == len(tokens_of(events))
+    assert len(words) == len(tokens_of(events))
 
 
-def test_a_passing_fault_is_tried_again():
+def test_a_passing_fault_is_tried_again(open_stream, speech, words):
     """A fault that passes leaves no trace in the text."""
-    backend = ScriptedBackend(fail_at={3, 5})
-    events = transcribe_stream(backend.create_processor(), [AUDIO])
+    events = transcribe_stream(open_stream(fail_at={3, 5}), [speech])
 
-    assert len(WORDS) == len(tokens_of(events))
+    assert len(words) == len(tokens_of(events))
 
 
-def test_a_lasting_fault_ends_the_session_with_all_that_was_committed():
+def test_a_lasting_fault_ends_the_session_with_all_that_was_committed(open_stream, speech, words):
     """Every committed word comes out before the error."""
-    backend = ScriptedBackend(fail_at=range(6, 100))
+    processor = open_stream(fail_at=range(6, 100))
     events = []
     with pytest.raises((StreamBroken, BackendError)):
-        for event in transcribe_stream(backend.create_processor(), [AUDIO], chunk_seconds=60.0):
+        for event in transcribe_stream(processor, [speech], chunk_seconds=60.0):
             events.append(event)  # noqa: PERF402 -- kept although the iteration fails
 
-    spoken = "".join(token.text for token in tokens_of(events))
-    assert spoken
-    assert "".join(word.text for word in WORDS).strip().startswith(spoken)
+    transcript = "".join(token.text for token in tokens_of(events))
+    assert transcript
+    assert "".join(word.text for word in words).strip().startswith(transcript)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        np.zeros(16_000, dtype=np.int16),
+        np.zeros((2, 100), dtype=np.float32),
+        np.array([np.nan], dtype=np.float32),
+        [0.0, 0.0],
+    ],
+    ids=["int16", "stereo", "nan", "list"],
+)
+def test_a_piece_of_another_format_is_refused_after_the_words_before_it(
+    piece, open_stream, speech, words, detector
+):
+    """A gate changes nothing about what counts as audio."""
+    for gate in (None, SilenceGate(detector)):
+        events = []
+        with pytest.raises(AudioFormatError, match="expected"):
+            for event in transcribe_stream(open_stream(), [speech, piece], gate=gate):
+                events.append(event)  # noqa: PERF402 -- kept although the iteration fails
+
+        assert len(words) == len(tokens_of(events))
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf")])
+def test_chunks_have_a_length(seconds, run, speech):
+    """A chunk of no, negative or endless length is an option error."""
+    with pytest.raises(OptionError, match="chunk_seconds"):
+        run(speech, chunk_seconds=seconds)

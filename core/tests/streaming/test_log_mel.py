@@ -1,4 +1,4 @@
-"""Log-mel frames: the same however they were asked for."""
+"""Log-mel frames: the same however many are computed at once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core.streaming import LogMel
-from wlk_core.streaming.log_mel import mel_filters
+from wlk_core.streaming import LogMel, mel_filters
 from wlk_core.testing import noise, silence, tone
 
 MEL = LogMel()
@@ -33,13 +32,13 @@ def test_frames_do_not_depend_on_their_neighbours(first, count, seed):
 
 
 def test_silence_lies_at_the_floor_and_loud_sounds_below_the_ceiling():
-    """Eight decades below the fixed ceiling nothing is told apart."""
+    """Energy of eight decades below the ceiling and less has one value."""
     assert np.unique(MEL(silence(0.1))) == pytest.approx([(1.5 - 8 + 4) / 4])
     assert MEL(tone(0.1, hertz=1000.0, level=1.0)).max() > 1.0
 
 
 @pytest.mark.parametrize("mels", [80, 128])
-def test_each_filter_is_a_triangle_with_its_peak_behind_the_one_before(mels):
+def test_each_filter_is_a_triangle_with_its_peak_after_the_one_before(mels):
     """Filters rise and fall once, and their order is that of the frequencies."""
     bank = mel_filters(mels)
 

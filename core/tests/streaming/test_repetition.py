@@ -6,15 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_core.streaming import Loop, find_loop
+from wlk_core.streaming import Loop, find_loop, keep_spoken_repetitions
 
 TOKENS = st.lists(st.sampled_from("ab"), max_size=14)
+NGRAMS = st.lists(st.sampled_from("cd"), min_size=1, max_size=4)
 TIMES = st.integers(2, 4)
 LONGEST = st.integers(1, 4)
 
 
 def loops(tokens, *, times, longest):
-    """Return every loop there is, by trying all places."""
+    """Return every loop there is, by trying all positions."""
     return [
         Loop(start=end - period * times, period=period, end=end)
         for end in range(1, len(tokens) + 1)
@@ -26,38 +27,66 @@ def loops(tokens, *, times, longest):
 
 @given(TOKENS, TIMES, LONGEST)
 def test_the_first_loop_is_found(tokens, times, longest):
-    """What is found is the loop that is complete first, by its shortest n-gram."""
+    """The result is the loop that is complete first, by its shortest n-gram."""
     found = find_loop(tokens, times=times, longest=longest)
 
     assert next(iter(loops(tokens, times=times, longest=longest)), None) == found
 
 
-@given(TOKENS, TOKENS, TIMES, LONGEST)
-def test_a_loop_stays_where_it_is(tokens, more, times, longest):
-    """Tokens that follow change nothing about a loop that was found."""
-    found = find_loop(tokens, times=times, longest=longest)
+@given(TOKENS, NGRAMS, TOKENS, TIMES)
+def test_tokens_after_a_loop_do_not_move_it(before, ngram, more, times):
+    """A loop that was found is still the first one when the decoder goes on."""
+    tokens = before + ngram * times
+    found = find_loop(tokens, times=times, longest=4)
 
-    if found is not None:
-        assert found == find_loop(tokens + more, times=times, longest=longest)
+    assert found is not None
+    assert found == find_loop(tokens + more, times=times, longest=4)
 
 
 @given(st.lists(st.integers(), unique=True), TIMES, LONGEST)
 def test_different_tokens_are_no_loop(tokens, times, longest):
-    """Where no token comes twice there is nothing to find."""
+    """Tokens of which none occurs twice hold no loop."""
     assert find_loop(tokens, times=times, longest=longest) is None
 
 
-@given(TOKENS, st.lists(st.sampled_from("cd"), min_size=1, max_size=4), TIMES)
-def test_a_decoder_that_is_stuck_is_caught(before, said, times):
-    """The same n-gram said often enough is a loop, whatever was said before it."""
-    found = find_loop(before + said * times, times=times, longest=4)
+@given(TOKENS, NGRAMS, TIMES)
+def test_a_decoder_that_is_stuck_is_caught(before, ngram, times):
+    """An n-gram repeated *times* times is a loop, whatever text precedes it."""
+    found = find_loop(before + ngram * times, times=times, longest=4)
 
     assert found is not None
-    assert found.end <= len(before) + len(said) * times
+    assert found.end <= len(before) + len(ngram) * times
 
 
 @pytest.mark.parametrize(("times", "longest"), [(1, 4), (2, 0)])
-def test_what_is_no_repetition_is_refused(times, longest):
-    """Once is no repetition, and an n-gram has a token."""
+def test_impossible_bounds_are_refused(times, longest):
+    """A loop has at least two rounds of at least one token."""
     with pytest.raises(ValueError, match="at least 2 times"):
         find_loop("aa", times=times, longest=longest)
+
+
+LOOP = Loop(start=1, period=2, end=7)
+TEXT = tuple("xabababy")
+
+
+@pytest.mark.parametrize(
+    ("frames", "kept"),
+    [
+        ([0, 5, 6, 15, 16, 25, 26, 30], "xabababy"),
+        ([0, 5, 6, 15, 16, 15, 16, 30], "xab"),
+        ([0, 5, 6, 5, 6, 5, 6, 7], "xab"),
+        ([], "xab"),
+    ],
+    ids=["each round is later", "the last round is not", "no round is", "no attention"],
+)
+def test_only_rounds_that_advance_in_the_audio_were_spoken(frames, kept):
+    """A decoding loop keeps its first round, a speaker who repeats keeps every round."""
+    assert tuple(kept) == tuple(keep_spoken_repetitions(TEXT, frames, LOOP))
+
+
+@given(TOKENS)
+def test_text_without_a_loop_is_kept(tokens):
+    """Frames that go back are jitter where no loop was found."""
+    frames = list(range(len(tokens), 0, -1))
+
+    assert tokens == keep_spoken_repetitions(tokens, frames, None)

@@ -1,4 +1,4 @@
-"""Coded audio says exactly what is spoken, in any slice."""
+"""Coded audio contains its tokens exactly, in any slice."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ def scripts(draw):
 @given(scripts())
 def test_reading_gives_back_what_was_coded(tokens):
     """Ids, starts and ends come back exactly."""
-    heard = read_tokens(encode(tokens))
+    detected = read_tokens(encode(tokens))
 
-    assert [t.id for t in tokens] == [h.id for h in heard]
-    assert [t.start * CELL_SAMPLES for t in tokens] == [h.start for h in heard]
-    assert [(t.start + t.cells) * CELL_SAMPLES for t in tokens] == [h.end for h in heard]
+    assert [t.id for t in tokens] == [d.id for d in detected]
+    assert [t.start * CELL_SAMPLES for t in tokens] == [d.start for d in detected]
+    assert [(t.start + t.cells) * CELL_SAMPLES for t in tokens] == [d.end for d in detected]
 
 
 @given(scripts(), st.integers(0, 20_000))
-def test_any_slice_tells_where_its_tokens_began(tokens, start):
+def test_any_slice_contains_the_origins_of_its_tokens(tokens, start):
     """A buffer that was trimmed anywhere still gives the true origins."""
     audio = encode(tokens)
-    heard = read_tokens(audio[start:])
+    detected = read_tokens(audio[start:])
     origins = {(t.id, t.start * CELL_SAMPLES - start) for t in tokens}
 
-    assert {(h.id, h.origin) for h in heard} <= origins
-    assert all(h.start == max(0, h.origin) for h in heard)
+    assert {(d.id, d.origin) for d in detected} <= origins
+    assert all(d.start == max(0, d.origin) for d in detected)
 
 
 @given(st.integers(0, 50))
-def test_noise_says_nothing(seed):
-    """What is not coded is no token."""
+def test_noise_contains_no_token(seed):
+    """Tokens are detected in coded audio only."""
     assert [] == read_tokens(noise(2.0, level=0.3, seed=seed))
     assert [] == read_tokens(np.zeros(10_000, dtype=np.float32))
 

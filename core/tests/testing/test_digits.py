@@ -23,14 +23,14 @@ def test_a_clip_has_its_words_where_there_is_sound(name):
 
 
 def test_connected_digits_are_the_same_for_the_same_seed():
-    """A seed fixes what is said, by whom and when."""
-    one, same, other = (connected_digits(12, seed=seed) for seed in (3, 3, 4))
+    """A seed fixes the words, their voice and their times."""
+    clip, same, other = (connected_digits(12, seed=seed) for seed in (3, 3, 4))
 
-    np.testing.assert_array_equal(one.audio, same.audio)
-    assert one.words == same.words
-    assert one.text != other.text
+    np.testing.assert_array_equal(clip.audio, same.audio)
+    assert clip.words == same.words
+    assert clip.text != other.text
 
 
-def test_connected_digits_say_what_is_asked():
-    """The digits can be fixed."""
+def test_connected_digits_can_be_fixed():
+    """The words are the digits requested."""
     assert "seven seven two" == connected_digits(3, digits=(7, 7, 2)).text

@@ -1,4 +1,4 @@
-"""How likely it is that a short frame of audio holds speech."""
+"""The probability that a short frame of audio contains speech."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_SPEECH = {
 
 
 def silences(audio):
-    """Return what a gate with Silero leaves out of *audio*."""
+    """Return the silences that a gate with Silero removes from *audio*."""
     gate = SilenceGate(SileroDetector())
     events = gate.push(audio.astype(np.float32)) + gate.flush()
     return [event for event in events if isinstance(event, SilenceEnded)]
@@ -32,34 +32,34 @@ def silences(audio):
 
 @pytest.mark.slow  # sixty frames a second of sound, a millisecond each
 @pytest.mark.parametrize("name", NO_SPEECH)
-def test_what_is_no_speech_is_left_out_whole(name):
-    """Neither nothing nor noise is passed on."""
-    assert silences(NO_SPEECH[name]) == [SilenceEnded(0, len(TIME))]
+def test_audio_without_speech_is_removed_whole(name):
+    """Neither zeros nor noise are passed on."""
+    assert [SilenceEnded(0, len(TIME))] == silences(NO_SPEECH[name])
 
 
 @pytest.mark.slow  # twenty seconds of speech
 @pytest.mark.parametrize("level", [1.0, 0.02], ids=["near", "far"])
 @pytest.mark.parametrize("clip", ["demo", "pauses"])
-def test_no_word_is_left_out(clip, level):
+def test_no_word_is_removed(clip, level):
     """Speech is passed on whole, also when it is faint, and pauses are not."""
     audio = np.concatenate(list(decode_file(str(CLIPS / f"{clip}.flac")))) * level
     words = json.loads((CLIPS / f"{clip}.json").read_text())["words"]
 
-    left_out = silences(audio)
+    removed = silences(audio)
 
-    assert left_out
+    assert removed
     cut = [
         word["text"]
         for word in words
-        for silence in left_out
+        for silence in removed
         if word["start"] * 16_000 < silence.end_sample
         and word["end"] * 16_000 > silence.start_sample
     ]
-    assert cut == []
+    assert [] == cut
 
 
 def test_two_detectors_share_nothing():
-    """Interleaved streams are judged as if they were alone."""
+    """Interleaved streams have the probabilities of single ones."""
     frames = (RANDOM.standard_normal((20, 512)) * 0.1).astype(np.float32)
     alone, first, second = SileroDetector(), SileroDetector(), SileroDetector()
 
@@ -69,7 +69,7 @@ def test_two_detectors_share_nothing():
     assert expected == interleaved
 
 
-def test_a_reset_forgets_the_stream():
+def test_a_reset_clears_the_state():
     """After a reset the same frames have the same probabilities."""
     frames = (RANDOM.standard_normal((10, 512)) * 0.1).astype(np.float32)
     detector = SileroDetector()
@@ -90,8 +90,8 @@ def test_a_reset_forgets_the_stream():
     ],
     ids=["short", "nan", "infinite"],
 )
-def test_a_bad_frame_is_refused_and_leaves_no_trace(frame, complaint):
-    """NaN would stay in the model's memory for the rest of the stream."""
+def test_an_invalid_frame_is_refused_and_changes_nothing(frame, complaint):
+    """NaN would stay in the model's state for the rest of the stream."""
     detector, untouched = SileroDetector(), SileroDetector()
     good = np.full(512, 0.1, np.float32)
 

@@ -1,4 +1,4 @@
-"""Passing speech on and measuring the silence between, to the sample."""
+"""Passing speech on, and measuring the silence between to the sample."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECONDS = FRAME / 16_000
 
 
 class ScriptedDetector:
-    """Say of each frame that it holds as much speech as its first sample is large."""
+    """Give each frame its first sample as the probability of speech."""
 
     frame_samples = FRAME
 
@@ -28,7 +28,7 @@ class ScriptedDetector:
         return float(frame[0])
 
     def reset(self):
-        """Forget the count."""
+        """Reset the count."""
         self.frames = 0
 
 
@@ -43,7 +43,7 @@ def gate(*, pre_roll=4, hang_over=6, min_silence=2):
 
 
 def stream(script, tail=0):
-    """Return audio whose frames are as likely to be speech as *script* says."""
+    """Return audio whose frames have the probabilities of *script*."""
     return np.repeat(np.array([*script, 0.0], np.float32), FRAME)[: len(script) * FRAME + tail]
 
 
@@ -92,7 +92,7 @@ LENGTHS = st.fixed_dictionaries(
 )
 
 
-def test_a_pause_is_left_out_but_for_its_margins():
+def test_a_pause_is_removed_except_for_its_margins():
     """Hang-over and pre-roll belong to the speech, the rest is silence."""
     audio = stream([0] * 20 + [0.9] * 5 + [0] * 30 + [0.9] * 5)
 
@@ -121,21 +121,21 @@ def test_a_stream_without_audio_has_no_events():
 
 
 def test_a_short_pause_is_passed_on_whole():
-    """A pause that margins and shortest silence fill is no silence."""
+    """A pause no longer than margins and shortest silence is passed on as speech."""
     audio = stream([0.9] * 5 + [0] * 11 + [0.9] * 5)
 
     assert outline(events_of(audio)) == [("speech", 0, 21)]
 
 
 def test_a_word_between_the_thresholds_continues_speech_but_does_not_begin_it():
-    """The quieter threshold counts while somebody speaks."""
+    """The quieter threshold counts during speech."""
     audio = stream([0.4] * 20 + [0.9] + [0.4] * 20)
 
     assert outline(events_of(audio)) == [("silence", 0, 16), ("speech", 16, 41)]
 
 
 def test_the_end_and_the_beginning_of_speech_in_one_push_are_both_reported():
-    """No event swallows another."""
+    """No event replaces another."""
     events = gate().push(stream([0.9] * 5 + [0] * 30 + [0.9] * 5))
 
     assert outline(events) == [
@@ -146,7 +146,7 @@ def test_the_end_and_the_beginning_of_speech_in_one_push_are_both_reported():
     ]
 
 
-def test_speech_passes_at_once_and_a_silence_is_announced_when_it_is_sure():
+def test_speech_passes_at_once_and_a_silence_is_reported_when_it_is_certain():
     """Nothing of the speech is held back, nor of the hang-over."""
     silence_gate = gate()
     pushed = [outline(silence_gate.push(stream([p]))) for p in [0.9] + [0] * 12]
@@ -156,7 +156,7 @@ def test_speech_passes_at_once_and_a_silence_is_announced_when_it_is_sure():
     assert pushed[12] == [("quiet", 7)]
 
 
-def test_a_word_in_a_tail_shorter_than_a_frame_is_heard():
+def test_a_word_in_a_tail_shorter_than_a_frame_is_passed_on():
     """The tail is filled up for the detector only."""
     audio = np.concatenate([stream([0] * 50), np.full(30, 0.9, np.float32)])
 
@@ -166,26 +166,26 @@ def test_a_word_in_a_tail_shorter_than_a_frame_is_heard():
 @settings(deadline=None, derandomize=True, max_examples=40)
 @given(script=SCRIPTS, tail=st.integers(0, FRAME - 1), lengths=LENGTHS)
 def test_speech_and_silence_add_up_to_the_stream(script, tail, lengths):
-    """Without gap or overlap, every sample is passed on unchanged or left out, once."""
+    """Without gap or overlap, every sample is passed on unchanged or removed, once."""
     audio = stream(script, tail) + np.linspace(0, 1e-3, len(script) * FRAME + tail, dtype="f4")
-    position, announced = 0, None
+    position, reported = 0, None
     for event in events_of(audio, **lengths):
         match event:
             case SpeechAudio(samples, start):
-                assert announced is None
+                assert reported is None
                 assert start == position
                 assert np.array_equal(samples, audio[start : start + len(samples)])
                 position += len(samples)
             case SilenceStarted(at):
                 assert at == position > 0
-                announced = at
+                reported = at
             case SilenceEnded(start, end):
-                assert start == position == (announced or 0)
+                assert start == position == (reported or 0)
                 assert end - start >= max(1, round(lengths["min_silence"] * FRAME))
-                position, announced = end, None
+                position, reported = end, None
 
     assert position == len(audio)
-    assert announced is None
+    assert reported is None
 
 
 @settings(deadline=None, derandomize=True, max_examples=40)
@@ -206,23 +206,24 @@ def test_the_cut_of_the_stream_changes_nothing(script, tail, lengths, cuts):
 
 @settings(deadline=None, derandomize=True, max_examples=40)
 @given(script=SCRIPTS, lengths=LENGTHS)
-def test_no_speech_frame_is_left_out_nor_its_margins(script, lengths):
-    """Whatever the detector took for speech is passed on, with pre-roll and hang-over."""
+def test_no_speech_frame_is_removed_nor_its_margins(script, lengths):
+    """Every frame detected as speech is passed on, with pre-roll and hang-over."""
     audio = stream(script)
-    heard = np.zeros(len(audio), bool)
+    passed_on = np.zeros(len(audio), bool)
     for event in events_of(audio, **lengths):
         if isinstance(event, SpeechAudio):
-            heard[event.start_sample : event.start_sample + len(event.samples)] = True
+            passed_on[event.start_sample : event.start_sample + len(event.samples)] = True
 
-    before = round(lengths["pre_roll"] * FRAME)
-    behind = round(lengths["hang_over"] * FRAME)
+    pre_roll = round(lengths["pre_roll"] * FRAME)
+    hang_over = round(lengths["hang_over"] * FRAME)
     for frame, probability in enumerate(script):
         if probability >= 0.5:
-            assert heard[max(0, frame * FRAME - before) : (frame + 1) * FRAME + behind].all()
+            start, stop = frame * FRAME - pre_roll, (frame + 1) * FRAME + hang_over
+            assert passed_on[max(0, start) : stop].all()
 
 
 def test_a_flush_begins_a_new_stream():
-    """The second stream has the events of the first, and the detector forgets."""
+    """The second stream has the events of the first, and the detector is reset."""
     silence_gate = gate()
     audio = stream([0] * 20 + [0.9] * 5 + [0] * 30, tail=3)
 
@@ -233,7 +234,7 @@ def test_a_flush_begins_a_new_stream():
 
 
 def test_a_caller_may_use_its_array_again():
-    """Audio is copied, and what is passed on is not the caller's memory."""
+    """Audio is copied: the samples passed on are not the caller's memory."""
     silence_gate = gate()
     audio = stream([0.9] * 2, tail=50)
 
@@ -244,7 +245,7 @@ def test_a_caller_may_use_its_array_again():
 
 
 def test_an_hour_of_silence_is_not_kept():
-    """What is held is bounded by margins and shortest silence, not by a push."""
+    """The audio held is bounded by margins and shortest silence, not by a push."""
     silence_gate = gate()
     silence_gate.push(stream([0] * 3000))
 

@@ -9,9 +9,10 @@ import pytest
 import torch
 from transformers import VoxtralRealtimeForConditionalGeneration
 
-from wlk_core import BackendError, DelayedRecognizer, OnlineStream
-from wlk_core.streaming import Choice, LogMel
+from wlk_core import BackendError, OnlineStream
+from wlk_core.streaming import LogMel, TokenPrediction
 from wlk_core.testing import StreamDriver, connected_digits, load_clip, noise
+from wlk_voxtral.recognizer import VoxtralRecognizer
 from wlk_voxtral_hf.engine import VoxtralEngine, _Pass
 
 CELL = 1280
@@ -54,7 +55,7 @@ def spoken(engine, audio, *, chunk, draft_steps=8, delay_steps=6):
         return said, after, work
 
     recognizer = partial(
-        DelayedRecognizer,
+        VoxtralRecognizer,
         decode,
         tekken=engine._tekken,
         delay_steps=delay_steps,
@@ -247,5 +248,7 @@ def test_choices_tell_probability_and_lead(backend):
     mel = LogMel()(noise(1.0, level=0.1, seed=7)[: 9 * CELL + 240])
     said, _, _ = backend.engine.decode(mel, None, delay_steps=6, draft_steps=1)
 
-    assert all(isinstance(choice, Choice) and 0 < choice.probability <= 1 for choice in said)
-    assert all(choice.lead >= 0 for choice in said)
+    assert all(
+        isinstance(choice, TokenPrediction) and 0 < choice.probability <= 1 for choice in said
+    )
+    assert all(choice.margin >= 0 for choice in said)

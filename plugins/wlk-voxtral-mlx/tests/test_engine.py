@@ -10,9 +10,10 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from wlk_core import BackendError, DelayedRecognizer, OnlineStream, load_backend
+from wlk_core import BackendError, OnlineStream, load_backend
 from wlk_core.streaming import LogMel
 from wlk_core.testing import StreamDriver, connected_digits, load_clip, noise
+from wlk_voxtral.recognizer import VoxtralRecognizer
 from wlk_voxtral_mlx.engine import _Pass
 from wlk_voxtral_mlx.forward import EncoderState, decode, encode, shortened
 from wlk_voxtral_mlx.weights import build
@@ -127,7 +128,7 @@ def spoken(backend, audio, *, chunk, draft_steps=8, delay_steps=6):
         return said, after, work
 
     recognizer = partial(
-        DelayedRecognizer,
+        VoxtralRecognizer,
         decode_step,
         tekken=backend.engine._tekken,
         delay_steps=delay_steps,

@@ -38,7 +38,7 @@ CHOICES = 33  # of 40 steps: the prompt ends 8 positions behind the silence it i
 def said(backend):
     """Return ids, their probabilities and leads, and the state behind 3.2 s of speech."""
     choices, state, _ = backend.engine.decode(MEL, None, delay_steps=6, draft_steps=8)
-    surely = [(choice.probability, choice.lead) for choice in choices]
+    surely = [(choice.probability, choice.margin) for choice in choices]
     return [choice.id for choice in choices], surely, state
 
 

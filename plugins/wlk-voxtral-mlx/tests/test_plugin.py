@@ -53,7 +53,7 @@ def test_the_plugin_imports_only_what_the_core_offers():
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"language": "en"}, "hears it by itself"),
+        ({"language": "en"}, "detects the language by itself"),
         ({"task": "translate"}, "cannot do the task 'translate'"),
         ({"policy": "alignatt"}, "no option is called 'policy'"),
         ({"delay_ms": 100}, "trained for a delay_ms of 240, 480, 800"),

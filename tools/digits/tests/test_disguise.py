@@ -45,10 +45,10 @@ def test_a_disguise_moves_the_pitch_and_keeps_the_length(ratio: float) -> None:
     pytest.importorskip("pyworld", reason="pip install pyworld")
     change = evolve(NOTHING, pitch=ratio)
 
-    said = disguise(_hum(130.0), change)
+    voiced = disguise(_hum(130.0), change)
 
-    assert _pitch(said) == pytest.approx(130.0 * ratio, rel=0.05)
-    assert len(said) == pytest.approx(SAMPLE_RATE / 2, abs=0.01 * SAMPLE_RATE)
+    assert _pitch(voiced) == pytest.approx(130.0 * ratio, rel=0.05)
+    assert len(voiced) == pytest.approx(SAMPLE_RATE / 2, abs=0.01 * SAMPLE_RATE)
 
 
 def test_a_slower_tempo_makes_a_longer_clip() -> None:
@@ -67,21 +67,21 @@ def test_the_same_seed_draws_the_same_disguise() -> None:
     assert first != draw_disguise(np.random.default_rng(4))
 
 
-def test_a_speaker_who_is_left_out_is_not_heard_in_disguise(tmp_path: Path) -> None:
-    """Every disguise of somebody goes with them, and the others stay."""
+def test_a_speaker_who_is_left_out_has_no_disguise_either(tmp_path: Path) -> None:
+    """Every disguise of a speaker is left out too, and the others stay."""
     clip = np.full(800, 1000, np.int16)
     names = [f"{voice}/{digit}/7" for voice in ("ann~0", "ann~1", "bob~0") for digit in range(10)]
     np.savez(tmp_path / "disguised.npz", **dict.fromkeys(names, clip))
 
-    heard = load_disguised(tmp_path / "disguised.npz", without="ann")
+    voices = load_disguised(tmp_path / "disguised.npz", without="ann")
 
-    assert [voice.name for voice in heard] == ["bob~0"]
-    assert heard[0].kind == "disguised"
+    assert [voice.name for voice in voices] == ["bob~0"]
+    assert voices[0].kind == "disguised"
     assert len(load_disguised(tmp_path / "disguised.npz")) == 3
 
 
-def test_what_a_voice_says_at_several_speeds_are_takes_of_one_person(voice: Voice) -> None:
-    """Whoever lent a voice is disguised once, not once for each speed; others are left alone."""
+def test_one_voice_at_several_speeds_is_takes_of_one_person(voice: Voice) -> None:
+    """A speaker is disguised once, not once for each speed; others are left alone."""
     names = ("festival:lp:p0:s0.8", "festival:lp:p0:s1", "pico:de-DE:p78:s1", "flite:slt:p150:s1")
     voices = [Voice(name=name, takes=voice.takes, kind="synthetic") for name in names]
 
@@ -106,7 +106,7 @@ def test_each_kind_of_voice_is_picked_as_often_as_asked(voice: Voice) -> None:
 
 
 def test_a_missing_kind_leaves_its_share_to_the_others(voice: Voice) -> None:
-    """With recordings alone, recordings are all that is heard."""
+    """With recordings alone, recordings are all that is voices."""
     mixer = Mixer(voices=[voice], rng=np.random.default_rng(2))
 
     assert {mixer.pick().name for _ in range(50)} == {voice.name}

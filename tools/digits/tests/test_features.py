@@ -16,7 +16,7 @@ def test_the_filter_bank_is_whispers() -> None:
 
 
 def test_there_is_a_frame_every_ten_milliseconds() -> None:
-    """A second has 100 frames, and one more for the padding behind it."""
+    """A second has 100 frames, and one more for the padding after it."""
     assert log_mel(tone(440, 1.0)).shape == (80, 101)
 
 

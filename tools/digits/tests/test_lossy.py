@@ -69,7 +69,7 @@ def test_codecs_are_drawn_by_the_seed() -> None:
 
 
 def test_words_of_an_encoded_mixture_are_those_of_the_clean_one(voice: Voice) -> None:
-    """A codec changes what a mixture sounds like, not what is said in it or how long it is."""
+    """A codec changes what a mixture sounds like, not the words in it or how long it is."""
     clean, encoded = (
         Mixer(voices=[voice], rng=np.random.default_rng(4), codec_share=share).draw(3.0)
         for share in (0.0, 1.0)

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from recordings import Voice
 
 
-def test_clips_lie_where_their_words_say() -> None:
+def test_clips_lie_at_the_times_of_their_words() -> None:
     """Between the start and the end of a word there is its clip, elsewhere silence."""
     mixture = assemble([(3, tone(400, 0.3)), (3, tone(400, 0.2))], [0.5, 9.0], lead=0.25, tail=0.75)
 
     times = [(word.digit, word.start, word.end) for word in mixture.words]
-    heard = np.abs(mixture.audio).reshape(-1, SAMPLE_RATE // 100).max(axis=1) > 0
+    is_loud = np.abs(mixture.audio).reshape(-1, SAMPLE_RATE // 100).max(axis=1) > 0
     assert times == [(3, 0.25, 0.55), (3, 1.05, 1.25)]
-    assert np.flatnonzero(heard).tolist() == [*range(25, 55), *range(105, 125)]
+    assert np.flatnonzero(is_loud).tolist() == [*range(25, 55), *range(105, 125)]
     assert len(mixture.audio) == 2.0 * SAMPLE_RATE
 
 

@@ -29,7 +29,7 @@ def test_negatives_fit_into_samples() -> None:
 
 
 def test_negatives_carry_no_words(voice: Voice) -> None:
-    """A mixer that draws nothing but negatives says nothing."""
+    """A mixer that draws nothing but negatives contains no words."""
     mixer = Mixer(voices=[voice], rng=np.random.default_rng(0), negative_share=1.0)
 
     assert all(mixer.draw(1.0).words == () for _ in range(20))

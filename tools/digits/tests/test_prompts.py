@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def test_prompts_become_recordings_to_train_on(tmp_path: Path) -> None:
-    """Eight bits or sixteen: two speakers say ten digits, and silence stays silence."""
+    """Eight bits or sixteen: two speakers speak ten digits, and silence stays silence."""
     tone = np.sin(np.arange(2400) / 8000 * 2 * np.pi * 200)
     tone[:800] = 0
     (tmp_path / "asterisk/digits").mkdir(parents=True)

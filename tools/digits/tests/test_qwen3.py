@@ -50,8 +50,8 @@ SAMPLE_RATE = 16_000
 SPELLED = {number: text for text, number in (build_vocabulary()[0] | SPECIALS).items()}
 
 
-def said(*words: tuple[int, float, float], seconds: float = 4.0) -> Mixture:
-    """Return silence in which digits are said to be."""
+def spoken(*words: tuple[int, float, float], seconds: float = 4.0) -> Mixture:
+    """Return silence labelled with digits."""
     return Mixture(
         audio=np.zeros(int(seconds * SAMPLE_RATE), np.float32),
         words=tuple(Word(digit=digit, start=start, end=end) for digit, start, end in words),
@@ -100,7 +100,7 @@ def test_every_word_of_prompts_and_texts_is_one_token() -> None:
 
 def test_special_tokens_are_the_same_in_both_files() -> None:
     """Readers of the format take one or the other."""
-    whole = {one["id"]: one for one in tokenizer_json()["added_tokens"]}
+    whole = {token["id"]: token for token in tokenizer_json()["added_tokens"]}
     listed = tokenizer_config()["added_tokens_decoder"]
 
     assert {int(number) for number in listed} == set(whole)
@@ -139,36 +139,36 @@ def test_turns_are_those_of_the_format() -> None:
     seed=st.integers(0, 2**32 - 1),
     begins_given=st.booleans(),
 )
-def test_what_is_asked_for_follows_what_is_given(
-    digits: list[int], seed: int, *, begins_given: bool
-) -> None:
+def test_targets_follow_the_prompt(digits: list[int], seed: int, *, begins_given: bool) -> None:
     """Text and its end; before it the header, unless it is given."""
-    mixture = said(*((digit, 0.4 * place, 0.4 * place + 0.3) for place, digit in enumerate(digits)))
+    mixture = spoken(
+        *((digit, 0.4 * index, 0.4 * index + 0.3) for index, digit in enumerate(digits))
+    )
     draft = write_down(mixture, 50, np.random.default_rng(seed), begins_given=begins_given)
-    asked = [place for place, output in enumerate(draft.outputs) if output != IGNORED]
-    wanted = [draft.outputs[place] for place in asked]
+    targets = [index for index, output in enumerate(draft.outputs) if output != IGNORED]
+    outputs = [draft.outputs[index] for index in targets]
 
     assert len(draft.ids) == len(draft.outputs)
-    assert wanted == [draft.ids[place + 1] for place in asked]
-    assert END == wanted[-1] == draft.ids[-1]
+    assert outputs == [draft.ids[index + 1] for index in targets]
+    assert END == outputs[-1] == draft.ids[-1]
     assert (PAD,) * 50 == draft.ids[draft.first_audio : draft.first_audio + 50]
     text = spell(draft.ids[draft.first_word + 1 : -1])
     assert " ".join(DIGITS[digit] for digit in digits) == text.strip()
     head = spell(draft.ids[draft.first_word - 2 : draft.first_word + 1])
     assert head.startswith("language ")
-    if asked[0] < draft.first_word:  # the header is asked for, too
+    if targets[0] < draft.first_word:  # the header is targets for, too
         name = "English" if digits else "None"
-        assert f"language {name}<asr_text>" == head == spell(tuple(wanted[:3]))
+        assert f"language {name}<asr_text>" == head == spell(tuple(outputs[:3]))
     elif not digits:
         assert "None" not in head
-    assert (draft.first_word in asked) is not (begins_given and len(digits) > 1)
-    assert draft.first_word not in asked or not text.startswith(" ")
+    assert (draft.first_word in targets) is not (begins_given and len(digits) > 1)
+    assert draft.first_word not in targets or not text.startswith(" ")
 
 
 @given(st.floats(0.01, 0.99))
 def test_a_buffer_that_begins_inside_a_word_keeps_it_if_it_keeps_its_middle(share: float) -> None:
     """Everything else lies as much earlier as the cut is late."""
-    mixture = said((3, 1.0, 1.5), (4, 2.0, 2.4))
+    mixture = spoken((3, 1.0, 1.5), (4, 2.0, 2.4))
     reopened = reopen(mixture, share)
     cut = 1.0 + 0.5 * share
 
@@ -178,31 +178,31 @@ def test_a_buffer_that_begins_inside_a_word_keeps_it_if_it_keeps_its_middle(shar
     assert len(mixture.audio) - int(cut * SAMPLE_RATE) == len(reopened.audio)
 
 
-def test_audio_is_marked_with_what_is_heard_by_then() -> None:
-    """The digit itself; the latest one from its middle until just behind it; and how many."""
-    heard = mark_audio(said((7, 0.16, 0.48), (7, 1.0, 1.4)).words, token_spans(200))
+def test_audio_is_marked_with_the_words_so_far() -> None:
+    """The digit itself; the latest one from its middle until just after it; and how many."""
+    marks = mark_audio(spoken((7, 0.16, 0.48), (7, 1.0, 1.4)).words, token_spans(200))
 
-    assert [10, 10, 7, 7, 7, 7, 10] == heard.digits[:7].tolist()
-    assert [10, 10, 10, 7, 7, 7, 7, 7, 10] == heard.latest[:9].tolist()
-    assert [0, 0, 0, 1, 1] == heard.counts[:5].tolist()
-    assert 2 == heard.counts[-1]
-    assert NOTHING == heard.digits[-1]
+    assert [10, 10, 7, 7, 7, 7, 10] == marks.digits[:7].tolist()
+    assert [10, 10, 10, 7, 7, 7, 7, 7, 10] == marks.latest[:9].tolist()
+    assert [0, 0, 0, 1, 1] == marks.counts[:5].tolist()
+    assert 2 == marks.counts[-1]
+    assert NOTHING == marks.digits[-1]
 
 
 @given(st.floats(0, 2.8), st.floats(0.001, 1.1))
 def test_rows_look_at_their_word_and_most_at_its_first_half(start: float, length: float) -> None:
-    """A distribution over the embeddings that hear the word, however short it is."""
+    """A distribution over the embeddings that contain the word, however short it is."""
     word = Word(digit=3, start=start, end=start + length)
     spans = token_spans(400)
     look = word_look(word, spans)
 
     assert pytest.approx(1, abs=1e-5) == look.sum()
-    heard = (spans[:, 1] > start) & (spans[:, 0] < start + length)
-    assert (look[~heard] == 0).all() or length < 0.08
+    overlaps = (spans[:, 1] > start) & (spans[:, 0] < start + length)
+    assert (look[~overlaps] == 0).all() or length < 0.08
     assert spans[look.argmax(), 0] <= start + length / 2 + 0.08
 
 
-def test_a_batch_has_the_shapes_it_says(voice: Voice) -> None:
+def test_a_batch_has_the_declared_shapes(voice: Voice) -> None:
     """Embeddings of all mixtures one after another, and a row for every word."""
     batch = draw_text_batch(Mixer(voices=[voice], rng=np.random.default_rng(3)), 2.5, 6)
     tokens = sum(count_tokens(int(frames)) for frames in batch.mask.sum(axis=1))

@@ -22,7 +22,7 @@ transformers = pytest.importorskip(
     "transformers", minversion="5.13", reason="the architecture is transformers'"
 )
 
-from export_qwen3 import shape_of, write_checkpoint  # noqa: E402  # behind what skips
+from export_qwen3 import shape_of, write_checkpoint  # noqa: E402  # after the skip
 from losses_qwen3 import Hints, measure  # noqa: E402  # as above
 from model_qwen3 import Qwen3Shape, build_model, load_model, save_model  # noqa: E402  # as above
 from recognise_qwen3 import recognise  # noqa: E402  # as above
@@ -49,16 +49,16 @@ def test_features_are_those_of_transformers() -> None:
     audio = np.random.default_rng(0).normal(size=20_011).astype(np.float32)
     audio[5000:9000] *= 1e-4
     extractor = transformers.Qwen3ASRFeatureExtractor()
-    told = extractor(audio, sampling_rate=16_000, padding=True, return_attention_mask=True)
+    output = extractor(audio, sampling_rate=16_000, padding=True, return_attention_mask=True)
     ours = normalise(raw_log_mel(audio))
-    frames = int(told["attention_mask"].sum())
+    frames = int(output["attention_mask"].sum())
 
     assert frames == ours.shape[1]
-    np.testing.assert_allclose(told["input_features"][0, :, :frames], ours, atol=1e-4)
+    np.testing.assert_allclose(output["input_features"][0, :, :frames], ours, atol=1e-4)
 
 
 def test_steps_lower_every_loss(model: torch.nn.Module, voice: Voice) -> None:
-    """Gradients reach the text, the attention and what is heard in the audio."""
+    """Gradients reach the text, the attention and the digits of the audio."""
     batch = draw_text_batch(Mixer(voices=[voice], rng=np.random.default_rng(3)), 2.0, 4)
     model.train()
     hints = Hints(32, 32)
@@ -91,7 +91,7 @@ def test_the_exported_directory_is_the_model(model: torch.nn.Module, tmp_path: P
         for weight in model.parameters():
             weight.copy_(weight.half())
     write_checkpoint(model.eval(), tmp_path)
-    exported, told = transformers.Qwen3ASRForConditionalGeneration.from_pretrained(
+    exported, output = transformers.Qwen3ASRForConditionalGeneration.from_pretrained(
         tmp_path, key_mapping=KEYS, dtype=torch.float32, output_loading_info=True
     )
     audio = np.random.default_rng(1).normal(size=25_000).astype(np.float32)
@@ -102,31 +102,33 @@ def test_the_exported_directory_is_the_model(model: torch.nn.Module, tmp_path: P
     full = [FULL_IDS[number] for number in ids]
     with torch.no_grad():
         rows = [
-            one(torch.tensor([row]), input_features=features, input_features_mask=mask).logits[0]
-            for one, row in ((model, ids), (exported.eval(), full))
+            network(torch.tensor([row]), input_features=features, input_features_mask=mask).logits[
+                0
+            ]
+            for network, row in ((model, ids), (exported.eval(), full))
         ]
 
-    assert not any(told[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    assert not any(output[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     torch.testing.assert_close(rows[0][:, :-1], rows[1][:, list(FULL_IDS)], atol=1e-5, rtol=1e-5)
     config = json.loads((tmp_path / "config.json").read_text())
     sections = config["thinker_config"]["text_config"]["rope_scaling"]["mrope_section"]
     assert SMALL.head_size // 2 == sum(sections)
 
 
-def test_transformers_asks_with_the_same_turns(model: torch.nn.Module, tmp_path: Path) -> None:
+def test_transformers_builds_the_same_turns(model: torch.nn.Module, tmp_path: Path) -> None:
     """Its processor reads the tokenizer and the template of the directory."""
     write_checkpoint(model, tmp_path)
     processor = transformers.AutoProcessor.from_pretrained(tmp_path)
     audio = np.zeros(16_000, np.float32)
-    asked = processor.apply_transcription_request(audio=audio, language="en", prompt="nine zero")
+    request = processor.apply_transcription_request(audio=audio, language="en", prompt="nine zero")
     turns = [*prefix((19, 0)), *[PAD] * 13, *SUFFIX, *header(NAMES[0])]
 
-    assert [FULL_IDS[number] for number in turns] == asked["input_ids"][0].tolist()
+    assert [FULL_IDS[number] for number in turns] == request["input_ids"][0].tolist()
 
 
-def test_decoding_step_by_step_says_what_one_pass_says(model: torch.nn.Module) -> None:
+def test_decoding_step_by_step_equals_one_pass(model: torch.nn.Module) -> None:
     """What is kept between steps changes nothing; words lie inside the audio."""
     audio = np.random.default_rng(2).normal(size=22_000).astype(np.float32)
-    heard = recognise(model.eval(), audio, [(1, 0), (2, 1)], forced=True)
+    words = recognise(model.eval(), audio, [(1, 0), (2, 1)], forced=True)
 
-    assert all(0 <= word.start < word.end <= 1.375 for word in heard)
+    assert all(0 <= word.start < word.end <= 1.375 for word in words)

@@ -48,6 +48,6 @@ def test_a_speaker_can_be_left_out(folder: Path) -> None:
 
 
 def test_a_folder_without_recordings_is_an_error(tmp_path: Path) -> None:
-    """Nothing to train on is said at once, with the folder's name."""
+    """An empty folder is reported at once, with the folder's name."""
     with pytest.raises(FileNotFoundError, match=tmp_path.name):
         load_recordings(tmp_path, held_out=False)

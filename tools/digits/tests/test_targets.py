@@ -15,7 +15,7 @@ MIXTURE = Mixture(audio=np.zeros(16_000 * 4, np.float32), words=WORDS)
 
 
 def test_a_word_looks_most_at_its_own_middle() -> None:
-    """The largest share lies inside the word, none before it or behind the next onset."""
+    """The largest share lies inside the word, none before it or after the next onset."""
     look = word_look(WORDS[1], WORDS[2].start, 200)
 
     times = (np.arange(200) + 0.5) / POSITIONS_PER_SECOND
@@ -34,7 +34,7 @@ def test_the_gap_before_an_onset_belongs_to_the_word_before() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_text_is_the_words_in_order(seed: int) -> None:
-    """Whatever else is written, the words after the start of the transcript are those said."""
+    """Whatever else is written, the words after the start of the transcript are those spoken."""
     target = draw_target(MIXTURE, 200, np.random.default_rng(seed), with_timestamps=bool(seed % 2))
 
     text = target.tokens[target.first_row :]
@@ -54,7 +54,7 @@ def test_every_word_stands_between_its_times() -> None:
     assert NO_TIMESTAMPS not in text
 
 
-def test_nothing_said_is_nothing_written() -> None:
+def test_audio_without_words_has_an_empty_text() -> None:
     """A mixture without words has no words, and the loss asks for the no-speech token."""
     target = draw_target(
         Mixture(audio=np.zeros(16_000, np.float32)),

@@ -21,7 +21,7 @@ def batch(voice: Voice) -> Batch:
     return draw_batch(Mixer(voices=[voice], rng=np.random.default_rng(3)), 2.0, 4)
 
 
-def test_a_batch_has_the_shapes_it_says(batch: Batch) -> None:
+def test_a_batch_has_the_declared_shapes(batch: Batch) -> None:
     """Features have two frames per position, and every text has tokens to predict."""
     size, positions = batch.digits.shape
 
@@ -44,10 +44,10 @@ def test_steps_lower_every_loss_they_are_taken_on(batch: Batch, kind: str) -> No
     for _ in range(6):
         memory = whisper.encode(torch.from_numpy(batch.features))
         written = losses.measure(whisper, memory, draft)
-        heard = losses.measure_digits(head, memory, batch)
-        history.append([loss.item() for loss in (written.tokens, written.look, heard)])
+        digits = losses.measure_digits(head, memory, batch)
+        history.append([loss.item() for loss in (written.tokens, written.look, digits)])
         optimizer.zero_grad()
-        (written.total(losses.Weights()) + heard).backward()
+        (written.total(losses.Weights()) + digits).backward()
         optimizer.step()
 
     assert all(last < first for first, last in zip(history[0], history[-1], strict=True))

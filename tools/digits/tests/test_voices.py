@@ -48,10 +48,10 @@ def test_a_voice_of_pico_reads_its_own_language() -> None:
     for voice, language in PICO_LANGUAGES.items():
         spellings = [table.get(language, "") for table in (ACCENTS, OTHER_SPELLINGS)]
         expected = {DIGITS} if language == "en" else {tuple(line.split()) for line in spellings}
-        assert {said for who, said in words if who == voice} == expected
+        assert {text for name, text in words if name == voice} == expected
 
 
-def test_a_six_of_pico_is_heard_with_both_its_hisses() -> None:
+def test_a_six_of_pico_keeps_both_its_hisses() -> None:
     """Its consonants are faint: without emphasis they would be trimmed off as silence."""
     pytest.importorskip("ttspico", reason="needs what tools/digits/requirements.txt lists")
     french = next(speaker for speaker in PICO if speaker.voice == "fr-FR")

@@ -13,7 +13,9 @@ import pytest
 from tekken_voxtral import BOS_ID, PAD_ID, PIECES, WORD_ID, build_tekken, word_ids
 from vocabulary import DIGITS
 
-from wlk_core.streaming import Choice, MarkedText, Tekken
+from wlk_core.streaming import TokenPrediction
+from wlk_voxtral.detokenizer import StreamingDetokenizer
+from wlk_voxtral.tokenizer import TekkenTokenizer
 
 if TYPE_CHECKING:
     from recordings import Voice
@@ -22,20 +24,20 @@ SAMPLE_RATE = 16_000
 
 
 @pytest.fixture
-def tekken() -> Tekken:
+def tekken() -> TekkenTokenizer:
     """Return the tokenizer as streams read it."""
-    return Tekken.from_json(json.dumps(build_tekken()))
+    return TekkenTokenizer.from_json(json.dumps(build_tekken()))
 
 
 def mixture(*words: tuple[int, float, float], seconds: float = 4.0) -> Mixture:
-    """Return silence in which digits are said to be."""
+    """Return silence in which digits are labelled."""
     return Mixture(
         audio=np.zeros(int(seconds * SAMPLE_RATE), np.float32),
         words=tuple(Word(digit=digit, start=start, end=end) for digit, start, end in words),
     )
 
 
-def test_ids_spell_the_digits(tekken: Tekken) -> None:
+def test_ids_spell_the_digits(tekken: TekkenTokenizer) -> None:
     """Each digit's pieces give its name with a space in front, and some come in two."""
     spelled = [b"".join(map(tekken.piece, word_ids(digit))).decode() for digit in range(10)]
 
@@ -52,25 +54,31 @@ def test_ids_spell_the_digits(tekken: Tekken) -> None:
 
 @pytest.mark.parametrize("delay", [3, 6, 10])
 @pytest.mark.parametrize("pad", [8, 32])
-def test_what_is_written_is_read_back_with_its_times(tekken: Tekken, delay: int, pad: int) -> None:
-    """Streams turn the targets into the words, each ending within a step behind its end."""
-    said = mixture((0, 0.2, 0.61), (7, 0.9, 1.36), (1, 1.5, 1.92), (8, 3.7, 4.0))
-    ids = write_down(said, pad + 50 + delay + 11, delay, pad)
-    text = MarkedText(tekken)
-    heard = [one for token in ids[1 + pad + delay :] if (one := text.push(Choice(int(token))))]
+def test_what_is_written_is_read_back_with_its_times(
+    tekken: TekkenTokenizer, delay: int, pad: int
+) -> None:
+    """Streams turn the targets into the words, each ending within a step after its end."""
+    spoken = mixture((0, 0.2, 0.61), (7, 0.9, 1.36), (1, 1.5, 1.92), (8, 3.7, 4.0))
+    ids = write_down(spoken, pad + 50 + delay + 11, delay, pad)
+    text = StreamingDetokenizer(tekken)
+    recognised = [
+        word for token in ids[1 + pad + delay :] if (word := text.push(TokenPrediction(int(token))))
+    ]
 
-    assert [f" {DIGITS[word.digit]}" for word in said.words] == [one.text for one in heard]
-    for word, one in zip(said.words, heard, strict=True):
-        assert -1e-9 <= one.end - word.end < 0.08 + 1e-9
+    assert [f" {DIGITS[word.digit]}" for word in spoken.words] == [word.text for word in recognised]
+    for reference, word in zip(spoken.words, recognised, strict=True):
+        assert -1e-9 <= word.end - reference.end < 0.08 + 1e-9
 
 
-def test_words_on_each_others_heels_are_written_one_after_the_other(tekken: Tekken) -> None:
+def test_words_on_each_others_heels_are_written_one_after_the_other(
+    tekken: TekkenTokenizer,
+) -> None:
     """A word waits until the pieces of the one before it are written."""
     ids = write_down(mixture((0, 0.0, 0.2), (1, 0.2, 0.3)), 90, 6)
-    text = MarkedText(tekken)
-    heard = [one for token in ids[39:] if (one := text.push(Choice(int(token))))]
+    text = StreamingDetokenizer(tekken)
+    recognised = [word for token in ids[39:] if (word := text.push(TokenPrediction(int(token))))]
 
-    assert [" zero", " one"] == [one.text for one in heard]
+    assert [" zero", " one"] == [word.text for word in recognised]
 
 
 def test_features_of_silence_are_the_floor_and_fill_every_step() -> None:
@@ -82,7 +90,7 @@ def test_features_of_silence_are_the_floor_and_fill_every_step() -> None:
 
 
 def test_disturbing_keeps_shape_and_floor() -> None:
-    """Another vocal tract is heard in sound; silence stays silence."""
+    """Another vocal tract is recognised in sound; silence stays silence."""
     rng = np.random.default_rng(1)
     loud = rng.uniform(-0.6, 1.2, (128, 40)).astype(np.float32)
     quiet = np.full((128, 40), -0.625, np.float32)
@@ -92,8 +100,8 @@ def test_disturbing_keeps_shape_and_floor() -> None:
         np.testing.assert_allclose(quiet, disturb_mel(quiet, rng), atol=1e-6)
 
 
-def test_a_batch_has_the_shapes_it_says(voice: Voice) -> None:
-    """Every step has eight frames, an id, and the digit that is heard in it."""
+def test_a_batch_has_the_declared_shapes(voice: Voice) -> None:
+    """Every step has eight frames, an id, and the digit that is recognised in it."""
     batch = draw_stream_batch(Mixer(voices=[voice], rng=np.random.default_rng(3)), 2.0, 4)
     size, steps = batch.ids.shape
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_conformance.scripted import REFERENCE_SPEC
+from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
 from wlk_core import hookimpl
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ def _load(model: str | None, **options: Any) -> Backend:
         import pytest  # noqa: F401, PLC0415 -- stands for a framework
     except ImportError:
         raise RuntimeError("something went wrong") from None
-    return REFERENCE_SPEC.load(model, **options)
+    return SCRIPTED_SPEC.load(model, **options)
 
 
 @hookimpl
 def wlk_backends() -> Iterable[BackendSpec]:
     """Offer the scripted backend."""
-    return [attrs.evolve(REFERENCE_SPEC, load=_load, requires={"pytest": "pip install pytest"})]
+    return [attrs.evolve(SCRIPTED_SPEC, load=_load, requires={"pytest": "pip install pytest"})]

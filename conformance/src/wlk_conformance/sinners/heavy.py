@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wlk_conformance.scripted import REFERENCE_SPEC
+from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
 from wlk_core import hookimpl
 
 if TYPE_CHECKING:
@@ -22,4 +22,4 @@ SILENCE = np.zeros(1280, dtype=np.float32)
 @hookimpl
 def wlk_backends() -> Iterable[BackendSpec]:
     """Offer the scripted backend."""
-    return [REFERENCE_SPEC]
+    return [SCRIPTED_SPEC]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING, Any
 
-from wlk_conformance.reference import ReferenceBackend
+from wlk_conformance.scripted import ScriptedBackend
 from wlk_conformance.sinners.sinner import Sin, SinfulBackend, sinner
 from wlk_core.errors import ModelNotFoundError
-from wlk_core.testing import ScriptedBackend
 
 if TYPE_CHECKING:
     from wlk_core import Backend, Emission
@@ -47,7 +46,7 @@ class CrashesOnAnUnknownModel:
     @staticmethod
     def load(model: str | None) -> Backend:
         """Look the model up."""
-        return {None: ReferenceBackend, "digits": ReferenceBackend}[model]()
+        return {None: ScriptedBackend, "digits": ScriptedBackend}[model]()
 
 
 @sinner("PKG-03")
@@ -58,7 +57,7 @@ class AsksTheNetworkForAPath:
     def load(model: str | None) -> Backend:
         """Try to connect before looking."""
         if model == "digits":
-            return ReferenceBackend()
+            return ScriptedBackend()
         try:
             socket.create_connection(("127.0.0.1", 9), timeout=0.01).close()
         except OSError as error:

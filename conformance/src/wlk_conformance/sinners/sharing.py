@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
 from wlk_conformance.sinners.sinner import Sin, SinfulBackend, sinner
 from wlk_core import Emission
 from wlk_core.errors import ConcurrentCallError
-
-if TYPE_CHECKING:
-    from wlk_core.online import Hypothesis
 
 __all__: list[str] = []
 
@@ -42,16 +39,21 @@ class MixesUpItsStreams(Sin):
 class MixesUpItsThreads(SinfulBackend):
     """Hears nothing where two engine calls overlap."""
 
-    def _transcribe(self, audio: Any, *, prompt: str, language: str | None) -> Hypothesis:
-        inside = self.marks.setdefault("inside", [])
-        inside.append(object())
-        is_shared = len(inside) > 1
-        try:
-            heard = super()._transcribe(audio, prompt=prompt, language=language)
-            is_shared = is_shared or len(inside) > 1
-        finally:
-            inside.pop()
-        return attrs.evolve(heard, words=()) if is_shared else heard
+    def _counted(self, call: Any) -> Any:
+        counted = super()._counted(call)
+
+        def mixed_up(*args: Any, **kwargs: Any) -> Any:
+            inside = self.marks.setdefault("inside", [])
+            inside.append(object())
+            is_shared = len(inside) > 1
+            try:
+                hypothesis = counted(*args, **kwargs)
+                is_shared = is_shared or len(inside) > 1
+            finally:
+                inside.pop()
+            return attrs.evolve(hypothesis, words=()) if is_shared else hypothesis
+
+        return mixed_up
 
 
 @sinner("ISO-03")

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from wlk_conformance.reference import ReferenceBackend
 from wlk_conformance.report import judge_all
 from wlk_conformance.rules import SUITE_VERSION, rule_tests
 from wlk_conformance.runner import examine
-from wlk_conformance.scripted import REFERENCE_SPEC
+from wlk_conformance.scripted import ScriptedBackend
+from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
 from wlk_conformance.subject import Subject
 from wlk_conformance.suite import BackendConformance
 
@@ -72,7 +72,7 @@ class Sin:
 
 
 @attrs.define
-class SinfulBackend(ReferenceBackend):
+class SinfulBackend(ScriptedBackend):
     """The reference with streams of one sin; `marks` holds what should not be on a backend."""
 
     sin: type[Sin] = Sin
@@ -114,7 +114,7 @@ class Sinner:
 
     def subject(self) -> Subject:
         """Return it for examination."""
-        spec = attrs.evolve(REFERENCE_SPEC, **self.spec)
+        spec = attrs.evolve(SCRIPTED_SPEC, **self.spec)
 
         def load(model: str | None = None, **options: Any) -> Backend:
             resolved = spec.backend_options(options)
@@ -140,10 +140,10 @@ def sinner(
     def declare(kind: type[_Made]) -> type[_Made]:
         def make(model: str | None = None, **_options: Any) -> Backend:
             if issubclass(kind, SinfulBackend):
-                REFERENCE_SPEC.load(model).close()  # refuses a model that it has not
+                SCRIPTED_SPEC.load(model).close()  # refuses a model that it has not
                 return kind()
             if issubclass(kind, Sin):
-                REFERENCE_SPEC.load(model).close()
+                SCRIPTED_SPEC.load(model).close()
                 return SinfulBackend(sin=kind)
             loaded: Backend = kind.load(model)  # type: ignore[attr-defined]  # a class with a loader
             return loaded

@@ -1,4 +1,4 @@
-"""Audio as this project takes it: mono float32 at 16 kHz, from any file or sample type."""
+"""Audio in the form of this project: mono float32 at 16 kHz, from any file or sample type."""
 
 from __future__ import annotations
 

@@ -13,49 +13,70 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["rechunk"]
+__all__ = ["Chunker", "rechunk"]
+
+
+class Chunker:
+    """
+    Cut pieces of audio of any lengths into chunks of exactly `samples`.
+
+    Every sample is copied at most once.  A chunk may be a view of a piece.
+
+    Raises:
+        ValueError: `samples` is not positive.
+
+    """
+
+    def __init__(self, samples: int) -> None:
+        if samples <= 0:
+            raise ValueError(f"`samples` must be positive, got {samples}")
+        self._samples = samples
+        self._waiting: list[NDArray[np.float32]] = []
+        self._missing = samples
+
+    def push(self, piece: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+        """Append float32[n], n >= 0; return the chunks that are now full."""
+        chunks: list[NDArray[np.float32]] = []
+        position = 0
+        while len(piece) - position >= self._missing:
+            self._waiting.append(piece[position : position + self._missing])
+            position += self._missing
+            chunks += self.flush()
+        if position < len(piece):
+            self._waiting.append(piece[position:])
+            self._missing -= len(piece) - position
+        return chunks
+
+    def flush(self) -> list[NDArray[np.float32]]:
+        """Return the samples that wait as one shorter chunk, or no chunk, and begin anew."""
+        waiting, self._waiting, self._missing = self._waiting, [], self._samples
+        if len(waiting) > 1:
+            return [np.concatenate(waiting)]
+        return waiting
 
 
 def rechunk(pieces: Iterable[NDArray[np.float32]], samples: int) -> Iterator[NDArray[np.float32]]:
     """
     Yield the audio of *pieces* in chunks of exactly *samples*, the last one shorter, none empty.
 
-    Every sample is copied at most once and a chunk is yielded as soon as it is full.  A
-    chunk may be a view of a piece.  If *pieces* raises WLKError or OSError, as `decode_file` does
-    at damage, what came before is yielded first, so that nothing in front of a failure is lost.
+    A chunk is yielded as soon as it is full; see `Chunker` for copies and views.  If *pieces*
+    raises WLKError or OSError, as `decode_file` does at damage, the audio before the failure is
+    yielded first, so that no sound part is lost.
 
     Raises:
         ValueError: *samples* is not positive.
 
     """
-    if samples <= 0:
-        raise ValueError(f"`samples` must be positive, got {samples}")
-    return _rechunked(pieces, samples)
+    return _rechunked(pieces, Chunker(samples))
 
 
 def _rechunked(
-    pieces: Iterable[NDArray[np.float32]], samples: int
+    pieces: Iterable[NDArray[np.float32]], chunker: Chunker
 ) -> Iterator[NDArray[np.float32]]:
-    waiting: list[NDArray[np.float32]] = []
-    missing = samples
     try:
         for piece in pieces:
-            position = 0
-            while len(piece) - position >= missing:
-                waiting.append(piece[position : position + missing])
-                position += missing
-                chunk, waiting, missing = _joined(waiting), [], samples
-                yield chunk
-            if position < len(piece):
-                waiting.append(piece[position:])
-                missing -= len(piece) - position
+            yield from chunker.push(piece)
     except (WLKError, OSError):
-        if waiting:
-            yield _joined(waiting)
+        yield from chunker.flush()
         raise
-    if waiting:
-        yield _joined(waiting)
-
-
-def _joined(pieces: list[NDArray[np.float32]]) -> NDArray[np.float32]:
-    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+    yield from chunker.flush()

@@ -1,4 +1,4 @@
-"""What counts as audio here, and the one explicit way to get there from other sample types."""
+"""Validate audio, and convert other sample types to it explicitly."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def to_float32(samples: NDArray[np.generic]) -> NDArray[np.float32]:
     8-bit PCM of wav files, with 128 as silence.  float64 is narrowed and never scaled; float32 is
     returned as it is, not copied.  Integers of either byte order are understood.
 
-    NaN and infinity pass through: whether samples make sense is for `validate_audio`, which every
-    stream asks.  The sample rate does not change: see `Resampler`.
+    NaN and infinity pass through, because every stream checks its samples with `validate_audio`.
+    The sample rate does not change: see `Resampler`.
 
     Raises:
         AudioFormatError: not a numpy array, more than one dimension, or another sample type.
@@ -59,10 +59,10 @@ def to_float32(samples: NDArray[np.generic]) -> NDArray[np.float32]:
 
 def validate_audio(samples: NDArray[np.float32]) -> None:
     """
-    Make sure that *samples* is one channel of finite float32, of any length, contiguous or not.
+    Check that *samples* is one channel of finite float32, of any length, contiguous or not.
 
-    Takes a microsecond or two for a tenth of a second.  The sample rate cannot be seen from
-    the samples and is not checked.
+    The check takes a microsecond or two for a tenth of a second.  The sample rate is not checked,
+    because samples do not contain it.
 
     Raises:
         AudioFormatError: not a numpy array, another rank or dtype, NaN or infinity.
@@ -75,7 +75,7 @@ def validate_audio(samples: NDArray[np.float32]) -> None:
             "convert them with wlk_core.to_float32(samples)"
         )
     # NaN and infinity survive in a sum of squares.  Finite but huge samples overflow it too, so
-    # that only a finite sum decides; the exact check costs three times as much.
+    # only a finite sum decides here; the exact check below costs three times as much.
     with np.errstate(over="ignore", invalid="ignore"):
         if math.isfinite(np.dot(samples, samples)):
             return

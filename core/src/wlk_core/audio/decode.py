@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from wlk_core.audio.convert import to_float32
-from wlk_core.audio.findings import Findings
-from wlk_core.audio.placement import Piece, placed
+from wlk_core.audio.decode_report import DecodeReport
+from wlk_core.audio.gaps import Piece, fill_gaps
 from wlk_core.audio.resample import Resampler
 from wlk_core.audio.source import open_audio
 from wlk_core.errors import AudioFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from av import AudioFrame, Packet
     from av.audio.stream import AudioStream
@@ -26,33 +26,32 @@ if TYPE_CHECKING:
 __all__ = ["audio_duration", "decode_file"]
 
 
-def decode_file(path: AudioPath) -> Iterator[NDArray[np.float32]]:
+def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
     """
     Yield the sound of a recording as float32[n] pieces at 16 kHz, its channels averaged.
 
     *path* is a local file of any format FFmpeg knows, "-" for standard input, or a binary file
-    object, which is read from its beginning and stays open.  The recording is opened when the
-    first piece is asked for and closed with the iterator; it is read as it is consumed, so that
-    neither its length nor a slow pipe matters.
+    object, which is read from its beginning and stays open.  The recording is opened for the first
+    piece and closed with the generator.  It is read as it is consumed, so that neither its length
+    nor a slow pipe matters.
 
-    Sample n of the pieces, joined, is the sound at n / 16000 seconds of the recording: what an
-    encoder put in front is left out, a track that begins late or has holes is filled with zeros.
-    Of several audio tracks FFmpeg's choice is taken.  Sound that overlaps in time is all kept.
+    Sample n of the pieces, joined, is the sound at n / 16000 seconds of the recording.  Samples
+    that an encoder put in front are left out; a late start and holes are filled with zeros.  Of
+    several audio tracks FFmpeg's choice is used.  Sound that overlaps in time is all kept.
 
-    Damage loses nothing that can be decoded: the sound behind it is yielded too, at its time where
-    the format keeps time, and the failure is raised at the end.  So it is for a file shorter than
-    its header promises, but for wav: recorders that are switched off leave such files.  Formats
-    that promise nothing, such as ogg, cannot be seen to be cut short.
+    Damage loses nothing that can be decoded: the sound after it is yielded too, at its time where
+    the format keeps time, and the failure is raised at the end.  A file shorter than its header
+    promises is treated in the same way.  The exception is wav, because recorders that are switched
+    off leave such files.  In formats that promise nothing, such as ogg, a cut cannot be detected.
 
     Raises:
         AudioFormatError: empty, not audio, video only, no samples, a playlist, a network address,
             damaged, truncated, or NaN or infinity among the samples (raised where they begin).
-        OSError: missing, a directory, not readable, or reading failed on the way; the message is
-            one clear line.
+        OSError: missing, a directory, not readable, or a read failed; the message is one line.
 
     """
     with open_audio(path) as source:
-        pieces = placed(_decoded(source), origin=source.origin, longest_hole=source.longest_hole)
+        pieces = fill_gaps(_decoded(source), origin=source.origin, longest_gap=source.longest_gap)
         yield from _resampled(_finite(pieces, source.name))
 
 
@@ -60,9 +59,9 @@ def audio_duration(path: AudioPath) -> float | None:
     """
     Return the length in seconds that a recording's header gives, without decoding it.
 
-    An estimate for formats that do not write it down (raw AAC, some MP3), and what was promised,
-    not what is there, for a truncated file.  None where the header says nothing, and for "-" and
-    other pipes, from which nothing is read.
+    It is an estimate for formats without that field (raw AAC, some MP3), and for a truncated file
+    the length that was promised.  It is None where the header has no length, and for "-" and other
+    pipes, from which nothing is read.
 
     Raises:
         AudioFormatError, OSError: see `decode_file`.
@@ -75,27 +74,27 @@ def audio_duration(path: AudioPath) -> float | None:
 
 
 def _decoded(source: AudioSource) -> Iterator[Piece]:
-    """Yield the frames, mixed to one channel; raise what was wrong when all is out."""
-    findings = Findings()
+    """Yield the frames, mixed to one channel; raise an error about damage at the end."""
+    report = DecodeReport()
     last: tuple[Piece, Packet[AudioStream]] | None = None
-    for packet in _packets(source, findings):
-        for frame in _frames(packet, source.format, findings):
+    for packet in _packets(source, report):
+        for frame in _frames(packet, source.format, report):
             piece = _piece(frame)
-            if source.has_no_holes and findings.precede(piece):
-                findings.damage()
-            findings.hear(piece)
+            if source.has_no_gaps and report.has_gap_before(piece):
+                report.add_damage()
+            report.add(piece)
             if last is not None:
                 yield last[0]
             last = (piece, packet)
-            if not source.fills_last_frame:
+            if not source.pads_last_frame:
                 yield piece
                 last = None
     if last is not None:
-        yield _without_filling(*last)
-    findings.judge(source)
+        yield _without_padding(*last)
+    report.raise_if_damaged(source)
 
 
-def _packets(source: AudioSource, findings: Findings) -> Iterator[Packet[AudioStream]]:
+def _packets(source: AudioSource, report: DecodeReport) -> Iterator[Packet[AudioStream]]:
     """Yield the packets of the chosen stream, an empty one last."""
     import av  # noqa: PLC0415 -- loads the FFmpeg libraries
 
@@ -104,18 +103,18 @@ def _packets(source: AudioSource, findings: Findings) -> Iterator[Packet[AudioSt
         try:
             packet = next(packets, None)
         except av.FFmpegError as error:
-            findings.damage(error)
+            report.add_damage(error)
             return
         if packet is None:
             return
         source.reader.raise_interruption()
-        findings.reached = max(findings.reached, _end_time(packet))
+        report.last_packet_end = max(report.last_packet_end, _end_time(packet))
         if packet.stream_index == source.stream.index:
             yield cast("Packet[AudioStream]", packet)
 
 
 def _frames(
-    packet: Packet[AudioStream], container_format: str, findings: Findings
+    packet: Packet[AudioStream], container_format: str, report: DecodeReport
 ) -> list[AudioFrame]:
     import av  # noqa: PLC0415 -- loads the FFmpeg libraries
 
@@ -123,23 +122,23 @@ def _frames(
         return packet.decode()
     except av.FFmpegError as error:
         if container_format == "mp3" and _is_tag(bytes(packet)):
-            findings.has_tags_within = True
+            report.has_tags_within = True
         else:
-            findings.damage(error)
+            report.add_damage(error)
         return []
 
 
 def _is_tag(data: bytes) -> bool:
-    """Say whether *data* is what joined or padded MP3 files have between their frames."""
+    """Return whether *data* is a tag or padding, as joined MP3 files have between their frames."""
     is_padding = len(data) > 0 and not data.strip(b"\0")
     return is_padding or data.startswith((b"ID3", b"TAG", b"APETAGEX"))
 
 
-def _without_filling(piece: Piece, packet: Packet[AudioStream]) -> Piece:
+def _without_padding(piece: Piece, packet: Packet[AudioStream]) -> Piece:
     if not packet.duration or packet.time_base is None:
         return piece
-    kept = round(float(packet.duration * packet.time_base) * piece.rate)
-    return Piece(rate=piece.rate, start=piece.start, samples=piece.samples[:kept])
+    stop = round(float(packet.duration * packet.time_base) * piece.rate)
+    return Piece(rate=piece.rate, start=piece.start, samples=piece.samples[:stop])
 
 
 def _end_time(packet: Packet[Any]) -> float:
@@ -173,7 +172,7 @@ def _piece(frame: AudioFrame) -> Piece:
 
 
 def _finite(pieces: Iterator[Piece], name: str) -> Iterator[Piece]:
-    """Yield the pieces up to the first sample that is no number; raise there."""
+    """Yield the pieces up to the first NaN or infinity; raise there."""
     position = 0.0
     for piece in pieces:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -192,7 +191,7 @@ def _finite(pieces: Iterator[Piece], name: str) -> Iterator[Piece]:
 
 
 def _resampled(pieces: Iterator[Piece]) -> Iterator[NDArray[np.float32]]:
-    """Bring pieces of any rate to 16 kHz; what was held back comes before a failure."""
+    """Resample pieces of any rate to 16 kHz; samples held back are yielded before a failure."""
     resampler: Resampler | None = None
     failure: AudioFormatError | OSError | None = None
     while True:

@@ -1,4 +1,4 @@
-"""The one open file that FFmpeg may read."""
+"""The open file that FFmpeg reads; FFmpeg may open no other."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Reader"]
 
-_HEAD_BYTES = 4096  # enough to tell a playlist by its opening
+_HEAD_BYTES = 4096  # enough to recognise a playlist by its opening
 
 
 class Reader:
     """
-    What FFmpeg reads through: one open file, never closed from here.
+    An open file with the methods that PyAV calls; it is never closed from here.
 
     Pipes are read as their data comes.  A failing disk or an interruption (Ctrl-C) while waiting
-    for data looks like the end of the file to FFmpeg, whose callbacks must not raise;
-    `failure` tells of it afterwards.
+    for data looks like the end of the file to FFmpeg, because its callbacks must not raise.
+    `failure` holds the exception afterwards.
     """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
@@ -30,7 +30,7 @@ class Reader:
         self.failure: BaseException | None = None
 
     def head(self) -> bytes:
-        """Return the first bytes, which stay to be read."""
+        """Return the first bytes; the next read returns them again."""
         head = b""
         if self._seekable:
             self._file.seek(0)
@@ -44,21 +44,21 @@ class Reader:
         return head
 
     def raise_failure(self) -> None:
-        """Raise what a read has raised, if one has."""
+        """Raise the exception of a failed read, if there is one."""
         if self.failure is not None:
             raise self.failure
 
     def raise_interruption(self) -> None:
-        """Raise what has interrupted a read, unless the file itself failed."""
+        """Raise the exception that interrupted a read, unless the file itself failed."""
         if not isinstance(self.failure, OSError):
             self.raise_failure()
 
     def readable(self) -> bool:
-        """Say yes, as FFmpeg asks."""
+        """Return True; PyAV requires the method."""
         return True
 
     def seekable(self) -> bool:
-        """Say whether the file can be read out of order."""
+        """Return whether the file can be read out of order."""
         return self._seekable
 
     def read(self, size: int) -> bytes:

@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Resampler"]
 
-_NOTHING: NDArray[np.float32] = np.empty(0, dtype=np.float32)
+_NO_AUDIO: NDArray[np.float32] = np.empty(0, dtype=np.float32)
 
 
 class Resampler:
     """
-    Bring one channel of float32 from `rate` samples a second to 16 kHz, without delay or drift.
+    Resample one channel of float32 from `rate` samples a second to 16 kHz, without delay or drift.
 
     Sample n of the input stays at n / rate seconds, however the input is cut into pieces.  A few
-    milliseconds are held back until `flush`; n samples in give round(n * 16000 / rate) out, all
-    told.  At 16 kHz the samples pass as they are, not copied.
+    milliseconds are held back until `flush`; n samples in give round(n * 16000 / rate) samples out
+    altogether.  At 16 kHz the samples are returned as they are, not copied.
 
-    For live sources; `decode_file` resamples by itself.
+    It is meant for live sources, because `decode_file` resamples by itself.
 
     Raises:
-        AudioFormatError: the rate is no positive whole number.
+        AudioFormatError: the rate is not a positive whole number.
 
     """
 
@@ -46,28 +46,28 @@ class Resampler:
         self._open()
 
     def push(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Take in float32[n] and return what is ready at 16 kHz, float32[m], m >= 0."""
+        """Append float32[n]; return the samples that are ready at 16 kHz, float32[m], m >= 0."""
         self._samples_in += len(samples)
         if self.rate == SAMPLE_RATE:
             return samples
         if len(samples) == 0:
-            return _NOTHING
+            return _NO_AUDIO
         frame = self._frame_type.from_ndarray(
             np.ascontiguousarray(samples).reshape(1, -1), format="flt", layout="mono"
         )
         frame.sample_rate = self.rate
-        return self._taken(self._engine.resample(frame))
+        return self._counted(self._ffmpeg_resampler.resample(frame))
 
     def flush(self) -> NDArray[np.float32]:
-        """Return what was held back; the next push begins a new stream."""
+        """Return the samples held back; the next push begins a new stream."""
         if self.rate == SAMPLE_RATE:
-            return _NOTHING
+            return _NO_AUDIO
         due = (self._samples_in * SAMPLE_RATE * 2 + self.rate) // (
             2 * self.rate
         ) - self._samples_out
-        # The engine rounds down, so that one sample can be missing, whose value is its
-        # predecessor's as near as anyone can hear.
-        rest = self._taken(self._engine.resample(None))[:due]
+        # FFmpeg rounds down, so one sample can be missing.  It repeats the last one, because the
+        # difference of two neighbours is inaudible.
+        rest = self._counted(self._ffmpeg_resampler.resample(None))[:due]
         if len(rest) < due:
             rest = np.pad(rest, (0, due - len(rest)), mode="edge" if len(rest) else "constant")
         self._samples_in = self._samples_out = 0
@@ -78,12 +78,12 @@ class Resampler:
         from av import AudioFrame, AudioResampler  # noqa: PLC0415 -- loads the FFmpeg libraries
 
         self._frame_type = AudioFrame
-        self._engine = AudioResampler(format="flt", layout="mono", rate=SAMPLE_RATE)
+        self._ffmpeg_resampler = AudioResampler(format="flt", layout="mono", rate=SAMPLE_RATE)
 
-    def _taken(self, frames: Iterable[AudioFrame]) -> NDArray[np.float32]:
+    def _counted(self, frames: Iterable[AudioFrame]) -> NDArray[np.float32]:
         pieces = [frame.to_ndarray().reshape(-1) for frame in frames]
         if not pieces:
-            return _NOTHING
-        taken: NDArray[np.float32] = np.concatenate(pieces)
-        self._samples_out += len(taken)
-        return taken
+            return _NO_AUDIO
+        samples: NDArray[np.float32] = np.concatenate(pieces)
+        self._samples_out += len(samples)
+        return samples

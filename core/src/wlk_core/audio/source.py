@@ -1,4 +1,4 @@
-"""Opening what somebody says is audio, and refusing clearly what is not."""
+"""Open a recording, and refuse files that are not one with a clear message."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = ["AudioPath", "AudioSource", "needs_a_file", "open_audio"]
 AudioPath: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 
 # Demuxers that read one file and open no other.  Playlists (hls, concat, dash, sdp, ...), devices
-# and text are left out on purpose: a recording must not make this process read other files or
-# talk to the network.
+# and text are left out, because a recording must not make this process read other files or use
+# the network.
 _FORMATS = (
     "3gp,aac,aa,ac3,ac4,aea,aiff,amr,amrnb,amrwb,ape,apm,aptx,asf,asf_o,au,avi,avr,caf,dsf,dts,"
     "dtshd,dv,eac3,epaf,flac,flv,g722,g726,g726le,g729,gsm,gxf,iff,ilbc,ircam,lc3,live_flv,loas,"
@@ -48,13 +48,13 @@ _ABSOLUTE_FORMATS = frozenset({"avi", "matroska", "mov", "nut"})  # times count 
 _AV_TIME_BASE = 1_000_000  # FFmpeg's units of container times, a second
 _ATTACHED_PICTURE = 0x400  # FFmpeg's AV_DISPOSITION_ATTACHED_PIC
 _CLOCK_MAY_JUMP = 0x200  # FFmpeg's AVFMT_TS_DISCONT
-_LONGEST_JUMPY_HOLE = 10.0  # seconds, ffmpeg's -dts_delta_threshold
-_LONGEST_HOLE = 4 * 3600.0  # seconds; a broken time stamp must not become a day of zeros
+_LONGEST_JUMPY_GAP = 10.0  # seconds, ffmpeg's -dts_delta_threshold
+_LONGEST_GAP = 4 * 3600.0  # seconds; a broken time stamp must not become a day of zeros
 
 
 @attrs.frozen(kw_only=True)
 class AudioSource:
-    """An opened recording: its name for messages, its container and the stream to listen to."""
+    """An opened recording: its name for messages, its container and the audio stream chosen."""
 
     name: str
     container: InputContainer
@@ -71,9 +71,9 @@ class AudioSource:
         """
         The container time, in seconds, at which the recording begins.
 
-        Where time stamps count from the beginning of the file, sound that comes late is late.
-        Elsewhere they count from anything (a broadcaster's clock, an encoder's delay), and the
-        first track to begin marks the beginning.
+        In some formats time stamps count from the beginning of the file.  In the others they count
+        from anything (a broadcaster's clock, an encoder's delay), so the earliest track marks the
+        beginning.
         """
         if self.format in _ABSOLUTE_FORMATS:
             return 0.0
@@ -83,36 +83,36 @@ class AudioSource:
             if stream.start_time is not None
             and stream.time_base is not None
             and stream.type in {"audio", "video"}
-            and not getattr(stream, "disposition", 0) & _ATTACHED_PICTURE  # av 14 has none
+            and not getattr(stream, "disposition", 0) & _ATTACHED_PICTURE  # av 14 lacks it
         ]
         return min(starts, default=0.0)
 
     @property
-    def longest_hole(self) -> float:
-        """Seconds: what is longer is no hole in the sound but a clock that was set anew."""
+    def longest_gap(self) -> float:
+        """The longest gap in the sound in seconds; a longer one is a clock that was restarted."""
         clock_jumps = self.container.format.flags & _CLOCK_MAY_JUMP
-        return _LONGEST_JUMPY_HOLE if clock_jumps else _LONGEST_HOLE
+        return _LONGEST_JUMPY_GAP if clock_jumps else _LONGEST_GAP
 
     @property
-    def fills_last_frame(self) -> bool:
-        """Whether the last frame goes on, as zeros or noise, behind the end of its packet."""
+    def pads_last_frame(self) -> bool:
+        """Whether the last frame goes on, as zeros or noise, after the end of its packet."""
         return self.format == "mov"
 
     @property
-    def has_no_holes(self) -> bool:
-        """Whether sound is written without interruption, so that a hole means damage."""
+    def has_no_gaps(self) -> bool:
+        """Whether sound is written without interruption, so that a gap means damage."""
         return self.format in {"flac", "ogg"}
 
     @property
     def stream_seconds(self) -> float | None:
-        """How long the header says that the sound is."""
+        """The length of the sound according to the header, None where it has none."""
         if self.stream.duration is None or self.stream.time_base is None:
             return None
         return float(self.stream.duration * self.stream.time_base)
 
     @property
     def seconds(self) -> float | None:
-        """How long the header says that the recording is, of the sound if it can tell."""
+        """The length according to the header: of the sound, else of the whole recording."""
         length = self.container.duration
         if self.stream_seconds is not None or length is None:
             return self.stream_seconds
@@ -120,7 +120,7 @@ class AudioSource:
 
     @property
     def promised_end(self) -> float | None:
-        """The container time at which the header says that all ends; None where it may guess."""
+        """The container time of the end according to the header; None where it may be a guess."""
         if self.format == "matroska":
             length = self.container.duration
             return None if length is None else length / _AV_TIME_BASE
@@ -161,7 +161,7 @@ def _file(path: str) -> BinaryIO:
         return open(path, "rb")  # noqa: PTH123 -- closed by the caller's with
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"expected an audio file, found none at {path!r}; check the path"
+            f"expected an audio file, found nothing at {path!r}; check the path"
         ) from error
     except IsADirectoryError as error:
         raise IsADirectoryError(
@@ -194,10 +194,10 @@ def _opened(file: BinaryIO, name: str) -> Iterator[AudioSource]:
         )
     options = {
         "format_whitelist": _FORMATS,
-        "protocol_whitelist": "none",  # the one file is open: nothing else may be
+        "protocol_whitelist": "none",  # the file is open, and FFmpeg may open no other
     }
     if head[8:12] == b"WAVE":
-        # The header tells all; by default FFmpeg waits for seconds of a live pipe first.
+        # The header is enough; by default FFmpeg waits for seconds of a live pipe first.
         options["probesize"] = "65536"
     try:
         container = av.open(reader, "r", options=options)
@@ -227,7 +227,7 @@ def _audio_stream(container: InputContainer, name: str) -> AudioStream:
 
 
 def needs_a_file(name: str) -> str:
-    """Return what to say about a format that is no use in a pipe."""
+    """Return the message for a format that cannot be read from a pipe."""
     return (
         f"expected sound that can be read in one pass, got an MP4 through {name!r} whose index "
         "comes last; name the file instead"

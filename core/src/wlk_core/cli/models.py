@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import attrs
 import click
@@ -10,6 +11,7 @@ import click
 from wlk_core import models as store
 from wlk_core.cli.main import registry_of
 from wlk_core.cli.tables import megabytes, table
+from wlk_core.errors import ModelNotFoundError
 
 
 @click.command(short_help="List the models.")
@@ -50,30 +52,58 @@ def models(context: click.Context, *, backend: str | None, as_json: bool) -> Non
 
 @click.command(short_help="Fetch a model.")
 @click.argument("model")
-@click.option("--backend", metavar="NAME", required=True, help="The backend it is for.")
+@click.option("--backend", metavar="NAME", required=True, help="Backend that will load the model.")
 @click.pass_context
 def pull(context: click.Context, *, model: str, backend: str) -> None:
     """
-    Fetch MODEL, a size alias or a repository id (owner/name), from its hub.
+    Fetch MODEL, a size alias or a repository id (owner/name), into the Hugging Face cache.
 
-    An interrupted pull goes on where it stopped.  HF_ENDPOINT chooses another hub, WLK_CACHE_DIR
-    another place.
+    Every tool that uses this cache finds the model there.  An interrupted pull goes on where it
+    stopped.  HF_HUB_CACHE or HF_HOME chooses another cache, HF_ENDPOINT another hub, HF_TOKEN the
+    account.
     """
     row = store.pull(model, registry_of(context).spec(backend))
     if row.state != "pulled":
         click.echo(f"{model} is {row.state}: nothing to pull")
         return
     click.echo(
-        f"{model} is here for {backend}: {row.repo} at {(row.revision or '')[:12]}, "
+        f"{model} is ready for {backend}: {row.repo} at {(row.revision or '')[:12]}, "
         f"{megabytes(row.size)}"
     )
 
 
 @click.command(short_help="Remove a model.")
 @click.argument("model")
-@click.option("--backend", metavar="NAME", required=True, help="The backend it was pulled for.")
+@click.option("--backend", metavar="NAME", required=True, help="Backend it was pulled for.")
+@click.option(
+    "--yes", is_flag=True, help="Also remove files that another tool fetched; ask nothing."
+)
 @click.pass_context
-def rm(context: click.Context, *, model: str, backend: str) -> None:
-    """Remove what pulling MODEL brought, and nothing else."""
-    freed = store.remove(model, registry_of(context).spec(backend))
-    click.echo(f"removed {model} of {backend}: {megabytes(freed)} are free again")
+def rm(context: click.Context, *, model: str, backend: str, yes: bool) -> int:
+    """
+    Remove what pulling MODEL brought, except files that another backend needs.
+
+    A model that another tool fetched is removed only after a question, or with --yes.
+    """
+    removal = store.plan_removal(model, registry_of(context).spec(backend))
+    foreign = yes
+    if not removal.pulls and not yes:
+        question = (
+            f"{model} was fetched by another tool, which may still use it "
+            f"({megabytes(removal.foreign_size)})"
+        )
+        if not sys.stdin.isatty():
+            raise ModelNotFoundError(
+                f"{question}; remove it nevertheless with: "
+                f"wlk-core rm {model} --backend {backend} --yes"
+            )
+        if not click.confirm(f"{question}. Remove it?", err=True):
+            click.echo("nothing was removed")
+            return 1
+        foreign = True
+    freed = removal.execute(foreign=foreign)
+    stays = ""
+    if removal.foreign and not foreign:
+        stays = f"; {len(removal.foreign)} files that another tool fetched stay"
+    click.echo(f"removed {model} of {backend}: {megabytes(freed)} are free again{stays}")
+    return 0

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from wlk_core.online.agreement import AgreementRecognizer, Hypothesis, Transcriber
-from wlk_core.online.attention import (
-    Attended,
-    AttendedWord,
-    AttentionDecoder,
-    AttentionRecognizer,
+from wlk_core.online.alignatt import (
+    AlignAttDecoder,
+    AlignAttRecognizer,
+    AlignedHypothesis,
+    AlignedWord,
+    DecoderCache,
 )
-from wlk_core.online.delayed import DelayedRecognizer, StepDecoder, StepState, silent_cells
-from wlk_core.online.kept import KeptState
-from wlk_core.online.recognizer import Recognizer, Step, Work
+from wlk_core.online.local_agreement import Hypothesis, LocalAgreementRecognizer, Transcriber
+from wlk_core.online.recognizer import Recognizer, Step
 from wlk_core.online.stream import OnlineStream
+from wlk_core.processor import WorkCounters
 
 __all__ = [
-    "AgreementRecognizer",
-    "Attended",
-    "AttendedWord",
-    "AttentionDecoder",
-    "AttentionRecognizer",
-    "DelayedRecognizer",
+    "AlignAttDecoder",
+    "AlignAttRecognizer",
+    "AlignedHypothesis",
+    "AlignedWord",
+    "DecoderCache",
     "Hypothesis",
-    "KeptState",
+    "LocalAgreementRecognizer",
     "OnlineStream",
     "Recognizer",
     "Step",
-    "StepDecoder",
-    "StepState",
     "Transcriber",
-    "Work",
-    "silent_cells",
+    "WorkCounters",
 ]

@@ -1,4 +1,4 @@
-"""The inner seam of a stream: what decodes one run of audio, step by step."""
+"""The inner seam of a stream: what decodes one utterance, step by step."""
 
 from __future__ import annotations
 
@@ -10,33 +10,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from wlk_core.processor import WorkCounters
     from wlk_core.streaming.words import Word
 
-__all__ = ["Recognizer", "Step", "Work"]
-
-
-@attrs.frozen(kw_only=True)
-class Work:
-    """
-    What a recognizer has done since it was made; None where it cannot know.
-
-    Works of several calls add up with `+`; None and a number give the number.
-    """
-
-    encoder_frames: int | None = None
-    decoder_positions: int | None = None
-    decoder_forwards: int | None = None
-    host_syncs: int | None = None
-    detokenised_ids: int | None = None
-
-    def __add__(self, other: Work) -> Work:
-        """Return the sum, counter by counter."""
-        mine, theirs = attrs.astuple(self), attrs.astuple(other)
-        names = [field.name for field in attrs.fields(Work)]
-        sums = (
-            b if a is None else a if b is None else a + b for a, b in zip(mine, theirs, strict=True)
-        )
-        return Work(**dict(zip(names, sums, strict=True)))
+__all__ = ["Recognizer", "Step"]
 
 
 @attrs.frozen(kw_only=True)
@@ -44,8 +21,8 @@ class Step:
     """
     What one step of a recognizer decided.
 
-    `committed` are final words in seconds of the run; `consumed_samples` is how much of the run
-    the model has heard by now.
+    `committed` are final words in seconds of the utterance.  `consumed_samples` is how many
+    samples of the utterance the model has processed by now.
     """
 
     committed: tuple[Word, ...] = ()
@@ -54,16 +31,20 @@ class Step:
 
 class Recognizer(Protocol):
     """
-    Decode runs of audio: the stretches between two silences.
+    Decode utterances: the audio between two silences.
 
-    An OnlineStream owns life cycle, clock, threads and failure and calls this with one thread at
-    a time.  Times and sample numbers count from the start of the run.  What has to be remembered
-    across runs (a prompt, a detected language) stays with the recognizer.
+    An OnlineStream owns life cycle, clock, threads and failure; it calls a recognizer from one
+    thread at a time.  Times and sample numbers count from the start of the utterance.  What
+    outlives an utterance (a prompt, a detected language) stays with the recognizer.
+
+    Only `step` runs the model.  The stream counts and repeats a failed `feed` or `end_utterance`
+    as it does a failed step, because allocating memory can fail anywhere.  So each of the three
+    must leave everything as it was when it raises.
     """
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:
-        """Words of the run that are not final; all start at or after the last final end."""
+        """Words of the utterance that are not final, none before the last committed end."""
         ...
 
     @property
@@ -72,8 +53,8 @@ class Recognizer(Protocol):
         ...
 
     @property
-    def work(self) -> Work:
-        """What was done since this recognizer was made."""
+    def work(self) -> WorkCounters:
+        """The engine's work since this recognizer was made."""
         ...
 
     @property
@@ -82,24 +63,27 @@ class Recognizer(Protocol):
         ...
 
     def feed(self, audio: NDArray[np.float32]) -> None:
-        """Append float32[n] to the run; copies, runs no model and does not fail."""
+        """Append a copy of float32[n] to the utterance; runs no model."""
         ...
 
     def step(self, *, is_last: bool) -> Step | None:
         """
         Do one bounded piece of work, or return None where there is nothing to do.
 
-        Where the work happens must depend on the samples of the run alone, never on how they were
-        fed: a policy ticks on its own grid.  With `is_last` the run is complete: the steps up to
-        the first None consume and commit all of it.  A step that raises must leave everything as
-        it was, so that the next call repeats it.
+        Where the work happens must depend on the samples of the utterance alone, never on how
+        they were fed: a policy ticks on its own grid.  With `is_last` the utterance is complete:
+        the steps up to the first None consume and commit all of it.
         """
         ...
 
-    def next_run(self, committed_text: str) -> None:
-        """Begin a new run after a flush; `committed_text` is the end of the transcript so far."""
+    def end_utterance(self, committed_text: str) -> None:
+        """
+        Begin a new utterance; *committed_text* is the end of the transcript so far.
+
+        Runs no model: a KV cache for the next utterance is opened by its first step.
+        """
         ...
 
     def close(self) -> None:
-        """Let go of everything held for this stream."""
+        """Release everything held for this stream; runs no model."""
         ...

@@ -7,14 +7,16 @@ import threading
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+import attrs
+
 from wlk_core.errors import (
     BackendError,
     ConcurrentCallError,
     StreamBroken,
     StreamClosed,
 )
-from wlk_core.online.inbox import Inbox
-from wlk_core.online.script import Run, Script
+from wlk_core.online.input_queue import InputQueue
+from wlk_core.online.transcript_builder import TranscriptBuilder, Utterance
 from wlk_core.processor import SAMPLE_RATE, StreamStats
 from wlk_core.tokens import Emission, Transcript
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_RETRIES", "STEPS_PER_CALL", "OnlineStream"]
 
-STEPS_PER_CALL = 4  # steps one process_iter runs at most; the rest is backlog (decision 6)
+STEPS_PER_CALL = 4  # steps one process_iter runs at most, so that a call is short; see has_backlog
 MAX_RETRIES = 3  # failed retries after which a stream is broken (contract ERR-03)
 
 
@@ -37,9 +39,9 @@ class OnlineStream:
     """
     An online processor made of a recognizer: everything that is the same for every backend.
 
-    It keeps the stream clock, hands audio to the recognizer run by run, turns its words into
-    tokens, and sees to it that a failed call changes nothing and that calls which overlap are
-    told so.  `make_recognizer` is called once now and once for each reset.
+    The stream keeps the clock, feeds the recognizer utterance by utterance and turns its words
+    into tokens.  A failed call changes nothing, and a call that overlaps another one is refused.
+    `make_recognizer` is called once by the constructor and once for each reset; it runs no model.
     """
 
     def __init__(self, make_recognizer: Callable[[], Recognizer]) -> None:
@@ -47,69 +49,74 @@ class OnlineStream:
         self._exclusive = threading.Lock()
         self._is_closing = False
         self._is_released = False
-        self._begin()
+        self._begin(make_recognizer())
 
-    def _begin(self) -> None:
-        self._recognizer = self._make_recognizer()
-        self._inbox = Inbox()
-        self._script = Script()
-        self._outbox: list[ASRToken] = []
-        self._shown = Transcript()
-        self._run_start = 0.0  # stream time of the run's first sample
-        self._taken_time = 0.0  # stream time of the end of what the recognizer was fed
-        self._run_samples = 0  # samples the recognizer was fed in this run
-        self._processed = 0.0  # stream time
+    def _begin(self, recognizer: Recognizer) -> None:
+        self._recognizer = recognizer
+        self._input = InputQueue()
+        self._transcript = TranscriptBuilder()
+        self._committed: list[ASRToken] = []  # tokens that no Emission has carried yet
+        self._hypothesis = Transcript()
+        self._utterance_start = 0.0  # stream time of the utterance's first sample
+        self._utterance_samples = 0  # samples of this utterance that the recognizer was fed
+        self._fed_time = 0.0  # stream time of the end of what the recognizer was fed
+        self._processed_time = 0.0  # stream time up to which the model has consumed the audio
+        self._may_have_steps = False  # the recognizer was fed audio and may have steps to run
         self._is_finished = False
-        self._failures = 0  # consecutive
+        self._failures = 0  # engine failures since the last engine call that succeeded
         self._cause: BaseException | None = None
+        self._postponed: BackendError | None = None  # of the last call, which returned text
         self._busy_seconds = 0.0
-        self._work = self._recognizer.work
-        self._held_bytes = self._recognizer.state_bytes
+        self._work = recognizer.work
+        self._held_bytes = recognizer.state_bytes
 
     def insert_audio_chunk(
         self, audio: NDArray[np.float32], audio_stream_end_time: float | None = None
     ) -> None:
         """Append a copy of *audio*; see OnlineProcessor."""
         self._check_open()
-        self._inbox.put_audio(audio, audio_stream_end_time)
+        self._input.put_audio(audio, audio_stream_end_time)
 
     def get_buffer(self) -> Transcript:
         """Return the hypothesis; see OnlineProcessor."""
-        return self._shown
+        return self._hypothesis
+
+    @property
+    def has_backlog(self) -> bool:
+        """Whether process_iter has something to take or to decode; see OnlineProcessor."""
+        return not self._is_closing and (self._may_have_steps or self._input.has_items)
 
     @property
     def stats(self) -> StreamStats:
         """The counters so far; see OnlineProcessor."""
-        work, held = self._work, self._held_bytes
+        held = self._held_bytes
         return StreamStats(
-            audio_seconds=self._inbox.samples / SAMPLE_RATE,
-            encoder_frames=work.encoder_frames,
-            decoder_positions=work.decoder_positions,
-            decoder_forwards=work.decoder_forwards,
-            host_syncs=work.host_syncs,
-            detokenised_ids=work.detokenised_ids,
-            state_bytes=None if held is None else held + self._inbox.nbytes,
+            **attrs.asdict(self._work),
+            audio_seconds=self._input.samples / SAMPLE_RATE,
+            state_bytes=None if held is None else held + self._input.nbytes,
             busy_seconds=self._busy_seconds,
         )
 
     def close(self) -> None:
-        """Let go of everything; from another thread after the current step."""
+        """Release everything; from another thread after the current step."""
         self._is_closing = True
         self._release_if_idle()
 
     def process_iter(self, is_last: bool = False) -> Emission:  # noqa: FBT001, FBT002 -- pinned
         """Run a few steps and return what they committed; see OnlineProcessor."""
         with self._exclusive_call():
+            self._raise_postponed()
             if is_last:
                 self._flush()
                 return self._emission()
             try:
                 self._advance(STEPS_PER_CALL)
-            except BackendError:
-                if not self._outbox or self._failures > MAX_RETRIES:
+            except BackendError as error:
+                if not self._committed or self._failures > MAX_RETRIES:
                     raise
-                # Earlier steps of this call committed text: it goes out now, and the next call
-                # repeats the step that failed and raises if it fails again.
+                # Earlier steps of this call committed text.  The text is returned now and the
+                # error raised by the next call, because one call cannot do both.
+                self._postponed = error
             return self._emission()
 
     def start_silence(self) -> Emission:
@@ -120,29 +127,31 @@ class OnlineStream:
         """Move the clock by exactly `silence_duration`; see OnlineProcessor."""
         del offset  # advisory: the samples rule (contract SIL-03)
         with self._exclusive_call():
-            self._inbox.put_silence(silence_duration)
-            if self._run_samples == 0:
-                self._pass_silences()  # nothing waits to be decoded before it
+            self._input.put_silence(silence_duration)
+            if self._utterance_samples == 0:
+                self._pass_silences()  # no audio before it waits to be decoded
 
     def new_speaker(self, change: ChangeSpeaker) -> Emission:
-        """Commit what was said and attribute later words anew; see SupportsSpeakerTurns."""
+        """Commit all words so far and attribute later words anew; see SupportsSpeakerTurns."""
         with self._exclusive_call():
-            self._script.check_turn(change)
+            self._transcript.check_turn(change)
+            self._raise_postponed()
             self._flush()
-            for index, token in enumerate(self._outbox):
-                self._outbox[index] = self._script.reattributed(token, change)
-            self._script.turn(change)
+            for index, token in enumerate(self._committed):
+                self._committed[index] = self._transcript.reattributed(token, change)
+            self._transcript.add_turn(change)
             return self._emission()
 
     def finish(self) -> Emission:
         """Commit everything and end the stream; see OnlineProcessor."""
         with self._exclusive_call(may_be_finished=True):
+            self._raise_postponed()
             if not self._is_finished:
-                self._inbox.shut(is_shut=True)
+                self._input.shut(is_shut=True)
                 try:
                     self._flush(keeps_state=True)
                 except BaseException:
-                    self._inbox.shut(is_shut=False)
+                    self._input.shut(is_shut=False)
                     raise
                 self._is_finished = True
             return self._emission()
@@ -150,100 +159,116 @@ class OnlineStream:
     def reset(self) -> None:
         """Return to the state of a new processor; see OnlineProcessor."""
         with self._exclusive_call(may_be_finished=True, may_be_broken=True):
+            recognizer = self._make_recognizer()  # first: if this raises, nothing has changed
             self._recognizer.close()
-            self._begin()
+            self._begin(recognizer)
 
     def _advance(self, steps: int) -> None:
-        """Run at most *steps* steps, passing from run to run."""
-        until = self._inbox.samples
+        """Run at most *steps* steps, passing from utterance to utterance."""
+        until = self._input.samples
         while not self._is_closing:
-            self._take_audio(until)
-            is_last = self._inbox.at_silence()
-            if steps == 0 and self._run_samples:
+            self._feed_audio(until)
+            is_last = self._input.at_silence()
+            if steps == 0 and self._utterance_samples:
                 return
-            done = self._step(is_last=is_last) if self._run_samples else None
-            if done is None and not is_last:
-                return
-            if done is None:
-                self._end_run()
-                self._pass_silences()
-            else:
+            step = self._step(is_last=is_last) if self._utterance_samples else None
+            if step is not None:
                 steps -= 1
+                continue
+            self._may_have_steps = is_last
+            if not is_last:
+                return
+            self._end_utterance()
+            self._pass_silences()
 
     def _flush(self, *, keeps_state: bool = False) -> None:
         """
-        Run every step there is for what was inserted before this call, and end the run.
+        Run every step there is for audio inserted before this call, and end the utterance.
 
-        With `keeps_state` the last run's state stays until close or reset, for `stats` to tell.
+        With `keeps_state` the last utterance's state stays until close or reset, because `stats`
+        reports it.
         """
-        until = self._inbox.samples
+        until = self._input.samples
         while not self._is_closing:
-            self._take_audio(until)
-            if self._run_samples and self._step(is_last=True) is not None:
+            self._feed_audio(until)
+            if self._utterance_samples and self._step(is_last=True) is not None:
                 continue
-            is_over = not self._inbox.at_silence()
-            self._end_run(keeps_state=keeps_state and is_over)
+            is_over = not self._input.at_silence()
+            self._end_utterance(keeps_state=keeps_state and is_over)
             if is_over:
                 return
             self._pass_silences()
 
-    def _take_audio(self, until: int) -> None:
-        for audio in self._inbox.take_audio(until):
-            self._recognizer.feed(audio)
-            self._run_samples += len(audio)
-        self._taken_time = self._inbox.taken_time()
+    def _feed_audio(self, until: int) -> None:
+        with self._engine_call():  # runs no model, but a recognizer can run out of memory
+            self._input.take_audio(until, self._feed)
+        self._fed_time = self._input.taken_time()
+
+    def _feed(self, audio: NDArray[np.float32]) -> None:
+        self._recognizer.feed(audio)
+        self._utterance_samples += len(audio)
+        self._may_have_steps = True
 
     def _step(self, *, is_last: bool) -> Step | None:
         began = perf_counter()
         try:
-            step = self._recognizer.step(is_last=is_last)
-        except Exception as error:  # the engine call: wrapped, nothing was changed, counted
-            raise self._failure(error) from error
+            with self._engine_call():
+                step = self._recognizer.step(is_last=is_last)
         finally:
             self._busy_seconds += perf_counter() - began
-        self._failures = 0
-        self._cause = None
         if step is not None:
+            self._forget_failures()
             self._apply(step)
         self._account()
         return step
 
     def _apply(self, step: Step) -> None:
-        run = Run(self._run_start, self._taken_time, self._recognizer.language)
-        heard = min(run.origin + step.consumed_samples / SAMPLE_RATE, run.end)
-        self._outbox.extend(self._script.commit(word, run) for word in step.committed)
-        self._shown = self._script.preview(self._recognizer.hypothesis, run)
-        self._processed = max(self._processed, heard)
+        utterance = Utterance(self._utterance_start, self._fed_time, self._recognizer.language)
+        consumed = min(utterance.origin + step.consumed_samples / SAMPLE_RATE, utterance.end)
+        self._committed.extend(self._transcript.commit(word, utterance) for word in step.committed)
+        self._hypothesis = self._transcript.preview(self._recognizer.hypothesis, utterance)
+        self._processed_time = max(self._processed_time, consumed)
 
-    def _end_run(self, *, keeps_state: bool = False) -> None:
-        """Close the run after its last step; text that is not committed by now is none."""
-        if self._run_samples and not keeps_state:
-            self._recognizer.next_run(self._script.tail)
-            self._run_samples = 0
-        self._shown = Transcript()
-        self._start_run()
+    def _end_utterance(self, *, keeps_state: bool = False) -> None:
+        """Close the utterance after its last step; discard any uncommitted hypothesis."""
+        if self._utterance_samples and not keeps_state:
+            with self._engine_call():
+                self._recognizer.end_utterance(self._transcript.prompt_tail)
+            self._forget_failures()
+            self._utterance_samples = 0
+        self._hypothesis = Transcript()
+        self._may_have_steps = False
+        self._start_utterance()
         self._account()
 
     def _pass_silences(self) -> None:
-        """Move the clock over the silences that are next in line; the run must be empty."""
-        while self._inbox.at_silence():
-            self._inbox.take_silence()
-        self._start_run()
+        """Move the clock over the silences that are next in line; the utterance must be empty."""
+        while self._input.at_silence():
+            self._input.take_silence()
+        self._start_utterance()
 
-    def _start_run(self) -> None:
-        self._run_start = self._taken_time = self._inbox.taken_time()
-        self._processed = max(self._processed, self._run_start)
-        self._script.settle(self._run_start)
+    def _start_utterance(self) -> None:
+        self._utterance_start = self._fed_time = self._input.taken_time()
+        self._processed_time = max(self._processed_time, self._utterance_start)
+        self._transcript.end_utterance(self._utterance_start)
 
     def _emission(self) -> Emission:
-        committed = tuple(self._outbox)
-        self._outbox.clear()
-        return Emission(committed, self._processed, self._script.stable)
+        committed = tuple(self._committed)
+        self._committed.clear()
+        return Emission(committed, self._processed_time, self._transcript.stable)
 
     def _account(self) -> None:
         self._work = self._recognizer.work
         held = self._recognizer.state_bytes
-        self._held_bytes = None if held is None else held + self._script.nbytes
+        self._held_bytes = None if held is None else held + self._transcript.nbytes
+
+    @contextmanager
+    def _engine_call(self) -> Iterator[None]:
+        """Wrap and count what a recognizer raises; the recognizer has changed nothing then."""
+        try:
+            yield
+        except Exception as error:
+            raise self._failure(error) from error
 
     def _failure(self, error: Exception) -> BackendError:
         self._failures += 1
@@ -257,11 +282,21 @@ class OnlineStream:
             "call again to retry"
         )
 
+    def _forget_failures(self) -> None:
+        self._failures = 0
+        self._cause = None
+
+    def _raise_postponed(self) -> None:
+        """Raise the error of the last call, which returned text; it was counted there."""
+        error, self._postponed = self._postponed, None
+        if error is not None:
+            raise error
+
     def _broken(self) -> StreamBroken:
         broken = StreamBroken(
             f"the stream is broken: the engine failed {MAX_RETRIES} retries in a row, last with "
             f"{type(self._cause).__name__}: {self._cause}; reset() or open a new stream",
-            committed=tuple(self._outbox),
+            committed=tuple(self._committed),
         )
         broken.__cause__ = self._cause
         return broken
@@ -291,13 +326,13 @@ class OnlineStream:
                 self._release_if_idle()
 
     def _release_if_idle(self) -> None:
-        """Let go of the recognizer unless a call is running: that call will."""
+        """Release the recognizer, unless a call is running: that call will release it."""
         if not self._exclusive.acquire(blocking=False):
             return
         try:
             if not self._is_released:
                 self._is_released = True
-                self._shown = Transcript()
+                self._hypothesis = Transcript()
                 self._recognizer.close()
                 self._held_bytes = 0
         finally:

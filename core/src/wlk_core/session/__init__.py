@@ -1,10 +1,17 @@
-"""A session: audio of a file or a pipe through an online processor, told as events."""
+"""A session: the audio of a file, a pipe or a live source through a stream, as events."""
 
 from __future__ import annotations
 
 from wlk_core.session.events import Commit, End, Event, HypothesisChange, SilenceSpan
 from wlk_core.session.latency import Latencies, LatencySummary
 from wlk_core.session.pipeline import transcribe_stream
+from wlk_core.session.transcription import (
+    Transcription,
+    astream,
+    atranscribe,
+    stream,
+    transcribe,
+)
 
 __all__ = [
     "Commit",
@@ -14,5 +21,10 @@ __all__ = [
     "Latencies",
     "LatencySummary",
     "SilenceSpan",
+    "Transcription",
+    "astream",
+    "atranscribe",
+    "stream",
+    "transcribe",
     "transcribe_stream",
 ]

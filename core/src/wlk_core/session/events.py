@@ -1,4 +1,4 @@
-"""What happens in a session, in the order it happens."""
+"""The events of a session, in the order in which they happen."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Commit:
 
 @attrs.frozen
 class HypothesisChange:
-    """The text that may still change is another now, or gone."""
+    """The hypothesis changed; an empty transcript means that no text can change any more."""
 
     transcript: Transcript
     audio_time: float
@@ -45,7 +45,7 @@ class End:
 
     Attributes:
         audio_time: the length of the stream in seconds.
-        stats: the processor's counters after its last step, before it lets its state go.
+        stats: the processor's counters after its last step, before it releases its state.
         latency: emission latency of the committed words, None where there were none.
         wall_seconds: how long the session took, waiting for real time included.
 

@@ -21,8 +21,8 @@ class LatencySummary:
     """
     Emission latency in seconds over the words of a session.
 
-    Computation-unaware: from the end of the word, by its own time, to the stream time of the audio
-    that had been received when it was committed; the time the model took is left out.
+    Computation-unaware: it runs from the end of the word, by the word's own time, to the stream
+    time of the audio received when it was committed.  The time that the model took is left out.
     """
 
     words: int
@@ -37,7 +37,7 @@ class Latencies:
     _seconds: array[float] = attrs.field(factory=lambda: array("f"))
 
     def add(self, tokens: Iterable[ASRToken], audio_time: float) -> None:
-        """Take note of *tokens* committed when audio up to `audio_time` had been received."""
+        """Add *tokens*, committed when audio up to `audio_time` had been received."""
         self._seconds.extend(max(0.0, audio_time - token.end) for token in tokens)
 
     def summary(self) -> LatencySummary | None:

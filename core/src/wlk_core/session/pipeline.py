@@ -1,23 +1,24 @@
-"""Feed a stream from decoded audio, chunk by chunk, and tell what comes out as events."""
+"""Feed a stream from decoded audio, chunk by chunk, and report the results as events."""
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import TYPE_CHECKING
 
 import attrs
 
 from wlk_core.audio.chunks import rechunk
-from wlk_core.errors import AudioFormatError, BackendError, StreamBroken
+from wlk_core.audio.convert import validate_audio
+from wlk_core.errors import AudioFormatError, OptionError, StreamBroken
 from wlk_core.processor import SAMPLE_RATE
+from wlk_core.session.calls import attempt, drain
 from wlk_core.session.events import Commit, End, HypothesisChange, SilenceSpan
 from wlk_core.session.latency import Latencies
 from wlk_core.tokens import Silence
-from wlk_core.vad.gate import SilenceEnded, SilenceStarted, SpeechAudio
+from wlk_core.vad.gate import SilenceStarted, SpeechAudio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import numpy as np
     from numpy.typing import NDArray
@@ -25,13 +26,9 @@ if TYPE_CHECKING:
     from wlk_core.processor import OnlineProcessor
     from wlk_core.session.events import Event
     from wlk_core.tokens import ASRToken, Emission
-    from wlk_core.vad.gate import SilenceGate
+    from wlk_core.vad.gate import GateEvent, SilenceGate
 
-__all__ = ["transcribe_stream"]
-
-logger = logging.getLogger(__name__)
-
-MAX_ATTEMPTS = 4  # one call and the three retries after which a stream is broken (ERR-03)
+__all__ = ["StreamSession", "chunk_samples", "transcribe_stream"]
 
 
 def transcribe_stream(
@@ -45,20 +42,28 @@ def transcribe_stream(
     """
     Run *pieces*, float32 arrays of any lengths at 16 kHz, through *processor*.
 
-    The audio is given in chunks of `chunk_seconds`; with a gate, pauses are left out and told to
-    the processor as silences; with `realtime` a chunk is given when it would have been spoken.
-    Times come from whole sample counts.  Errors, those of *pieces* included, are raised when
-    everything committed before them has been yielded; what the processor still holds is then
-    finished first, so that a damaged file gives all the text of its sound part.
+    The audio is given in chunks of `chunk_seconds`.  With a gate, pauses are left out and reported
+    to the processor as silences.  With `realtime` a chunk is given when it would have been spoken.
+    Times come from whole sample counts.
+
+    Errors, those of *pieces* included, are raised when everything committed before them has been
+    yielded.  After an error of *pieces* the audio before it is finished first, so that a damaged
+    file gives all the text of its sound part.
 
     Yields:
         Commit, HypothesisChange and SilenceSpan as they happen, and one End.
 
+    Raises:
+        AudioFormatError: a piece is not one channel of finite float32, or *pieces* raised it.
+        OSError: *pieces* raised it.
+        BackendError: the engine failed.
+        OptionError: `chunk_seconds` is not above 0.
+
     """
-    session = _Session(processor)
+    session = StreamSession(processor, gate)
     began = time.perf_counter()
     failure: AudioFormatError | OSError | None = None
-    chunks = rechunk(pieces, max(1, round(chunk_seconds * SAMPLE_RATE)))
+    chunks = rechunk(map(_validated, pieces), chunk_samples(chunk_seconds))
     while True:
         try:
             chunk = next(chunks, None)
@@ -67,106 +72,123 @@ def transcribe_stream(
             break
         if chunk is None:
             break
-        session.received += len(chunk)
         if realtime:
-            time.sleep(max(0.0, began + session.audio_time - time.perf_counter()))
-        yield from session.take(chunk, gate)
-    yield from session.finish(gate)
+            due = began + session.audio_time + len(chunk) / SAMPLE_RATE
+            time.sleep(max(0.0, due - time.perf_counter()))
+        yield from session.feed(chunk)
+    yield from session.finish()
     if failure is not None:
         raise failure
-    yield End(
-        audio_time=session.audio_time,
-        stats=processor.stats,
-        latency=session.latencies.summary(),
-        wall_seconds=time.perf_counter() - began,
-    )
+    yield session.end()
+
+
+def chunk_samples(chunk_seconds: float) -> int:
+    """
+    Return the number of samples in a chunk, at least one.
+
+    Raises:
+        OptionError: `chunk_seconds` is not a number of seconds above 0.
+
+    """
+    if not 0 < chunk_seconds < float("inf"):
+        raise OptionError(f"expected `chunk_seconds` above 0, got {chunk_seconds}")
+    return max(1, round(chunk_seconds * SAMPLE_RATE))
 
 
 @attrs.define
-class _Session:
-    """The running state of transcribe_stream."""
+class StreamSession:
+    """
+    A stream, the gate before it and the figures of a session; it does no input or output.
 
-    processor: OnlineProcessor
-    received: int = 0  # samples of audio, pauses included
-    given: int = 0  # samples that the processor knows of, as audio or as silence
-    latencies: Latencies = attrs.field(factory=Latencies)
-    _shown: str = ""
+    The iterators that `feed` and `finish` return do the work: each must be consumed to its end
+    before the next call.
+    """
+
+    _processor: OnlineProcessor
+    _gate: SilenceGate | None = None
+    _received: int = 0  # samples of audio, pauses included
+    _position: int = 0  # samples given to the processor, as audio or as silence
+    _latencies: Latencies = attrs.field(factory=Latencies)
+    _shown_text: str = ""
+    _began: float = attrs.field(factory=time.perf_counter)
 
     @property
     def audio_time(self) -> float:
         """Stream time of the audio received."""
-        return self.received / SAMPLE_RATE
+        return self._received / SAMPLE_RATE
 
-    def take(self, chunk: NDArray[np.float32], gate: SilenceGate | None) -> Iterator[Event]:
-        """Give one chunk to the processor, by way of the gate if there is one."""
-        if gate is None:
+    def feed(self, chunk: NDArray[np.float32]) -> Iterator[Event]:
+        """Give one chunk to the processor, through the gate if there is one, and drain it."""
+        self._received += len(chunk)
+        if self._gate is None:
             self._insert(chunk)
         else:
-            for happening in gate.push(chunk):
-                yield from self._follow(happening)
-        yield from self._drain()
+            for gate_event in self._gate.push(chunk):
+                yield from self._apply(gate_event)
+        yield from self._commits(drain(self._processor))
+        yield from self._hypothesis_change()
 
-    def finish(self, gate: SilenceGate | None) -> Iterator[Event]:
-        """Give what the gate still holds and commit everything."""
-        for happening in gate.flush() if gate is not None else ():
-            yield from self._follow(happening)
-        yield from self._call(self.processor.finish)
-        yield from self._show()
+    def finish(self) -> Iterator[Event]:
+        """Give the processor the audio that the gate still holds and commit everything."""
+        for gate_event in self._gate.flush() if self._gate is not None else ():
+            yield from self._apply(gate_event)
+        yield from self._commits(_emission_of(self._processor.finish))
+        yield from self._hypothesis_change()
 
-    def _follow(self, happening: SpeechAudio | SilenceStarted | SilenceEnded) -> Iterator[Event]:
-        if isinstance(happening, SpeechAudio):
-            self._insert(happening.samples)
-        elif isinstance(happening, SilenceStarted):
-            yield from self._call(self.processor.start_silence)
-            yield from self._show()
-        elif happening.end_sample > happening.start_sample:
-            length = happening.end_sample - happening.start_sample
-            self.processor.end_silence(length / SAMPLE_RATE)
-            self.given += length
+    def end(self) -> End:
+        """Return the last event, with the figures of the session; call it after `finish`."""
+        return End(
+            audio_time=self.audio_time,
+            stats=self._processor.stats,
+            latency=self._latencies.summary(),
+            wall_seconds=time.perf_counter() - self._began,
+        )
+
+    def _apply(self, gate_event: GateEvent) -> Iterator[Event]:
+        if isinstance(gate_event, SpeechAudio):
+            self._insert(gate_event.samples)
+        elif isinstance(gate_event, SilenceStarted):
+            yield from self._commits(_emission_of(self._processor.start_silence))
+            yield from self._hypothesis_change()
+        elif gate_event.end_sample > gate_event.start_sample:
+            samples = gate_event.end_sample - gate_event.start_sample
+            self._processor.end_silence(samples / SAMPLE_RATE)
+            self._position += samples
             silence = Silence(
-                happening.start_sample / SAMPLE_RATE, happening.end_sample / SAMPLE_RATE
+                gate_event.start_sample / SAMPLE_RATE, gate_event.end_sample / SAMPLE_RATE
             )
             yield SilenceSpan(silence, self.audio_time)
 
     def _insert(self, audio: NDArray[np.float32]) -> None:
-        self.given += len(audio)
-        self.processor.insert_audio_chunk(audio, self.given / SAMPLE_RATE)
+        self._position += len(audio)
+        self._processor.insert_audio_chunk(audio, self._position / SAMPLE_RATE)
 
-    def _drain(self) -> Iterator[Event]:
-        """Call process_iter until the backlog no longer shrinks."""
-        reached = -1.0
-        while True:
-            emission = yield from self._call(self.processor.process_iter)
-            if emission.processed_up_to <= reached:
-                break
-            reached = emission.processed_up_to
-        yield from self._show()
-
-    def _show(self) -> Iterator[Event]:
-        transcript = self.processor.get_buffer()
-        if transcript.text != self._shown:
-            self._shown = transcript.text
-            yield HypothesisChange(transcript, self.audio_time)
-
-    def _call(self, call: Callable[[], Emission]) -> Generator[Event, None, Emission]:
-        """Make an exclusive call, again where that makes sense, and tell what it committed."""
-        for attempt in range(MAX_ATTEMPTS):
-            try:
-                emission = call()
-            except StreamBroken as error:
-                if error.committed:
-                    yield self._commit(error.committed)
-                raise
-            except BackendError as error:
-                if not error.retryable or attempt + 1 == MAX_ATTEMPTS:
-                    raise
-                logger.warning("%s", error)
-                continue
-            if emission.committed:
-                yield self._commit(emission.committed)
-            return emission
-        raise AssertionError("unreachable: the last attempt returns or raises")
+    def _commits(self, emissions: Iterable[Emission]) -> Iterator[Event]:
+        """Yield the committed tokens of *emissions*, also those that a broken stream still held."""
+        try:
+            for emission in emissions:
+                if emission.committed:
+                    yield self._commit(emission.committed)
+        except StreamBroken as error:
+            if error.committed:
+                yield self._commit(error.committed)
+            raise
 
     def _commit(self, tokens: tuple[ASRToken, ...]) -> Commit:
-        self.latencies.add(tokens, self.audio_time)
+        self._latencies.add(tokens, self.audio_time)
         return Commit(tokens, self.audio_time)
+
+    def _hypothesis_change(self) -> Iterator[Event]:
+        transcript = self._processor.get_buffer()
+        if transcript.text != self._shown_text:
+            self._shown_text = transcript.text
+            yield HypothesisChange(transcript, self.audio_time)
+
+
+def _emission_of(call: Callable[[], Emission]) -> Iterator[Emission]:
+    yield attempt(call)
+
+
+def _validated(piece: NDArray[np.float32]) -> NDArray[np.float32]:
+    validate_audio(piece)
+    return piece

@@ -2,40 +2,50 @@
 
 from __future__ import annotations
 
-from wlk_core.streaming.alignatt import AlignAtt, AlignedToken, frames_in_order
+from wlk_core.streaming.alignatt import AlignAtt
 from wlk_core.streaming.audio_buffer import AudioBuffer
-from wlk_core.streaming.drafting import StepModel, decode_steps
+from wlk_core.streaming.energy import (
+    EnergyContour,
+    background_level,
+    loud_frames,
+    loudness,
+    lowest_energy_sample,
+    speech_threshold,
+    true_runs,
+)
 from wlk_core.streaming.local_agreement import LocalAgreement, split_overlap
-from wlk_core.streaming.log_mel import LogMel
-from wlk_core.streaming.marked_text import Choice, MarkedText, Said, Vocabulary
-from wlk_core.streaming.onsets import Onsets
-from wlk_core.streaming.quiet import quietest_sample
-from wlk_core.streaming.repetition import Loop, find_loop
-from wlk_core.streaming.tekken import Tekken
+from wlk_core.streaming.log_mel import LogMel, mel_filters
+from wlk_core.streaming.repetition import Loop, find_loop, keep_spoken_repetitions
+from wlk_core.streaming.speculative import StepModel, TokenPrediction, speculative_decode
 from wlk_core.streaming.timeline import Timeline
+from wlk_core.streaming.window import PROMPT_CHARACTERS, BoundedWindow, words_in_order
 from wlk_core.streaming.words import Word, joined, needs_space
 
 __all__ = [
+    "PROMPT_CHARACTERS",
     "AlignAtt",
-    "AlignedToken",
     "AudioBuffer",
-    "Choice",
+    "BoundedWindow",
+    "EnergyContour",
     "LocalAgreement",
     "LogMel",
     "Loop",
-    "MarkedText",
-    "Onsets",
-    "Said",
     "StepModel",
-    "Tekken",
     "Timeline",
-    "Vocabulary",
+    "TokenPrediction",
     "Word",
-    "decode_steps",
+    "background_level",
     "find_loop",
-    "frames_in_order",
     "joined",
+    "keep_spoken_repetitions",
+    "loud_frames",
+    "loudness",
+    "lowest_energy_sample",
+    "mel_filters",
     "needs_space",
-    "quietest_sample",
+    "speculative_decode",
+    "speech_threshold",
     "split_overlap",
+    "true_runs",
+    "words_in_order",
 ]

@@ -16,21 +16,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["AlignAtt", "AlignedToken", "frames_in_order"]
-
-
-@attrs.frozen
-class AlignedToken:
-    """
-    A token and the encoder frame that the decoder attended to most when it emitted the token.
-
-    `frame` counts from the start of the run, never from the start of the buffer: a buffer that is
-    trimmed changes no frame (defect B02).  `probability` is in [0, 1] or None.
-    """
-
-    text: str
-    frame: int
-    probability: float | None = None
+__all__ = ["AlignAtt"]
 
 
 @attrs.frozen(kw_only=True)
@@ -52,14 +38,14 @@ class AlignAtt:
 
     def count_final(
         self,
-        tokens: Sequence[AlignedToken],
+        frames_of_tokens: Sequence[int],
         *,
         frames: int,
         last_frame: int = 0,
         is_last: bool = False,
     ) -> int:
         """
-        Return how many of *tokens*, from the first one on, are final.
+        Return how many tokens, from the first one on, are final.
 
         The first token that attends to the last `border_frames` frames may change with the audio
         to come, and so may everything behind it.  Nor is a token final, or anything behind it,
@@ -67,37 +53,20 @@ class AlignAtt:
         is no more audio to wait for, and everything is final.
 
         Args:
-            tokens: what the decoder said behind the final tokens of earlier calls.
+            frames_of_tokens: for each token after the final tokens of earlier calls, the frame that
+                the decoder attended to most.
             frames: how many frames of the run there are.
             last_frame: the farthest frame that a final token of an earlier call attended to.
             is_last: the run is complete.
 
         """
         if is_last:
-            return len(tokens)
+            return len(frames_of_tokens)
         farthest = last_frame
-        for count, token in enumerate(tokens):
-            if token.frame >= frames - self.border_frames:
+        for count, frame in enumerate(frames_of_tokens):
+            if frame >= frames - self.border_frames:
                 return count
-            if token.frame < farthest - self.rewind_frames:
+            if frame < farthest - self.rewind_frames:
                 return count
-            farthest = max(farthest, token.frame)
-        return len(tokens)
-
-
-def frames_in_order(
-    tokens: Sequence[AlignedToken], *, first: int, frames: int
-) -> tuple[AlignedToken, ...]:
-    """
-    Return *tokens* with frames that never go back, from *first* on and inside the audio.
-
-    The peak of an attention jitters, time does not (defect B23).  Frames lie in 0 to ``frames -
-    1``; where *first* lies behind the audio, the last frame is taken.
-    """
-    ordered: list[AlignedToken] = []
-    last = max(0, frames - 1)
-    floor = min(first, last)
-    for token in tokens:
-        floor = min(max(floor, token.frame), last)
-        ordered.append(attrs.evolve(token, frame=floor))
-    return tuple(ordered)
+            farthest = max(farthest, frame)
+        return len(frames_of_tokens)

@@ -1,4 +1,4 @@
-"""Log-mel features whose frames depend on their own samples alone, so that any cut gives them."""
+"""Log-mel features; each frame depends on its own samples alone, however the audio was cut."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
+from wlk_core.processor import SAMPLE_RATE
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["FRAME_SAMPLES", "WINDOW_SAMPLES", "LogMel", "mel_filters"]
 
-WINDOW_SAMPLES = 400  # 25 ms at 16 kHz, as every model of Whisper's line
-FRAME_SAMPLES = 160  # 10 ms from frame to frame
+WINDOW_SAMPLES = 400  # 25 ms at 16 kHz, the window that Whisper introduced
+FRAME_SAMPLES = 160  # 10 ms, the distance of two mel frames
 
-_RATE = 16_000
-_LEAST = 1e-10  # energy below which there is silence
-_RANGE = 8.0  # decades below the ceiling that are kept
+_LEAST = 1e-10  # energy that counts as silence
+_RANGE = 8.0  # decades below the ceiling; everything quieter is raised to that floor
 _LINEAR_MELS = 15  # 1000 Hz: the Slaney scale is linear below and logarithmic above
 _HIGHEST_MEL = 45.245640471924965  # 8000 Hz on the Slaney scale
 _LOG_STEP = np.log(6.4) / 27  # of the logarithmic part
@@ -28,15 +29,17 @@ def mel_filters(mels: int) -> NDArray[np.float64]:
     """
     Return float64[201, *mels*]: triangles on the Slaney scale from 0 to 8000 Hz, of equal area.
 
-    Slaney, "Auditory Toolbox", 1998; the bank of librosa and of every Whisper implementation.
+    This is the bank of librosa and of every Whisper implementation (Slaney, "Auditory Toolbox",
+    1998).  It is float64, because some models were trained with these values and others with the
+    values rounded to float32; the caller casts.
     """
-    places = np.linspace(0.0, _HIGHEST_MEL, mels + 2)
+    edges = np.linspace(0.0, _HIGHEST_MEL, mels + 2)
     hertz = np.where(
-        places >= _LINEAR_MELS,
-        1000 * np.exp(_LOG_STEP * (places - _LINEAR_MELS)),
-        places * 200 / 3,
+        edges >= _LINEAR_MELS,
+        1000 * np.exp(_LOG_STEP * (edges - _LINEAR_MELS)),
+        edges * 200 / 3,
     )
-    bins = np.fft.rfftfreq(WINDOW_SAMPLES, 1 / _RATE)
+    bins = np.fft.rfftfreq(WINDOW_SAMPLES, 1 / SAMPLE_RATE)
     slopes = hertz[:, None] - bins[None, :]
     widths = np.diff(hertz)[:, None]
     triangles = np.maximum(0, np.minimum(-slopes[:-2] / widths[:-1], slopes[2:] / widths[1:]))
@@ -49,9 +52,8 @@ class LogMel:
     """
     Log-mel features under a fixed ceiling, scaled as Whisper scales them.
 
-    `ceiling` is the log10 energy that counts as the loudest: a stream cannot wait for its loudest
-    moment, so streaming models are trained with a constant (Voxtral Realtime: 1.5,
-    arXiv:2602.11298).
+    `ceiling` is the log10 energy of the loudest moment.  It is a constant of the model (1.5 in
+    arXiv:2602.11298), because a stream cannot wait for its loudest moment.
     """
 
     mels: int = 128
@@ -64,10 +66,10 @@ class LogMel:
 
     def __call__(self, audio: NDArray[np.float32]) -> NDArray[np.float32]:
         """
-        Return float32[frames, mels] of float32[n]: a frame for every window that fits.
+        Return float32[frames, mels] of float32[n]: one mel frame for every window that fits.
 
         Frame *i* covers samples ``160 i`` to ``160 i + 400``, nothing is padded.  Sums are made in
-        float64, so that a frame does not depend on how many others were asked for with it.
+        float64, so that a frame does not depend on how many others are computed with it.
         """
         if len(audio) < WINDOW_SAMPLES:
             return np.zeros((0, self.mels), dtype=np.float32)

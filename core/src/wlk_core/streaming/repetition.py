@@ -1,33 +1,36 @@
-"""Repetition loops: a decoder that says the same few tokens over and over."""
+"""Repetition loops: a decoder that emits the same few tokens over and over."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-__all__ = ["Loop", "find_loop"]
+__all__ = ["Loop", "find_loop", "keep_spoken_repetitions"]
+
+T = TypeVar("T")
 
 
 @attrs.frozen(kw_only=True)
 class Loop:
-    """``tokens[start:end]`` is one n-gram of `period` tokens, said again and again."""
+    """``tokens[start:end]`` is one n-gram of `period` tokens, repeated without a break."""
 
     start: int
     period: int
-    end: int  #: behind the token that makes it a loop; it may go on from there
+    end: int  #: after the token that completes the loop; the repetition may go on from there
 
 
 def find_loop(tokens: Sequence[Hashable], *, times: int, longest: int) -> Loop | None:
     """
     Return the first loop in *tokens*, or None where there is none.
 
-    A loop is an n-gram of 1 to *longest* tokens, said *times* times in a row; the first one is that
-    which is complete first, by its shortest n-gram.  So a loop that was found stays where it is
-    when more tokens come.  Work is ``len(tokens) * longest``.
+    A loop is an n-gram of 1 to *longest* tokens, *times* times in a row.  The first loop is the
+    one that is complete first, by its shortest n-gram; so a loop that was found stays the first
+    one when more tokens come.  The cost is ``len(tokens) * longest``.
 
     Raises:
         ValueError: *times* is below 2 (everything would be a loop) or *longest* below 1.
@@ -38,10 +41,34 @@ def find_loop(tokens: Sequence[Hashable], *, times: int, longest: int) -> Loop |
             f"expected at least 2 times and 1 token, got times={times}, longest={longest}"
         )
     same = [0] * (longest + 1)  # by period: how many tokens in a row equal the one a period before
-    for place, token in enumerate(tokens):
-        for period in range(1, min(longest, place) + 1):
-            same[period] = same[period] + 1 if token == tokens[place - period] else 0
+    for index, token in enumerate(tokens):
+        for period in range(1, min(longest, index) + 1):
+            same[period] = same[period] + 1 if token == tokens[index - period] else 0
             if same[period] == period * (times - 1):
-                end = place + 1
+                end = index + 1
                 return Loop(start=end - period * times, period=period, end=end)
     return None
+
+
+def keep_spoken_repetitions(
+    tokens: Sequence[T], frames: Sequence[int], loop: Loop | None
+) -> Sequence[T]:
+    """
+    Return *tokens* without the rounds of *loop* that only the decoder repeated.
+
+    If the attended frame advances with each round, the speaker really repeated and all tokens
+    stay.  Otherwise it is a decoding loop, and the tokens end with the first round.
+
+    Args:
+        tokens: the decoded text.
+        frames: the frame that the decoder attended to most at each token; shorter than *tokens*
+            where the attention is unknown.
+        loop: what find_loop returned for *tokens*.
+
+    """
+    if loop is None:
+        return tokens
+    rounds = frames[loop.start : loop.end : loop.period]
+    if len(rounds) and all(frame < later for frame, later in pairwise(rounds)):
+        return tokens
+    return tokens[: loop.start + loop.period]

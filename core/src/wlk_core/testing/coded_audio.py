@@ -1,9 +1,9 @@
 """
-Coded audio: samples that say which token is spoken, so that text and times are known exactly.
+Coded audio: samples that contain the id of their token, so that text and times are known exactly.
 
-A token spans whole cells of 80 ms.  Each of its samples holds ``id * 2**14 + offset`` as a
-fraction of 2**23, where offset counts samples from the start of the token: a float32 carries it
-exactly, and any slice of the audio tells every token in it, where it began and how much is there.
+A token spans whole cells of 80 ms.  Each of its samples is ``id * 2**14 + offset`` as a fraction of
+2**23, where offset counts samples from the start of the token; a float32 holds it exactly.  Any
+slice of the audio contains the id, the start and the length of every token in it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
     "CELL_SAMPLES",
     "CELL_SECONDS",
     "CodedToken",
-    "HeardToken",
+    "DetectedToken",
     "encode",
     "read_tokens",
     "script_words",
@@ -39,13 +39,13 @@ MAX_ID = 511
 
 _OFFSET_BITS = 14
 _SCALE = float(1 << 23)
-_STRIDE = 160  # samples between those that are looked at
-_MIN_SAMPLES = 2  # of the samples looked at: noise never looks like a token
+_STRIDE = 160  # every so many samples one is decoded
+_MIN_SAMPLES = 2  # decoded samples in a row that make a token, because noise can imitate one
 
 
 @attrs.frozen
 class CodedToken:
-    """Token *id* (1 to 511) spoken from cell *start* on for *cells* cells of 80 ms."""
+    """Token *id* (1 to 511) from cell *start* on for *cells* cells of 80 ms."""
 
     id: int
     start: int
@@ -53,13 +53,13 @@ class CodedToken:
 
 
 @attrs.frozen
-class HeardToken:
+class DetectedToken:
     """A token found in a stretch of audio, in samples from its start; `origin` may be negative."""
 
     id: int
     origin: int  #: where the token began
     start: int  #: its first sample in the stretch
-    end: int  #: behind its last sample in the stretch
+    end: int  #: the sample after its last one in the stretch
 
 
 def encode(tokens: Iterable[CodedToken], *, cells: int | None = None) -> NDArray[np.float32]:
@@ -81,29 +81,29 @@ def encode(tokens: Iterable[CodedToken], *, cells: int | None = None) -> NDArray
             raise ValueError(f"{token} begins before cell {floor}, where the one before it ends")
         floor = token.start + token.cells
         codes = (token.id << _OFFSET_BITS) + np.arange(token.cells * CELL_SAMPLES)
-        place = slice(token.start * CELL_SAMPLES, floor * CELL_SAMPLES)
-        audio[place] = (codes / _SCALE)[: len(audio[place])]
+        span = slice(token.start * CELL_SAMPLES, floor * CELL_SAMPLES)
+        audio[span] = (codes / _SCALE)[: len(audio[span])]
     return audio
 
 
-def read_tokens(audio: NDArray[np.float32]) -> list[HeardToken]:
+def read_tokens(audio: NDArray[np.float32]) -> list[DetectedToken]:
     """Return the tokens of which at least 30 ms lie in *audio*, in order."""
-    looked_at = audio[::_STRIDE].astype(np.float64) * _SCALE
-    codes = np.rint(looked_at)
-    places = np.arange(len(codes)) * _STRIDE
+    scaled = audio[::_STRIDE].astype(np.float64) * _SCALE
+    codes = np.rint(scaled)
+    positions = np.arange(len(codes)) * _STRIDE
     ids = codes.astype(np.int64) >> _OFFSET_BITS
-    origins = places - (codes.astype(np.int64) & ((1 << _OFFSET_BITS) - 1))
-    is_code = (codes == looked_at) & (ids >= 1) & (ids <= MAX_ID)
+    origins = positions - (codes.astype(np.int64) & ((1 << _OFFSET_BITS) - 1))
+    is_code = (codes == scaled) & (ids >= 1) & (ids <= MAX_ID)
     changes = np.flatnonzero((np.diff(ids) != 0) | (np.diff(origins) != 0)) + 1
     edges = [0, *changes.tolist(), len(codes)]
-    heard: list[HeardToken] = []
-    for first, behind in pairwise(edges):
-        if behind - first < _MIN_SAMPLES or not is_code[first:behind].all():
+    tokens: list[DetectedToken] = []
+    for first, stop in pairwise(edges):
+        if stop - first < _MIN_SAMPLES or not is_code[first:stop].all():
             continue
         token, origin = int(ids[first]), int(origins[first])
-        end = _end_of(audio, token, origin, (behind - 1) * _STRIDE)
-        heard.append(HeardToken(token, origin, max(0, origin), end))
-    return heard
+        end = _end_of(audio, token, origin, (stop - 1) * _STRIDE)
+        tokens.append(DetectedToken(token, origin, max(0, origin), end))
+    return tokens
 
 
 def script_words(tokens: Sequence[CodedToken], vocabulary: Sequence[str]) -> tuple[Word, ...]:
@@ -120,7 +120,7 @@ def script_words(tokens: Sequence[CodedToken], vocabulary: Sequence[str]) -> tup
 
 
 def _end_of(audio: NDArray[np.float32], token: int, origin: int, last: int) -> int:
-    """Return the sample behind the last one of the token, given one that is known to be its."""
+    """Return the sample after the last one of the token; *last* is known to belong to it."""
     tail = audio[last : last + _STRIDE].astype(np.float64) * _SCALE
     expected = (token << _OFFSET_BITS) + np.arange(last - origin, last - origin + len(tail))
     differs = np.flatnonzero(tail != expected)

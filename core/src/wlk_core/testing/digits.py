@@ -1,4 +1,4 @@
-"""Connected digits in synthetic voices, made by the project, with exact word times beside them."""
+"""Clips of connected digits in synthetic voices, made by the project, with exact word times."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ def connected_digits(
     digits: tuple[int, ...] | None = None,
 ) -> Clip:
     """
-    Return *count* digits said by one of the voices, their order and gaps drawn from *seed*.
+    Return *count* digits spoken by one of the voices, their order and gaps drawn from *seed*.
 
     `gap` is the range of the pauses between words, `lead` and `tail` the silence around them, in
-    seconds.  `digits` fixes what is said.  The words are cut out of the clips at their exact
-    times, so the times of the result are exact too.
+    seconds.  `digits` fixes the words.  They are cut out of the clips at their exact times, so the
+    times of the result are exact too.
     """
     rng = np.random.default_rng(seed)
     voices = _voices()
@@ -110,14 +110,14 @@ _NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight"
 
 @lru_cache(maxsize=1)
 def _voices() -> dict[str, dict[int, list[NDArray[np.float32]]]]:
-    """Return the spoken digits of every voice that says all ten, cut out of the clips."""
+    """Return the spoken digits of every voice that speaks all ten, cut out of the clips."""
     spoken: dict[str, dict[int, list[NDArray[np.float32]]]] = {}
     for name in clip_names():
         voice = json.loads((CLIPS / f"{name}.json").read_text(encoding="utf-8"))
         clip = load_clip(name)
         for entry, word in zip(voice["words"], clip.words, strict=True):
-            first, behind = round(word.start * SAMPLE_RATE), round(word.end * SAMPLE_RATE)
-            audio = clip.audio[first:behind].copy()
+            start, stop = round(word.start * SAMPLE_RATE), round(word.end * SAMPLE_RATE)
+            audio = clip.audio[start:stop].copy()
             fade = np.linspace(0.0, 1.0, _FADE, dtype=np.float32)
             audio[:_FADE] *= fade
             audio[-_FADE:] *= fade[::-1]

@@ -1,4 +1,4 @@
-"""Drive one stream the way a caller does and keep everything that came out of it."""
+"""Drive one stream as a caller does and record everything that it emits."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from wlk_core.processor import SAMPLE_RATE
+from wlk_core.session.calls import drain
 from wlk_core.testing.signals import partition
 from wlk_core.tokens import ChangeSpeaker, Emission
 
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Record", "StreamDriver"]
 
-MAX_DRAIN_CALLS = 10_000  # far beyond any backlog; a processor that never stops is reported
+MAX_DRAIN_CALLS = 10_000  # far beyond any backlog, so that an endless one is reported
 
 
 @attrs.frozen
 class Record:
-    """One Emission and the stream time of the audio inserted when it came."""
+    """One Emission and the stream time of the audio inserted by then."""
 
     call: str
     audio_time: float
@@ -62,7 +63,7 @@ class StreamDriver:
 
     @property
     def processed_up_to(self) -> float:
-        """The last report, 0 before the first."""
+        """The time of the last emission, 0 before the first."""
         return self.records[-1].emission.processed_up_to if self.records else 0.0
 
     def insert(self, audio: NDArray[np.float32], end_time: float | None = None) -> None:
@@ -82,16 +83,16 @@ class StreamDriver:
 
     def process(self, *, is_last: bool = False) -> Emission:
         """Call process_iter once."""
-        return self._keep("process_iter", self.processor.process_iter(is_last))
+        return self._record("process_iter", self.processor.process_iter(is_last))
 
     def drain(self) -> tuple[ASRToken, ...]:
-        """Call process_iter until processed_up_to stops; return what was committed."""
+        """Call process_iter until no backlog is left; return what was committed."""
         before = len(self.records)
-        for _ in range(MAX_DRAIN_CALLS):
-            reached = self.processed_up_to
-            if self.process().processed_up_to <= reached and len(self.records) - before > 1:
-                return self._since(before)
-        raise AssertionError(f"processed_up_to still grows after {MAX_DRAIN_CALLS} calls")
+        emissions = drain(self.processor, lambda call: self._record("process_iter", call()))
+        for calls, _ in enumerate(emissions, 1):
+            if calls == MAX_DRAIN_CALLS:
+                raise AssertionError(f"the backlog still lasts after {MAX_DRAIN_CALLS} calls")
+        return self._since(before)
 
     def silence(self, seconds: float, offset: float | None = None) -> tuple[ASRToken, ...]:
         """Start and end a silence; return what was committed at its start."""
@@ -102,7 +103,7 @@ class StreamDriver:
 
     def start_silence(self) -> Emission:
         """Call start_silence."""
-        return self._keep("start_silence", self.processor.start_silence())
+        return self._record("start_silence", self.processor.start_silence())
 
     def end_silence(self, seconds: float, offset: float | None = None) -> None:
         """Call end_silence and move the clock."""
@@ -111,18 +112,18 @@ class StreamDriver:
 
     def new_speaker(self, speaker: int | str, start: float | None = None) -> Emission:
         """Call new_speaker, by default at the end of the audio so far."""
-        # Not isinstance: since Python 3.12 it does not see what a recording proxy passes on.
-        turn = getattr(self.processor, "new_speaker", None)
-        if turn is None:
-            raise TypeError("the processor takes no speaker turns")
+        # Not isinstance, because since Python 3.12 it ignores what a proxy passes on.
+        new_speaker = getattr(self.processor, "new_speaker", None)
+        if new_speaker is None:
+            raise TypeError("the processor accepts no speaker turns")
         change = ChangeSpeaker(speaker, self.clock if start is None else start)
-        return self._keep("new_speaker", turn(change))
+        return self._record("new_speaker", new_speaker(change))
 
     def finish(self) -> Emission:
         """Call finish."""
-        return self._keep("finish", self.processor.finish())
+        return self._record("finish", self.processor.finish())
 
-    def _keep(self, call: str, emission: Emission) -> Emission:
+    def _record(self, call: str, emission: Emission) -> Emission:
         self.records.append(Record(call, self.clock, emission))
         return emission
 

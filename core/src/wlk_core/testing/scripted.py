@@ -10,12 +10,12 @@ import numpy as np
 
 from wlk_core.errors import OptionError, StreamClosed
 from wlk_core.online import (
-    AgreementRecognizer,
-    Attended,
-    AttentionRecognizer,
+    AlignAttRecognizer,
+    AlignedHypothesis,
     Hypothesis,
+    LocalAgreementRecognizer,
     OnlineStream,
-    Work,
+    WorkCounters,
 )
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming.words import Word
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_core.backend import BackendSpec
-    from wlk_core.online import AttendedWord, Recognizer
-    from wlk_core.testing.coded_audio import HeardToken
+    from wlk_core.online import AlignedWord, Recognizer
+    from wlk_core.testing.coded_audio import DetectedToken
     from wlk_core.testing.scripted_pieces import Piece
 
 __all__ = ["DIGIT_WORDS", "EngineFault", "ScriptedBackend"]
@@ -96,7 +96,7 @@ class ScriptedBackend:
 
         def make() -> Recognizer:
             if policy == "alignatt":
-                return AttentionRecognizer(
+                return AlignAttRecognizer(
                     self._attend,
                     policy=POLICY,
                     frame_samples=FRAME_SAMPLES,
@@ -106,7 +106,7 @@ class ScriptedBackend:
                 )
             if policy == "native":
                 return NativeRecognizer(self._hear, language=language)
-            return AgreementRecognizer(self._transcribe, language=language, tick_seconds=tick)
+            return LocalAgreementRecognizer(self._transcribe, language=language, tick_seconds=tick)
 
         return OnlineStream(make)
 
@@ -143,7 +143,7 @@ class ScriptedBackend:
             )
             for token in self._tokens(audio)
         )
-        work = Work(
+        work = WorkCounters(
             encoder_frames=-(-len(audio) // 160),
             decoder_positions=len(words) + 1,
             decoder_forwards=len(words) + 1,
@@ -156,11 +156,11 @@ class ScriptedBackend:
         audio: NDArray[np.float32],
         *,
         first_sample: int,
-        context: tuple[AttendedWord, ...],
+        context: tuple[AlignedWord, ...],
         prompt: str,
         language: str | None,
         is_last: bool,
-    ) -> Attended:
+    ) -> AlignedHypothesis:
         del prompt, is_last  # a script knows its text
         self._begin_call()
         words = tuple(
@@ -174,13 +174,13 @@ class ScriptedBackend:
         )
         forced = sum(len(one.frames) for one in context)
         pieces = sum(len(one.frames) for one in words)
-        work = Work(
+        work = WorkCounters(
             encoder_frames=-(-len(audio) // 160),
             decoder_positions=forced + pieces + 1,
             decoder_forwards=pieces + 1,
             detokenised_ids=pieces,
         )
-        return Attended(words=words, language=language or "en", work=work)
+        return AlignedHypothesis(words=words, language=language or "en", work=work)
 
     def _hear(
         self, audio: NDArray[np.float32], state: CellState
@@ -188,7 +188,7 @@ class ScriptedBackend:
         self._begin_call()
         return hear_cell(audio, state, self.vocabulary)
 
-    def _heard_as(self, token: HeardToken, *, is_cut_off: bool) -> str:
+    def _heard_as(self, token: DetectedToken, *, is_cut_off: bool) -> str:
         is_mistaken = self.changes_mind and is_cut_off
         return self.vocabulary[token.id % len(self.vocabulary) if is_mistaken else token.id - 1]
 
@@ -200,7 +200,7 @@ class ScriptedBackend:
         if call in self.fail_at:
             raise EngineFault(f"engine call {call} was scripted to fail")
 
-    def _tokens(self, audio: NDArray[np.float32]) -> list[HeardToken]:
+    def _tokens(self, audio: NDArray[np.float32]) -> list[DetectedToken]:
         return [
             token
             for token in read_tokens(audio)

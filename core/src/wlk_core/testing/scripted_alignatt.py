@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wlk_core.online import AttendedWord
+from wlk_core.online import AlignedWord
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming import AlignAtt, Word
 from wlk_core.testing.scripted_pieces import spell, text_of
 
 if TYPE_CHECKING:
-    from wlk_core.testing.coded_audio import HeardToken
+    from wlk_core.testing.coded_audio import DetectedToken
 
 __all__ = ["BUFFER_SECONDS", "FRAME_SAMPLES", "POLICY", "attended_word", "jitter"]
 
@@ -23,7 +23,9 @@ POLICY = AlignAtt(border_frames=8, rewind_frames=25)  # 0.16 s, 0.5 s
 BUFFER_SECONDS = 8.0  # of audio kept while committed words can be let go of
 
 
-def attended_word(token: HeardToken, text: str, *, first_sample: int, samples: int) -> AttendedWord:
+def attended_word(
+    token: DetectedToken, text: str, *, first_sample: int, samples: int
+) -> AlignedWord:
     """
     Return *text* as heard in *token*, a piece of it in every frame from the first to the last.
 
@@ -42,7 +44,7 @@ def attended_word(token: HeardToken, text: str, *, first_sample: int, samples: i
         text_of(piece.data for piece in pieces),
         1.0,
     )
-    return AttendedWord(word=word, frames=tuple(frames))
+    return AlignedWord(word=word, frames=tuple(frames))
 
 
 def jitter(token: int, sample: int, *, seed: int = 0) -> int:

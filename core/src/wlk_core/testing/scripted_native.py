@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 import numpy as np
 
-from wlk_core.online import Step, Work
+from wlk_core.online import Step, WorkCounters
 from wlk_core.streaming import AudioBuffer, Word, find_loop
 from wlk_core.testing.coded_audio import CELL_SAMPLES, CELL_SECONDS, read_tokens
 from wlk_core.testing.scripted_pieces import END_OF_TEXT_ID, Piece, spell, text_of
@@ -107,8 +107,8 @@ class NativeRecognizer:
     def __init__(self, decode: CellDecoder, *, language: str | None = None) -> None:
         self._decode = decode
         self._language = language
-        self._work = Work()
-        self.next_run("")
+        self._work = WorkCounters()
+        self.end_utterance("")
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:
@@ -124,7 +124,7 @@ class NativeRecognizer:
         return self._language
 
     @property
-    def work(self) -> Work:
+    def work(self) -> WorkCounters:
         """The engine's work, added up."""
         return self._work
 
@@ -151,7 +151,7 @@ class NativeRecognizer:
         self._is_padded = True
         return step
 
-    def next_run(self, committed_text: str) -> None:
+    def end_utterance(self, committed_text: str) -> None:
         """Begin a new run; a script needs no prompt."""
         del committed_text
         self._buffer = AudioBuffer()
@@ -162,7 +162,7 @@ class NativeRecognizer:
 
     def close(self) -> None:
         """Let go of audio and text."""
-        self.next_run("")
+        self.end_utterance("")
 
     def _hear(self, cells: Sequence[NDArray[np.float32]]) -> Step:
         # Nothing is changed before the engine has answered, so that a failed step can be repeated.
@@ -174,7 +174,7 @@ class NativeRecognizer:
         before, self._state = self._state.cells, state
         behind = min(state.cells * CELL_SAMPLES, self._buffer.end)
         self._buffer.trim(behind)
-        self._work += Work(
+        self._work += WorkCounters(
             encoder_frames=MEL_FRAMES * len(cells),
             decoder_positions=len(cells),
             decoder_forwards=len(cells),

@@ -1,4 +1,4 @@
-"""Seeded signals that are no speech: what a backend must take without inventing words."""
+"""Seeded signals without speech, in which a backend must not find words."""
 
 from __future__ import annotations
 

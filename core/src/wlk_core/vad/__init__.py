@@ -1,4 +1,4 @@
-"""Telling speech from silence, so that models hear the one and are told of the other."""
+"""Voice activity detection: speech is passed on, silence is reported as events."""
 
 from __future__ import annotations
 

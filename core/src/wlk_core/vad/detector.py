@@ -1,4 +1,4 @@
-"""How likely it is that a short frame of audio holds speech."""
+"""Detect speech: the probability that a short frame of audio contains it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 __all__ = ["SileroDetector", "SpeechDetector"]
 
-_WANTED_PEAK = 0.1  # of full scale; below it Silero gets unsure
+_TARGET_PEAK = 0.1  # of full scale; below it Silero misses speech
 _MOST_GAIN = 30.0  # 30 dB
-_PEAK_MEMORY = 0.99  # a frame of 32 ms: recent means some three seconds
+_PEAK_DECAY = 0.99  # a frame of 32 ms: a peak counts for some three seconds
 
 
 class SpeechDetector(Protocol):
     """
-    A judge of consecutive frames of one stream at 16 kHz; it may remember what it heard.
+    A detector for the consecutive frames of one stream at 16 kHz; it may keep state.
 
     Equal frames in equal order since the beginning, or since `reset`, give equal probabilities.
     """
@@ -32,11 +32,11 @@ class SpeechDetector(Protocol):
         ...
 
     def __call__(self, frame: NDArray[np.float32]) -> float:
-        """Return the probability in [0, 1] that *frame*, float32[frame_samples], holds speech."""
+        """Return the probability in [0, 1] that *frame*, float32[frame_samples], is speech."""
         ...
 
     def reset(self) -> None:
-        """Forget what was heard: another stream begins."""
+        """Reset the state, because another stream begins."""
         ...
 
 
@@ -44,12 +44,12 @@ class SileroDetector:
     """
     Silero VAD 6.2 [1], one instance a stream; the model, 1 MB, comes with its package.
 
-    It hears 512 samples (32 ms) at a time and takes about a millisecond for them.
+    It processes 512 samples (32 ms) at a time in about a millisecond.
 
-    Silero misses what is spoken far from the microphone, so quiet audio is made louder for it:
-    by up to 30 dB, towards a peak of 0.1.  Of 40 recorded digits 34 dB below their level it then
-    lost none, instead of more than half, and heard no speech in white or brown noise or in mains
-    hum at any level from 0.0001 to 0.3.
+    Quiet audio is amplified by up to 30 dB, towards a peak of 0.1, because Silero misses speech far
+    from the microphone.  Of 40 recorded digits 34 dB below their level it then lost none, instead
+    of more than half.  It detected no speech in white or brown noise or in mains hum at any level
+    from 0.0001 to 0.3.
 
     [1] https://github.com/snakers4/silero-vad
     """
@@ -62,16 +62,16 @@ class SileroDetector:
 
     @property
     def frame_samples(self) -> int:
-        """Samples a frame: the model knows no other number."""
+        """Samples a frame: the model accepts only this number."""
         return int(self._model.chunk_samples())
 
     def __call__(self, frame: NDArray[np.float32]) -> float:
         """
-        Return the probability in [0, 1] that *frame*, float32[512], holds speech.
+        Return the probability in [0, 1] that *frame*, float32[512], is speech.
 
         Raises:
             AudioFormatError: another length, NaN or infinity, which would stay in the model's
-                memory; nothing was changed.
+                state; nothing was changed.
 
         """
         if frame.shape != (self.frame_samples,):
@@ -84,11 +84,11 @@ class SileroDetector:
             raise AudioFormatError(
                 "expected finite samples, got NaN or infinity; repair or replace the source"
             )
-        self._recent_peak = max(peak, self._recent_peak * _PEAK_MEMORY)
-        gain = max(1.0, min(_MOST_GAIN, _WANTED_PEAK / max(self._recent_peak, 1e-9)))
+        self._recent_peak = max(peak, self._recent_peak * _PEAK_DECAY)
+        gain = max(1.0, min(_MOST_GAIN, _TARGET_PEAK / max(self._recent_peak, 1e-9)))
         return float(self._model.process_samples((frame * np.float32(gain)).tolist()))
 
     def reset(self) -> None:
-        """Forget what was heard: another stream begins."""
+        """Reset the state, because another stream begins."""
         self._model.reset()
         self._recent_peak = 0.0

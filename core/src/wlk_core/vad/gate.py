@@ -1,4 +1,4 @@
-"""Passing speech on and measuring the silence between, to the sample."""
+"""Pass speech on and measure the silence between, to the sample."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["GateEvent", "SilenceEnded", "SilenceGate", "SilenceStarted", "SpeechAudio"]
 
-_NOTHING: NDArray[np.float32] = np.empty(0, dtype=np.float32)
+_NO_AUDIO: NDArray[np.float32] = np.empty(0, dtype=np.float32)
 
 
 @attrs.frozen
 class SpeechAudio:
-    """Audio to be heard: float32[n], n >= 1, from sample `start_sample` of the stream on."""
+    """Audio to transcribe: float32[n], n >= 1, from sample `start_sample` of the stream on."""
 
     samples: NDArray[np.float32] = attrs.field(eq=attrs.cmp_using(eq=np.array_equal))
     start_sample: int
@@ -33,14 +33,14 @@ class SpeechAudio:
 
 @attrs.frozen
 class SilenceStarted:
-    """From `at_sample` on, nobody speaks; all audio before it was passed on."""
+    """Silence begins at `at_sample`; all audio before it was passed on."""
 
     at_sample: int
 
 
 @attrs.frozen
 class SilenceEnded:
-    """Nobody spoke from `start_sample` up to, not including, `end_sample`."""
+    """There was silence from `start_sample` up to, not including, `end_sample`."""
 
     start_sample: int
     end_sample: int
@@ -51,18 +51,18 @@ GateEvent: TypeAlias = SpeechAudio | SilenceStarted | SilenceEnded
 
 class SilenceGate:
     """
-    Leave long silences out of a stream and say to the sample how long they were.
+    Remove long silences from a stream and report their exact length in samples.
 
     Speech begins with a frame of at least `threshold` and lasts while frames of at least
-    `quiet_threshold` come.  `pre_roll` seconds before it and `hang_over` seconds behind it belong
-    to it, so that soft beginnings and endings are heard, and what would leave less than
-    `min_silence` seconds of silence is passed on whole.  Speech passes at once; a silence is
-    announced when it is sure, hang_over + pre_roll + min_silence after the last speech frame.
+    `quiet_threshold` follow.  It includes `pre_roll` seconds before and `hang_over` seconds after,
+    because words begin and end softly.  A pause that would leave less than `min_silence` seconds of
+    silence is passed on whole.  Speech is passed on at once.  A silence is reported when it is
+    certain, hang_over + pre_roll + min_silence seconds after the last speech frame.
 
-    A stream begins in silence: one at its very beginning has a SilenceEnded and no
-    SilenceStarted; all others have both, in this order and with nothing between them.  Speech and
+    A stream begins in silence: a silence at its very beginning has a SilenceEnded and no
+    SilenceStarted.  All others have both, in this order and with nothing between them.  Speech and
     silences follow one another without gap or overlap and add up to the samples pushed.  How the
-    stream is cut into pushes moves no boundary: only a stretch of speech may come in other pieces.
+    stream is cut into pushes moves no boundary: only speech may come in other pieces.
 
     At most pre_roll + min_silence seconds and a frame are held.
 
@@ -99,13 +99,15 @@ class SilenceGate:
         self._pre_roll = round(pre_roll * SAMPLE_RATE)
         self._hang_over = round(hang_over * SAMPLE_RATE)
         self._min_silence = max(1, round(min_silence * SAMPLE_RATE))
-        self._rest = _NOTHING  # less than a frame, not heard yet
-        self._held: deque[NDArray[np.float32]] = deque()  # heard, neither passed on nor left out
+        self._rest = _NO_AUDIO  # less than a frame, not classified yet
+        self._held: deque[NDArray[np.float32]] = (
+            deque()
+        )  # classified, but still undecided
         self._clear()
 
     def push(self, audio: NDArray[np.float32]) -> list[GateEvent]:
         """
-        Take in valid audio, float32[n] with n >= 0, and return what became sure by it.
+        Append valid audio, float32[n] with n >= 0; return the events that became certain by it.
 
         The audio is copied.
         """
@@ -115,15 +117,15 @@ class SilenceGate:
         events: list[GateEvent] = []
         for start in range(0, whole, size):
             frame = audio[start : start + size]
-            self._hear(frame, self._detector(frame), events)
+            self._classify(frame, self._detector(frame), events)
         self._rest = audio[whole:].copy()
-        # What is held must not keep the whole of a long push alive.
+        # The pieces held are copied, because a view would keep the whole of a long push in memory.
         self._held = deque(piece.copy() for piece in self._held)
         return list(_merged(events))
 
     def flush(self) -> list[GateEvent]:
         """
-        End the stream: return the rest of it and begin a new one, at sample 0.
+        End the stream: return its last events and begin a new one, at sample 0.
 
         An open silence ends with the audio.
         """
@@ -131,9 +133,9 @@ class SilenceGate:
         if len(self._rest):
             missing = self._detector.frame_samples - len(self._rest)
             probability = self._detector(np.pad(self._rest, (0, missing)))
-            self._hear(self._rest, probability, events)
+            self._classify(self._rest, probability, events)
         if not self._is_silent and self._position - self._quiet_from >= self._min_silence:
-            self._fall_silent(events)
+            self._begin_silence(events)
         if self._is_silent:
             events.append(SilenceEnded(self._silence_start, self._position))
         else:
@@ -143,16 +145,16 @@ class SilenceGate:
         return list(_merged(events))
 
     def _clear(self) -> None:
-        self._rest = _NOTHING
-        self._position = 0  # end of the last frame heard
+        self._rest = _NO_AUDIO
+        self._position = 0  # end of the last frame classified
         self._held.clear()
         self._held_start = 0
-        self._quiet_from = 0  # where silence begins if no more speech comes
+        self._quiet_from = 0  # where silence begins unless speech follows
         self._is_speaking = False
-        self._is_silent = False  # whether a silence is sure
+        self._is_silent = False  # whether a silence is certain
         self._silence_start = 0
 
-    def _hear(
+    def _classify(
         self, frame: NDArray[np.float32], probability: float, events: list[GateEvent]
     ) -> None:
         start = self._position
@@ -160,40 +162,40 @@ class SilenceGate:
         self._held.append(frame)
         if probability >= (self._quiet_threshold if self._is_speaking else self._threshold):
             if self._is_silent:
-                self._leave_out(start - self._pre_roll)
+                self._remove(start - self._pre_roll)
                 events.append(SilenceEnded(self._silence_start, self._held_start))
             self._is_speaking, self._is_silent = True, False
             self._quiet_from = self._position + self._hang_over
             self._pass_on(self._position, events)
         elif self._is_silent:
-            self._leave_out(self._position - self._pre_roll)
+            self._remove(self._position - self._pre_roll)
         else:
             self._pass_on(min(self._position, self._quiet_from), events)
             if self._position - self._quiet_from >= self._pre_roll + self._min_silence:
-                self._fall_silent(events)
+                self._begin_silence(events)
 
-    def _fall_silent(self, events: list[GateEvent]) -> None:
-        if self._quiet_from > 0:  # the stream begins in silence: nothing starts there
+    def _begin_silence(self, events: list[GateEvent]) -> None:
+        if self._quiet_from > 0:  # a stream begins in silence, so no silence starts at sample 0
             events.append(SilenceStarted(self._quiet_from))
         self._is_speaking, self._is_silent = False, True
         self._silence_start = self._quiet_from
-        self._leave_out(self._position - self._pre_roll)
+        self._remove(self._position - self._pre_roll)
 
     def _pass_on(self, end: int, events: list[GateEvent]) -> None:
-        events.extend(SpeechAudio(piece, start) for start, piece in self._taken(end))
+        events.extend(SpeechAudio(piece, start) for start, piece in self._release(end))
 
-    def _leave_out(self, end: int) -> None:
-        for _ in self._taken(end):
+    def _remove(self, end: int) -> None:
+        for _ in self._release(end):
             pass
 
-    def _taken(self, end: int) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Yield what is held before sample *end*, with the number of its first sample."""
+    def _release(self, end: int) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Yield the pieces held before sample *end*, each with the index of its first sample."""
         while self._held_start < end:
             piece = self._held.popleft()
-            wanted = end - self._held_start
-            if wanted < len(piece):
-                self._held.appendleft(piece[wanted:])
-                piece = piece[:wanted]
+            length = end - self._held_start
+            if length < len(piece):
+                self._held.appendleft(piece[length:])
+                piece = piece[:length]
             start = self._held_start
             self._held_start += len(piece)
             yield start, piece

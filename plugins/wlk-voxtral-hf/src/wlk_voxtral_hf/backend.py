@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-from wlk_core import DelayedBackend
 from wlk_core.models import locate
+from wlk_voxtral.backend import DelayedBackend
 from wlk_voxtral_hf.checkpoint import read_checkpoint
 from wlk_voxtral_hf.engine import VoxtralEngine
 from wlk_voxtral_hf.loading import device_of, load_network

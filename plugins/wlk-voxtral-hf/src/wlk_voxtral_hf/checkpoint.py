@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from wlk_core import DelayedFormat, ModelNotFoundError
+from wlk_core import ModelNotFoundError
 from wlk_core.models import read_settings
 from wlk_core.streaming import LogMel
+from wlk_voxtral.backend import VoxtralFormat
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +18,7 @@ __all__ = ["read_checkpoint"]
 CEILING = 1.5  # log10 mel energy: the feature extractor's own default
 
 
-def read_checkpoint(directory: Path, *, name: str) -> DelayedFormat:
+def read_checkpoint(directory: Path, *, name: str) -> VoxtralFormat:
     """
     Return what streams need to know of the model in *directory*.
 
@@ -32,7 +33,7 @@ def read_checkpoint(directory: Path, *, name: str) -> DelayedFormat:
         mels=config.get("audio_config", {}).get("num_mel_bins", 128),
         ceiling=features.get("global_log_mel_max", CEILING),
     )
-    return DelayedFormat.read(directory, name=name, log_mel=log_mel)
+    return VoxtralFormat.read(directory, name=name, log_mel=log_mel)
 
 
 def _config(directory: Path) -> dict[str, Any]:

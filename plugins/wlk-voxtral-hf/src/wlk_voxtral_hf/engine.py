@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from wlk_core import Work, silent_cells
-from wlk_core.streaming import Choice, decode_steps
+from wlk_core import WorkCounters
+from wlk_core.streaming import TokenPrediction, speculative_decode
+from wlk_voxtral.recognizer import silence_features
 from wlk_voxtral_hf.state import (
     StreamState,
     frozen_cache,
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from wlk_core.streaming import LogMel, Tekken
+    from wlk_core.streaming import LogMel
+    from wlk_voxtral.tokenizer import TekkenTokenizer
 
 __all__ = ["VoxtralEngine"]
 
@@ -41,7 +43,7 @@ class VoxtralEngine:
     run.  Caches of a stream travel in its StreamState.
     """
 
-    def __init__(self, model: Any, *, tekken: Tekken, log_mel: LogMel) -> None:
+    def __init__(self, model: Any, *, tekken: TekkenTokenizer, log_mel: LogMel) -> None:
         self._model = model
         self._tekken = tekken
         self._log_mel = log_mel
@@ -67,44 +69,44 @@ class VoxtralEngine:
         *,
         delay_steps: int,
         draft_steps: int,
-    ) -> tuple[Sequence[Choice], StreamState, Work]:
-        """Hear float32[8 n, mels]; see wlk_core.DelayedEngine."""
+    ) -> tuple[Sequence[TokenPrediction], StreamState, WorkCounters]:
+        """Hear float32[8 n, mels]; see wlk_core.StepEngine."""
         with torch.inference_mode():
-            opening = Work()
+            opening = WorkCounters()
             if state is None:
                 state, opening = self._opening(delay_steps)
             choices, state, work = self._run(mel, state, delay_steps, draft_steps)
             return choices, state, opening + work
 
-    def _opening(self, delay_steps: int) -> tuple[StreamState, Work]:
+    def _opening(self, delay_steps: int) -> tuple[StreamState, WorkCounters]:
         """Return the state behind all but the last step of the silence in front of a run."""
         with self._lock:  # the first stream of a delay pays, all others find it done
             if delay_steps in self._openings:
-                return self._openings[delay_steps], Work()
+                return self._openings[delay_steps], WorkCounters()
             steps = max(self._tekken.left_pad_steps - 1, 0)
             prompt = self._tekken.prompt(delay_steps)
             state = StreamState(positions=0, given=prompt, decoder=(), encoder=(), padding=())
-            work = Work()
+            work = WorkCounters()
             if steps:
-                mel = silent_cells(self._log_mel, steps)
+                mel = silence_features(self._log_mel, steps)
                 _, state, work = self._run(mel, state, delay_steps, 1)
             self._openings[delay_steps] = state
             return state, work
 
     def _run(
         self, mel: NDArray[np.float32], state: StreamState, delay_steps: int, draft_steps: int
-    ) -> tuple[list[Choice], StreamState, Work]:
+    ) -> tuple[list[TokenPrediction], StreamState, WorkCounters]:
         positions = len(mel) // FRAMES
         audio, encoder, padding = self._encode(mel, state)
         decoder = _Pass(self._model, state, audio, delay_steps, eos=self._tekken.eos_id)
-        choices = decode_steps(
+        choices = speculative_decode(
             decoder,
             positions,
-            given=state.given,
+            known_ids=state.given,
             pad=self._tekken.pad_id,
             marker=self._tekken.word_id,
             width=draft_steps,
-            least_lead=LEAST_LEAD.get(self.dtype, 0.25),
+            min_margin=LEAST_LEAD.get(self.dtype, 0.25),
         )
         given = state.given[positions:] or (choices[-1].id,)
         after = StreamState(
@@ -114,7 +116,7 @@ class VoxtralEngine:
             encoder=encoder,
             padding=padding,
         )
-        work = Work(
+        work = WorkCounters(
             encoder_frames=len(mel),
             decoder_positions=decoder.ran,
             decoder_forwards=decoder.passes,
@@ -158,7 +160,7 @@ class _Pass:
         self.layers = state.decoder
         self.passes = self.ran = 0
 
-    def forward(self, ids: Sequence[int]) -> list[Choice]:
+    def forward(self, ids: Sequence[int]) -> list[TokenPrediction]:
         """Run the next positions; see StepModel."""
         model, count = self._model, len(ids)
         tokens = torch.tensor([list(ids)], device=self._audio.device)
@@ -179,7 +181,7 @@ class _Pass:
         self.ran += count
         return self._choose(model.lm_head(heard.last_hidden_state)[0].float())
 
-    def keep(self, count: int) -> None:
+    def truncate(self, count: int) -> None:
         """Go back to behind the first *count* positions of the last pass."""
         dropped = self._last_count - count
         window = self._model.config.text_config.sliding_window
@@ -194,14 +196,16 @@ class _Pass:
         )
         self._kept -= dropped
 
-    def _choose(self, logits: Tensor) -> list[Choice]:
+    def _choose(self, logits: Tensor) -> list[TokenPrediction]:
         """Take the most probable id at each position; a stream never ends by itself."""
         logits[:, self._eos] = -torch.inf
         best = logits.topk(2, dim=-1)
         probability = torch.exp(best.values[:, 0] - logits.logsumexp(dim=-1))
         lead = best.values[:, 0] - best.values[:, 1]
         told = torch.stack([best.indices[:, 0].float(), probability, lead], dim=-1).tolist()
-        return [Choice(int(token), min(1.0, chance), ahead) for token, chance, ahead in told]
+        return [
+            TokenPrediction(int(token), min(1.0, chance), ahead) for token, chance, ahead in told
+        ]
 
 
 def _shortened(

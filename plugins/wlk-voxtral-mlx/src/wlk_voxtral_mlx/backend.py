@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 
-from wlk_core import BackendUnavailable, DelayedBackend, ModelNotFoundError
+from wlk_core import BackendUnavailable, ModelNotFoundError
 from wlk_core.models import locate
+from wlk_voxtral.backend import DelayedBackend
 from wlk_voxtral_mlx.checkpoint import read_checkpoint
 from wlk_voxtral_mlx.commands import commands_of
 from wlk_voxtral_mlx.engine import VoxtralEngine

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wlk_core import DelayedFormat, ModelNotFoundError
+from wlk_core import ModelNotFoundError
 from wlk_core.models import read_settings
 from wlk_core.streaming import LogMel
+from wlk_voxtral.backend import VoxtralFormat
 from wlk_voxtral_mlx.shape import Shape
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["read_checkpoint"]
 
 
-def read_checkpoint(directory: Path, *, name: str) -> tuple[Shape, DelayedFormat]:
+def read_checkpoint(directory: Path, *, name: str) -> tuple[Shape, VoxtralFormat]:
     """
     Return the sizes of the model in *directory* and what streams need to know of it.
 
@@ -44,4 +45,4 @@ def read_checkpoint(directory: Path, *, name: str) -> tuple[Shape, DelayedFormat
             "with: wlk-core pull mini-6bit --backend voxtral-mlx"
         ) from error
     log_mel = LogMel(mels=shape.mels, ceiling=shape.ceiling)
-    return shape, DelayedFormat.read(directory, name=name, log_mel=log_mel)
+    return shape, VoxtralFormat.read(directory, name=name, log_mel=log_mel)

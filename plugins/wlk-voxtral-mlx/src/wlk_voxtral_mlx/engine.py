@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import mlx.core as mx
 
-from wlk_core import Work, silent_cells
-from wlk_core.streaming import Choice, decode_steps
+from wlk_core import WorkCounters
+from wlk_core.streaming import TokenPrediction, speculative_decode
+from wlk_voxtral.recognizer import silence_features
 from wlk_voxtral_mlx.forward import Cache, EncoderState, decode, encode, shortened
 
 if TYPE_CHECKING:
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from wlk_core.streaming import LogMel, Tekken
+    from wlk_core.streaming import LogMel
+    from wlk_voxtral.tokenizer import TekkenTokenizer
     from wlk_voxtral_mlx.commands import Commands
     from wlk_voxtral_mlx.shape import Shape
 
@@ -67,7 +69,13 @@ class VoxtralEngine:
     """
 
     def __init__(
-        self, model: Any, shape: Shape, *, tekken: Tekken, log_mel: LogMel, commands: Commands
+        self,
+        model: Any,
+        shape: Shape,
+        *,
+        tekken: TekkenTokenizer,
+        log_mel: LogMel,
+        commands: Commands,
     ) -> None:
         self._model = model
         self._shape = shape
@@ -86,35 +94,35 @@ class VoxtralEngine:
         *,
         delay_steps: int,
         draft_steps: int,
-    ) -> tuple[Sequence[Choice], StreamState, Work]:
-        """Hear float32[8 n, mels]; see wlk_core.DelayedEngine."""
+    ) -> tuple[Sequence[TokenPrediction], StreamState, WorkCounters]:
+        """Hear float32[8 n, mels]; see wlk_core.StepEngine."""
         with self._commands.turn():
-            opening = Work()
+            opening = WorkCounters()
             if state is None:
                 state, opening = self._opening(delay_steps)
             choices, state, work = self._run(mel, state, delay_steps, draft_steps)
             return choices, state, opening + work
 
-    def _opening(self, delay_steps: int) -> tuple[StreamState, Work]:
+    def _opening(self, delay_steps: int) -> tuple[StreamState, WorkCounters]:
         """Return the state behind all but the last step of the silence in front of a run."""
         if delay_steps in self._openings:
-            return self._openings[delay_steps], Work()
+            return self._openings[delay_steps], WorkCounters()
         steps = max(self._tekken.left_pad_steps - 1, 0)
         state = StreamState(
             positions=0,
             given=self._tekken.prompt(delay_steps),
             encoder=EncoderState.at_start(self._model),
         )
-        work = Work()
+        work = WorkCounters()
         if steps:
-            mel = silent_cells(self._log_mel, steps)
+            mel = silence_features(self._log_mel, steps)
             _, state, work = self._run(mel, state, delay_steps, 1)
         self._openings[delay_steps] = state
         return state, work
 
     def _run(
         self, mel: NDArray[np.float32], state: StreamState, delay_steps: int, draft_steps: int
-    ) -> tuple[list[Choice], StreamState, Work]:
+    ) -> tuple[list[TokenPrediction], StreamState, WorkCounters]:
         positions = len(mel) // FRAMES
         audio, encoder = encode(
             self._model,
@@ -132,14 +140,14 @@ class VoxtralEngine:
             eos=self._tekken.eos_id,
             also=encoder.arrays,
         )
-        choices = decode_steps(
+        choices = speculative_decode(
             decoder,
             positions,
-            given=state.given,
+            known_ids=state.given,
             pad=self._tekken.pad_id,
             marker=self._tekken.word_id,
             width=draft_steps,
-            least_lead=self._least_lead,
+            min_margin=self._least_lead,
         )
         after = StreamState(
             positions=state.positions + positions,
@@ -149,7 +157,7 @@ class VoxtralEngine:
         )
         # Nothing lazy survives the call: the next one may be another thread's.
         mx.eval(*after.arrays)
-        work = Work(
+        work = WorkCounters(
             encoder_frames=len(mel),
             decoder_positions=decoder.ran,
             decoder_forwards=decoder.passes,
@@ -183,7 +191,7 @@ class _Pass:
         self._grown = self.cache = state.cache
         self.passes = self.ran = 0
 
-    def forward(self, ids: Sequence[int]) -> list[Choice]:
+    def forward(self, ids: Sequence[int]) -> list[TokenPrediction]:
         """Run the next positions; a stream never ends by itself."""
         self._count = len(ids)
         logits, self._grown = decode(
@@ -203,9 +211,9 @@ class _Pass:
         mx.eval(told, *self._also, *(one for pair in self.cache for one in pair))
         self._also = []
         rows: Any = told.tolist()
-        return [Choice(int(token), min(1.0, share), ahead) for token, share, ahead in rows]
+        return [TokenPrediction(int(token), min(1.0, share), ahead) for token, share, ahead in rows]
 
-    def keep(self, count: int) -> None:
+    def truncate(self, count: int) -> None:
         """Go back to behind the first *count* positions of the last pass."""
         dropped = self._count - count
         self.cache = shortened(self._grown, dropped, self._window)

@@ -11,8 +11,8 @@ from wlk_core import AudioFormatError, ModelNotFoundError, OptionError, StreamCl
     ("arguments", "message"),
     [
         ({"language": "fr"}, "recognises en only"),
-        ({"language": "xx"}, "does not know the language 'xx'"),
-        ({"language": "en-US"}, "does not know the language"),
+        ({"language": "xx"}, "does not support the language 'xx'"),
+        ({"language": "en-US"}, "does not support the language"),
         ({"task": "translate"}, "choose a multilingual model to translate"),
         ({"task": "sing"}, "cannot do the task 'sing'"),
         ({"policy": "alignatt"}, "one of local-agreement"),
@@ -33,7 +33,7 @@ def test_a_stream_refuses_what_it_cannot_do(backend, arguments, message):
     [
         ({"device": "tpu"}, "one of auto, cpu, cuda"),
         ({"compute_type": "float16"}, "cannot run on cpu here"),
-        ({"cpu_threads": "many"}, "is a int"),
+        ({"cpu_threads": "many"}, "is an int"),
     ],
 )
 def test_loading_refuses_what_it_cannot_do(options, message):

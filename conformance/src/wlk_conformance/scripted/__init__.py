@@ -1,0 +1,38 @@
+"""The scripted backend: an engine that reads coded audio, the reference for every rule."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wlk_conformance.scripted.backend import EngineFault, ScriptedBackend
+    from wlk_conformance.scripted.engine import DIGIT_WORDS, ScriptedEngine
+    from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
+    from wlk_conformance.scripted.tokenizer import END_OF_TEXT_ID
+
+__all__ = [
+    "DIGIT_WORDS",
+    "END_OF_TEXT_ID",
+    "SCRIPTED_SPEC",
+    "EngineFault",
+    "ScriptedBackend",
+    "ScriptedEngine",
+]
+
+# Loaded on first use, because the plugin module lives in this package and must not bring numpy.
+_HOME = {
+    "DIGIT_WORDS": "wlk_conformance.scripted.engine",
+    "END_OF_TEXT_ID": "wlk_conformance.scripted.tokenizer",
+    "SCRIPTED_SPEC": "wlk_conformance.scripted.plugin",
+    "EngineFault": "wlk_conformance.scripted.backend",
+    "ScriptedBackend": "wlk_conformance.scripted.backend",
+    "ScriptedEngine": "wlk_conformance.scripted.engine",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)

@@ -1,0 +1,119 @@
+"""The scripted engine: it reads the words of coded audio instead of running a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from wlk_conformance.scripted.alignment import aligned_word
+from wlk_conformance.scripted.native import decode_step
+from wlk_core.online import AlignedHypothesis, Hypothesis, WorkCounters
+from wlk_core.processor import SAMPLE_RATE
+from wlk_core.streaming import Word
+from wlk_core.testing.coded_audio import CELL_SAMPLES, read_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wlk_conformance.scripted.native import DecoderState
+    from wlk_conformance.scripted.tokenizer import Piece
+    from wlk_core.online import AlignedWord
+    from wlk_core.testing.coded_audio import HeardToken
+
+__all__ = ["DIGIT_WORDS", "ScriptedEngine"]
+
+DIGIT_WORDS = (
+    " zero", " one", " two", " three", " four", " five", " six", " seven", " eight", " nine",
+)  # fmt: skip
+MEL_FRAME_SAMPLES = 160  # 10 ms, the hop of the features that a real engine would compute
+_HALF_CELL = CELL_SAMPLES // 2  # of its first samples must be present to recognise a token
+
+
+@attrs.define
+class ScriptedEngine:
+    """
+    An engine without a model: token *i* of coded audio is the word ``vocabulary[i - 1]``.
+
+    A token is recognised by its first half cell, so that audio which is cut anywhere gives it to
+    exactly one side.  Audio that is not coded is silence.  With `changes_mind`, an engine that
+    transcribes a buffer takes a token that the buffer's end cuts off for the next word of the
+    vocabulary, as models do, and corrects itself when the rest of the audio arrives.
+    """
+
+    vocabulary: Sequence[str] = DIGIT_WORDS
+    changes_mind: bool = attrs.field(default=False, kw_only=True)
+
+    def transcribe(
+        self, audio: NDArray[np.float32], *, prompt: str, language: str | None
+    ) -> Hypothesis:
+        """Return the words of *audio*, as LocalAgreement needs them."""
+        del prompt  # a script already has its text
+        words = tuple(
+            Word(
+                token.start / SAMPLE_RATE,
+                token.end / SAMPLE_RATE,
+                self._spelling(token, is_cut_off=token.end == len(audio)),
+                1.0,
+            )
+            for token in self._tokens(audio)
+        )
+        work = WorkCounters(
+            encoder_frames=-(-len(audio) // MEL_FRAME_SAMPLES),
+            decoder_positions=len(words) + 1,
+            decoder_forwards=len(words) + 1,
+            detokenised_ids=len(words),
+        )
+        return Hypothesis(words=words, language=language or "en", work=work)
+
+    def align(
+        self,
+        audio: NDArray[np.float32],
+        *,
+        first_sample: int,
+        context: tuple[AlignedWord, ...],
+        prompt: str,
+        language: str | None,
+        is_last: bool,
+    ) -> AlignedHypothesis:
+        """Return the words after *context* with the frames they attend to, as AlignAtt needs."""
+        del prompt, is_last  # a script already has its text
+        words = tuple(
+            aligned_word(
+                token,
+                self._spelling(token, is_cut_off=token.end == len(audio)),
+                first_sample=first_sample,
+                samples=len(audio),
+            )
+            for token in self._tokens(audio)[len(context) :]
+        )
+        forced = sum(len(word.frames) for word in context)
+        pieces = sum(len(word.frames) for word in words)
+        work = WorkCounters(
+            encoder_frames=-(-len(audio) // MEL_FRAME_SAMPLES),
+            decoder_positions=forced + pieces + 1,
+            decoder_forwards=pieces + 1,
+            detokenised_ids=pieces,
+        )
+        return AlignedHypothesis(words=words, language=language or "en", work=work)
+
+    def decode_step(
+        self, audio: NDArray[np.float32], state: DecoderState
+    ) -> tuple[tuple[Piece, ...], DecoderState]:
+        """Decode a step of 80 ms, as a natively streaming model does; see native.decode_step."""
+        return decode_step(audio, state, self.vocabulary)
+
+    def _spelling(self, token: HeardToken, *, is_cut_off: bool) -> str:
+        is_mistaken = self.changes_mind and is_cut_off
+        return self.vocabulary[token.id % len(self.vocabulary) if is_mistaken else token.id - 1]
+
+    def _tokens(self, audio: NDArray[np.float32]) -> list[HeardToken]:
+        return [
+            token
+            for token in read_tokens(audio)
+            if token.id <= len(self.vocabulary)
+            and token.end - token.origin >= _HALF_CELL > token.start - token.origin
+        ]

@@ -1,0 +1,45 @@
+"""Public names that are loaded when they are first used, listed once, in a stub file."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["lazy_names"]
+
+_EXPORT = re.compile(r"^from (\S+) import (\w+) as \2$", re.MULTILINE)
+
+
+def lazy_names(
+    module: str, file: str
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """
+    Return `__getattr__`, `__dir__` and `__all__` of *module*, which lies in *file*.
+
+    The names are those that the stub beside *file* exports, one line each, as
+    ``from package.module import Name as Name``.  Type checkers read the same lines.
+    """
+    stub = Path(file).with_suffix(".pyi").read_text(encoding="utf-8")
+    homes = {name: home for home, name in _EXPORT.findall(stub)}
+
+    def load(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        home = importlib.import_module(homes[name])
+        try:
+            value = getattr(home, name)
+        except AttributeError:  # a module, which its package does not name
+            value = importlib.import_module(f"{homes[name]}.{name}")
+        setattr(sys.modules[module], name, value)
+        return value
+
+    def listed() -> list[str]:
+        return sorted({*vars(sys.modules[module]), *homes})
+
+    return load, listed, sorted(homes)

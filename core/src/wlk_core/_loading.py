@@ -1,0 +1,140 @@
+"""Load a backend by the name of its loader, and turn a framework that fails into a remedy."""
+
+from __future__ import annotations
+
+import importlib
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from wlk_core._discovery import normalised
+from wlk_core.errors import BackendUnavailable, WLKError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from wlk_core.backend import Backend, BackendSpec
+
+__all__ = ["load", "missing_requirements", "not_installed"]
+
+
+def load(
+    spec: BackendSpec, model: str | None, options: dict[str, Any], *, distribution: str
+) -> Backend:
+    """
+    Import the loader of *spec*, which *distribution* brings, and load *model* with it.
+
+    Raises:
+        BackendUnavailable: importing the loader or its framework failed, whatever it raised, or
+            the loader does not exist.  Other exceptions of the loader are passed on.
+
+    """
+    try:
+        if callable(spec.load):  # until every plugin of this repository names its loader
+            return spec.load(model, **options)
+        backend: Backend = _resolve(spec)(spec, model, **options)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, WLKError) or not _is_import_failure(error):
+            raise
+        remedy = _remedy(spec, error, distribution)
+        raise BackendUnavailable(
+            f"backend {spec.name} cannot be used: {_reason(error)}; {remedy}"
+        ) from error
+    else:
+        return backend
+
+
+def missing_requirements(spec: BackendSpec) -> dict[str, str]:
+    """
+    Return the distributions that *spec* requires and that are absent, and what installs them.
+
+    Read from package metadata: nothing is imported, so a distribution that is present but broken
+    is not noticed here.
+    """
+    return {
+        distribution: command
+        for distribution, command in spec.requires.items()
+        if not _is_installed(distribution)
+    }
+
+
+def not_installed(spec: BackendSpec) -> BackendUnavailable:
+    """Describe the requirements of *spec* that are missing."""
+    missing = missing_requirements(spec)
+    return BackendUnavailable(
+        f"backend {spec.name} cannot be used: {', '.join(missing)} is not installed; "
+        f"install it with: {_joined(missing.values())}"
+    )
+
+
+def _resolve(spec: BackendSpec) -> Any:
+    module_name, _, name = str(spec.load).partition(":")
+    module = importlib.import_module(module_name)
+    try:
+        return getattr(module, name)
+    except AttributeError:
+        raise ImportError(f"{module_name} has no function {name!r}", name=module_name) from None
+
+
+def _remedy(spec: BackendSpec, error: BaseException, distribution: str) -> str:
+    """Return what to do about *error*, which an import raised."""
+    plugin = str(spec.load).partition(".")[0].partition(":")[0]
+    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == plugin:
+        return f"reinstall the plugin with: pip install --force-reinstall {distribution}"
+    if missing := missing_requirements(spec):
+        return f"install it with: {_joined(missing.values())}"
+    culprit = _failing_distribution(error)
+    if culprit and culprit not in map(normalised, (distribution, *spec.requires)):
+        return (
+            f"{culprit} is installed but does not work here, update it with: pip install "
+            f"--upgrade {culprit}, or remove it with: pip uninstall {culprit}"
+        )
+    command = _joined(spec.requires.values()) or f"pip install {distribution}"
+    return (
+        "it is installed but does not work, reinstall it with: "
+        f"{command.replace('pip install ', 'pip install --force-reinstall ')}"
+    )
+
+
+def _joined(commands: Any) -> str:
+    return " && ".join(dict.fromkeys(commands))
+
+
+def _is_import_failure(error: BaseException) -> bool:
+    """Return whether *error* was raised while a module was imported, at any depth."""
+    return isinstance(error, ImportError) or bool(_imported_modules(error.__traceback__))
+
+
+def _imported_modules(traceback: TracebackType | None) -> list[str]:
+    """Return the modules whose import *traceback* passes through, the innermost last."""
+    modules = []
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if frame.f_code.co_name == "<module>":
+            modules.append(str(frame.f_globals.get("__name__", "")))
+        traceback = traceback.tb_next
+    return modules
+
+
+def _failing_distribution(error: BaseException) -> str | None:
+    """Return the distribution of the innermost module that *error* was raised in."""
+    modules = _imported_modules(error.__traceback__)
+    if not modules:
+        return None
+    owners = metadata.packages_distributions().get(modules[-1].partition(".")[0])
+    return normalised(owners[0]) if owners else None
+
+
+def _reason(error: BaseException) -> str:
+    """Return *error* in one line, without its type where an import explains itself."""
+    text = " ".join(str(error).split())
+    if isinstance(error, ImportError) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return False
+    return True

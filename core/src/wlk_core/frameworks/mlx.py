@@ -1,0 +1,129 @@
+"""One MLX stream for all threads of the process, its arithmetic and its memory."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import cache
+import threading
+from typing import TYPE_CHECKING
+
+import mlx.core as mx
+
+from wlk_core.errors import BackendUnavailable, OptionError
+from wlk_core.frameworks.memory import physical_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["DEVICES", "DTYPES", "SharedStream", "available_memory", "choose_dtype", "shared_stream"]
+
+DEVICES = ("auto", "cpu", "gpu")  #: values of the option `device`
+DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
+
+_MEMORY_KEYS = ("max_recommended_working_set_size", "total_memory", "memory_size")  # by back end
+
+
+class SharedStream:
+    """
+    An MLX stream that any thread may use, one thread at a time; see `shared_stream`.
+
+    MLX gives each thread a default stream, which only that thread can evaluate on and which it
+    never frees: on the CPU every thread that ever used MLX leaves a worker thread (mlx 0.32).
+    Audio is served by whatever thread calls, so all threads share one stream and its lock.  This
+    costs nothing, because a device runs one command at a time anyway.
+    """
+
+    def __init__(self, device: mx.DeviceType) -> None:
+        self.is_gpu: bool = device == mx.gpu
+        self._lock = threading.RLock()
+        self._stream = mx.new_thread_unsafe_stream(device)
+
+    @property
+    def device(self) -> str:
+        """The kind of device the stream runs on, "cpu" or "gpu"."""
+        return "gpu" if self.is_gpu else "cpu"
+
+    @contextmanager
+    def acquire(self) -> Iterator[None]:
+        """
+        Wait for the stream and make it the default one of this thread.
+
+        The thread that holds the stream may acquire it again.  Results have to be evaluated, or
+        sent off with `mlx.core.async_eval`, before it is given back: a lazy array is computed by
+        whichever thread uses it first, which then need not hold the stream.
+        """
+        with self._lock, mx.stream(self._stream):
+            yield
+
+
+def shared_stream(device: str, *, install_hint: str) -> SharedStream:
+    """
+    Return the stream that all threads share on *device*: auto, cpu or gpu.
+
+    `install_hint` is the command that installs MLX for an NVIDIA GPU, for the message.
+
+    Raises:
+        OptionError: *device* is none of DEVICES.
+        BackendUnavailable: MLX has no such device here, or computes nothing on it.
+
+    """
+    if device not in DEVICES:
+        raise OptionError(f"expected a device, one of {', '.join(DEVICES)}; got {device!r}")
+    if device == "gpu" and not mx.is_available(mx.gpu):
+        raise BackendUnavailable(
+            "MLX has no device gpu here: it needs an Apple Silicon Mac, or Linux with an NVIDIA "
+            f"driver and: {install_hint}; or leave the option device out"
+        )
+    kind = mx.default_device().type if device == "auto" else mx.DeviceType[device]
+    try:
+        return _stream_of(kind)
+    except RuntimeError as error:
+        raise BackendUnavailable(
+            f"MLX is installed and computes nothing on its device {kind.name}: {error}; "
+            f"install it with a back end: {install_hint}"
+        ) from error
+
+
+@cache  # for the life of the process, because MLX never frees a stream
+def _stream_of(device: mx.DeviceType) -> SharedStream:
+    stream = SharedStream(device)
+    with stream.acquire():
+        mx.eval(mx.zeros(1))
+    return stream
+
+
+def choose_dtype(
+    name: str,
+    *,
+    is_gpu: bool,
+    declared: str | None = None,
+    accelerated: mx.Dtype = mx.float16,
+) -> mx.Dtype:
+    """
+    Return the arithmetic called *name*.
+
+    auto is what the checkpoint declared, where that is one of DTYPES; else float32 on the CPU and
+    *accelerated* on a GPU.
+
+    Raises:
+        OptionError: *name* is neither auto nor one of DTYPES.
+
+    """
+    if name == "auto":
+        return DTYPES.get(declared or "", accelerated if is_gpu else mx.float32)
+    if name not in DTYPES:
+        raise OptionError(f"expected a dtype, one of auto, {', '.join(DTYPES)}; got {name!r}")
+    return DTYPES[name]
+
+
+def available_memory(device: str) -> int | None:
+    """
+    Return the bytes that a model can have on the MLX device cpu or gpu.
+
+    None where neither MLX nor the system reports them.
+    """
+    info = mx.device_info(mx.DeviceType[device])
+    for key in _MEMORY_KEYS:
+        if key in info:
+            return int(info[key])
+    return physical_memory()

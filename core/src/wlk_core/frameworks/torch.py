@@ -1,0 +1,86 @@
+"""Where torch runs a model, in which arithmetic, and how much memory is there."""
+
+from __future__ import annotations
+
+import torch
+
+from wlk_core.errors import BackendUnavailable, OptionError
+from wlk_core.frameworks.memory import physical_memory
+
+__all__ = ["DEVICES", "DTYPES", "available_memory", "choose_device", "choose_dtype"]
+
+DEVICES = ("auto", "cpu", "cuda", "mps")  #: values of the option `device`
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+_CHECKS = {
+    "cuda": "check the driver with nvidia-smi and the build of torch with "
+    "python -c 'import torch; print(torch.version.cuda)'",
+    "mps": "it needs macOS 12.3 or later on Apple Silicon",
+}
+
+
+def choose_device(name: str) -> torch.device:
+    """
+    Return the device called *name*; auto is CUDA, else MPS, else the CPU.
+
+    Raises:
+        OptionError: *name* is none of DEVICES.
+        BackendUnavailable: torch has no such device here.
+
+    """
+    if name not in DEVICES:
+        raise OptionError(f"expected a device, one of {', '.join(DEVICES)}; got {name!r}")
+    is_present = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if name == "auto":
+        return torch.device(next(device for device, present in is_present.items() if present))
+    if not is_present[name]:
+        raise BackendUnavailable(
+            f"torch {torch.__version__} has no device {name} here; {_CHECKS[name]}, or leave "
+            "the option device out"
+        )
+    return torch.device(name)
+
+
+def choose_dtype(
+    name: str,
+    *,
+    device: torch.device,
+    declared: str | None = None,
+    accelerated: torch.dtype = torch.float16,
+) -> torch.dtype:
+    """
+    Return the arithmetic called *name*.
+
+    auto is what the checkpoint declared, where that is one of DTYPES; else float32 on the CPU and
+    *accelerated* on other devices.
+
+    Raises:
+        OptionError: *name* is neither auto nor one of DTYPES.
+
+    """
+    if name == "auto":
+        fallback = torch.float32 if device.type == "cpu" else accelerated
+        return DTYPES.get(declared or "", fallback)
+    if name not in DTYPES:
+        raise OptionError(f"expected a dtype, one of auto, {', '.join(DTYPES)}; got {name!r}")
+    return DTYPES[name]
+
+
+def available_memory(device: torch.device) -> int | None:
+    """
+    Return the bytes that a model can have on *device*, None where no framework reports them.
+
+    That is the free memory of a CUDA device, the recommended maximum of an Apple GPU, and all the
+    memory of the machine for the CPU.
+    """
+    if device.type == "cuda":
+        free: int = torch.cuda.mem_get_info(device)[0]
+        return free
+    if device.type == "mps":
+        recommended: int = torch.mps.recommended_max_memory()
+        return recommended
+    return physical_memory()

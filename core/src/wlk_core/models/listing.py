@@ -1,0 +1,90 @@
+"""The models that backends name and those that were pulled for them, and where each one is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from wlk_core.models.hub_cache import CachedRepo, cache_directory, matching
+from wlk_core.models.pull_record import records
+from wlk_core.models.references import packaged_word
+from wlk_core.models.state import cached_state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    import os
+    from pathlib import Path
+
+    from wlk_core.backend import BackendSpec
+
+__all__ = ["Model", "describe", "list_models"]
+
+
+@attrs.frozen(kw_only=True)
+class Model:
+    """
+    A model as ``wlk-core models`` shows it.
+
+    Attributes:
+        backend: the backend it belongs to.
+        name: what a user types: the size alias, else the repository id.
+        repo: the repository it comes from, None for a bundled one.
+        state: "pulled" (by wlk-core), "cached" (by another tool), "incomplete" or "absent"; for a
+            model that is not fetched from a hub the spec's own word for it, such as "bundled".
+        revision: the commit in the cache, None if there is none.
+        size: bytes of its files on disk, None if there are none.
+        path: its directory, None for absent and bundled ones.
+        is_default: whether the backend takes it when no model is named.
+
+    """
+
+    backend: str
+    name: str
+    repo: str | None
+    state: str
+    revision: str | None = None
+    size: int | None = None
+    path: Path | None = None
+    is_default: bool = False
+
+
+def list_models(
+    specs: Iterable[BackendSpec], *, cache_dir: str | os.PathLike[str] | None = None
+) -> tuple[Model, ...]:
+    """Return the models that *specs* name, and those pulled for them; never uses the network."""
+    cache = cache_directory(cache_dir)
+    models = []
+    for spec in specs:
+        models += [describe(alias, spec, cache) for alias in spec.models]
+        pulled = {record.repo for record in records(backend=spec.name)}
+        models += [
+            describe(repo, spec, cache) for repo in sorted(pulled - set(spec.models.values()))
+        ]
+    return tuple(models)
+
+
+def describe(name: str, spec: BackendSpec, cache: Path) -> Model:
+    """Return the state of one model, named by its alias or its repository."""
+    word = packaged_word(name, spec)
+    model = Model(
+        backend=spec.name,
+        name=name,
+        repo=None if word else spec.models.get(name, name),
+        state=word or "absent",
+        is_default=name == spec.default_model,
+    )
+    if model.repo is None:
+        return model
+    repo = CachedRepo(cache, model.repo)
+    state = cached_state(repo, spec)
+    if state.revision is None:
+        return attrs.evolve(model, state=state.word)
+    names = matching(repo.names(state.revision), spec.model_files)
+    return attrs.evolve(
+        model,
+        state=state.word,
+        revision=state.revision,
+        size=sum(repo.size(state.revision, name) or 0 for name in names),
+        path=repo.snapshot(state.revision),
+    )

@@ -1,0 +1,283 @@
+"""AlignAtt over any decoder that reports which audio it attended to."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+
+from wlk_core.online.recognizer import Step
+from wlk_core.processor import SAMPLE_RATE, WorkCounters
+from wlk_core.streaming.window import BoundedWindow, words_in_order
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wlk_core.streaming.alignatt import AlignAtt
+    from wlk_core.streaming.words import Word
+
+__all__ = [
+    "AlignAttDecoder",
+    "AlignAttRecognizer",
+    "AlignedHypothesis",
+    "AlignedWord",
+    "DecoderCache",
+]
+
+NO_ROOM_SECONDS = 0.05  # what an alignment leaves, at most, to a word that has no audio of its own
+
+
+@attrs.frozen(kw_only=True)
+class AlignedWord:
+    """
+    A whole word, and for each of its tokens the encoder frame that the decoder attended to most.
+
+    Times and frames count from the start of the audio that the decoder was given; there is a frame
+    for every token.  `tokens` are the decoder's own, so that it can be forced to begin with this
+    word again.
+    """
+
+    word: Word
+    frames: tuple[int, ...]
+    tokens: tuple[Hashable, ...] = ()
+
+    def shifted(self, *, seconds: float, frames: int) -> AlignedWord:
+        """Return the same word, later by *seconds* and *frames*."""
+        later = tuple(frame + frames for frame in self.frames)
+        return attrs.evolve(self, word=self.word.shifted(seconds), frames=later)
+
+
+@attrs.frozen(kw_only=True)
+class AlignedHypothesis:
+    """What a decoder emitted after the words it was forced to begin with."""
+
+    words: tuple[AlignedWord, ...] = ()
+    language: str | None = None
+    work: WorkCounters = attrs.field(factory=WorkCounters)
+
+
+class AlignAttDecoder(Protocol):
+    """An engine call of AlignAtt: audio in, words and the audio frames they attended to out."""
+
+    def __call__(
+        self,
+        audio: NDArray[np.float32],
+        *,
+        first_sample: int,
+        context: tuple[AlignedWord, ...],
+        prompt: str,
+        language: str | None,
+        is_last: bool,
+    ) -> AlignedHypothesis:
+        """
+        Decode float32[n], n > 0 at 16 kHz: the utterance from sample *first_sample* on.
+
+        Args:
+            audio: read-only, valid during the call.
+            first_sample: where the audio begins in the utterance; a multiple of the frame.
+            context: the committed words whose audio this is; the decoder begins with them and
+                returns only what follows.  Their times and frames count as those it returns.
+            prompt: the text before the audio, may be ""; at most PROMPT_CHARACTERS long.
+            language: a code, or None to detect it.
+            is_last: the utterance ends with this audio, so no word is held back for more of it.
+
+        Raises:
+            Exception: whatever the engine raises; the stream wraps it and can repeat the call.
+
+        """
+        ...
+
+
+class DecoderCache(Protocol):
+    """
+    The state that a decoder keeps between calls, such as a KV cache, to make them cheaper.
+
+    It changes what a call costs and never what it returns.  A call that fails halfway leaves a
+    state from which the same call can be repeated.
+    """
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held now."""
+        ...
+
+    def reset(self) -> None:
+        """Clear the cache; called when an utterance ends.  Runs no model."""
+        ...
+
+
+class AlignAttRecognizer:
+    """
+    Decode a bounded buffer every `tick_seconds` and commit by AlignAtt, whole words only.
+
+    The buffer is a BoundedWindow: longer than `buffer_seconds` it is cut between committed words,
+    and never does the decoder get more than `max_seconds` of audio, or twice a tick and a cut
+    where that is more.
+
+    A decoder that keeps state between its calls passes it as *cache*: it is reset when an
+    utterance ends, and its bytes are counted.  Where such state survives cuts at certain samples
+    only, cuts fall on multiples of *cut_samples* of the utterance.
+
+    Raises:
+        ValueError: *cut_samples* is not a multiple of the frame, or more than half of what is left
+            of `max_seconds` before the next tick, so that no cut could be forced.
+
+    """
+
+    _upcoming: tuple[AlignedWord, ...]  # words of the newest hypothesis that are not final
+
+    def __init__(
+        self,
+        decode: AlignAttDecoder,
+        *,
+        policy: AlignAtt,
+        frame_samples: int,
+        language: str | None = None,
+        prompt: str = "",
+        tick_seconds: float = 1.0,
+        buffer_seconds: float = 12.0,
+        max_seconds: float = 28.0,
+        cut_samples: int | None = None,
+        cache: DecoderCache | None = None,
+    ) -> None:
+        # Whole frames at least, because the engine counts its own frames from the cut.
+        cut_samples = frame_samples if cut_samples is None else cut_samples
+        if cut_samples % frame_samples:
+            raise ValueError(
+                f"expected cuts at whole frames of {frame_samples} samples, got {cut_samples}"
+            )
+        self._decode = decode
+        self._policy = policy
+        self._frame = frame_samples
+        self._cache = cache
+        self._language = language
+        self._work = WorkCounters()
+        self._window: BoundedWindow[AlignedWord] = BoundedWindow(
+            attrgetter("word"),
+            prefix_is_forced=True,
+            prompt=prompt,
+            tick_seconds=tick_seconds,
+            buffer_seconds=buffer_seconds,
+            max_seconds=max_seconds,
+            cut_samples=cut_samples,
+        )
+        self.end_utterance("")
+
+    @property
+    def hypothesis(self) -> tuple[Word, ...]:
+        """Words that are not final, in seconds of the utterance."""
+        return tuple(aligned.word for aligned in self._upcoming)
+
+    @property
+    def language(self) -> str | None:
+        """The language forced, or detected by the time text was first committed."""
+        return self._language
+
+    @property
+    def work(self) -> WorkCounters:
+        """The engine's work, added up."""
+        return self._work
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of audio, text and decoder cache held, the prompt at its bound."""
+        text = sum(len(word.text) for word in self.hypothesis)
+        cache = 0 if self._cache is None else self._cache.nbytes
+        return self._window.nbytes + text + cache
+
+    def feed(self, audio: NDArray[np.float32]) -> None:
+        """Append float32[n] to the buffer."""
+        self._window.append(audio)
+
+    def step(self, *, is_last: bool) -> Step | None:
+        """Decode up to the next tick, or to the end of a complete utterance."""
+        stop = self._window.next_stop(is_last=is_last)
+        if stop is not None:
+            return self._decode_to(stop)
+        if not is_last or not self._upcoming:
+            return None
+        committed, self._upcoming = self.hypothesis, ()
+        self._language = self._language or self._detected_language
+        return Step(committed=committed, consumed_samples=self._window.processed)
+
+    def end_utterance(self, committed_text: str) -> None:
+        """Begin a new utterance with the end of the transcript as prompt."""
+        if self._cache is not None:
+            self._cache.reset()  # first: if this raises, nothing has changed
+        self._window.reset(committed_text)
+        self._upcoming = ()
+        self._last_frame = 0  # the farthest frame that a committed token attended to
+        self._detected_language: str | None = None  # in the newest hypothesis
+
+    def close(self) -> None:
+        """Release audio, text and decoder cache."""
+        self.end_utterance("")
+
+    def _decode_to(self, stop: int) -> Step:
+        # The engine is called before anything changes, so that a failed step can be repeated.
+        window = self._window
+        is_final = not window.is_on_grid(stop)  # the end of a complete utterance
+        seconds, frames = window.start / SAMPLE_RATE, window.start // self._frame
+        hypothesis = self._decode(
+            window.audio(stop),
+            first_sample=window.start,
+            context=tuple(word.shifted(seconds=-seconds, frames=-frames) for word in window.prefix),
+            prompt=window.prompt,
+            language=self._language,
+            is_last=is_final,
+        )
+        self._work += hypothesis.work
+        window.processed = stop
+        shifted = [word.shifted(seconds=seconds, frames=frames) for word in hypothesis.words]
+        fresh = self._in_order([word for word in shifted if self._is_new(word)])
+        count = self._count_final(fresh, is_final=is_final)
+        window.commit(fresh[:count])
+        forced = window.bound(fresh[count:], is_quiet=not fresh)
+        committed, self._upcoming = fresh[: count + forced], fresh[count + forced :]
+        self._last_frame = max([self._last_frame, *(max(word.frames) for word in committed)])
+        self._detected_language = hypothesis.language
+        if committed:
+            self._language = self._language or hypothesis.language
+        return Step(committed=tuple(word.word for word in committed), consumed_samples=stop)
+
+    def _is_new(self, aligned: AlignedWord) -> bool:
+        """
+        Return whether a word has audio of its own after the committed words.
+
+        Two kinds do not: the rest of a committed word that a cut left in the buffer, and a
+        committed word emitted again because attention jumped back.  Both align to almost no audio,
+        so times and frames decide; text does not, because speakers repeat words.
+        """
+        word = aligned.word
+        has_room = word.end - word.start > NO_ROOM_SECONDS
+        has_room = has_room and word.middle >= self._window.dropped_end
+        is_ahead = max(aligned.frames) > self._last_frame
+        return word.middle >= self._window.overlap_end and (is_ahead or has_room)
+
+    def _count_final(self, words: Sequence[AlignedWord], *, is_final: bool) -> int:
+        """Return how many of *words* are final; a word is when all of its tokens are."""
+        final = self._policy.count_final(
+            [frame for word in words for frame in word.frames],
+            frames=-(-self._window.processed // self._frame),
+            last_frame=self._last_frame,
+            is_last=is_final,
+        )
+        count = 0
+        for word in words:
+            final -= len(word.frames)
+            if final < 0:
+                break
+            count += 1
+        return count
+
+    def _in_order(self, words: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
+        """Return *words* with times that never go back and lie after the committed words."""
+        floor, limit = self._window.start / SAMPLE_RATE, self._window.processed / SAMPLE_RATE
+        if self._window.prefix:
+            floor = max(floor, min(self._window.prefix[-1].word.end, limit))
+        ordered = words_in_order([aligned.word for aligned in words], floor=floor, limit=limit)
+        return tuple(attrs.evolve(a, word=word) for a, word in zip(words, ordered, strict=True))

@@ -1,0 +1,149 @@
+"""LocalAgreement over any engine that turns audio into timed words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+
+from wlk_core.online.recognizer import Step
+from wlk_core.processor import SAMPLE_RATE, WorkCounters
+from wlk_core.streaming.local_agreement import LocalAgreement, split_overlap
+from wlk_core.streaming.window import BoundedWindow, words_in_order
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wlk_core.streaming.words import Word
+
+__all__ = ["Hypothesis", "LocalAgreementRecognizer", "Transcriber"]
+
+
+@attrs.frozen(kw_only=True)
+class Hypothesis:
+    """The result of an engine call: words in seconds from the start of the audio."""
+
+    words: tuple[Word, ...] = ()
+    language: str | None = None
+    work: WorkCounters = attrs.field(factory=WorkCounters)
+
+
+class Transcriber(Protocol):
+    """An engine call: audio in, timed words out; all that a LocalAgreement backend provides."""
+
+    def __call__(
+        self, audio: NDArray[np.float32], *, prompt: str, language: str | None
+    ) -> Hypothesis:
+        """
+        Transcribe float32[n], n > 0 at 16 kHz, on its own.
+
+        Args:
+            audio: read-only, valid during the call.
+            prompt: the text before the audio, may be ""; at most PROMPT_CHARACTERS long.
+            language: a code, or None to detect it.
+
+        Raises:
+            Exception: whatever the engine raises; the stream wraps it and can repeat the call.
+
+        """
+        ...
+
+
+class LocalAgreementRecognizer:
+    """
+    Re-transcribe a growing buffer every `tick_seconds` and commit what two hypotheses agree on.
+
+    The buffer is a BoundedWindow: longer than `buffer_seconds` it is cut between committed words,
+    and never does the engine get more than `max_seconds` of audio.
+    """
+
+    def __init__(
+        self,
+        transcribe: Transcriber,
+        *,
+        language: str | None = None,
+        prompt: str = "",
+        tick_seconds: float = 1.0,
+        buffer_seconds: float = 12.0,
+        max_seconds: float = 28.0,
+    ) -> None:
+        self._transcribe = transcribe
+        self._language = language
+        self._work = WorkCounters()
+        self._window: BoundedWindow[Word] = BoundedWindow(
+            lambda word: word,
+            prefix_is_forced=False,
+            prompt=prompt,
+            tick_seconds=tick_seconds,
+            buffer_seconds=buffer_seconds,
+            max_seconds=max_seconds,
+        )
+        self.end_utterance("")
+
+    @property
+    def hypothesis(self) -> tuple[Word, ...]:
+        """Words not yet agreed on, in seconds of the utterance."""
+        return self._policy.hypothesis
+
+    @property
+    def language(self) -> str | None:
+        """The language forced, or detected by the time text was first committed."""
+        return self._language
+
+    @property
+    def work(self) -> WorkCounters:
+        """The engine's work, added up."""
+        return self._work
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of audio and text held, the prompt at its bound."""
+        return self._window.nbytes + sum(len(word.text) for word in self._policy.hypothesis)
+
+    def feed(self, audio: NDArray[np.float32]) -> None:
+        """Append float32[n] to the buffer."""
+        self._window.append(audio)
+
+    def step(self, *, is_last: bool) -> Step | None:
+        """Transcribe up to the next tick, or to the end of a complete utterance."""
+        stop = self._window.next_stop(is_last=is_last)
+        if stop is not None:
+            return self._transcribe_to(stop)
+        if not is_last or not self._policy.hypothesis:
+            return None
+        self._language = self._language or self._detected_language
+        return Step(committed=self._policy.flush(), consumed_samples=self._window.processed)
+
+    def end_utterance(self, committed_text: str) -> None:
+        """Begin a new utterance with the end of the transcript as prompt."""
+        self._window.reset(committed_text)
+        self._policy = LocalAgreement()
+        self._detected_language: str | None = None  # in the newest hypothesis
+
+    def close(self) -> None:
+        """Release audio and text."""
+        self.end_utterance("")
+
+    def _transcribe_to(self, stop: int) -> Step:
+        # The engine is called before anything changes, so that a failed step can be repeated.
+        window = self._window
+        hypothesis = self._transcribe(
+            window.audio(stop), prompt=window.prompt, language=self._language
+        )
+        self._work += hypothesis.work
+        window.processed = stop
+        start, end = window.start / SAMPLE_RATE, stop / SAMPLE_RATE
+        shifted = [word.shifted(start) for word in hypothesis.words]
+        words = words_in_order(shifted, floor=start, limit=end)
+        _, fresh = split_overlap(words, window.prefix, window.overlap_end)
+        committed = self._policy.update(fresh)
+        if not window.is_on_grid(stop):  # the end of a complete utterance
+            committed += self._policy.flush()
+        window.commit(committed)
+        self._detected_language = hypothesis.language
+        forced = window.bound(self._policy.hypothesis, is_quiet=not fresh)
+        committed += self._policy.force(forced)
+        if committed:
+            self._language = self._language or hypothesis.language
+        return Step(committed=committed, consumed_samples=stop)

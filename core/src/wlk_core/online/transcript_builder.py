@@ -1,0 +1,114 @@
+"""The committed text of a stream: words of an utterance become tokens of the stream."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import attrs
+
+from wlk_core.errors import ClockError
+from wlk_core.streaming.words import joined
+from wlk_core.tokens import ASRToken, Transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wlk_core.streaming.words import Word
+    from wlk_core.tokens import ChangeSpeaker
+
+__all__ = ["TranscriptBuilder", "Utterance"]
+
+PROMPT_TAIL_CHARACTERS = 400  # of the transcript, kept as prompt for the next utterance
+LATEST_START = 0.02  # seconds before the end of the audio by which every word has begun
+
+
+@attrs.frozen
+class Utterance:
+    """Where an utterance lies on the stream clock (seconds), and its language if known."""
+
+    origin: float
+    end: float
+    language: str | None = None
+
+
+class TranscriptBuilder:
+    """
+    Turn committed words into tokens: spacing, order of times and speakers.
+
+    Tokens carry their own spacing; only where two utterances meet is a join put between them that
+    suits the script.  Times keep the contract although models jitter: starts never go back, no
+    token starts before the last committed end or before `stable`, and none leaves its utterance.
+    """
+
+    def __init__(self) -> None:
+        self.prompt_tail = ""  #: the end of the transcript
+        self.stable = 0.0  #: no later token starts before this stream time
+        self._is_seam = True  # the next token is the first of its utterance
+        self._turns: list[ChangeSpeaker] = []
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of text held, counted at their bound: so the figure is flat from the start."""
+        return PROMPT_TAIL_CHARACTERS
+
+    def commit(self, word: Word, utterance: Utterance) -> ASRToken:
+        """Return *word*, timed in its utterance, as the next token of the stream."""
+        token = self._token(word, utterance, self.stable, is_seam=self._is_seam)
+        self._is_seam = False
+        self.prompt_tail = (self.prompt_tail + token.text)[-PROMPT_TAIL_CHARACTERS:]
+        self.stable = max(self.stable, min(token.end, utterance.end - LATEST_START))
+        return token
+
+    def preview(self, words: Sequence[Word], utterance: Utterance) -> Transcript:
+        """Return the hypothesis as it would be committed now; changes nothing."""
+        tokens: list[ASRToken] = []
+        floor, is_seam = self.stable, self._is_seam
+        for word in words:
+            tokens.append(self._token(word, utterance, floor, is_seam=is_seam))
+            floor, is_seam = tokens[-1].start, False
+        return Transcript(tuple(tokens))
+
+    def end_utterance(self, time: float) -> None:
+        """End the utterance at the stream time *time*: no later token starts before it."""
+        self._is_seam = True
+        self.stable = max(self.stable, time)
+        current = [turn for turn in self._turns if turn.start <= time][-1:]
+        self._turns = current + [turn for turn in self._turns if turn.start > time]
+
+    def check_turn(self, change: ChangeSpeaker) -> None:
+        """Raise ClockError unless the turn starts at a finite stream time of 0 s or more."""
+        if not math.isfinite(change.start) or change.start < 0:
+            raise ClockError(f"a turn starts at a stream time of 0 s or more, got {change.start!r}")
+
+    def add_turn(self, change: ChangeSpeaker) -> None:
+        """Attribute words that start at `change.start` or later to the new speaker."""
+        self._turns = [turn for turn in self._turns if turn.start < change.start]
+        self._turns.append(change)
+
+    @staticmethod
+    def reattributed(token: ASRToken, change: ChangeSpeaker) -> ASRToken:
+        """Return *token* with the new speaker if it starts within the turn."""
+        if token.start < change.start:
+            return token
+        return attrs.evolve(token, speaker=change.speaker)
+
+    def _speaker_at(self, time: float) -> int | str | None:
+        speaker: int | str | None = None
+        for turn in self._turns:
+            if turn.start <= time:
+                speaker = turn.speaker
+        return speaker
+
+    def _token(self, word: Word, utterance: Utterance, floor: float, *, is_seam: bool) -> ASRToken:
+        latest = max(utterance.origin, utterance.end - LATEST_START)
+        start = max(floor, min(utterance.origin + word.start, latest))
+        end = max(start, min(utterance.origin + word.end, utterance.end))
+        return ASRToken(
+            start=start,
+            end=end,
+            text=joined(self.prompt_tail, word.text) if is_seam else word.text,
+            probability=word.probability,
+            speaker=self._speaker_at(start),
+            detected_language=utterance.language,
+        )

@@ -1,0 +1,136 @@
+"""Values for options: KEY=VALUE text and mappings, checked against what a backend declares."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from wlk_core import standard_options
+from wlk_core.errors import OptionError
+from wlk_core.options import Option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from wlk_core.backend import BackendSpec
+    from wlk_core.options import Scope
+
+__all__ = ["OptionValues", "parse_options", "resolve_options", "split_options"]
+
+_STANDARD = (
+    standard_options.device(),
+    standard_options.dtype(),
+    *(value for value in vars(standard_options).values() if isinstance(value, Option)),
+)
+_CALLS = {"backend": "load_backend(..., {}=...)", "stream": "create_processor({}=...)"}
+
+
+class OptionValues(NamedTuple):
+    """Converted values by option name: those for load_backend and those for create_processor."""
+
+    backend: dict[str, Any]
+    stream: dict[str, Any]
+
+
+def parse_options(spec: BackendSpec, pairs: Iterable[str]) -> OptionValues:
+    """
+    Return the options that the KEY=VALUE texts *pairs* set, by scope, converted and checked.
+
+    Only the options that *pairs* names are returned; their policy is the one that *pairs* or
+    *spec* chooses.
+
+    Raises:
+        OptionError: a text is no KEY=VALUE, one key has two values, or an option is unknown or
+            does not take its value; the message suggests the right option of this backend.
+
+    """
+    values: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        name = name.strip()
+        if not equals or not name:
+            raise OptionError(f"expected an option as KEY=VALUE, got {pair!r}")
+        if values.setdefault(name, value) != value:
+            raise OptionError(
+                f"option {name} has two values, {values[name]!r} and {value!r}; keep one"
+            )
+    return split_options(spec, values)
+
+
+def split_options(spec: BackendSpec, values: Mapping[str, Any]) -> OptionValues:
+    """
+    Return *values* of options of both scopes by scope, converted and checked.
+
+    Raises:
+        OptionError: as in `parse_options`.
+
+    """
+    scopes = {option.name: option.scope for option in spec.all_options}
+    for name in values:
+        if name not in scopes:
+            raise _unknown(name, spec.all_options, owner=spec.name)
+    backend = {name: value for name, value in values.items() if scopes[name] == "backend"}
+    stream = {name: value for name, value in values.items() if scopes[name] == "stream"}
+    resolved_backend = spec.backend_options(backend)
+    resolved_stream = spec.stream_options(stream)
+    return OptionValues(
+        {name: resolved_backend[name] for name in backend},
+        {name: resolved_stream[name] for name in stream},
+    )
+
+
+def resolve_options(
+    declared: Iterable[Option], values: Mapping[str, Any], *, scope: Scope, owner: str
+) -> dict[str, Any]:
+    """
+    Return the options of *scope* by name, *values* converted and defaults filled in.
+
+    Raises:
+        OptionError: an unknown name, an option of the other scope or of another policy, or a
+            value it does not take.
+
+    """
+    declared = tuple(declared)
+    known = {option.name: option for option in declared if option.scope == scope}
+    other = {option.name: option for option in declared if option.scope != scope}
+    for name in values:
+        if name in other:
+            call = _CALLS[other[name].scope].format(name)
+            raise OptionError(f"{owner}: {name} is an option of {call}")
+        if name not in known:
+            raise _unknown(name, known.values(), owner=owner)
+    resolved = {
+        name: option.convert(values[name], owner=owner) if name in values else option.default
+        for name, option in known.items()
+    }
+    policy = resolved.get("policy")
+    for name in values:
+        if known[name].policies and policy not in known[name].policies:
+            policies = known[name].policies
+            raise OptionError(
+                f"{owner}: policy={policy} takes no {name}; leave it out, or choose "
+                + " or ".join(f"policy={choice}" for choice in policies)
+            )
+    return resolved
+
+
+def _unknown(name: str, known: Iterable[Option], *, owner: str) -> OptionError:
+    """Describe an option that is not declared, with the declared one that was probably meant."""
+    known = tuple(known)
+    names = sorted(option.name for option in known)
+    suggestion = _suggestion(name, known)
+    guess = f" (did you mean {suggestion}?)" if suggestion else ""
+    return OptionError(
+        f"{owner}: no option is called {name!r}{guess}; expected one of: "
+        f"{', '.join(names) or 'none'}"
+    )
+
+
+def _suggestion(name: str, known: tuple[Option, ...]) -> str | None:
+    for option in known:
+        if name in option.former_names:
+            return option.name
+    if any(name == option.name or name in option.former_names for option in _STANDARD):
+        return None  # spelt right, and for other backends: what looks alike means something else
+    close = difflib.get_close_matches(name, [option.name for option in known], n=1)
+    return close[0] if close else None

@@ -1,0 +1,56 @@
+"""Exclusive calls of an online processor: retry one that failed, repeat process_iter to the end."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from wlk_core.errors import BackendError
+from wlk_core.processor import MAX_RETRIES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from wlk_core.processor import OnlineProcessor
+    from wlk_core.tokens import Emission
+
+__all__ = ["MAX_ATTEMPTS", "attempt", "drain"]
+
+logger = logging.getLogger(__name__)
+
+MAX_ATTEMPTS = 1 + MAX_RETRIES  # after the last one a stream is broken (contract ERR-03)
+
+
+def attempt(call: Callable[[], Emission]) -> Emission:
+    """
+    Make an exclusive call, at most MAX_ATTEMPTS times while its failures are retryable.
+
+    Raises:
+        BackendError: a failure that is not retryable, such as StreamBroken, or the last one.
+
+    """
+    for retries_left in reversed(range(MAX_ATTEMPTS)):
+        try:
+            return call()
+        except BackendError as error:
+            if not error.retryable or not retries_left:
+                raise
+            logger.warning("%s", error)
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def drain(
+    processor: OnlineProcessor,
+    make_call: Callable[[Callable[[], Emission]], Emission] = attempt,
+) -> Iterator[Emission]:
+    """
+    Call `process_iter` until *processor* has no backlog; yield each emission as it comes.
+
+    *make_call* makes the call and returns its emission, so that a caller can measure each one.
+
+    Raises:
+        BackendError: see `attempt`.
+
+    """
+    while processor.has_backlog:
+        yield make_call(processor.process_iter)

@@ -1,0 +1,311 @@
+"""From audio to text in one call, and from chunks to events in one loop, with asyncio twins."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable
+from contextlib import aclosing, closing
+from functools import partial
+import os
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from wlk_core.audio.chunks import Chunker
+from wlk_core.audio.convert import validate_audio
+from wlk_core.audio.decode import decode_file
+from wlk_core.captions import srt_text, vtt_text
+from wlk_core.errors import AudioFormatError
+from wlk_core.processor import SAMPLE_RATE
+from wlk_core.segments import Segment, segments_from_tokens
+from wlk_core.session.events import Commit, End, SilenceSpan
+from wlk_core.session.pipeline import StreamSession, chunk_samples, transcribe_stream
+from wlk_core.session.records import (
+    round_seconds,
+    segment_record,
+    silence_record,
+    token_record,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from wlk_core.audio.source import AudioPath
+    from wlk_core.processor import OnlineProcessor
+    from wlk_core.session.events import Event
+    from wlk_core.tokens import ASRToken, Silence
+    from wlk_core.vad.gate import SilenceGate
+
+__all__ = ["Transcription", "astream", "atranscribe", "stream", "transcribe"]
+
+_PIECE_SAMPLES = 60 * SAMPLE_RATE  # a copy of the whole recording could be gigabytes
+
+
+@attrs.frozen(kw_only=True)
+class Transcription:
+    """
+    The text of a whole recording.
+
+    Attributes:
+        text: the transcript, without white space at its ends.
+        words: the committed tokens in order; their texts carry their own spacing.
+        segments: the words as captions.
+        silences: the pauses that were left out; empty with ``vad=False``.
+        language: the code last detected, else the one the stream was forced to, else None.
+        duration: the length of the audio in seconds.
+
+    """
+
+    text: str
+    words: tuple[ASRToken, ...]
+    segments: tuple[Segment, ...]
+    silences: tuple[Silence, ...]
+    language: str | None
+    duration: float
+
+    def to_srt(self) -> str:
+        """Return the text of a SubRip file."""
+        return srt_text(self.words)
+
+    def to_vtt(self) -> str:
+        """Return the text of a WebVTT file."""
+        return vtt_text(self.words)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON, in the shape of ``wlk-core transcribe --format json``."""
+        return {
+            "language": self.language,
+            "duration": round_seconds(self.duration),
+            "text": self.text,
+            "tokens": [token_record(token) for token in self.words],
+            "segments": [segment_record(segment) for segment in self.segments],
+            "silences": [silence_record(silence) for silence in self.silences],
+        }
+
+
+def transcribe(
+    processor: OnlineProcessor,
+    audio: AudioPath | NDArray[np.float32],
+    *,
+    language: str | None = None,
+    vad: bool = True,
+    chunk_seconds: float = 1.0,
+) -> Transcription:
+    """
+    Transcribe a whole recording with *processor*, which is finished and closed afterwards.
+
+    Args:
+        processor: a new stream of a backend.
+        audio: a file of any format that FFmpeg reads, "-" for standard input, a binary file
+            object, or float32[n] at 16 kHz.
+        language: the code that the stream was forced to, for a recording without words.
+        vad: leave pauses out, because models invent words in silence.
+        chunk_seconds: how much audio the processor is given at a time.
+
+    Raises:
+        AudioFormatError: the audio is not what `decode_file` or a stream accepts, or is damaged.
+        OSError: the file cannot be read.
+        BackendError: the engine failed for good.
+        OptionError: `chunk_seconds` is not above 0.
+
+    """
+    builder = _TranscriptionBuilder(language)
+    with closing(processor), closing(_pieces(audio)) as pieces:
+        for event in stream(processor, pieces, vad=vad, chunk_seconds=chunk_seconds):
+            builder.add(event)
+    return builder.transcription()
+
+
+def stream(
+    processor: OnlineProcessor,
+    chunks: Iterable[NDArray[np.float32]],
+    *,
+    vad: bool = True,
+    chunk_seconds: float = 1.0,
+) -> Generator[Event]:
+    """
+    Run *chunks* through *processor*, which is finished and closed afterwards.
+
+    Each chunk is float32[n] at 16 kHz of any length n >= 0; it is copied, so that its memory may be
+    reused.  The processor works whenever `chunk_seconds` of audio have come.  A loop that is left
+    early closes the processor without a finish; close the generator to do so at a known time.
+
+    Yields:
+        Commit, HypothesisChange and SilenceSpan in the order in which they happen, and one End.
+
+    Raises:
+        AudioFormatError: a chunk is not one channel of finite float32; raised after the text of
+            the audio before it.
+        BackendError: the engine failed for good; raised after everything that was committed.
+        OptionError: `chunk_seconds` is not above 0.
+
+    """
+    with closing(processor):
+        _require_chunks(chunks)
+        pieces = map(_own_copy, chunks)
+        gate = _gate(vad=vad)
+        yield from transcribe_stream(processor, pieces, chunk_seconds=chunk_seconds, gate=gate)
+
+
+async def atranscribe(
+    processor: OnlineProcessor,
+    audio: AudioPath | NDArray[np.float32],
+    *,
+    language: str | None = None,
+    vad: bool = True,
+    chunk_seconds: float = 1.0,
+) -> Transcription:
+    """Transcribe a whole recording without blocking the event loop; see `transcribe`, `astream`."""
+    builder = _TranscriptionBuilder(language)
+    with closing(processor):
+        events = astream(processor, _pieces(audio), vad=vad, chunk_seconds=chunk_seconds)
+        async with aclosing(events):
+            async for event in events:
+                builder.add(event)
+    return builder.transcription()
+
+
+async def astream(
+    processor: OnlineProcessor,
+    chunks: AsyncIterable[NDArray[np.float32]] | Iterable[NDArray[np.float32]],
+    *,
+    vad: bool = True,
+    chunk_seconds: float = 1.0,
+) -> AsyncGenerator[Event]:
+    """
+    Run *chunks* through *processor* without blocking the event loop; see `stream`.
+
+    Every call of the processor runs in a thread of asyncio, one at a time.  A thread is held only
+    while the model works and, where *chunks* is a plain iterable, while its next chunk is awaited:
+    give live sources as async iterables.
+
+    A consumer that is cancelled, or that closes the generator, closes the processor.  The
+    cancellation waits for the step that is running, because no engine can be interrupted, so that
+    the backend can be closed right afterwards.  Every event that was yielded before remains valid;
+    text that was not yet yielded is dropped with the stream.
+    """
+    failure: AudioFormatError | OSError | None = None
+    with closing(processor):
+        _require_chunks(chunks)
+        session = StreamSession(processor, await asyncio.to_thread(_gate, vad=vad))
+        chunker = Chunker(chunk_samples(chunk_seconds))
+        async with aclosing(_async_pieces(chunks)) as pieces:
+            is_last = False
+            while not is_last:
+                try:
+                    piece = await anext(pieces, None)
+                except (AudioFormatError, OSError) as error:  # raised again below, after finish
+                    piece, failure = None, error
+                is_last = piece is None
+                ready = chunker.flush() if piece is None else chunker.push(piece)
+                events = _events(session, ready, is_last=is_last)
+                while (ready or is_last) and (event := await _step(processor, events)):
+                    yield event
+        if failure is not None:
+            raise failure
+        yield session.end()
+
+
+def _events(
+    session: StreamSession, chunks: Iterable[NDArray[np.float32]], *, is_last: bool
+) -> Iterator[Event]:
+    for chunk in chunks:
+        yield from session.feed(chunk)
+    if is_last:
+        yield from session.finish()
+
+
+async def _step(processor: OnlineProcessor, events: Iterator[Event]) -> Event | None:
+    """Return the next event, computed in a thread; when cancelled, close and wait for it."""
+    thread = asyncio.create_task(asyncio.to_thread(next, events, None))
+    try:
+        await asyncio.wait([thread])
+    except asyncio.CancelledError:
+        processor.close()  # takes effect after the step that runs
+        await asyncio.wait([thread])
+        thread.exception()  # marks an error as seen, because no caller can receive it now
+        raise
+    return thread.result()
+
+
+async def _async_pieces(
+    chunks: AsyncIterable[NDArray[np.float32]] | Iterable[NDArray[np.float32]],
+) -> AsyncGenerator[NDArray[np.float32]]:
+    if isinstance(chunks, AsyncIterable):
+        async for chunk in chunks:
+            yield _own_copy(chunk)
+        return
+    pull = partial(next, iter(chunks), None)
+    while (piece := await asyncio.to_thread(pull)) is not None:
+        yield _own_copy(piece)
+
+
+def _require_chunks(chunks: object) -> None:
+    if isinstance(chunks, np.ndarray) and chunks.ndim == 1:
+        raise AudioFormatError(
+            "expected an iterable of chunks, got one array of samples; "
+            "put it into a list, or call transcribe"
+        )
+
+
+def _own_copy(chunk: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Copy a chunk, because live sources reuse the memory of theirs."""
+    validate_audio(chunk)
+    return chunk.copy()
+
+
+def _pieces(audio: AudioPath | NDArray[np.float32]) -> Generator[NDArray[np.float32]]:
+    """Yield the audio of a file or an array in pieces."""
+    if isinstance(audio, np.ndarray):
+        validate_audio(audio)
+        for start in range(0, len(audio), _PIECE_SAMPLES):
+            yield audio[start : start + _PIECE_SAMPLES]
+    elif isinstance(audio, str | os.PathLike) or hasattr(audio, "read"):
+        yield from decode_file(audio)
+    else:
+        raise AudioFormatError(
+            f"expected a path, a binary file or a numpy array, got {type(audio).__name__}; "
+            "convert samples with numpy.asarray(samples, dtype='float32')"
+        )
+
+
+def _gate(*, vad: bool) -> SilenceGate | None:
+    if not vad:
+        return None
+    from wlk_core.vad import SilenceGate, SileroDetector  # noqa: PLC0415 -- loads a model
+
+    return SilenceGate(SileroDetector())
+
+
+class _TranscriptionBuilder:
+    """Collect the events of a stream."""
+
+    def __init__(self, language: str | None) -> None:
+        self._language = language
+        self._words: list[ASRToken] = []
+        self._silences: list[Silence] = []
+        self._duration = 0.0
+
+    def add(self, event: Event) -> None:
+        """Keep what belongs into the result."""
+        if isinstance(event, Commit):
+            self._words += event.tokens
+        elif isinstance(event, SilenceSpan):
+            self._silences.append(event.silence)
+        elif isinstance(event, End):
+            self._duration = event.audio_time
+
+    def transcription(self) -> Transcription:
+        """Return the result."""
+        detected = [word.detected_language for word in self._words if word.detected_language]
+        return Transcription(
+            text="".join(word.text for word in self._words).strip(),
+            words=tuple(self._words),
+            segments=segments_from_tokens(self._words),
+            silences=tuple(self._silences),
+            language=detected[-1] if detected else self._language,
+            duration=self._duration,
+        )

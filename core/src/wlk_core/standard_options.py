@@ -1,0 +1,155 @@
+"""
+Options that mean the same on every backend, so that they have one name, unit and help text.
+
+A plugin takes those it needs and adjusts them with `attrs.evolve`::
+
+    options=(device("cpu", "cuda"), PROMPT, attrs.evolve(TICK_SECONDS, default=2.0))
+
+All durations are seconds.  "auto" leaves a choice to the checkpoint or the backend.
+"""
+
+from __future__ import annotations
+
+from wlk_core.options import AUTO, Option
+
+__all__ = [
+    "ALIGNMENT_HEADS",
+    "BEAM_SIZE",
+    "BORDER_SECONDS",
+    "BUFFER_SECONDS",
+    "CACHE_DIR",
+    "DELAY_MS",
+    "DRAFT_STEPS",
+    "PROMPT",
+    "REWIND_SECONDS",
+    "TICK_SECONDS",
+    "device",
+    "dtype",
+]
+
+
+def device(*choices: str) -> Option:
+    """Return the option for the device among *choices*, which need not include "auto"."""
+    return Option(
+        name="device",
+        default=AUTO,
+        choices=_with_auto(choices),
+        help="device that runs the model; auto takes the fastest one here",
+    )
+
+
+def dtype(*choices: str) -> Option:
+    """Return the option for the arithmetic among *choices*, which need not include "auto"."""
+    return Option(
+        name="dtype",
+        default=AUTO,
+        choices=_with_auto(choices),
+        help="arithmetic of the model; auto takes what the checkpoint declares, else what suits "
+        "the device",
+        former_names=("compute_type", "precision", "torch_dtype"),
+    )
+
+
+def _with_auto(choices: tuple[str, ...]) -> tuple[str, ...]:
+    return (AUTO, *(choice for choice in choices if choice != AUTO))
+
+
+CACHE_DIR = Option(
+    name="cache_dir",
+    help="directory of the Hugging Face cache with the models; none takes the cache of the user",
+    former_names=("download_root", "model_cache_dir"),
+)
+
+ALIGNMENT_HEADS = Option(
+    name="alignment_heads",
+    is_auto_allowed=True,
+    help="decoder heads whose attention follows the audio, as layer.head,layer.head; auto takes "
+    "those known for the model",
+)
+
+PROMPT = Option(
+    name="prompt",
+    help="text given to the decoder before the audio: names, spelling, style",
+    scope="stream",
+    former_names=("init_prompt", "initial_prompt", "static_init_prompt", "hotwords"),
+)
+
+TICK_SECONDS = Option(
+    name="tick_seconds",
+    type=float,
+    default=1.0,
+    minimum=0.2,
+    maximum=10.0,
+    help="seconds of audio between two hypotheses",
+    scope="stream",
+    former_names=("min_chunk_size", "tick"),
+)
+
+BUFFER_SECONDS = Option(
+    name="buffer_seconds",
+    type=float,
+    minimum=3.0,
+    maximum=25.0,
+    is_auto_allowed=True,
+    help="length in seconds from which the buffer is cut after committed words; auto takes what "
+    "the checkpoint declares, else 12",
+    scope="stream",
+    former_names=("audio_max_len", "buffer_trimming_sec"),
+)
+
+BORDER_SECONDS = Option(
+    name="border_seconds",
+    type=float,
+    default=0.5,  # SimulStreaming's frame_threshold, 25 frames of 20 ms
+    minimum=0.0,
+    maximum=5.0,
+    help="seconds at the end of the audio that no committed word attends to",
+    scope="stream",
+    policies=("alignatt",),
+    former_names=("border_frames", "frame_threshold"),
+)
+
+REWIND_SECONDS = Option(
+    name="rewind_seconds",
+    type=float,
+    default=4.0,  # SimulStreaming's rewind_threshold, 200 frames of 20 ms
+    minimum=0.04,
+    maximum=30.0,
+    help="seconds that attention may jump back before the hypothesis is cut there",
+    scope="stream",
+    policies=("alignatt",),
+    former_names=("rewind_frames", "rewind_threshold"),
+)
+
+BEAM_SIZE = Option(
+    name="beam_size",
+    type=int,
+    default=1,
+    minimum=1,
+    maximum=16,
+    help="hypotheses the decoder keeps; 1 is greedy decoding",
+    scope="stream",
+    former_names=("beam", "beams", "num_beams"),
+)
+
+DELAY_MS = Option(
+    name="delay_ms",
+    type=int,
+    minimum=80,
+    maximum=2400,
+    is_auto_allowed=True,
+    help="milliseconds by which text follows its audio, a multiple of 80; auto takes what the "
+    "checkpoint declares",
+    scope="stream",
+    former_names=("delay", "transcription_delay_ms"),
+)
+
+DRAFT_STEPS = Option(
+    name="draft_steps",
+    type=int,
+    default=8,
+    minimum=1,
+    maximum=16,
+    help="steps of a backlog that one forward pass decodes speculatively; 1 decodes one at a time",
+    scope="stream",
+)

@@ -1,0 +1,258 @@
+"""A bounded buffer of audio and the committed words in it: what buffering recognizers share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import attrs
+
+from wlk_core.processor import SAMPLE_RATE
+from wlk_core.streaming.audio_buffer import AudioBuffer
+from wlk_core.streaming.energy import lowest_energy_sample
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wlk_core.streaming.words import Word
+
+__all__ = ["PROMPT_CHARACTERS", "BoundedWindow", "words_in_order"]
+
+PROMPT_CHARACTERS = 200  # committed text given to the engine as prompt (whisper_streaming)
+QUIET_SECONDS = 3.0  # audio kept when two hypotheses in a row contain no new word
+SEARCH_SECONDS = 0.1  # how far from a word boundary the quietest place for a cut may lie
+ENERGY_WINDOW = SAMPLE_RATE // 50  # samples whose energy is compared to find that place
+REMAINDER_SECONDS = 0.15  # of a committed word after a cut, at most: half the shortest word
+
+T = TypeVar("T")
+
+
+class BoundedWindow(Generic[T]):
+    """
+    The audio that a recognizer gives to its engine at every step, and the text around it.
+
+    The window holds audio from `start` on, the committed words whose audio that is (`prefix`), and
+    the end of the text before it (`prompt`).  It grows on a grid of `tick_seconds`.  Once it is
+    longer than `buffer_seconds` it is cut after a committed word, at the quietest place next to
+    the word boundary; the words before the cut become prompt.  Of audio in which two hypotheses in
+    a row contain no new word, only the last QUIET_SECONDS are kept.
+
+    A window about to outgrow `max_seconds`, the engine's limit, is cut in any case.  Words in its
+    older half are then committed as they are, because they have been decoded many times.
+
+    Items are the recognizer's own records of words; *word_of* returns the Word of an item, in
+    seconds of the utterance.
+
+    Raises:
+        ValueError: no cut at a multiple of *cut_samples* could ever be forced, because
+            *cut_samples* is more than half of `max_seconds` less a tick.
+
+    """
+
+    prefix: tuple[T, ...]  #: committed words whose audio is in the window
+    processed: int  #: sample number up to which the engine has decoded the utterance
+    overlap_end: float  #: seconds; a word with its middle before this was committed before
+    dropped_end: float  #: seconds; where the last word whose audio was dropped ends
+
+    def __init__(
+        self,
+        word_of: Callable[[T], Word],
+        *,
+        prefix_is_forced: bool,
+        prompt: str,
+        tick_seconds: float,
+        buffer_seconds: float,
+        max_seconds: float,
+        cut_samples: int = 1,
+    ) -> None:
+        self._word_of = word_of
+        # Engines differ in what they do with the prefix, and so does the boundary between old and
+        # new words; see _commit_boundary and _cut_boundary.
+        self._prefix_is_forced = prefix_is_forced
+        # Engines that keep state between calls can be cut between their blocks of audio only.
+        self._cut_samples = cut_samples
+        self._initial_prompt = prompt
+        self._tick = max(1, round(tick_seconds * SAMPLE_RATE))
+        self._buffer_samples = round(buffer_seconds * SAMPLE_RATE)
+        # After a forced cut there is room for another tick.
+        self._max_samples = round(max_seconds * SAMPLE_RATE) - self._tick
+        # A forced cut lies in the older half, where a multiple of cut_samples has to exist.
+        if not 0 < cut_samples <= self._max_samples // 2:
+            raise ValueError(
+                f"expected cuts at 1 to {self._max_samples // 2} samples, half of {max_seconds:g} "
+                f"s less a tick of {tick_seconds:g} s, got {cut_samples}"
+            )
+        self.reset("")
+
+    @property
+    def start(self) -> int:
+        """Number of the first sample held; a multiple of `cut_samples`."""
+        return self._audio.start
+
+    @property
+    def prompt(self) -> str:
+        """The text before the window, at most PROMPT_CHARACTERS of whole words."""
+        return self._prompt.strip()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of audio and text held, the prompt at its bound."""
+        text = sum(len(self._word_of(item).text) for item in self.prefix)
+        return self._audio.nbytes + PROMPT_CHARACTERS + text
+
+    def reset(self, committed_text: str) -> None:
+        """Begin a new utterance with the end of the transcript, if there is any, as prompt."""
+        self._audio = AudioBuffer()
+        self._prompt = _last_words(committed_text or self._initial_prompt)
+        self._was_quiet = False  # the last hypothesis contained no new word
+        self.prefix = ()
+        self.processed = 0
+        self.overlap_end = 0.0
+        self.dropped_end = 0.0
+
+    def append(self, audio: NDArray[np.float32]) -> None:
+        """Copy float32[n] to the end of the window."""
+        self._audio.append(audio)
+
+    def next_stop(self, *, is_last: bool) -> int | None:
+        """Return where the next step ends: on the grid or, `is_last`, at the end of the audio."""
+        stop = self.processed - self.processed % self._tick + self._tick
+        if stop <= self._audio.end:
+            return stop
+        return self._audio.end if is_last and self.processed < self._audio.end else None
+
+    def is_on_grid(self, stop: int) -> bool:
+        """Return whether a step that ends at sample *stop* is a tick."""
+        return stop % self._tick == 0
+
+    def audio(self, stop: int) -> NDArray[np.float32]:
+        """Return the audio from `start` to sample *stop*, read-only and valid until append."""
+        return self._audio.view(self._audio.start, stop)
+
+    def commit(self, items: Sequence[T]) -> None:
+        """Append committed words to the prefix."""
+        if items:
+            self.prefix += tuple(items)
+            boundary = self._commit_boundary(self._word_of(items[-1]))
+            self.overlap_end = max(self.overlap_end, boundary)
+
+    def bound(self, upcoming: Sequence[T], *, is_quiet: bool) -> int:
+        """
+        Keep the window short, after a step that decoded up to `processed`.
+
+        Args:
+            upcoming: the words of the hypothesis that are not committed.
+            is_quiet: the hypothesis contained no new word, committed or not.
+
+        Returns:
+            How many of *upcoming*, from the first one on, had to be committed for it.
+
+        """
+        was_quiet, self._was_quiet = self._was_quiet, is_quiet
+        if is_quiet and was_quiet:
+            self._trim(self.processed - round(QUIET_SECONDS * SAMPLE_RATE))
+            return 0
+        if self.processed - self.start > self._buffer_samples and self.prefix:
+            self._trim(self._cut_after_prefix(upcoming))
+        if self.processed - self.start <= self._max_samples:
+            return 0
+        half = (self.start + self.processed) / 2 / SAMPLE_RATE
+        count = sum(self._word_of(item).end <= half for item in upcoming)
+        self.commit(upcoming[:count])
+        upcoming = upcoming[count:]
+        after_prefix = self._cut_after_prefix(upcoming) if self.prefix else 0
+        # Up to the next word the engine has recognised nothing more.
+        following = self._word_of(upcoming[0]).start if upcoming else half
+        self._trim(max(after_prefix, self._forced_cut(following)))
+        return count
+
+    def _cut_after_prefix(self, upcoming: Sequence[T]) -> int:
+        """Return the quietest sample between the last committed word and what follows it."""
+        last = self._word_of(self.prefix[-1])
+        following = self._word_of(upcoming[0]).start if upcoming else self.processed / SAMPLE_RATE
+        first = round((min(last.end, following) - SEARCH_SECONDS) * SAMPLE_RATE)
+        final = round((max(last.end, following) + SEARCH_SECONDS / 2) * SAMPLE_RATE)
+        first = max(first, round(last.middle * SAMPLE_RATE), self.start)
+        final = max(first, min(final, self.processed))
+        audio = self._audio.view(first, final)
+        return first + lowest_energy_sample(audio, window=ENERGY_WINDOW)
+
+    def _forced_cut(self, following: float) -> int:
+        """
+        Return where a window is cut that would outgrow the engine's limit.
+
+        That is before the first non-final word, which starts at *following* seconds, if what is
+        left then has room.  Otherwise it is the middle, because a word that spans half the window
+        is an alignment error.
+        """
+        middle = (self.start + self.processed) // 2
+        cut = self._on_whole_cut(min(middle, round(following * SAMPLE_RATE)))
+        return cut if self.processed - cut <= self._max_samples else middle
+
+    def _on_whole_cut(self, sample: int) -> int:
+        return sample // self._cut_samples * self._cut_samples
+
+    def _trim(self, sample: int) -> None:
+        """Drop the audio before *sample*; the words whose middle lies there become prompt."""
+        sample = self._on_whole_cut(max(self.start, sample))
+        self._audio.trim(sample)
+        cut = sample / SAMPLE_RATE
+        count = sum(self._word_of(item).middle < cut for item in self.prefix)
+        if count:
+            words = [self._word_of(item) for item in self.prefix[:count]]
+            self.prefix = self.prefix[count:]
+            self._prompt = _last_words(self._prompt + "".join(word.text for word in words))
+            self.dropped_end = max(cut, words[-1].end)
+            self.overlap_end = self._cut_boundary(cut)
+
+    def _commit_boundary(self, last: Word) -> float:
+        """
+        Return the time before which the middle of a word is old, now that *last* is committed.
+
+        An engine that transcribes all of the window returns the prefix again.  Its words lie
+        before the end of the last one, give or take a little, and the new words after it.
+
+        A decoder that is forced to begin with the prefix returns new words only, unless its
+        attention jumps back.  The end of the last word is a guess then, and the next word may
+        begin before it; a word with its middle before that of the last one is surely old.
+        """
+        return last.middle if self._prefix_is_forced else last.end
+
+    def _cut_boundary(self, cut: float) -> float:
+        """
+        Return the time before which the middle of a word is old, now that audio before *cut* is.
+
+        Of the last committed word a remainder may lie after the cut, which is not a word.
+
+        Ends lie at or after the remainder, so among ends the earlier one counts: the end of the
+        last word, or REMAINDER_SECONDS after the cut if the engine put the end far into the pause.
+        A later boundary would hide the next word.
+
+        A middle of the last word lies before the cut, so it is raised to the middle of the longest
+        remainder.  Where cuts are far apart (*cut_samples*) that may be half of a long word, and
+        with an earlier boundary the remainder would be committed as a word of its own.
+        """
+        if self._prefix_is_forced:
+            return max(self.overlap_end, (cut + self.dropped_end + REMAINDER_SECONDS) / 2)
+        return min(self.overlap_end, cut + REMAINDER_SECONDS)
+
+
+def words_in_order(words: Sequence[Word], *, floor: float, limit: float) -> list[Word]:
+    """Return *words* with starts that never go back, all times between *floor* and *limit*."""
+    ordered: list[Word] = []
+    for word in words:
+        start = min(max(floor, word.start), limit)
+        end = min(max(start, word.end), limit)
+        ordered.append(attrs.evolve(word, start=start, end=end))
+        floor = start
+    return ordered
+
+
+def _last_words(text: str) -> str:
+    """Return the end of *text*, at most PROMPT_CHARACTERS of whole words."""
+    if len(text) <= PROMPT_CHARACTERS:
+        return text
+    tail = text[-PROMPT_CHARACTERS:]
+    return tail[tail.find(" ") :] if " " in tail else tail

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from wlk_core.errors import BackendUnavailable
+from wlk_core.frameworks.memory import (
+    count_parameters,
+    out_of_memory,
+    physical_memory,
+    require_memory,
+)
+
+REMEDY = "choose a quantized model"
+
+
+@pytest.mark.parametrize("available", [4, 5, None])
+def test_a_model_that_fits_is_let_through(available):
+    """Equal is enough, and unknown memory is not checked."""
+    require_memory("tiny", needed=4, available=available, device="cpu", remedy=REMEDY)
+
+
+def test_a_model_that_does_not_fit_makes_the_backend_unavailable():
+    """The message has the model, both sizes, the device and the remedy."""
+    with pytest.raises(BackendUnavailable) as caught:
+        require_memory(
+            "mini in float32", needed=16 * 10**9, available=8 * 10**9, device="cuda", remedy=REMEDY
+        )
+
+    assert (
+        "mini in float32 needs 16.0 GB of memory, and cuda has 8.0 GB; choose a quantized model"
+        == str(caught.value)
+    )
+
+
+def test_an_unknown_size_of_memory_is_left_out_of_the_message():
+    """A load that failed for memory is described even where its size is unknown."""
+    error = out_of_memory("mini", needed=10**9, available=None, device="mps", remedy=REMEDY)
+
+    assert "mini needs 1.0 GB of memory; choose a quantized model" == str(error)
+
+
+def test_the_memory_of_this_machine_is_known():
+    """Linux and macOS report it."""
+    assert physical_memory() > 1e9
+
+
+def test_a_system_that_does_not_report_its_memory_has_none_known(monkeypatch):
+    """Windows has no sysconf."""
+    monkeypatch.delattr(os, "sysconf", raising=False)
+
+    assert physical_memory() is None
+
+
+def test_parameters_are_counted_from_headers(tmp_path):
+    """All tensors of all files count, whatever their type."""
+    numpy_files = pytest.importorskip("safetensors.numpy", exc_type=ImportError)
+    for name, rows in (("a", 2), ("b", 3)):
+        tensors = {"x": np.zeros((rows, 5), np.float16), "y": np.zeros(1, np.float32)}
+        numpy_files.save_file(tensors, tmp_path / f"{name}.safetensors")
+
+    assert 11 + 16 == count_parameters(sorted(tmp_path.glob("*.safetensors")))

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+import threading
+
+import pytest
+
+from wlk_core.errors import BackendUnavailable, OptionError
+
+mx = pytest.importorskip("mlx.core", exc_type=ImportError)
+
+from wlk_core.frameworks import mlx  # noqa: E402 -- needs MLX
+from wlk_core.frameworks.mlx import available_memory, choose_dtype, shared_stream  # noqa: E402
+
+HINT = "pip install 'wlk-toy[mlx-cuda]'"
+
+
+def stream():
+    """Return the shared stream of the CPU."""
+    return shared_stream("cpu", install_hint=HINT)
+
+
+def test_all_callers_share_one_stream_of_a_device():
+    """Two backends in one process wait for each other's commands."""
+    assert stream() is stream()
+
+
+def test_a_stream_names_its_device():
+    """The CPU's is none of a GPU, and auto is the default device of MLX."""
+    assert ("cpu", False) == (stream().device, stream().is_gpu)
+    assert mx.default_device().type.name == shared_stream("auto", install_hint=HINT).device
+
+
+def test_any_thread_can_use_what_another_one_computed():
+    """Arrays pass between threads, because all of them evaluate on one stream."""
+
+    def double(array):
+        with stream().acquire():
+            result = 2 * array
+            mx.eval(result)
+            return result
+
+    with stream().acquire():
+        array = mx.ones(4)
+        mx.eval(array)
+    for _ in range(3):
+        with ThreadPoolExecutor(1) as pool:
+            array = pool.submit(double, array).result(30)
+
+    assert [8.0] * 4 == array.tolist()
+
+
+def test_threads_do_not_overlap():
+    """While one thread holds the stream, another one waits for it."""
+    order = []
+    held, waiting = threading.Event(), threading.Event()
+
+    def second():
+        waiting.set()
+        with stream().acquire():
+            order.append("second")
+
+    with ThreadPoolExecutor(1) as pool:
+        with stream().acquire():
+            future = pool.submit(second)
+            assert waiting.wait(30)
+            held.wait(0.05)  # time in which a stream without a lock would be taken
+            order.append("first")
+        future.result(30)
+
+    assert ["first", "second"] == order
+
+
+def test_the_thread_that_holds_a_stream_may_acquire_it_again():
+    """A loader that holds the stream can call a network that acquires it."""
+    with stream().acquire(), stream().acquire():
+        result = mx.zeros(1) + 1
+        mx.eval(result)
+
+    assert 1.0 == result.item()
+
+
+def test_a_missing_gpu_makes_the_backend_unavailable(monkeypatch):
+    """The message has the hint that the plugin gave."""
+    monkeypatch.setattr(mx, "is_available", lambda _device: False)
+
+    with pytest.raises(BackendUnavailable, match=r"no device gpu here: .*wlk-toy\[mlx-cuda\]"):
+        shared_stream("gpu", install_hint=HINT)
+
+
+def test_an_mlx_that_computes_nothing_makes_the_backend_unavailable(monkeypatch):
+    """On Linux the bare wheel of MLX has no back end."""
+
+    def fail(_array):
+        raise RuntimeError("no back end")
+
+    monkeypatch.setattr(mx, "eval", fail)
+    mlx._stream_of.cache_clear()
+
+    with pytest.raises(BackendUnavailable, match="computes nothing on its device cpu: no back end"):
+        stream()
+
+
+def test_an_unknown_device_is_refused():
+    """The message lists the devices."""
+    with pytest.raises(OptionError, match="one of auto, cpu, gpu; got 'cuda'"):
+        shared_stream("cuda", install_hint=HINT)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_gpu", "declared", "expected"),
+    [
+        ("float16", False, "float32", mx.float16),
+        ("auto", False, "bfloat16", mx.bfloat16),
+        ("auto", False, None, mx.float32),
+        ("auto", True, None, mx.float16),
+        ("auto", True, "int8", mx.float16),
+    ],
+)
+def test_the_arithmetic_is_named_or_declared_or_suits_the_device(name, is_gpu, declared, expected):
+    """A name comes before the checkpoint, which comes before the default of the device."""
+    assert expected == choose_dtype(name, is_gpu=is_gpu, declared=declared)
+
+
+def test_an_unknown_arithmetic_is_refused():
+    """The message lists the names."""
+    with pytest.raises(OptionError, match="one of auto, float32, float16, bfloat16; got 'int8'"):
+        choose_dtype("int8", is_gpu=False)
+
+
+@pytest.mark.parametrize("key", ["max_recommended_working_set_size", "total_memory", "memory_size"])
+def test_memory_is_what_mlx_reports(monkeypatch, key):
+    """Each back end of MLX has a key of its own for it."""
+    monkeypatch.setattr(mx, "device_info", lambda _device: {"architecture": "x", key: 7})
+
+    assert 7 == available_memory("gpu")
+
+
+def test_memory_that_mlx_does_not_report_is_that_of_the_machine():
+    """On the CPU MLX reports none."""
+    assert available_memory("cpu") > 1e9

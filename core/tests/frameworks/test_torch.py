@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import pytest
+
+from wlk_core.errors import BackendUnavailable, OptionError
+
+torch = pytest.importorskip("torch", exc_type=ImportError)
+
+from wlk_core.frameworks.torch import (  # noqa: E402 -- needs torch
+    DEVICES,
+    available_memory,
+    choose_device,
+    choose_dtype,
+)
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+
+
+@pytest.fixture
+def present(monkeypatch):
+    """Return a function that pretends which accelerators are here."""
+
+    def pretend(*, cuda=False, mps=False):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+
+    return pretend
+
+
+@pytest.mark.parametrize(
+    ("accelerators", "device"),
+    [
+        ({"cuda": True, "mps": True}, "cuda"),
+        ({"mps": True}, "mps"),
+        ({}, "cpu"),
+    ],
+    ids=["CUDA", "Apple", "none"],
+)
+def test_auto_is_the_fastest_device_here(present, accelerators, device):
+    """CUDA comes before MPS, and the CPU is last."""
+    present(**accelerators)
+
+    assert torch.device(device) == choose_device("auto")
+
+
+@pytest.mark.parametrize("device", DEVICES[1:])
+def test_a_device_that_is_here_is_chosen_by_its_name(present, device):
+    """A named device is taken as it is."""
+    present(cuda=True, mps=True)
+
+    assert torch.device(device) == choose_device(device)
+
+
+@pytest.mark.parametrize(
+    ("device", "check"), [("cuda", "check the driver with nvidia-smi"), ("mps", "macOS 12.3")]
+)
+def test_a_device_that_is_not_here_makes_the_backend_unavailable(present, device, check):
+    """The message has the device, the version of torch and what to check."""
+    present()
+
+    with pytest.raises(BackendUnavailable, match=f"has no device {device} here; .*{check}.*, or"):
+        choose_device(device)
+
+
+def test_an_unknown_device_is_refused():
+    """The message lists the devices."""
+    with pytest.raises(OptionError, match="one of auto, cpu, cuda, mps; got 'tpu'"):
+        choose_device("tpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "declared", "expected"),
+    [
+        ("float16", CPU, "float32", torch.float16),
+        ("auto", CPU, "bfloat16", torch.bfloat16),
+        ("auto", CPU, None, torch.float32),
+        ("auto", GPU, None, torch.float16),
+        ("auto", GPU, "int8", torch.float16),
+        ("auto", GPU, "float32", torch.float32),
+    ],
+)
+def test_the_arithmetic_is_named_or_declared_or_suits_the_device(name, device, declared, expected):
+    """A name comes before the checkpoint, which comes before the default of the device."""
+    assert expected == choose_dtype(name, device=device, declared=declared)
+
+
+def test_a_model_may_prefer_another_arithmetic_on_accelerators():
+    """A plugin names what suits its model."""
+    chosen = choose_dtype("auto", device=GPU, accelerated=torch.bfloat16)
+
+    assert torch.bfloat16 == chosen
+
+
+def test_an_unknown_arithmetic_is_refused():
+    """The message lists the names."""
+    with pytest.raises(OptionError, match="one of auto, float32, float16, bfloat16; got 'int8'"):
+        choose_dtype("int8", device=CPU)
+
+
+def test_the_memory_of_each_device_is_reported(monkeypatch):
+    """A GPU has what is free on it, an Apple GPU what is recommended, a CPU all of it."""
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (3, 8))
+    monkeypatch.setattr(torch.mps, "recommended_max_memory", lambda: 5)
+
+    assert 3 == available_memory(GPU)
+    assert 5 == available_memory(torch.device("mps"))
+    assert available_memory(CPU) > 1e9

@@ -1,0 +1,96 @@
+"""A coded-audio engine under the core's recognizers: text and times are known exactly."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import attrs
+import pytest
+
+from wlk_core import (
+    AlignAttRecognizer,
+    AlignedHypothesis,
+    AlignedWord,
+    Hypothesis,
+    LocalAgreementRecognizer,
+    OnlineStream,
+    WorkCounters,
+)
+from wlk_core.streaming import AlignAtt, Word
+from wlk_core.testing import CELL_SAMPLES, read_tokens
+
+RATE = 16_000
+FRAME = 320
+DIGITS = tuple(
+    f" {d}"
+    for d in ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+)
+
+
+@attrs.define
+class CodedEngine:
+    """
+    Token *i* of coded audio is the word ``vocabulary[i - 1]``, recognised by its first half cell.
+
+    Calls whose number, from 1, is in `fail_at` raise RuntimeError.  With `changes_mind` a token
+    cut off by the end of the audio is taken for the next word of the vocabulary, as models do.
+    """
+
+    vocabulary: tuple[str, ...] = DIGITS
+    fail_at: frozenset[int] = attrs.field(default=frozenset(), converter=frozenset, kw_only=True)
+    changes_mind: bool = attrs.field(default=False, kw_only=True)
+    before_call: object = attrs.field(default=lambda: None, kw_only=True)
+    calls: int = attrs.field(default=0, init=False)
+
+    def words(self, audio):
+        """Count a call and return the words of *audio*, in seconds from its start."""
+        self.calls += 1
+        self.before_call()
+        if self.calls in self.fail_at:
+            raise RuntimeError(f"call {self.calls} fails")
+        return tuple(
+            Word(token.start / RATE, token.end / RATE, self._text(token, samples=len(audio)), 1.0)
+            for token in read_tokens(audio)
+            if token.end - token.origin >= CELL_SAMPLES // 2 > token.start - token.origin
+        )
+
+    def _text(self, token, *, samples):
+        is_mistaken = self.changes_mind and token.end == samples
+        return self.vocabulary[token.id % len(self.vocabulary) if is_mistaken else token.id - 1]
+
+    def transcribe(self, audio, *, prompt, language):
+        """Transcribe for LocalAgreement; see Transcriber."""
+        words = self.words(audio)
+        work = WorkCounters(encoder_frames=-(-len(audio) // 160), decoder_forwards=len(words) + 1)
+        return Hypothesis(words=words, language=language or "en", work=work)
+
+    def decode(self, audio, *, first_sample, context, prompt, language, is_last):
+        """Decode for AlignAtt, attending to the last frame of each word; see AlignAttDecoder."""
+        words = tuple(
+            AlignedWord(word=word, frames=(round(word.end * RATE - 1) // FRAME,))
+            for word in self.words(audio)[len(context) :]
+        )
+        return AlignedHypothesis(words=words, language=language or "en")
+
+    def stream(self, *, policy="local-agreement", language=None):
+        """Return a stream that ticks every second."""
+        if policy == "local-agreement":
+            make = partial(LocalAgreementRecognizer, self.transcribe, language=language)
+        else:
+            rule = AlignAtt(border_frames=8, rewind_frames=25)
+            make = partial(
+                AlignAttRecognizer, self.decode, policy=rule, frame_samples=FRAME, language=language
+            )
+        return OnlineStream(make)
+
+
+@pytest.fixture(scope="session")
+def coded_engine():
+    """Return the class CodedEngine; a session's fixture, because property tests take no other."""
+    return CodedEngine
+
+
+@pytest.fixture
+def engine():
+    """Return an engine for digits that never fails."""
+    return CodedEngine()

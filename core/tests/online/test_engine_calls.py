@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+import threading
+
+import pytest
+
+from wlk_core.plugins import EngineCalls, EngineFault
+
+
+@pytest.fixture
+def calls():
+    """Return the calls of an engine that never ran."""
+    return EngineCalls()
+
+
+def test_a_wrapped_function_takes_and_returns_what_the_function_does(calls):
+    """Arguments, keywords and results pass unchanged, for partial functions too."""
+    divide = calls.wrap(partial(divmod, 7))
+
+    assert (3, 1) == divide(2)
+    assert divmod(7, 2) == calls.wrap(divmod)(7, 2)
+
+
+def test_all_wrapped_functions_count_together(calls):
+    """One counter covers every stream, whatever was wrapped."""
+    first, second = calls.wrap(len), calls.wrap(abs)
+    first("a")
+    second(-1)
+    first("b")
+
+    assert 3 == calls.count
+
+
+def test_a_call_that_fails_before_does_not_reach_the_engine(calls):
+    """The call of that number raises EngineFault, and the next one runs."""
+    reached = []
+    engine = calls.wrap(reached.append)
+    calls.fail_before = frozenset({2})
+    engine("first")
+    with pytest.raises(EngineFault, match="engine call 2 failed on request, before the engine ran"):
+        engine("second")
+    engine("third")
+
+    assert ["first", "third"] == reached
+    assert 3 == calls.count
+
+
+def test_a_call_that_fails_after_has_run_the_engine(calls):
+    """The engine ran once and its result is lost."""
+    reached = []
+    engine = calls.wrap(reached.append)
+    calls.fail_after = frozenset({1})
+    with pytest.raises(EngineFault, match="engine call 1 failed on request, after the engine ran"):
+        engine("first")
+
+    assert ["first"] == reached
+
+
+def test_a_fault_of_the_engine_passes_and_is_counted(calls):
+    """An exception of the engine is neither wrapped nor left out of the count."""
+    with pytest.raises(ZeroDivisionError):
+        calls.wrap(divmod)(1, 0)
+
+    assert 1 == calls.count
+
+
+def test_a_hold_runs_before_a_call_is_counted(calls):
+    """`before_call` sees the number of calls before its own."""
+    seen = []
+    engine = calls.wrap(len)
+    calls.before_call = lambda: seen.append(calls.count)
+    engine("a")
+    engine("b")
+    calls.before_call = None
+    engine("c")
+
+    assert [0, 1] == seen
+
+
+def test_a_held_call_holds_no_other_thread_back(calls):
+    """While one thread waits in `before_call`, another one can read the counter and call."""
+    arrived, released = threading.Event(), threading.Event()
+    holds = [lambda: (arrived.set(), released.wait(10))]
+    calls.before_call = lambda: holds.pop()() if holds else None
+    engine = calls.wrap(len)
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(engine, "held")
+        assert arrived.wait(10)
+        assert 4 == engine("free")
+        assert 1 == calls.count
+        released.set()
+
+        assert 4 == held.result(10)
+    assert 2 == calls.count
+
+
+def test_calls_of_many_threads_are_all_counted(calls):
+    """No call of eight threads is lost, and each number fails once."""
+    engine = calls.wrap(len)
+    calls.fail_before = frozenset(range(1, 8001, 2))
+
+    def run(_thread):
+        faults = 0
+        for _ in range(1000):
+            try:
+                engine("a")
+            except EngineFault:
+                faults += 1
+        return faults
+
+    with ThreadPoolExecutor(8) as pool:
+        faults = sum(pool.map(run, range(8)))
+
+    assert 8000 == calls.count
+    assert 4000 == faults
+
+
+def test_wrapping_a_callable_object_copies_nothing_of_it(calls):
+    """A stateful decoder keeps its attributes to itself."""
+
+    class Decoder:
+        def __init__(self):
+            self.cache = [1]
+
+        def __call__(self):
+            return self.cache
+
+    decoder = Decoder()
+    wrapped = calls.wrap(decoder)
+
+    assert decoder.cache is wrapped()
+    assert not hasattr(wrapped, "cache")

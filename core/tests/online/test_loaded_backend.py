@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+import gc
+import weakref
+
+import attrs
+import pytest
+
+from wlk_core import Commit, End
+from wlk_core.plugins import (
+    BackendError,
+    BackendSpec,
+    EngineCalls,
+    LoadedBackend,
+    Option,
+    OptionError,
+    Step,
+    StreamClosed,
+    StreamConfig,
+    WorkCounters,
+)
+from wlk_core.streaming import Word
+from wlk_core.testing import silence
+
+SPEC = BackendSpec(
+    name="toy",
+    api=1,
+    summary="a toy",
+    load="wlk_toy.backend:load",
+    options=(
+        Option(name="device", default="cpu"),
+        Option(name="tick_seconds", type=float, default=1.0, scope="stream"),
+        Option(name="border_seconds", type=float, default=0.5, scope="stream", policies=("x",)),
+    ),
+    capabilities={"language-forcing"},
+    languages=("en", "de"),
+    policies=("x", "y"),
+)
+
+
+@attrs.define(eq=False)
+class Engine:
+    """An engine that counts the samples it is called with."""
+
+    samples: int = 0
+
+    def decode(self, samples):
+        """Return a word for the samples."""
+        self.samples += samples
+        return Word(0.0, 0.1, " word")
+
+
+@attrs.define(eq=False)
+class ToyRecognizer:
+    """Commit a word for each second that was fed."""
+
+    decode: object
+    waiting: int = 0
+    consumed: int = 0
+
+    hypothesis = ()
+    language = None
+    work = WorkCounters()
+    state_bytes = 0
+
+    def feed(self, audio):
+        """Count the samples."""
+        self.waiting += len(audio)
+
+    def step(self, *, is_last):
+        """Commit a word for what was fed, once the engine has answered."""
+        del is_last
+        if not self.waiting:
+            return None
+        word = self.decode(self.waiting)
+        self.consumed, self.waiting = self.consumed + self.waiting, 0
+        return Step(committed=(word,), consumed_samples=self.consumed)
+
+    def end_utterance(self, committed_text):
+        """Begin anew."""
+        self.consumed = 0
+
+    def close(self):
+        """Hold nothing."""
+
+
+def toy(**functions):
+    """Return a loaded backend, and the configurations its streams were opened with."""
+    configs = []
+
+    def open_stream(engine, config, calls):
+        configs.append(config)
+        return partial(ToyRecognizer, calls.wrap(engine.decode))
+
+    def warmup(engine, calls):
+        calls.wrap(engine.decode)(16)
+
+    functions = {"open_stream": open_stream, "warmup": warmup, **functions}
+    return LoadedBackend(SPEC, Engine(), **functions), configs
+
+
+def test_a_stream_is_opened_with_checked_and_complete_options():
+    """The configuration has the language, the task, the policy and every stream option."""
+    backend, configs = toy()
+    backend.create_processor(language="de", policy="y", tick_seconds="2")
+
+    assert [
+        StreamConfig(
+            language="de",
+            task="transcribe",
+            policy="y",
+            options={"policy": "y", "tick_seconds": 2.0, "border_seconds": 0.5},
+        )
+    ] == configs
+
+
+def test_a_configuration_cannot_be_changed():
+    """Streams share it with their resets, so its options are read-only."""
+    config = StreamConfig(options={"tick_seconds": 1.0})
+
+    with pytest.raises(TypeError):
+        config.options["tick_seconds"] = 2.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"language": "fr"}, "toy does not support the language 'fr'; expected one of: en, de"),
+        ({"task": "translate"}, "toy cannot do the task 'translate'"),
+        ({"device": "gpu"}, r"device is an option of load_backend\(\.\.\., device=\.\.\.\)"),
+        ({"tick_seconds": "soon"}, "option tick_seconds is a float; got 'soon'"),
+        ({"policy": "y", "border_seconds": 1.0}, "policy=y takes no border_seconds"),
+    ],
+    ids=["language", "task", "scope", "value", "policy"],
+)
+def test_a_stream_that_the_spec_cannot_do_is_refused_before_it_is_opened(arguments, message):
+    """Neither the model nor the plugin is reached."""
+    backend, configs = toy()
+
+    with pytest.raises(OptionError, match=message):
+        backend.create_processor(**arguments)
+    assert [] == configs
+
+
+def test_what_the_model_cannot_do_is_refused_when_the_stream_is_opened():
+    """An OptionError of `open_stream` passes, and no recognizer was made."""
+
+    def open_stream(engine, config, calls):
+        raise OptionError("toy: the model tiny has no alignment heads")
+
+    backend, _ = toy(open_stream=open_stream)
+
+    with pytest.raises(OptionError, match="no alignment heads"):
+        backend.create_processor()
+
+
+def test_a_reset_makes_a_new_recognizer_without_opening_the_stream_again():
+    """The function that `open_stream` returns is called for the stream and for each reset."""
+    made = []
+
+    def open_stream(engine, config, calls):
+        def make():
+            made.append(ToyRecognizer(engine.decode))
+            return made[-1]
+
+        return make
+
+    backend, _ = toy(open_stream=open_stream)
+    stream = backend.create_processor()
+    stream.reset()
+
+    assert 2 == len(made)
+
+
+def test_engine_calls_of_all_streams_and_of_warmup_are_counted():
+    """Two streams and a warm-up make three calls."""
+    backend, _ = toy()
+    backend.warmup()
+    for _ in range(2):
+        stream = backend.create_processor()
+        stream.insert_audio_chunk(silence(1.0))
+        stream.finish()
+
+    assert 3 == backend.engine_calls.count
+
+
+@pytest.mark.parametrize("seam", ["fail_before", "fail_after"])
+def test_a_call_that_a_test_made_fail_can_be_repeated(seam):
+    """The failure reaches the caller as BackendError and the next call commits the word."""
+    backend, _ = toy()
+    setattr(backend.engine_calls, seam, frozenset({1}))
+    stream = backend.create_processor()
+    stream.insert_audio_chunk(silence(1.0))
+    with pytest.raises(BackendError, match="engine call 1 failed on request"):
+        stream.process_iter()
+
+    assert ["word"] == [token.text for token in stream.process_iter().committed]
+
+
+def test_a_recording_is_transcribed_in_one_call():
+    """Stream options, language and the options of the session reach where they belong."""
+    backend, configs = toy()
+
+    result = backend.transcribe(
+        silence(2.0), language="de", policy="y", vad=False, chunk_seconds=1.0
+    )
+
+    assert ("word word", "de", 2.0) == (result.text, result.language, result.duration)
+    assert ("de", "y") == (configs[0].language, configs[0].policy)
+
+
+def test_chunks_are_transcribed_in_one_loop():
+    """Words arrive as events, and the stream ends with the chunks."""
+    backend, _ = toy()
+
+    events = list(backend.stream([silence(1.0)] * 3, vad=False))
+
+    assert 3 == sum(isinstance(event, Commit) for event in events)
+    assert 3.0 == events[-1].audio_time
+    assert isinstance(events[-1], End)
+
+
+def test_the_asyncio_twins_give_the_same():
+    """`atranscribe` and `astream` return what `transcribe` and `stream` return."""
+    backend, _ = toy()
+
+    async def run():
+        result = await backend.atranscribe(silence(2.0), vad=False)
+        events = backend.astream([silence(1.0)] * 2, vad=False)
+        return result, [event async for event in events]
+
+    result, events = asyncio.run(run())
+
+    assert backend.transcribe(silence(2.0), vad=False) == result
+    assert list(backend.stream([silence(1.0)] * 2, vad=False))[:-1] == events[:-1]
+    assert 2.0 == events[-1].audio_time
+
+
+@pytest.mark.parametrize("call", ["transcribe", "stream", "atranscribe", "astream"])
+def test_a_wrong_option_is_refused_before_the_audio_is_read(call):
+    """The stream is opened first, so that a typing mistake costs no time."""
+    backend, _ = toy()
+
+    with pytest.raises(OptionError, match="no option is called 'beam'"):
+        result = getattr(backend, call)("no such file", beam=5)
+        if call == "atranscribe":
+            asyncio.run(result)
+
+
+def test_a_closed_backend_refuses_streams_warmup_and_its_engine():
+    """Each names the remedy; closing again changes nothing."""
+    backend, _ = toy()
+    with backend as entered:
+        assert entered is backend
+    backend.close()
+
+    for call in (backend.create_processor, backend.warmup, lambda: backend.engine):
+        with pytest.raises(StreamClosed, match="the backend is closed; load it again"):
+            call()
+
+
+def test_open_streams_outlive_the_backend():
+    """A stream that was open when the backend was closed goes on to its end."""
+    backend, _ = toy()
+    stream = backend.create_processor()
+    backend.close()
+    stream.insert_audio_chunk(silence(1.0))
+
+    assert ["word"] == [token.text for token in stream.finish().committed]
+
+
+def test_the_engine_is_kept_by_open_streams_and_by_nothing_else():
+    """When the backend is closed and the last stream is gone, so is the model."""
+    backend, configs = toy()
+    engine = weakref.ref(backend.engine)
+    stream = backend.create_processor()
+    backend.close()
+    gc.collect()
+    assert engine() is not None
+    del stream
+    configs.clear()
+    gc.collect()
+
+    assert engine() is None
+
+
+def test_the_engine_is_released_once():
+    """`release` runs at the first close, with the engine."""
+    released = []
+    backend, _ = toy(release=released.append)
+    engine = backend.engine
+    backend.close()
+    backend.close()
+
+    assert [engine] == released
+
+
+def test_the_spec_is_the_one_the_backend_was_made_with():
+    """Tools read the declaration from the backend."""
+    backend, _ = toy()
+
+    assert SPEC is backend.spec
+    assert isinstance(backend.engine_calls, EngineCalls)

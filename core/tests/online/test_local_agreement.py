@@ -1,0 +1,240 @@
+"""LocalAgreement over engines that behave badly: bounds and order hold whatever they say."""
+
+from __future__ import annotations
+
+import attrs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from wlk_core import Hypothesis, LocalAgreementRecognizer, OnlineStream
+from wlk_core.streaming import Word
+from wlk_core.testing import (
+    CodedToken,
+    StreamDriver,
+    encode,
+    partition,
+    script_words,
+)
+
+RATE = 16_000
+
+
+class RandomEngine:
+    """An engine that hears other words at other times at every call."""
+
+    def __init__(self, seed, density):
+        self.rng = np.random.default_rng(seed)
+        self.density = density
+        self.longest = 0
+        self.prompts = []
+
+    def __call__(self, audio, *, prompt, language):
+        """Return random words, some of them with impossible times."""
+        self.longest = max(self.longest, len(audio))
+        self.prompts.append(prompt)
+        seconds = len(audio) / RATE
+        count = self.rng.poisson(self.density * seconds)
+        starts = np.sort(self.rng.uniform(-0.5, seconds + 0.5, count))
+        lengths = self.rng.uniform(-0.1, 1.5, count)
+        texts = self.rng.choice([" one", " two", ",", " three"], count)
+        words = [
+            Word(float(start), float(start + length), str(text))
+            for start, length, text in zip(starts, lengths, texts, strict=True)
+        ]
+        return Hypothesis(words=tuple(words), language=language or "en")
+
+
+def run(recognizer, seconds, *, chunk):
+    """Feed *seconds* of noise in chunks and return every step."""
+    steps = []
+    for first in range(0, seconds * RATE, chunk):
+        recognizer.feed(np.full(min(chunk, seconds * RATE - first), 0.1, dtype=np.float32))
+        while (step := recognizer.step(is_last=False)) is not None:
+            steps.append(step)
+    while (step := recognizer.step(is_last=True)) is not None:
+        steps.append(step)
+    return steps
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([0.0, 0.05, 0.5, 2.0]),
+    st.sampled_from([(1.0, 12.0), (10.0, 25.0), (0.2, 3.0), (3.0, 25.0)]),
+)
+def test_no_engine_is_ever_given_more_than_its_window(seed, density, times):
+    """However an engine flaps, the buffer stays bounded and committed words stay in order."""
+    engine = RandomEngine(seed, density)
+    recognizer = LocalAgreementRecognizer(
+        engine, tick_seconds=times[0], buffer_seconds=times[1], max_seconds=28.0
+    )
+    driver = StreamDriver(OnlineStream(lambda: recognizer))
+    driver.feed(np.full(90 * RATE, 0.1, dtype=np.float32))
+    driver.finish()
+    starts = [token.start for token in driver.tokens]
+
+    assert engine.longest <= 28 * RATE
+    assert starts == sorted(starts)
+    assert all(0.0 <= token.start <= token.end <= 90.0 for token in driver.tokens)
+    assert driver.processed_up_to == 90.0
+    assert all(len(prompt) <= 200 for prompt in engine.prompts)
+
+
+def test_audio_leaves_the_buffer_only_when_it_was_heard():
+    """An engine that hears nothing has been given every sample before any is let go."""
+    given_ends = []
+
+    def deaf(audio, *, prompt, language):
+        given_ends.append(len(audio))
+        return Hypothesis()
+
+    recognizer = LocalAgreementRecognizer(deaf)
+    run(recognizer, 20, chunk=8_000)
+
+    assert given_ends[:2] == [RATE, 2 * RATE]
+    assert max(given_ends) <= 5 * RATE
+    assert recognizer.hypothesis == ()
+
+
+def test_a_word_that_spans_the_whole_buffer_does_not_hold_it():
+    """An engine that hears one endless word, another one every time, gets no longer buffers."""
+    longest = []
+
+    def endless(audio, *, prompt, language):
+        longest.append(len(audio))
+        return Hypothesis(words=(Word(0.0, len(audio) / RATE, f" la{len(longest)}"),))
+
+    run(LocalAgreementRecognizer(endless), 120, chunk=RATE)
+
+    assert max(longest) <= 28 * RATE
+
+
+def test_a_flush_that_commits_settles_the_language_too():
+    """A run that ends on a tick has the language of its words."""
+    recognizer = LocalAgreementRecognizer(
+        lambda audio, *, prompt, language: Hypothesis(words=(Word(0.1, 0.5, " un"),), language="fr")
+    )
+    run(recognizer, 1, chunk=RATE)
+
+    assert recognizer.language == "fr"
+
+
+def test_the_prompt_is_what_was_committed_before_the_buffer():
+    """Words whose audio is still in the buffer are not in the prompt."""
+    prompts = []
+
+    def counting(audio, *, prompt, language):
+        prompts.append(prompt)
+        seconds = int(len(audio) / RATE)
+        return Hypothesis(words=tuple(Word(i, i + 0.5, f" w{i}") for i in range(seconds)))
+
+    recognizer = LocalAgreementRecognizer(counting, prompt="names: Ann", buffer_seconds=60.0)
+    run(recognizer, 8, chunk=RATE)
+    recognizer.end_utterance("names: Ann w0 w1")
+    recognizer.feed(np.zeros(RATE, dtype=np.float32))
+    recognizer.step(is_last=False)
+
+    assert {"names: Ann"} == set(prompts[:-1])
+    assert prompts[-1] == "names: Ann w0 w1"
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_failed_step_leaves_everything_as_it_was(is_last):
+    """The step that raised is repeated on the same audio."""
+    calls = []
+
+    def failing_once(audio, *, prompt, language):
+        calls.append(len(audio))
+        if len(calls) == 1:
+            raise MemoryError
+        return Hypothesis(words=(Word(0.1, 0.5, " one"),), language="en")
+
+    recognizer = LocalAgreementRecognizer(failing_once)
+    recognizer.feed(np.zeros(RATE + 100, dtype=np.float32))
+    with pytest.raises(MemoryError):
+        recognizer.step(is_last=is_last)
+    recognizer.step(is_last=is_last)
+
+    assert calls == [RATE, RATE]
+
+
+def test_the_buffer_is_cut_in_the_pause_behind_the_last_committed_word():
+    """The cut lies in the quiet between what is committed and what is not, and nowhere else."""
+    starts = []
+
+    def steady(audio, *, prompt, language):
+        loud = np.flatnonzero(np.abs(audio) > 0.05)
+        edges = np.flatnonzero(np.diff(loud) > 1000)
+        begins = [loud[0], *loud[edges + 1]] if len(loud) else []
+        ends = [*loud[edges], loud[-1]] if len(loud) else []
+        starts.append(len(audio))
+        words = zip(begins, ends, strict=True)
+        return Hypothesis(words=tuple(Word(a / RATE, b / RATE, " w") for a, b in words))
+
+    noise = np.random.default_rng(0)
+    audio = np.zeros(20 * RATE, dtype=np.float32)
+    for second in range(20):  # a word in the first 0.4 s of every second
+        place = slice(second * RATE, second * RATE + 6400)
+        audio[place] = noise.choice([-0.3, 0.3], 6400)
+    recognizer = LocalAgreementRecognizer(steady, buffer_seconds=5.0)
+    recognizer.feed(audio)
+    committed, cuts, before = [], [], 0
+    while (step := recognizer.step(is_last=True)) is not None:
+        committed += step.committed
+        cut = step.consumed_samples - starts[-1]
+        if cut != before:
+            cuts.append(cut / RATE)
+            before = cut
+
+    assert [pytest.approx(second, abs=0.01) for second in range(20)] == [
+        word.start for word in committed
+    ]
+    assert len(cuts) >= 3
+    assert all(0.4 <= cut % 1 for cut in cuts)  # in a pause
+    assert max(starts) <= 6 * RATE
+
+
+def test_an_end_far_into_the_pause_hides_no_word_after_a_cut():
+    """The word after the cut is new, although the word before it was given an end after both."""
+    audio = np.zeros(8 * RATE, dtype=np.float32)
+    for start, end in ((3.0, 3.4), (4.0, 4.4)):
+        audio[round(start * RATE) : round(end * RATE)] = 0.3
+    lengths, texts = [], iter([" tow", " two", " two", " two", " two"])
+
+    def late(audio, *, prompt, language):
+        lengths.append(len(audio) / RATE)
+        start = len(lengths) - lengths[-1]  # one call a second
+        one, two = Word(3.0, 4.6, " one"), Word(4.0, 4.4, " ")
+        words = [one] if start < 3.0 and len(lengths) >= 4 else []
+        if len(lengths) >= 5:
+            words.append(attrs.evolve(two, text=next(texts, " two")))
+        return Hypothesis(words=tuple(word.shifted(-start) for word in words))
+
+    recognizer = LocalAgreementRecognizer(late, buffer_seconds=5.0)
+    steps = []
+    recognizer.feed(audio)
+    while (step := recognizer.step(is_last=True)) is not None:
+        steps.append(step)
+
+    assert any(length < 4.3 for length in lengths[5:])
+    assert [" one", " two"] == [word.text for step in steps for word in step.committed]
+
+
+def test_an_engine_that_changes_its_mind_is_not_committed_too_early(coded_engine):
+    """Words misheard at the end of a buffer are shown, corrected, and never become final."""
+    script = [CodedToken(1 + i * 7 % 10, 1 + 5 * i, 4) for i in range(40)]
+    audio = encode(script, cells=210)
+    engine = coded_engine(changes_mind=True)
+    truth = [word.text.strip() for word in script_words(script, engine.vocabulary)]
+    driver, shown = StreamDriver(engine.stream()), []
+    for chunk in partition(audio, 0.5):
+        driver.feed(chunk)
+        committed = [token.text.strip() for token in driver.tokens]
+        buffer = driver.processor.get_buffer()
+        shown.append(committed + [token.text.strip() for token in buffer.tokens])
+    driver.finish()
+
+    assert truth == [token.text.strip() for token in driver.tokens]
+    assert any(words != truth[: len(words)] for words in shown)

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from wlk_core.option_values import parse_options, split_options
+from wlk_core.plugins import BackendSpec, Option, OptionError, standard_options
+
+SPEC = BackendSpec(
+    name="toy",
+    api=1,
+    summary="a toy",
+    load="wlk_toy.backend:load",
+    options=(
+        standard_options.device("cpu", "cuda"),
+        standard_options.PROMPT,
+        standard_options.BUFFER_SECONDS,
+        standard_options.BORDER_SECONDS,
+        Option(name="threads", type=int, default=0),
+    ),
+    policies=("alignatt", "local-agreement"),
+)
+AGREEMENT = attrs.evolve(
+    SPEC,
+    name="agreeing",
+    options=(standard_options.BUFFER_SECONDS, standard_options.dtype("int8")),
+    policies=("local-agreement",),
+)
+
+
+def test_pairs_are_split_by_scope_and_converted():
+    """Only the options that were given are returned; the first equals sign ends the key."""
+    values = parse_options(
+        SPEC, ["threads=2", "prompt=a=b", " buffer_seconds =8", "policy=local-agreement"]
+    )
+
+    assert {"threads": 2} == values.backend
+    assert {"prompt": "a=b", "buffer_seconds": 8.0, "policy": "local-agreement"} == values.stream
+
+
+def test_values_can_be_resolved_again():
+    """What was converted is accepted by the spec as it is, an open choice included."""
+    values = parse_options(SPEC, ["buffer_seconds=auto", "device=cpu"])
+
+    assert SPEC.stream_options(values.stream)["buffer_seconds"] is None
+    assert values == split_options(SPEC, {**values.backend, **values.stream})
+
+
+def test_the_same_pair_twice_is_one():
+    """A script that repeats itself is no mistake."""
+    assert {"threads": 2} == parse_options(SPEC, ["threads=2", "threads=2"]).backend
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        (["threads"], "expected an option as KEY=VALUE, got 'threads'"),
+        (["=2"], "expected an option as KEY=VALUE, got '=2'"),
+        (["threads=1", "threads=2"], "option threads has two values, '1' and '2'; keep one"),
+        (["threads=x"], "toy: option threads is an int; got 'x'"),
+        (
+            ["thread=1"],
+            "toy: no option is called 'thread' (did you mean threads?); expected one of",
+        ),
+        (["init_prompt=x"], "toy: no option is called 'init_prompt' (did you mean prompt?);"),
+        (["border_frames=9"], "no option is called 'border_frames' (did you mean border_seconds?)"),
+        (
+            ["policy=local-agreement", "border_seconds=1"],
+            "policy=local-agreement takes no border_seconds; leave it out, or choose policy=alig",
+        ),
+        (["policy=alignat"], "toy: option policy is one of alignatt, local-agreement; got"),
+    ],
+    ids=[
+        "no equals sign",
+        "no key",
+        "two values",
+        "bad value",
+        "misspelt",
+        "former name",
+        "former unit",
+        "other policy",
+        "unknown policy",
+    ],
+)
+def test_pairs_that_this_backend_does_not_take_are_refused(pairs, message):
+    """The message suggests the option of this backend that was probably meant."""
+    with pytest.raises(OptionError) as caught:
+        parse_options(SPEC, pairs)
+
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["border_seconds", "border_frames", "beam_size"])
+def test_an_option_of_other_backends_suggests_nothing_that_merely_looks_alike(name):
+    """border_seconds is no mistyped buffer_seconds: the message lists what there is."""
+    with pytest.raises(OptionError) as caught:
+        parse_options(AGREEMENT, [f"{name}=1"])
+
+    assert (
+        f"agreeing: no option is called {name!r}; expected one of: buffer_seconds, dtype, policy"
+        == str(caught.value)
+    )
+
+
+def test_the_arithmetic_has_one_name():
+    """compute_type, precision and torch_dtype are answered with dtype."""
+    for name in ("compute_type", "precision", "torch_dtype"):
+        with pytest.raises(OptionError, match="did you mean dtype"):
+            parse_options(AGREEMENT, [f"{name}=int8"])
+
+
+def test_an_option_of_the_other_scope_names_the_call_that_takes_it():
+    """load_backend and create_processor each point to the other."""
+    with pytest.raises(OptionError, match=r"toy: prompt is an option of create_processor\(prompt="):
+        SPEC.backend_options({"prompt": "x"})
+    with pytest.raises(OptionError, match=r"threads is an option of load_backend\(\.\.\., threads"):
+        SPEC.stream_options({"threads": 1})
+
+
+def test_defaults_of_options_of_other_policies_are_filled_in():
+    """A backend finds every stream option by name, whatever the policy."""
+    options = SPEC.stream_options({"policy": "local-agreement"})
+
+    assert 0.5 == options["border_seconds"]
+
+
+def test_an_option_for_a_policy_that_the_spec_lacks_fails_where_it_is_declared():
+    """A plugin author sees the mistake at import."""
+    with pytest.raises(ValueError, match="border_seconds is for the policies alignatt, which toy"):
+        attrs.evolve(SPEC, policies=("local-agreement",))

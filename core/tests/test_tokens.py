@@ -1,0 +1,95 @@
+"""Timed text: the emission as a pair, as a value and as a frozen record."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import attrs
+import pytest
+
+from wlk_core.tokens import ASRToken, Emission
+
+TOKENS = (ASRToken(0.1, 0.4, " one"), ASRToken(0.5, 0.9, " two"))
+EMISSION = Emission(TOKENS, 2.0, 0.9)
+
+
+def test_an_emission_unpacks_into_exactly_two_values():
+    """Callers unpack the committed tokens and the time processed up to, and nothing else."""
+    tokens, processed_up_to = EMISSION
+
+    assert (TOKENS, 2.0) == (tokens, processed_up_to)
+    assert 2 == len(EMISSION)
+    assert isinstance(EMISSION, tuple)
+
+
+def test_an_emission_names_its_three_values():
+    """Attributes and the keywords of the constructor have the same names."""
+    named = Emission(committed=TOKENS, processed_up_to=2.0, stable_up_to=0.9)
+
+    assert TOKENS == named.committed
+    assert 2.0 == named.processed_up_to
+    assert 0.9 == named.stable_up_to
+    assert EMISSION == named
+
+
+def test_equality_and_hash_of_emissions_include_the_stable_time():
+    """Two emissions that differ in `stable_up_to` alone are different values."""
+    other = attrs.evolve(EMISSION, stable_up_to=0.5)
+
+    assert EMISSION != other
+    assert not EMISSION == other  # noqa: SIM201 -- both operators are defined
+    assert 2 == len({EMISSION, other, attrs.evolve(other, stable_up_to=0.9)})
+
+
+def test_an_emission_never_equals_a_plain_tuple():
+    """A plain pair lacks `stable_up_to`, so it is another value on either side."""
+    pair = (TOKENS, 2.0)
+
+    assert EMISSION != pair
+    assert pair != EMISSION
+    assert not pair == EMISSION  # noqa: SIM201 -- both operators are defined
+
+
+@pytest.mark.parametrize("replace", [Emission.replace, attrs.evolve], ids=["replace", "evolve"])
+def test_a_changed_copy_has_the_new_values_as_attributes_and_as_a_pair(replace):
+    """The unpacked values of a changed emission are the changed ones; the others stay."""
+    changed = replace(EMISSION, processed_up_to=3.0, committed=())
+    tokens, processed_up_to = changed
+
+    assert ((), 3.0) == (tokens, processed_up_to)
+    assert Emission((), 3.0, 0.9) == changed
+    assert EMISSION == replace(EMISSION)
+    assert Emission(TOKENS, 2.0, 0.0) == replace(EMISSION, stable_up_to=0.0)
+
+
+@pytest.mark.parametrize("name", ["committed", "processed_up_to", "stable_up_to", "other"])
+def test_an_emission_is_frozen(name):
+    """No attribute can be assigned or deleted, because emissions are values."""
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        setattr(EMISSION, name, 1.0)
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        delattr(EMISSION, name)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_an_emission_pickles(protocol):
+    """Every pickle protocol gives an equal emission back, its third value included."""
+    restored = pickle.loads(pickle.dumps(EMISSION, protocol))  # noqa: S301 -- our own bytes
+
+    assert EMISSION == restored
+    assert 0.9 == restored.stable_up_to
+    assert tuple(EMISSION) == tuple(restored)
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
+def test_an_emission_copies(duplicate):
+    """A copy is equal."""
+    assert EMISSION == duplicate(EMISSION)
+
+
+def test_the_representation_of_an_emission_shows_all_three_values():
+    """The representation is the call that makes the emission."""
+    assert "Emission(committed=(), processed_up_to=1.0, stable_up_to=0.5)" == repr(
+        Emission((), 1.0, 0.5)
+    )

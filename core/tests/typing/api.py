@@ -1,0 +1,187 @@
+"""
+The public API as type checkers see it: checked by ``mypy --strict``, never run.
+
+Each function is a use that must type-check as it stands; `assert_type` pins what a call returns.
+"""
+
+# ruff: noqa: T201 -- the example of the README prints its results
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, assert_type
+
+import numpy as np
+
+from wlk_core import (
+    EPS,
+    SAMPLE_RATE,
+    ASRToken,
+    BackendError,
+    ChangeSpeaker,
+    Emission,
+    OnlineProcessor,
+    Silence,
+    StreamBroken,
+    StreamStats,
+    SupportsSpeakerTurns,
+    Transcript,
+    load_backend,
+    to_float32,
+)
+from wlk_core.audio import Resampler, audio_duration, decode_file
+from wlk_core.captions import srt_text, vtt_text
+from wlk_core.segments import Segment
+from wlk_core.session import (
+    Commit,
+    End,
+    Event,
+    HypothesisChange,
+    LatencySummary,
+    SilenceSpan,
+    Transcription,
+    astream,
+    atranscribe,
+    stream,
+    transcribe,
+    transcribe_stream,
+)
+from wlk_core.session.calls import attempt, drain
+from wlk_core.vad import SilenceGate, SileroDetector
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Iterator
+    import os
+
+    from numpy.typing import NDArray
+
+    from wlk_core.plugins import Backend
+
+
+def readme_example() -> None:
+    """Unpack what a call returns, as the README does."""
+    with load_backend("faster-whisper", "digits") as backend:
+        print(backend.transcribe("demo.flac", language="en").text)
+
+        stream = backend.create_processor(language="en")
+        for chunk in decode_file("demo.flac"):
+            stream.insert_audio_chunk(chunk)
+            tokens, processed_up_to = stream.process_iter()
+            print(*(f"{token.start:.2f}{token.text}" for token in tokens), sep="\n", end="")
+            assert_type(tokens, tuple[ASRToken, ...])
+            assert_type(processed_up_to, float)
+        print("".join(token.text for token in stream.finish().committed))
+
+
+def an_emission(emission: Emission) -> None:
+    """Use an emission as a pair and by its three attributes."""
+    tokens, processed_up_to = emission
+    assert_type(tokens, tuple[ASRToken, ...])
+    assert_type(processed_up_to, float)
+    assert_type(emission.committed, tuple[ASRToken, ...])
+    assert_type(emission.processed_up_to, float)
+    assert_type(emission.stable_up_to, float)
+    assert_type(emission.replace(stable_up_to=1.0), Emission)
+    committed, reached = Emission((), 1.0, 1.0)
+    assert_type((committed, reached), tuple[tuple[ASRToken, ...], float])
+
+
+def a_stream(processor: OnlineProcessor, chunk: NDArray[np.float32]) -> StreamStats:
+    """Use every call of a stream."""
+    processor.insert_audio_chunk(chunk, len(chunk) / SAMPLE_RATE + EPS)
+    while processor.has_backlog:
+        for token in processor.process_iter().committed:
+            assert_type(token, ASRToken)
+    assert_type(processor.get_buffer(), Transcript)
+    assert_type(processor.start_silence(), Emission)
+    processor.end_silence(2.5)
+    if isinstance(processor, SupportsSpeakerTurns):
+        assert_type(processor.new_speaker(ChangeSpeaker("ann", 12.5)), Emission)
+    for emission in drain(processor):
+        assert_type(emission, Emission)
+    try:
+        attempt(processor.finish)
+    except StreamBroken as error:
+        assert_type(error.committed, tuple[ASRToken, ...])
+    except BackendError as error:
+        assert_type(error.retryable, bool)
+    processor.reset()
+    stats = processor.stats
+    assert_type(stats.encoder_frames, int | None)
+    processor.close()
+    return stats
+
+
+def a_transcription(result: Transcription) -> None:
+    """Read and write a transcription."""
+    assert_type(result.text, str)
+    assert_type(result.words, tuple[ASRToken, ...])
+    assert_type(result.segments, tuple[Segment, ...])
+    assert_type(result.silences, tuple[Silence, ...])
+    assert_type(result.language, str | None)
+    assert_type(result.duration, float)
+    assert_type(result.to_srt(), str)
+    assert_type(result.to_vtt(), str)
+    assert_type(result.to_dict(), dict[str, Any])
+    assert_type(srt_text(result.words) + vtt_text(result.words), str)
+
+
+def whole_recordings(backend: Backend, samples: NDArray[np.float32]) -> None:
+    """Give a recording as a path, an open file or an array."""
+    path: os.PathLike[str] = Path("talk.flac")
+    assert_type(backend.transcribe(path), Transcription)
+    assert_type(backend.transcribe("-", task="translate", vad=False), Transcription)
+    assert_type(backend.transcribe(samples, language="en", tick_seconds=0.5), Transcription)
+    with Path("talk.flac").open("rb") as file:
+        assert_type(backend.transcribe(file, chunk_seconds=2), Transcription)
+    assert_type(transcribe(backend.create_processor(), samples), Transcription)
+    assert_type(audio_duration("talk.flac"), float | None)
+
+
+def an_event(event: Event) -> str:
+    """Distinguish the kinds of events; the type checker proves that there are no others."""
+    match event:
+        case Commit(tokens, audio_time):
+            assert_type(tokens, tuple[ASRToken, ...])
+            assert_type(audio_time, float)
+            return "".join(token.text for token in tokens)
+        case HypothesisChange(transcript):
+            return transcript.text
+        case SilenceSpan(silence):
+            return f"{silence.duration:.1f} s of silence"
+        case End():
+            assert_type(event.latency, LatencySummary | None)
+            return f"{event.audio_time:.1f} s"
+
+
+def events(backend: Backend, chunks: Iterable[NDArray[np.float32]]) -> Iterator[str]:
+    """Give chunks and receive events."""
+    for event in backend.stream(chunks, language="en", vad=True, chunk_seconds=0.5):
+        yield an_event(event)
+    for event in stream(backend.create_processor(), chunks):
+        yield an_event(event)
+    gate = SilenceGate(SileroDetector())
+    for event in transcribe_stream(backend.create_processor(), chunks, gate=gate, realtime=True):
+        yield an_event(event)
+
+
+async def async_events(
+    backend: Backend,
+    live: AsyncIterator[NDArray[np.float32]],
+    chunks: list[NDArray[np.float32]],
+) -> None:
+    """Use the async twins, which take live sources and plain iterables."""
+    async for event in backend.astream(live, language="en"):
+        an_event(event)
+    async for event in backend.astream(chunks):
+        an_event(event)
+    async for event in astream(backend.create_processor(), live):
+        an_event(event)
+    assert_type(await backend.atranscribe("talk.flac"), Transcription)
+    assert_type(await atranscribe(backend.create_processor(), chunks[0]), Transcription)
+
+
+def conversions(pcm: bytes) -> NDArray[np.float32]:
+    """Convert the bytes of a telephone to audio."""
+    samples = to_float32(np.frombuffer(pcm, dtype=np.int16))
+    return Resampler(8_000).push(samples)

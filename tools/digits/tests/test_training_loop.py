@@ -1,0 +1,76 @@
+"""A course of training: its clock, its rate, and what it stores."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="training needs torch")
+training_loop = pytest.importorskip("training_loop")
+
+
+def plan(**changed):
+    """Return a plan of an hour."""
+    settings = {"seconds": 3600.0, "learning_rate": 0.1, "done": 0.0, "from_scratch": True}
+    return training_loop.Plan(**{**settings, **changed})
+
+
+def test_the_rate_rises_within_a_few_steps_and_falls_to_next_to_nothing() -> None:
+    """Steps warm it up, the progress of the course lets it cool."""
+    warm = [training_loop.rate_at(plan(), 0.0, step) for step in (1, 25, 50, 500)]
+    cool = [training_loop.rate_at(plan(), progress, 500) for progress in (0.1, 0.4, 0.7, 1.0)]
+
+    assert warm == pytest.approx([0.002, 0.05, 0.1, 0.1])
+    assert cool == sorted(cool, reverse=True)
+    assert cool[-1] == pytest.approx(0.1 * training_loop.LEAST_RATE)
+
+
+def test_a_course_that_is_taken_up_goes_on_where_it_was() -> None:
+    """The share that was over counts, and what is left is shared out over the new time."""
+    clock = training_loop.Clock(plan(seconds=1e9, done=0.75))
+
+    assert clock.progress() == 0.0
+    assert clock.tick() == pytest.approx(0.75, abs=1e-3)
+    assert clock.progress() == clock.shared.value
+
+
+def test_the_clock_stops_at_the_end() -> None:
+    """Progress never exceeds 1."""
+    assert training_loop.Clock(plan(seconds=1e-9, done=0.5)).tick() == 1.0
+
+
+class Hands:
+    """A clock that is over when three steps have been made."""
+
+    def __init__(self, calls: list[tuple[int, int, float]]) -> None:
+        self.plan = plan()
+        self.calls = calls
+
+    def tick(self) -> float:
+        """Return how far the course is."""
+        return 1.0 if len(self.calls) == 3 else 0.5
+
+
+def test_a_course_stores_an_average_of_its_weights_and_ends() -> None:
+    """Not the last ones; and a step receives its batch, its number and the progress."""
+    model = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.zeros_(model.weight)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    calls: list[tuple[int, int, float]] = []
+    stored: list[float] = []
+
+    def learn(batch: int, step: int, progress: float) -> dict[str, float]:
+        calls.append((batch, step, progress))
+        torch.nn.init.constant_(model.weight, step)
+        return {"loss": 0.0}
+
+    def save(average: torch.nn.Module) -> None:
+        stored.append(average.weight.item())
+
+    training_loop.run(model, count(7), Hands(calls), optimizer=optimizer, learn=learn, save=save)
+
+    assert calls == [(7, 1, 0.5), (8, 2, 0.5), (9, 3, 0.5), (10, 4, 1.0)]
+    assert optimizer.param_groups[0]["lr"] == training_loop.rate_at(plan(), 1.0, 4)
+    assert len(stored) == 1
+    assert 1.0 < stored[0] < 4.0

@@ -1,0 +1,181 @@
+"""A course of training: its arguments, its clock, its learning rate and the weights it stores."""
+
+from __future__ import annotations
+
+import argparse
+import copy
+from functools import partial
+import logging
+import math
+import multiprocessing
+from pathlib import Path
+import time
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+from batches import produce
+import numpy as np
+from speakers import load_mixer
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from multiprocessing.sharedctypes import Synchronized
+
+    from mixing import Mixer
+    from torch import nn
+
+__all__ = ["Clock", "Plan", "batches_of", "begin", "course_parser", "rate_at", "run"]
+
+_log = logging.getLogger("training")
+
+AVERAGE_SHARE = 0.1  # weights are stored as an average over the last tenth of the steps so far
+SAVE_SECONDS = 240.0
+WARM_UP_STEPS = 50
+REPORT_STEPS = 50
+WARM_UP_SHARE = 0.1  # of a course, at the full rate, before it begins to fall
+LEAST_RATE = 0.02  # of the peak, at the end
+
+
+@frozen(kw_only=True)
+class Plan:
+    """How long and how hard to train.
+
+    Attributes:
+        seconds: of processor time.
+        learning_rate: at its peak.
+        done: share of the course that was over at the start; 0.0 where it begins.
+        from_scratch: whether the course is one from scratch, also if taken up again.
+    """
+
+    seconds: float
+    learning_rate: float
+    done: float
+    from_scratch: bool
+
+
+@frozen
+class Clock:
+    """
+    Progress from 0 to 1 through the processor time allowed, seen by the process that draws too.
+
+    Processor time, because a course is as long as its steps are many, however busy the machine.
+    """
+
+    plan: Plan
+    shared: Synchronized[float] = field(factory=partial(multiprocessing.Value, "d", 0.0))
+
+    def tick(self) -> float:
+        """Bring the progress up to date and return it."""
+        share = time.process_time() / self.plan.seconds
+        self.shared.value = min(self.plan.done + (1 - self.plan.done) * share, 1.0)
+        return self.shared.value
+
+    def progress(self) -> float:
+        """Share of the course that is over."""
+        return self.shared.value
+
+
+def course_parser(description: str | None, *, minutes: float, rate: float) -> Any:
+    """Return a parser of the arguments that every training takes."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--recordings", type=Path, required=True, help="folder of {digit}_{speaker}_{take}.wav"
+    )
+    parser.add_argument("--voices", type=Path, required=True, help="what voices.py made")
+    parser.add_argument("--disguised", type=Path, help="what disguise.py made")
+    parser.add_argument("--output", type=Path, required=True, help="where to store weights")
+    parser.add_argument("--init", type=Path, help="weights to go on from, instead of from scratch")
+    parser.add_argument(
+        "--done", type=float, help="with --init: share of a course from scratch that was over"
+    )
+    parser.add_argument("--leave-out", metavar="SPEAKER", help="a speaker to keep for measuring")
+    parser.add_argument("--minutes", type=float, default=minutes, help="of processor time")
+    parser.add_argument("--rate", type=float, default=rate, help="peak learning rate")
+    parser.add_argument("--seed", type=int, default=0)
+    return parser
+
+
+def begin(arguments: argparse.Namespace) -> Plan:
+    """Set torch up for one core and return the plan of the training."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)  # attention is full of numbers that next to nothing is left of
+    torch.manual_seed(arguments.seed)
+    return Plan(
+        seconds=60 * arguments.minutes,
+        learning_rate=arguments.rate,
+        done=arguments.done or 0.0,
+        from_scratch=arguments.init is None or arguments.done is not None,
+    )
+
+
+def batches_of(arguments: argparse.Namespace, draw: Callable[[Mixer], Any]) -> Iterator[Any]:
+    """Draw batches from every speaker allowed, in another process."""
+    make_mixer = partial(
+        load_mixer,
+        arguments.recordings,
+        arguments.voices,
+        arguments.disguised,
+        without=arguments.leave_out,
+        seed=arguments.seed,
+    )
+    return produce(make_mixer, draw)
+
+
+def rate_at(plan: Plan, progress: float, step: int) -> float:
+    """Return the learning rate of a step: up within a few, then down along half a cosine."""
+    falling = max((progress - WARM_UP_SHARE) / (1 - WARM_UP_SHARE), 0.0)
+    share = 0.5 * (1 + math.cos(math.pi * falling))
+    warm = min(1.0, step / WARM_UP_STEPS)
+    return plan.learning_rate * warm * (LEAST_RATE + (1 - LEAST_RATE) * share)
+
+
+def run(
+    model: nn.Module,
+    batches: Iterable[Any],
+    clock: Clock,
+    *,
+    optimizer: torch.optim.Optimizer,
+    learn: Callable[[Any, int, float], dict[str, float]],
+    save: Callable[[Any], None],
+) -> None:
+    """Train until the time is over, storing averaged weights every few minutes.
+
+    Args:
+        model: what is trained.
+        batches: what it learns from.
+        clock: reports when the time is over.
+        optimizer: whose rate is set at every step.
+        learn: takes a batch, the number of the step and the progress, learns from the batch and
+            returns figures to report.
+        save: stores a model.
+    """
+    average = copy.deepcopy(model).eval()
+    seen: list[dict[str, float]] = []
+    saved = time.monotonic()
+    for step, batch in enumerate(batches, start=1):
+        progress = clock.tick()
+        rate = rate_at(clock.plan, progress, step)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        seen.append(learn(batch, step, progress))
+        _follow(average, model, 1 / (1 + AVERAGE_SHARE * step))
+        if step % REPORT_STEPS == 0:
+            means = {name: float(np.mean([figures[name] for figures in seen])) for name in seen[0]}
+            report = " ".join(f"{name} {value:.3f}" for name, value in means.items())
+            _log.info("%.0f s step %d rate %.5f %s", time.process_time(), step, rate, report)
+            seen.clear()
+        if progress >= 1.0 or time.monotonic() - saved > SAVE_SECONDS:
+            saved = time.monotonic()
+            save(average)
+        if progress >= 1.0:
+            return
+
+
+@torch.no_grad()
+def _follow(average: nn.Module, model: nn.Module, share: float) -> None:
+    for kept, current in zip(average.parameters(), model.parameters(), strict=True):
+        kept.lerp_(current, share)

@@ -1,10 +1,11 @@
-"""The examples do what their pages say, as the people who copy them would run them."""
+"""The examples do what their pages promise, run as the people who copy them run them."""
 
 from __future__ import annotations
 
 import json
 import os
 from pathlib import Path
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -48,7 +49,7 @@ def generated(tmp_path_factory):
     return folder, site
 
 
-def judged(name, folder, **env):
+def report_of(name, folder, **env):
     """Return the report of the command on a backend."""
     report = folder / f"{name}.json"
     run(SCRIPTS / "wlk-conformance", name, "--report", report, cwd=folder, **env)
@@ -57,32 +58,32 @@ def judged(name, folder, **env):
 
 def test_hello_keeps_the_contract(tmp_path):
     """The tests of wlk-hello pass, as its author would run them."""
-    said = run(sys.executable, "-m", "pytest", "-q", EXAMPLES / "wlk-hello/tests", cwd=tmp_path)
+    output = run(sys.executable, "-m", "pytest", "-q", EXAMPLES / "wlk-hello/tests", cwd=tmp_path)
 
-    assert " passed" in said
+    assert " passed" in output
 
 
-def test_pocketsphinx_keeps_the_contract_and_hears_digits(tmp_path):
+def test_pocketsphinx_keeps_the_contract_and_recognises_digits(tmp_path):
     """Both tiers of wlk-pocketsphinx are compliant without a deviation, its bounds included."""
     tests, report = EXAMPLES / "wlk-pocketsphinx/tests", tmp_path / "report.json"
 
     options = ("--wlk-speech", "--wlk-report", report)
     run(sys.executable, "-m", "pytest", "-q", tests, *options, cwd=tmp_path)
 
-    came = json.loads(report.read_text(encoding="utf-8"))
-    outcomes = {rule["id"]: rule["outcome"] for rule in came["rules"]}
-    assert "compliant" == came["verdict"]
+    judged = json.loads(report.read_text(encoding="utf-8"))
+    outcomes = {rule["id"]: rule["outcome"] for rule in judged["rules"]}
+    assert "compliant" == judged["verdict"]
     assert {"QUAL-01": "pass", "QUAL-02": "pass", "TIME-05": "pass"}.items() <= outcomes.items()
     assert not {"deviation", "stale", "fail"} & set(outcomes.values())
 
 
 def test_a_file_becomes_timed_words(tmp_path):
-    """The script prints a line with start, end and text for each word that was heard."""
+    """The script prints a line with start, end and text for each word."""
     script = EXAMPLES / "transcribe_file.py"
 
-    said = run(sys.executable, script, clip_path("demo"), "pocketsphinx", "digits", cwd=tmp_path)
+    output = run(sys.executable, script, clip_path("demo"), "pocketsphinx", "digits", cwd=tmp_path)
 
-    words = [line.split() for line in said.splitlines()]
+    words = [line.split() for line in output.splitlines()]
     expected = load_clip("demo").words
     assert [word.text.strip() for word in expected] == [text for _, _, text in words]
     for word, (start, end, _) in zip(expected, words, strict=True):
@@ -97,10 +98,10 @@ def test_a_file_becomes_timed_words(tmp_path):
         ("#JSGF V1.0;\ngrammar g;\npublic <g> = yes | no;\n", "yes Y EH S\n"),
         ("#JSGF V1.0;\ngrammar g;\npublic <g> = yes;\n", "yes Y EH QQ\n"),
     ],
-    ids=["no grammar", "a word without pronunciation", "a phone that is none"],
+    ids=["no grammar", "a word without pronunciation", "an unknown phone"],
 )
-def test_a_broken_grammar_is_told(grammar, words, tmp_path):
-    """A grammar that cannot be read ends in one line that says what was expected."""
+def test_a_broken_grammar_ends_in_one_line(grammar, words, tmp_path):
+    """A grammar that cannot be read ends the command with what was expected."""
     (tmp_path / "grammar.jsgf").write_text(grammar, encoding="utf-8")
     (tmp_path / "words.dict").write_text(words, encoding="utf-8")
     command = ("transcribe", clip_path("demo"), "--backend", "pocketsphinx", "--model", tmp_path)
@@ -123,7 +124,7 @@ def test_the_template_complies_before_its_engine_is_written(generated, tmp_path)
     _, site = generated
 
     listed = run(SCRIPTS / "wlk-core", "backends", "--json", cwd=tmp_path, PYTHONPATH=site)
-    report = judged("my-ears", tmp_path, PYTHONPATH=site)
+    report = report_of("my-ears", tmp_path, PYTHONPATH=site)
 
     assert ANSWERS["summary"] in listed
     assert ("compliant", "wlk-my-ears") == (report["verdict"], report["distribution"])
@@ -133,9 +134,26 @@ def test_the_tests_of_the_template_pass(generated):
     """The generated project's own tests pass, with its own configuration."""
     folder, site = generated
 
-    said = run(sys.executable, "-m", "pytest", "-q", cwd=folder, PYTHONPATH=site)
+    output = run(sys.executable, "-m", "pytest", "-q", cwd=folder, PYTHONPATH=site)
 
-    assert " passed" in said
+    assert " passed" in output
+
+
+def test_the_tests_of_the_template_hold_for_another_engine(generated, tmp_path):
+    """An author who replaces the engine keeps the tests: they expect nothing of the toy."""
+    folder, site = tmp_path / "project", tmp_path / "site"
+    shutil.copytree(generated[0], folder)
+    shutil.copytree(generated[1], site)
+    engine = site / "wlk_my_ears/engine.py"
+    toy = engine.read_text(encoding="utf-8")
+    engine.write_text(toy.replace('" word"', '" tick"').replace("= 800", "= 1600"))
+
+    output = run(
+        sys.executable, "-m", "pytest", "-q", "tests/test_engine.py", cwd=folder, PYTHONPATH=site
+    )
+
+    assert " passed" in output
+    assert engine.read_text(encoding="utf-8") != toy
 
 
 def test_the_template_is_well_kept(generated):

@@ -10,6 +10,7 @@ from wlk_core._discovery import normalised
 from wlk_core.errors import BackendUnavailable, WLKError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
 
     from wlk_core.backend import Backend, BackendSpec
@@ -79,7 +80,7 @@ def _remedy(spec: BackendSpec, error: BaseException, distribution: str) -> str:
     """Return what to do about *error*, which an import raised."""
     plugin = str(spec.load).partition(".")[0].partition(":")[0]
     if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == plugin:
-        return f"reinstall the plugin with: pip install --force-reinstall {distribution}"
+        return f"reinstall the plugin with: pip install {distribution} --force-reinstall"
     if missing := missing_requirements(spec):
         return f"install it with: {_joined(missing.values())}"
     culprit = _failing_distribution(error)
@@ -88,14 +89,12 @@ def _remedy(spec: BackendSpec, error: BaseException, distribution: str) -> str:
             f"{culprit} is installed but does not work here, update it with: pip install "
             f"--upgrade {culprit}, or remove it with: pip uninstall {culprit}"
         )
-    command = _joined(spec.requires.values()) or f"pip install {distribution}"
-    return (
-        "it is installed but does not work, reinstall it with: "
-        f"{command.replace('pip install ', 'pip install --force-reinstall ')}"
-    )
+    commands = list(spec.requires.values()) or [f"pip install {distribution}"]
+    reinstall = _joined(f"{command} --force-reinstall" for command in commands)
+    return f"it is installed but does not work, reinstall it with: {reinstall}"
 
 
-def _joined(commands: Any) -> str:
+def _joined(commands: Iterable[str]) -> str:
     return " && ".join(dict.fromkeys(commands))
 
 

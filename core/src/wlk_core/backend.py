@@ -69,7 +69,7 @@ class Backend(Protocol):
         "translate"; `options` are the spec's options of scope "stream".
 
         Raises:
-            OptionError: something asked for is unknown or unsupported.
+            OptionError: the language, the task or an option is unknown or unsupported.
             StreamClosed: the backend is closed.
 
         """
@@ -208,18 +208,18 @@ class BackendSpec:
         models: size aliases and what they stand for (a repository id, or a word such as
             "bundled"); other models are repository ids or local directories.
         default_model: the model when none is named.
-        model_files: glob patterns of the files a model consists of at its repository; empty
-            for all of them.  Of "this|that" only the first is taken that matches a file: some
-            repositories hold the weights twice.
+        model_files: glob patterns of the files of a model in its repository; empty for all of
+            them.  Of alternatives, "this|that", the first that matches a file is taken, because
+            some repositories have the weights in two formats.
         max_delay: seconds after which audio is committed or visible in the hypothesis.
         bounds: declared quality of the `digits` checkpoint on the speech tier, by measure:
             "wer", "word_start_median", "word_start_bias" (seconds).
         thread_affinity: "any", or "same-thread" where one stream's calls must share a thread.
-        deviations: rules of the contract this backend breaks, by id, each with its reason.
+        deviations: ids of rules of the contract that this backend breaks, each with its reason.
         preference: which installed backend is the default: the highest on this platform.  None
-            for never: it is used only when it is named, as one that sends audio away must be.
-        requires: the distributions it needs at run time, checked from package metadata, and the
-            command that installs them.
+            for never: the backend is used only when it is named, because it sends audio away.
+        requires: the distributions the backend needs at run time, which are looked up in package
+            metadata, each with the command that installs it.
 
     """
 

@@ -5,9 +5,9 @@ Everything that can go wrong, as one tree.
   x AudioFormatError      audio that is not what the call takes, or a file that holds none
   x ClockError            stream times that contradict the samples
   x OptionError           an option, language, task or policy that is unknown or unsupported
-  x ModelNotFoundError    a model that is neither local nor to be had
+  x ModelNotFoundError    a model that is neither local nor can be fetched
   x BackendUnavailable    a backend that is absent, broken or lacks its framework
-  x BackendError          the engine failed; `retryable` says whether trying again makes sense
+  x BackendError          the engine failed; `retryable` where trying again can help
     x StreamBroken        the engine failed too often: this stream is over
   x StreamClosed          a call after `finish()` or `close()`
   x ConcurrentCallError   two exclusive calls of one stream at the same time
@@ -72,7 +72,7 @@ class BackendError(WLKError):
 
 class StreamBroken(BackendError):  # noqa: N818 -- names the state the stream is in
     """
-    The engine failed once and in three retries: every further call raises this.
+    The engine failed and so did three retries; every further call of the stream raises this.
 
     `committed` holds the tokens that were committed before the failure and that no Emission
     has carried, so that nothing committed is lost.

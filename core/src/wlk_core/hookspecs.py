@@ -23,10 +23,10 @@ hookimpl = cast("Callable[[F], F]", pluggy.HookimplMarker(PROJECT))
 
 
 @hookspec
-def wlk_backends() -> Iterable[BackendSpec]:  # type: ignore[empty-body]  # a specification has none
+def wlk_backends() -> Iterable[BackendSpec]:  # type: ignore[empty-body]  # a specification has no body
     """
     Return the backends this plugin provides.
 
     Called once, when the registry first needs the plugin.  The module that implements it imports
-    nothing heavier than wlk_core: weights and frameworks belong behind `BackendSpec.load`.
+    nothing heavier than wlk_core.plugins, because frameworks are imported by `BackendSpec.load`.
     """

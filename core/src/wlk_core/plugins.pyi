@@ -17,6 +17,8 @@ from wlk_core.errors import StreamClosed as StreamClosed
 from wlk_core.errors import WLKError as WLKError
 from wlk_core.hookspecs import hookimpl as hookimpl
 from wlk_core.models import locate as locate
+from wlk_core.models import offline_mode as offline_mode
+from wlk_core.models import read_json_table as read_json_table
 from wlk_core.online import AlignAttDecoder as AlignAttDecoder
 from wlk_core.online import AlignAttRecognizer as AlignAttRecognizer
 from wlk_core.online import AlignedHypothesis as AlignedHypothesis
@@ -35,8 +37,8 @@ from wlk_core.online.loaded_backend import LoadedBackend as LoadedBackend
 from wlk_core.online.loaded_backend import StreamConfig as StreamConfig
 from wlk_core.options import Option as Option
 from wlk_core.processor import EPS as EPS
-from wlk_core.processor import SAMPLE_RATE as SAMPLE_RATE
 from wlk_core.processor import OnlineProcessor as OnlineProcessor
+from wlk_core.processor import SAMPLE_RATE as SAMPLE_RATE
 from wlk_core.processor import StreamStats as StreamStats
 from wlk_core.processor import SupportsSpeakerTurns as SupportsSpeakerTurns
 from wlk_core.streaming import AlignAtt as AlignAtt

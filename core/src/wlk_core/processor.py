@@ -138,7 +138,7 @@ class OnlineProcessor(Protocol):
 
     def close(self) -> None:
         """
-        Let go of everything the stream holds, finished or not; nothing is committed.
+        Release everything the stream holds, finished or not; nothing is committed.
 
         From another thread it takes effect after the current step.  May be called again.
         """
@@ -167,7 +167,7 @@ class SupportsSpeakerTurns(Protocol):
 
     def new_speaker(self, change: ChangeSpeaker) -> Emission:
         """
-        Commit what was said so far and attribute words from `change.start` on to the new speaker.
+        Commit every word so far and attribute words from `change.start` on to the new speaker.
 
         The clock is unaffected, and audio already inserted after `change.start` is kept.
         """

@@ -46,7 +46,7 @@ class Registry:
         return tuple(self._load(source) for source in self._sources)
 
     def specs(self) -> tuple[BackendSpec, ...]:
-        """Return every backend that can be asked for, by name; loads all plugins."""
+        """Return every backend that one plugin offers, sorted by name; loads all plugins."""
         offers = _offers(self.plugins())
         return tuple(offers[name][0][1] for name in sorted(offers) if len(offers[name]) == 1)
 
@@ -62,8 +62,8 @@ class Registry:
         """
         Return the backend called *name*.
 
-        An entry point is named after its backend, so that only that plugin is imported; the
-        others are looked at when it is not there.
+        An entry point is named after its backend, so that only its plugin is imported.  Where no
+        entry point has the name, every plugin is.
 
         Raises:
             BackendUnavailable: it is absent, broken, or offered by two distributions.
@@ -90,8 +90,8 @@ class Registry:
         """
         Return the backends whose requirements are installed, the most preferred first.
 
-        Those without a preference, which are used only when they are named, are left out.  Read
-        from package metadata: no framework is imported.
+        Backends without a preference are left out, because they are used only when they are named.
+        The requirements are read from package metadata; no framework is imported.
         """
         return tuple(spec for spec in self._ranked() if not missing_requirements(spec))
 
@@ -124,7 +124,7 @@ class Registry:
         Raises:
             BackendUnavailable: the backend is absent or broken, or its framework is.
             OptionError: an option is unknown or takes another value.
-            ModelNotFoundError: the model is neither local nor to be had.
+            ModelNotFoundError: the model is neither local nor can be fetched.
 
         """
         spec = self.spec(name)

@@ -26,7 +26,7 @@ def test_all_callers_share_one_stream_of_a_device():
 
 
 def test_a_stream_names_its_device():
-    """The CPU's is none of a GPU, and auto is the default device of MLX."""
+    """The CPU is no GPU, and auto is the default device of MLX."""
     assert ("cpu", False) == (stream().device, stream().is_gpu)
     assert mx.default_device().type.name == shared_stream("auto", install_hint=HINT).device
 

@@ -48,7 +48,7 @@ def test_a_plugin_shows_its_distribution_and_version(site):
     assert [spec.name for spec in row.backends] == ["toy"]
 
 
-def test_asking_for_one_backend_imports_only_its_plugin(site):
+def test_finding_a_backend_imports_only_its_plugin(site):
     """The entry point called like the backend is loaded and no other."""
     site.install("wlk-toy", ["toy"], TOY)
     site.install("wlk-other", ["other"], TOY.replace("toy", "other"))
@@ -70,7 +70,7 @@ def test_several_entry_points_of_one_module_are_one_plugin(site):
 
 
 def test_a_backend_without_an_entry_point_of_its_name_is_found(site):
-    """The other plugins are looked at when no entry point has the backend's name."""
+    """Every plugin is loaded where no entry point has the backend's name."""
     site.install("wlk-toy", ["something"], TOY)
 
     assert site.registry().spec("toy").name == "toy"
@@ -89,8 +89,8 @@ def test_a_broken_plugin_is_a_row_and_harms_no_other(site):
     assert [spec.name for spec in registry.specs()] == ["toy"]
 
 
-def test_a_broken_plugin_is_loud_when_asked_for_by_name(site):
-    """Asking for the backend of a broken plugin says why, and how to be rid of it."""
+def test_a_broken_plugin_is_an_error_when_its_backend_is_loaded(site):
+    """The error for a broken plugin has the reason and the command that removes the plugin."""
     site.install("wlk-broken", ["broken"], BROKEN)
 
     with pytest.raises(BackendUnavailable) as caught:
@@ -137,7 +137,7 @@ def test_strict_mode_raises_what_the_plugin_raised(site, monkeypatch):
     ids=["no hook", "no spec", "one name twice", "raising", "bad name", "exit", "unknown argument"],
 )
 def test_a_plugin_that_breaks_the_rules_is_named_with_its_fault(site, code, error):
-    """A plugin that imports but offers something else is a row with the reason, in one line."""
+    """A plugin that imports but offers something else is listed with the reason, in one line."""
     site.install("wlk-odd", ["odd"], code)
 
     (row,) = site.registry().plugins()
@@ -159,7 +159,7 @@ def test_a_plugin_that_fails_is_not_left_half_registered(site):
 
 @pytest.mark.parametrize("api", [0, 99])
 def test_a_plugin_of_another_api_is_refused(site, api):
-    """A plugin outside the window of plugin APIs says which it speaks and which are spoken."""
+    """The error for another plugin API names that API and the ones that are supported."""
     site.install(
         "wlk-old", ["old"], f"@hookimpl\ndef wlk_backends():\n    return [spec('old', api={api})]\n"
     )
@@ -171,8 +171,8 @@ def test_a_plugin_of_another_api_is_refused(site, api):
         site.registry().spec("old")
 
 
-def test_two_distributions_with_one_backend_are_an_error_when_it_is_asked_for(site):
-    """A name offered twice names both distributions, and only when that name is used."""
+def test_two_distributions_with_one_backend_are_an_error_when_it_is_used(site):
+    """The error for a name that two distributions offer names both; other names still work."""
     site.install("wlk-first", ["toy"], TOY)
     site.install("wlk-second", ["toy"], TOY + '    yield spec("fine")\n')
     registry = site.registry()
@@ -201,7 +201,7 @@ def test_an_editable_install_beside_a_wheel_is_one_plugin(site):
 
 
 def test_an_unknown_backend_names_the_installed_ones(site):
-    """A name nobody offers is answered with those that are, and with what did not load."""
+    """The error for an unknown name lists the installed backends and what did not load."""
     site.install("wlk-toy", ["toy"], TOY)
     site.install("wlk-broken", ["broken"], BROKEN)
 
@@ -215,7 +215,7 @@ def test_an_unknown_backend_names_the_installed_ones(site):
 
 
 def test_a_misspelt_backend_is_guessed(site):
-    """A name close to an installed one is answered with that one."""
+    """The error for a misspelt name suggests the installed backend with a similar name."""
     site.install("wlk-toy", ["toy"], TOY)
 
     with pytest.raises(BackendUnavailable, match=r"did you mean toy\?"):
@@ -225,7 +225,7 @@ def test_a_misspelt_backend_is_guessed(site):
 @pytest.mark.parametrize("name", sorted(known_backends()))
 @pytest.mark.parametrize("installs", [["wlk-toy"], []], ids=["another backend", "no backend"])
 def test_a_backend_of_this_project_comes_with_its_install_command(site, name, installs):
-    """Asking for it without its plugin says what installs it, whatever else is installed."""
+    """The error for a known backend has its install command, whatever else is installed."""
     for distribution in installs:
         site.install(distribution, ["toy"], TOY)
 
@@ -239,7 +239,7 @@ def test_a_backend_of_this_project_comes_with_its_install_command(site, name, in
 
 
 def test_a_misspelt_backend_of_this_project_is_guessed_and_can_be_installed(site):
-    """A name close to one that is not installed is answered with that one and its command."""
+    """A known backend with a similar name is suggested, with its install command."""
     site.install("wlk-toy", ["toy"], TOY)
 
     with pytest.raises(
@@ -265,11 +265,11 @@ def test_every_plugin_of_this_project_has_an_install_command():
         assert re.fullmatch(rf"pip install ('{offered[name]}\[[a-z]+\]'|{offered[name]})", command)
 
 
-@pytest.mark.parametrize("ask", [lambda r: r.spec("toy"), Registry.default_backend])
-def test_without_any_plugin_an_install_command_is_given(site, ask):
-    """With no plugin at all, the answer is how to install one."""
+@pytest.mark.parametrize("find", [lambda r: r.spec("toy"), Registry.default_backend])
+def test_without_any_plugin_the_error_has_an_install_command(site, find):
+    """With no plugin at all, the error has a command that installs one."""
     with pytest.raises(BackendUnavailable) as caught:
-        ask(site.registry())
+        find(site.registry())
 
     assert str(caught.value) == (
         "no backend is installed: wlk-core carries no model of its own; "
@@ -278,7 +278,7 @@ def test_without_any_plugin_an_install_command_is_given(site, ask):
 
 
 def test_with_only_broken_plugins_they_are_named(site):
-    """Where plugins are installed and none works, the answer names them."""
+    """Where plugins are installed and none works, the error names them."""
     site.install("wlk-broken", ["broken"], BROKEN)
 
     with pytest.raises(BackendUnavailable, match=r"no backend works; could not be .*wlk-broken"):
@@ -303,7 +303,7 @@ def test_the_default_backend_is_the_usable_one_with_the_highest_preference(site)
 
 
 def test_a_backend_without_a_preference_is_never_the_default(site):
-    """What sends audio away is used when it is named, and is not what is left over."""
+    """A backend that sends audio away is used only when it is named."""
     site.install(
         "wlk-toy",
         ["toy"],
@@ -342,7 +342,7 @@ def test_with_no_usable_backend_the_preferred_one_says_what_is_missing(site):
 
 
 def test_missing_requirements_are_read_from_metadata(site):
-    """What is missing comes with the command that installs it; what is there does not."""
+    """A missing requirement comes with the command that installs it; a present one is left out."""
     site.install(
         "wlk-toy",
         ["toy"],
@@ -376,7 +376,7 @@ def test_loading_gives_the_model_and_every_option(site):
 
 
 def test_an_unknown_option_is_refused_before_the_model_loads(site):
-    """An option nobody declared raises OptionError."""
+    """An undeclared option raises OptionError."""
     site.install("wlk-toy", ["toy"], TOY)
 
     with pytest.raises(OptionError, match="no option is called 'depth'"):
@@ -393,7 +393,7 @@ def wlk_backends():
 """
 
 
-def test_an_absent_framework_gives_the_reason_and_the_command(site):
+def test_an_absent_framework_makes_its_backend_unavailable(site):
     """An import that fails inside load becomes BackendUnavailable with what installs it."""
     code = FRAMEWORK.format(module="no_such_framework", distribution="no-such-framework")
     site.install("wlk-toy", ["toy"], code)
@@ -470,7 +470,7 @@ def test_whatever_a_framework_raises_at_import_makes_its_backend_unavailable(
     ids=["no function", "no module"],
 )
 def test_a_loader_that_is_not_there_makes_its_backend_unavailable(site, loader, reason):
-    """A plugin that names another loader than it has is broken, and says so in one line."""
+    """A plugin that names a loader it does not have is to be reinstalled."""
     site.install(
         "wlk-toy",
         ["toy"],

@@ -4,6 +4,6 @@ from wlk_conformance import BackendConformance
 
 
 class TestHello(BackendConformance):
-    """Every rule that needs no speech to be understood."""
+    """Every rule that needs no recorded speech."""
 
     backend = "hello"

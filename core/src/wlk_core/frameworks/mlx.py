@@ -63,7 +63,7 @@ def shared_stream(device: str, *, install_hint: str) -> SharedStream:
     `install_hint` is the command that installs MLX for an NVIDIA GPU, for the message.
 
     Raises:
-        OptionError: *device* is none of DEVICES.
+        OptionError: *device* is not one of DEVICES.
         BackendUnavailable: MLX has no such device here, or computes nothing on it.
 
     """

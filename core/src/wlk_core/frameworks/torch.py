@@ -24,7 +24,7 @@ def choose_device(name: str) -> torch.device:
     Return the device called *name*; auto is CUDA, else MPS, else the CPU.
 
     Raises:
-        OptionError: *name* is none of DEVICES.
+        OptionError: *name* is not one of DEVICES.
         BackendUnavailable: torch has no such device here.
 
     """

@@ -1,1 +1,1 @@
-"""PocketSphinx for wlk-core: what a grammar allows, heard while it is said."""
+"""PocketSphinx for wlk-core: it recognises what a grammar allows, as it is spoken."""

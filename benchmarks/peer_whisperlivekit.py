@@ -1,9 +1,9 @@
 """
-What the published whisperlivekit costs on the audio and the schedule of benchmarks/whisper.py.
+The cost of the published whisperlivekit on the audio and schedule of benchmarks/whisper.py.
 
-It runs in an environment of its own (`nox -s peer`) on the same checkpoint, in the formats its own
-loaders take.  Its online processors are driven as its server drives them, a second of audio at a
-time, behind no voice activity detection.  The models are counted from outside, nothing is changed.
+It runs in an environment of its own (`nox -s whisperlivekit`) on the same checkpoint, in the
+formats of its own loaders.  Its online processors are driven as by its server, a second of audio at
+a time, without voice activity detection.  The models are counted from outside and not changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from digit_streams.material import stream_of
 from digit_streams.row import Row, measure, print_heading, print_row, write_rows
 import numpy as np
 
-from wlk_bench.machine import detect_versions
+from wlk_bench.environment import detect_versions
 from wlk_core import ASRToken, Emission, StreamStats, Transcript
 from wlk_core.processor import SAMPLE_RATE
 import wlk_whisper
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 VERSION = "0.2.26"
 DIGITS = Path(wlk_whisper.__file__).parent / "digits"
 SOT_LENGTH = 4  # tokens before the text of an alignment: start, language, task, no timestamps
-# Defaults of the package where nothing is said.
+# Otherwise the defaults of the package.
 COMMON = {"lan": "en", "vac": False, "warmup_file": ""}
 LOCAL_AGREEMENT = {
     "backend_policy": "localagreement",
@@ -53,7 +53,7 @@ ALIGNATT = {
 
 @attrs.define
 class Counts:
-    """What the models were given so far; see wlk_core.StreamStats."""
+    """The work of the models so far; see wlk_core.StreamStats."""
 
     encoder_frames: int = 0
     decoder_positions: int = 0
@@ -62,13 +62,18 @@ class Counts:
 
 @attrs.define
 class PublishedStream:
-    """An online processor of the package as one that wlk-bench records."""
+    """Adapt an online processor of the package to the one that wlk-bench records."""
 
     _inner: Any = attrs.field(alias="inner")
     _counts: Counts = attrs.field(alias="counts")
     _samples: int = 0
     _is_due: bool = False
     _busy_seconds: float = 0.0
+
+    @property
+    def has_backlog(self) -> bool:
+        """Whether a chunk waits: the package decodes once a chunk, and again if called again."""
+        return self._is_due
 
     @property
     def stats(self) -> StreamStats:
@@ -84,18 +89,16 @@ class PublishedStream:
         self._is_due = True
 
     def process_iter(self, is_last: bool = False) -> Emission:  # noqa: ARG002, FBT001, FBT002 -- pinned
-        """Work once a chunk; a second call would do it all again."""
-        if not self._is_due:
-            return self._emission(())
+        """Decode the last chunk."""
         self._is_due = False
         return self._call(self._inner.process_iter)
 
     def finish(self) -> Emission:
-        """End the stream as the server does: by finish, or by a silence where there is none."""
+        """End the stream as the server does: by finish, or by a silence if there is no finish."""
         return self._call(getattr(self._inner, "finish", self._inner.start_silence))
 
     def get_buffer(self) -> Transcript:
-        """Return nothing: what may still change is not measured."""
+        """Return nothing, because the hypothesis is not measured."""
         return Transcript()
 
     def _call(self, call: Callable[[], tuple[list[Any], float]]) -> Emission:
@@ -103,7 +106,7 @@ class PublishedStream:
         tokens, _ = call()
         self._busy_seconds += perf_counter() - began
         return self._emission(
-            tuple(ASRToken(float(one.start), float(one.end), one.text) for one in tokens)
+            tuple(ASRToken(float(token.start), float(token.end), token.text) for token in tokens)
         )
 
     def _emission(self, committed: tuple[ASRToken, ...]) -> Emission:
@@ -111,14 +114,14 @@ class PublishedStream:
 
 
 class CountedCTranslate2:
-    """A ctranslate2 Whisper that counts what it is given; all else is the model's own."""
+    """A ctranslate2 Whisper that counts its inputs and passes everything on to the model."""
 
     def __init__(self, model: Any, counts: Counts) -> None:
         self._model = model
         self._counts = counts
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the model has of that name."""
+        """Return the attribute of the model."""
         return getattr(self._model, name)
 
     def encode(self, features: Any, **options: Any) -> Any:
@@ -139,20 +142,20 @@ class CountedCTranslate2:
     def align(
         self, encoded: Any, start: Any, texts: list[list[int]], *rest: Any, **options: Any
     ) -> Any:
-        """Count the text that is run once more for the times of its words."""
+        """Count the text that is decoded once more for the times of its words."""
         self._counts.decoder_positions += sum(SOT_LENGTH + len(text) for text in texts)
         self._counts.decoder_forwards += 1
         return self._model.align(encoded, start, texts, *rest, **options)
 
 
 def counted_torch(model: Any, counts: Counts) -> None:
-    """Count what the package's own torch model is given."""
+    """Count the inputs of the package's own torch model."""
 
-    def encoding(_module: Any, given: tuple[Any, ...]) -> None:
-        counts.encoder_frames += given[0].shape[0] * given[0].shape[-1]
+    def encoding(_module: Any, inputs: tuple[Any, ...]) -> None:
+        counts.encoder_frames += inputs[0].shape[0] * inputs[0].shape[-1]
 
-    def decoding(_module: Any, given: tuple[Any, ...]) -> None:
-        counts.decoder_positions += given[0].numel()
+    def decoding(_module: Any, inputs: tuple[Any, ...]) -> None:
+        counts.decoder_positions += inputs[0].numel()
         counts.decoder_forwards += 1
 
     model.encoder.register_forward_pre_hook(encoding)
@@ -160,7 +163,7 @@ def counted_torch(model: Any, counts: Counts) -> None:
 
 
 def alignment_heads() -> str:
-    """Return the alignment heads of the checkpoint as the package takes them: a packed mask."""
+    """Return the alignment heads of the checkpoint in the form of the package: a packed mask."""
     directory = DIGITS / "transformers"
     config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     generation = json.loads((directory / "generation_config.json").read_text(encoding="utf-8"))
@@ -197,8 +200,8 @@ def contenders() -> dict[str, dict[str, Any]]:
 
 
 def main() -> None:
-    """Measure, print and write what benchmarks/whisper.py --peer prints beside its own."""
-    parser = argparse.ArgumentParser(description="what the published whisperlivekit costs")
+    """Measure, print and write the rows for benchmarks/whisper.py --peer."""
+    parser = argparse.ArgumentParser(description="the cost of the published whisperlivekit")
     parser.add_argument("--minutes", type=float, default=10.0, help="of audio; 10 by default")
     parser.add_argument("--output", type=Path, help="write the rows as JSON")
     arguments = parser.parse_args()
@@ -207,7 +210,9 @@ def main() -> None:
     except metadata.PackageNotFoundError:
         found = "none"
     if found != VERSION:
-        raise SystemExit(f"expected whisperlivekit {VERSION}, found {found}; run: nox -s peer")
+        raise SystemExit(
+            f"expected whisperlivekit {VERSION}, found {found}; run: nox -s whisperlivekit"
+        )
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as benchmarks/whisper.py
     logging.disable(logging.INFO)  # it logs several lines a tick
     material = stream_of(60.0 * arguments.minutes)

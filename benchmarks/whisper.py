@@ -1,4 +1,4 @@
-"""What a stream of Whisper costs, policy beside policy, on the same audio and chunk schedule."""
+"""The cost of a stream of Whisper, policy by policy, on the same audio and chunk schedule."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from digit_streams.row import (
     write_rows,
 )
 
-from wlk_bench.machine import detect_versions
+from wlk_bench.environment import detect_versions
 from wlk_core import load_backend
 from wlk_core.errors import BackendUnavailable
 
@@ -43,9 +43,9 @@ class Contender:
 
 
 ALIGNATT = Contender("whisper alignatt", "whisper", {"policy": "alignatt"})
-# What every published loop does: all audio since the last trim again each second, in the 30 s
-# window that Whisper was trained on, trimmed from 15 s on (buffer_trimming_sec of
-# whisper_streaming).  The engine and the policy are ours: only the work differs.
+# The loop of published implementations: each second all audio since the last trim again, in the
+# 30 s window on which Whisper was trained, trimmed from 15 s on (buffer_trimming_sec of
+# whisper_streaming).  Engine and policy are ours, so that only the work differs.
 LOOP_OPTIONS = {"policy": "local-agreement", "audio_context": "full", "buffer_seconds": 15.0}
 LOOP = Contender("re-decoding loop", "whisper", LOOP_OPTIONS)
 CONTENDERS = (
@@ -58,7 +58,7 @@ CONTENDERS = (
         "whisper",
         {"policy": "alignatt", "max_context_tokens": 223},
     ),
-    # The same in windows of 30 s, as models run that were not trained on shorter ones.
+    # The same in windows of 30 s, which models need that were not trained on shorter ones.
     Contender(
         "whisper alignatt, full context",
         "whisper",
@@ -95,17 +95,17 @@ def compared(contenders: Sequence[Contender], material: Material) -> Iterator[Ro
 
 
 def print_target(rows: Sequence[Row]) -> None:
-    """Print how much less AlignAtt does than the loop, where both were measured."""
+    """Print the work of AlignAtt against that of the loop, if both were measured."""
     by_name = {row.name: row for row in rows}
-    ours, loop = by_name.get(ALIGNATT.name), by_name.get(LOOP.name)
-    if ours is None or loop is None:
+    alignatt, loop = by_name.get(ALIGNATT.name), by_name.get(LOOP.name)
+    if alignatt is None or loop is None:
         return
     print(
-        f"{ours.name} against the {loop.name}: "
-        f"{loop.encoder_frames / ours.encoder_frames:.1f}x fewer frames, "
-        f"{loop.decoder_positions / ours.decoder_positions:.1f}x fewer positions (target "
-        f"{LEAST_RATIO:g}x each), {loop.decoder_forwards / ours.decoder_forwards:.1f}x fewer "
-        f"forwards, words {loop.latency_median - ours.latency_median:.2f} s sooner"
+        f"{alignatt.name} against the {loop.name}: "
+        f"{loop.encoder_frames / alignatt.encoder_frames:.1f}x fewer frames, "
+        f"{loop.decoder_positions / alignatt.decoder_positions:.1f}x fewer positions (target "
+        f"{LEAST_RATIO:g}x each), {loop.decoder_forwards / alignatt.decoder_forwards:.1f}x fewer "
+        f"forwards, words {loop.latency_median - alignatt.latency_median:.2f} s sooner"
     )
 
 
@@ -115,7 +115,7 @@ def compare(minutes: float, *, peers: Sequence[Path], output: Path | None) -> No
     words = len(material.reference.words)
     print(f"digits, {minutes:g} minutes with {words} words, chunks of {CHUNK_SECONDS:g} s")
     others = [row for path in peers for row in read_rows(path, seconds=material.seconds)]
-    width = max(len(one.name) for one in (*CONTENDERS, *others))
+    width = max(len(row.name) for row in (*CONTENDERS, *others))
     print_heading(width)
     rows: list[Row] = []
     for row in chain(compared(CONTENDERS, material), others):
@@ -127,7 +127,7 @@ def compare(minutes: float, *, peers: Sequence[Path], output: Path | None) -> No
 
 
 def grow(backend: str, options: dict[str, Any], minutes: int) -> None:
-    """Print how work and state develop over a stream of a backend."""
+    """Print the growth of work and state over a stream of a backend."""
     with load_backend(backend, "digits") as loaded:
         loaded.warmup()
         stream = loaded.create_processor(language="en", **options)
@@ -137,7 +137,7 @@ def grow(backend: str, options: dict[str, Any], minutes: int) -> None:
 
 
 def main() -> None:
-    """Compare, or look for growth."""
+    """Compare, or measure growth."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # engines then spend the time of one core each
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="of audio; 10 by default")
@@ -146,7 +146,7 @@ def main() -> None:
         type=Path,
         action="append",
         default=[],
-        help="print rows of benchmarks/peer_whisperlivekit.py beside",
+        help="also print rows of benchmarks/peer_whisperlivekit.py",
     )
     parser.add_argument("--output", type=Path, help="write the rows measured here as JSON")
     parser.add_argument("--growth", action="store_true", help="one backend, minute by minute")
@@ -157,8 +157,8 @@ def main() -> None:
     if not arguments.growth:
         compare(arguments.minutes, peers=arguments.peer, output=arguments.output)
         return
-    asked = {"policy": arguments.policy, "audio_context": arguments.context}
-    options = {name: value for name, value in asked.items() if value}
+    settings = {"policy": arguments.policy, "audio_context": arguments.context}
+    options = {name: value for name, value in settings.items() if value}
     grow(arguments.backend, options, round(arguments.minutes))
 
 

@@ -115,7 +115,7 @@ def test_the_peer_that_is_not_installed_is_one_line_that_says_how_to_run_it():
     done = run("peer_whisperlivekit.py", "--minutes", "0.1")
 
     assert done.returncode == 1
-    assert "found none; run: nox -s peer" in done.stderr
+    assert "found none; run: nox -s whisperlivekit" in done.stderr
     assert 1 == len(done.stderr.splitlines())
 
 

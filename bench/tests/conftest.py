@@ -10,7 +10,7 @@ from hypothesis import settings
 import numpy as np
 import pytest
 
-from wlk_bench import setup as setup_room
+from wlk_bench import config as config_module
 from wlk_bench.data import Dataset, Sample
 from wlk_bench.events import (
     AudioIn,
@@ -23,14 +23,8 @@ from wlk_bench.events import (
     TimedText,
 )
 from wlk_bench.reference import Reference, ReferenceSegment, ReferenceWord
-from wlk_core.testing import (
-    DIGIT_WORDS,
-    SCRIPTED_SPEC,
-    CodedToken,
-    ScriptedBackend,
-    encode,
-    script_words,
-)
+from wlk_conformance.scripted import DIGIT_WORDS, SCRIPTED_SPEC, ScriptedBackend
+from wlk_core.testing import CodedToken, encode, script_words
 
 # The same examples everywhere, and no deadline on a machine that is shared.
 steady = settings(deadline=None, max_examples=50, derandomize=True)
@@ -39,7 +33,7 @@ VOCABULARY = ["zero", "one", "two", "three", "four", "five", "six", "seven", "ho
 
 
 def pytest_configure(config):
-    """Declare the marker of this room."""
+    """Declare the marker of these tests."""
     config.addinivalue_line("markers", "peers: compares with the packages of the group `peers`")
 
 
@@ -57,22 +51,22 @@ class ScriptedRegistry:
         return SCRIPTED_SPEC
 
     def specs(self):
-        """Return all declarations there are."""
+        """Return all declarations."""
         return (SCRIPTED_SPEC,)
 
     def owner(self, _name):
-        """Return what offers it."""
+        """Return the distribution that offers it."""
         return self
 
     def load_backend(self, _name, _model=None, **_options):
-        """Return a backend, the one given if there is one."""
+        """Return the backend of this registry, else a new one."""
         return self.backend or ScriptedBackend()
 
 
 @pytest.fixture
 def scripted(monkeypatch):
-    """Let the scripted backend be the one that is installed."""
-    monkeypatch.setattr(setup_room, "Registry", ScriptedRegistry)
+    """Install the scripted backend, and no other."""
+    monkeypatch.setattr(config_module, "Registry", ScriptedRegistry)
 
 
 def coded_tokens(count, *, seed=0):
@@ -125,7 +119,7 @@ def coded_manifest(folder, count=2):
 
 
 def write_wav(path, audio, rate=16_000):
-    """Write float samples as they are."""
+    """Write float samples unchanged."""
     data = audio.astype("<f4").tobytes()
     form = struct.pack("<HHIIHH", 3, 1, rate, 4 * rate, 4, 32)
     path.write_bytes(
@@ -143,12 +137,12 @@ def random_log(seed, *, segments=5, name=None):
     rng = random.Random(seed)  # noqa: S311 -- reproducible streams, no secrets
     spans, clock = [], 0.0
     for _ in range(segments):
-        words = [rng.choice(VOCABULARY) for _ in range(rng.randint(1, 7))]
-        spans.append(ReferenceSegment(" ".join(words), clock, clock + 0.4 * len(words)))
-        clock += 0.4 * len(words) + rng.choice([0.0, 0.5])
-    said = [word for span in spans for word in span.text.split()]
-    heard = [rng.choice(VOCABULARY) if rng.random() < 0.15 else word for word in said]
-    heard = [word for word in heard if rng.random() > 0.1] or ["zero"]
+        span = [rng.choice(VOCABULARY) for _ in range(rng.randint(1, 7))]
+        spans.append(ReferenceSegment(" ".join(span), clock, clock + 0.4 * len(span)))
+        clock += 0.4 * len(span) + rng.choice([0.0, 0.5])
+    reference = [word for span in spans for word in span.text.split()]
+    words = [rng.choice(VOCABULARY) if rng.random() < 0.15 else word for word in reference]
+    words = [word for word in words if rng.random() > 0.1] or ["zero"]
     seconds, events, done, now = clock, [], 0, 0.0
     ticks = max(1, int(seconds))
     for tick in range(1, ticks + 1):
@@ -158,16 +152,16 @@ def random_log(seed, *, segments=5, name=None):
         busy = rng.uniform(0.05, 1.3)
         events.append(_call("process_iter", audio_time, now, busy))
         now += busy
-        reach = min(len(heard), round(len(heard) * tick / ticks) - rng.randint(0, 2))
+        reach = min(len(words), round(len(words) * tick / ticks) - rng.randint(0, 2))
         if reach > done:
-            events.append(_commit(audio_time, now, heard[done:reach]))
+            events.append(_commit(audio_time, now, words[done:reach]))
             done = reach
-        shown = [rng.choice([word, word, "too"]) for word in heard[done : done + 3]]
+        shown = [rng.choice([word, word, "too"]) for word in words[done : done + 3]]
         events.append(HypothesisShown(audio_time=audio_time, wall=now, tokens=_tokens(shown)))
     events.append(_call("finish", seconds, now, 0.2))
     now += 0.2
-    if heard[done:]:
-        events.append(_commit(seconds, now, heard[done:]))
+    if words[done:]:
+        events.append(_commit(seconds, now, words[done:]))
     events += [
         HypothesisShown(audio_time=seconds, wall=now, tokens=[]),
         End(audio_time=seconds, wall=now),
@@ -176,7 +170,7 @@ def random_log(seed, *, segments=5, name=None):
         audio=name or f"stream-{seed}",
         audio_seconds=seconds,
         backend="random",
-        reference=Reference(text=" ".join(said), segments=spans),
+        reference=Reference(text=" ".join(reference), segments=spans),
     )
     return EventLog(header=header, events=events)
 

@@ -29,7 +29,7 @@ def sample(name, speaker, seconds=1.0, group="g"):
 
 
 def librispeech_folder(root, utterances):
-    """Write recordings the way LibriSpeech is unpacked; a FLAC is told by its content."""
+    """Write recordings like unpacked LibriSpeech; FFmpeg recognises a format by its content."""
     for name, text in utterances.items():
         speaker, chapter, _ = name.split("-")
         folder = root / speaker / chapter
@@ -57,9 +57,9 @@ def test_the_digits_set_has_every_clip_with_exact_times():
     """The clips that ship with wlk-core come first, and all words have times."""
     dataset = load_dataset("digits")
 
-    names = [one.id for one in dataset.samples]
+    names = [sample.id for sample in dataset.samples]
     assert list(clip_names()) == names[: len(clip_names())]
-    assert all(one.reference.words for one in dataset.samples)
+    assert all(sample.reference.words for sample in dataset.samples)
     assert dataset.normaliser == "basic"
 
 
@@ -72,7 +72,7 @@ def test_the_digits_set_is_the_same_every_time():
 
 
 def test_a_long_stream_is_composed_of_digits():
-    """It is at least as long as asked for, one stream with a segment an utterance."""
+    """It has at least the requested length, and a segment for each utterance."""
     dataset = load_dataset("digits:0.5")
 
     (sample,) = dataset.samples
@@ -83,8 +83,8 @@ def test_a_long_stream_is_composed_of_digits():
 
 
 @pytest.mark.parametrize("minutes", ["long", "0", "-1", "nan", "1000"])
-def test_a_length_that_is_none_is_refused(minutes):
-    """The message says what the longest stream is."""
+def test_an_invalid_length_is_refused(minutes):
+    """The message gives the longest stream."""
     with pytest.raises(DataError, match="up to 600 minutes"):
         load_dataset(f"digits:{minutes}")
 
@@ -93,14 +93,14 @@ def test_librispeech_is_read_by_utterance(tmp_path):
     """Each line of a transcript is a stream with its own length."""
     dataset = load_dataset(f"librispeech:{librispeech_folder(tmp_path / 'clean', UTTERANCES)}")
 
-    assert list(UTTERANCES) == [one.id for one in dataset.samples]
-    assert [0.5] * 5 == [one.seconds for one in dataset.samples]
+    assert list(UTTERANCES) == [sample.id for sample in dataset.samples]
+    assert [0.5] * 5 == [sample.seconds for sample in dataset.samples]
     assert dataset.name == "librispeech:clean"
     assert dataset.normaliser == "english"
 
 
 def test_librispeech_chapters_have_half_a_second_between_utterances(tmp_path):
-    """A chapter is one stream; what were utterances are segments of its reference."""
+    """A chapter is one stream; its utterances are segments of the reference."""
     folder = librispeech_folder(tmp_path / "clean", UTTERANCES)
 
     first, *_ = load_dataset(f"librispeech:{folder}", mode="chapter").samples
@@ -111,21 +111,21 @@ def test_librispeech_chapters_have_half_a_second_between_utterances(tmp_path):
 
 
 def test_a_limit_takes_the_speakers_in_turn(tmp_path):
-    """The first N utterances are of as many speakers as there are."""
+    """The first N utterances have as many speakers as possible."""
     folder = librispeech_folder(tmp_path / "clean", UTTERANCES)
 
     dataset = load_dataset(f"librispeech:{folder}", limit=3)
 
-    assert ["61-7-0000", "61-7-0001", "121-9-0000"] == [one.id for one in dataset.samples]
+    assert ["61-7-0000", "61-7-0001", "121-9-0000"] == [sample.id for sample in dataset.samples]
     assert dataset.name == "librispeech:clean[3 of 5]"
 
 
 @pytest.mark.parametrize(("limit", "names"), [(1, "a"), (2, "ac"), (3, "abc"), (9, "abcd")])
 def test_spreading_keeps_the_order(limit, names):
-    """Samples come in the order of the data, whichever were chosen."""
+    """The chosen samples keep the order of the data."""
     samples = [sample("a", "1"), sample("b", "1"), sample("c", "2"), sample("d", "2")]
 
-    assert names == "".join(one.id for one in spread(samples, limit))
+    assert names == "".join(sample.id for sample in spread(samples, limit))
 
 
 def test_word_times_move_with_their_chapter():
@@ -135,16 +135,16 @@ def test_word_times_move_with_their_chapter():
     assert [0.1, 1.6] == [word.start for word in joined.reference.words]
 
 
-def test_gaps_can_be_told_as_silences():
+def test_gaps_can_be_reported_as_silences():
     """The gap is a pause of the same length instead of zeros."""
-    (joined,) = chaptered([sample("a", "1"), sample("b", "1")], tells_pauses=True)
+    (joined,) = chaptered([sample("a", "1"), sample("b", "1")], reports_pauses=True)
 
     assert [Pause(0.5)] == [item for item in joined.audio() if isinstance(item, Pause)]
     assert joined.seconds == 2.5
 
 
 def test_a_manifest_lists_recordings_and_word_times(tmp_path):
-    """Audio is found beside the manifest, sample for sample as it was written."""
+    """Audio is read relative to the manifest, sample by sample as it was written."""
     dataset = load_dataset(f"manifest:{coded_manifest(tmp_path)}")
 
     first = dataset.samples[0]
@@ -154,7 +154,7 @@ def test_a_manifest_lists_recordings_and_word_times(tmp_path):
 
 
 def test_the_text_of_a_manifest_may_be_its_words(tmp_path):
-    """Words with times are text enough."""
+    """Words with times make up the text."""
     write_wav(tmp_path / "a.wav", np.zeros(160, dtype=np.float32))
     path = tmp_path / "list.jsonl"
     path.write_text('{"audio": "a.wav", "words": [["so", 0, 0.01], ["on", 0.01, 0.01]]}\n')
@@ -173,8 +173,8 @@ def test_the_text_of_a_manifest_may_be_its_words(tmp_path):
     ],
     ids=["no-json", "no-audio", "no-file", "backward-word", "empty"],
 )
-def test_a_line_that_is_no_recording_is_named(tmp_path, line, message):
-    """The message says which line, what was expected and what is there."""
+def test_an_invalid_line_is_named(tmp_path, line, message):
+    """The message names the line, what was expected and what came."""
     write_wav(tmp_path / "a.wav", np.zeros(160, dtype=np.float32))
     path = tmp_path / "list.jsonl"
     path.write_text(f"{line}\n", encoding="utf-8")
@@ -184,7 +184,7 @@ def test_a_line_that_is_no_recording_is_named(tmp_path, line, message):
 
 
 def test_two_recordings_of_one_name_need_ids(tmp_path):
-    """A sample is known by its id alone."""
+    """A sample is identified by its id alone."""
     write_wav(tmp_path / "a.wav", np.zeros(160, dtype=np.float32))
     path = tmp_path / "list.jsonl"
     path.write_text(2 * (json.dumps({"audio": "a.wav", "text": "x"}) + "\n"), encoding="utf-8")
@@ -201,13 +201,13 @@ def test_two_recordings_of_one_name_need_ids(tmp_path):
         ("manifest:/nowhere.jsonl", "expected a manifest of JSON lines"),
     ],
 )
-def test_data_that_is_not_there_is_refused(data, message):
-    """The message says what to name."""
+def test_missing_data_is_refused(data, message):
+    """The message states what to name instead."""
     with pytest.raises(DataError, match=message):
         load_dataset(data)
 
 
-def test_a_folder_without_transcripts_is_no_librispeech(tmp_path):
-    """The message says which folder to name."""
+def test_a_folder_without_transcripts_is_refused_as_librispeech(tmp_path):
+    """The message states which folder to name."""
     with pytest.raises(DataError, match="name the folder that holds the speakers"):
         load_dataset(f"librispeech:{tmp_path}")

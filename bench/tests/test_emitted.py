@@ -34,15 +34,15 @@ def joined(*texts, unit="word"):
         (("two ", "words"), ["two", "words"]),
         ((), []),
     ],
-    ids=["words", "pieces", "punctuation", "several", "space-behind", "nothing"],
+    ids=["words", "pieces", "punctuation", "several", "space-after", "nothing"],
 )
-def test_tokens_become_words_as_their_spacing_says(texts, words):
+def test_tokens_become_words_by_their_spacing(texts, words):
     """White space alone separates words."""
     assert words == [word.text for word in joined(*texts)]
 
 
-def test_a_word_spans_its_tokens_and_comes_with_the_last():
-    """Its start is the first token's, its end and its emission are the last one's."""
+def test_a_word_spans_its_tokens_and_is_emitted_with_the_last():
+    """Its start is that of the first token, its end and emission those of the last one."""
     (word,) = joined(" un", "believ", "able")
 
     assert (0, 3) == (word.start, word.end)
@@ -59,8 +59,8 @@ def test_scripts_without_spaces_are_counted_by_character():
 
 @steady
 @given(st.integers(0, 10_000))
-def test_screens_are_what_a_listener_saw(seed):
-    """Read one after another they give the text on the screen, however it was put together."""
+def test_screens_are_the_texts_that_were_displayed(seed):
+    """Applied one after another they give the text on the screen."""
     log = random_log(seed, segments=3)
     committed, expected, hypothesis = [], [], ()
     for event in log.events:
@@ -80,8 +80,8 @@ def test_screens_are_what_a_listener_saw(seed):
 
 @steady
 @given(st.integers(0, 10_000))
-def test_displayed_words_came_before_they_were_committed(seed):
-    """A word that stood on the screen was seen at the latest with its commit."""
+def test_words_are_displayed_before_they_are_committed(seed):
+    """A word is on the screen with its commit at the latest."""
     log = random_log(seed, segments=3)
 
     seen, committed = displayed_words(screens(log)), committed_words(log)

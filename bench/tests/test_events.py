@@ -21,7 +21,7 @@ def test_a_log_is_read_as_it_was_written(tmp_path):
 
 
 def test_the_first_line_names_the_schema(tmp_path):
-    """Another reader can tell what it has before it."""
+    """A reader can recognise the format from the first line."""
     path = tmp_path / "small.jsonl"
     write_log(path, small_log())
 
@@ -40,8 +40,8 @@ def test_another_schema_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "no JSON\n", "[]\n", '{"audio": "x"}\n'])
-def test_what_is_no_log_is_refused(tmp_path, text):
-    """A file without a header says that it is no log."""
+def test_a_file_that_is_not_a_log_is_refused(tmp_path, text):
+    """The message for a file without a header states what was expected."""
     path = tmp_path / "other.jsonl"
     path.write_text(text, encoding="utf-8")
 
@@ -72,7 +72,7 @@ def test_a_damaged_line_is_named(tmp_path):
 
 
 def test_a_failed_write_leaves_no_log(tmp_path):
-    """A file of the name of a log is a whole log."""
+    """A file with the name of a log is a whole log."""
     broken = attrs.evolve(small_log(), events=[End(audio_time=object(), wall=0.0)])
 
     with pytest.raises(TypeError):

@@ -44,11 +44,11 @@ def test_long_yaal_is_omnistevals(tmp_path, kind, is_aware):
     resegment = pytest.importorskip("omnisteval.resegment", reason=REASON).resegment
     logs = streams()
     hypothesis, segments, references = omnisteval(logs, tmp_path)
-    words, heard, segmentation, sentences = peer.load_resegmentation_inputs(
+    words, hypotheses, segmentation, sentences = peer.load_resegmentation_inputs(
         str(segments), None, str(references), str(hypothesis)
     )
 
-    instances, _ = resegment(words, heard, segmentation, sentences)
+    instances, _ = resegment(words, hypotheses, segmentation, sentences)
     theirs = scoring.YAALScorer(computation_aware=is_aware, is_longform=True)(instances)
 
     assert alignment is not None
@@ -78,14 +78,14 @@ def test_stream_laal_is_simulstreams(tmp_path, is_displayed):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_soft_segments_are_omnistevals(seed):
-    """Every word belongs to the segment OmniSTEval gives it to, ties and gaps included."""
+    """Every word belongs to the segment that OmniSTEval assigns, ties and gaps included."""
     peer = pytest.importorskip("omnisteval.alignment", reason=REASON)
     segments, words = segments_and_words(seed)
-    said = [peer.Word(word, seq_id=i) for i, segment in enumerate(segments) for word in segment]
-    heard = [peer.Word(word, original=i) for i, word in enumerate(words)]
+    expected = [peer.Word(word, seq_id=i) for i, segment in enumerate(segments) for word in segment]
+    emitted = [peer.Word(word, original=i) for i, word in enumerate(words)]
 
     theirs = [[] for _ in segments]
-    aligned = peer.align_sequences(said, heard, char_level=False)
+    aligned = peer.align_sequences(expected, emitted, char_level=False)
     for word in peer.process_alignment(*aligned, char_level=False):
         theirs[word.seq_id].append(word.original)
 
@@ -105,7 +105,7 @@ def test_mwer_segments_are_mweraligns(seed):
 
 
 def segments_and_words(seed):
-    """Return the reference of a stream and what was heard in it."""
+    """Return the reference segments of a stream and its committed words."""
     log = random_log(seed)
     segments = [segment.text.split() for segment in log.header.reference.segments]
     return segments, [word.text for word in committed_words(log)]

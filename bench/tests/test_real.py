@@ -23,7 +23,7 @@ def installed():
 
 @pytest.mark.slow
 def test_a_real_backend_is_measured_on_digits(tmp_path):
-    """Errors, latency, work and word times of a model come out of one command."""
+    """One command measures errors, latency, work and word times of a model."""
     status = run_command(
         ["run", BACKEND, "--model", "digits", "--limit", "1", "--output", str(tmp_path)]
     )

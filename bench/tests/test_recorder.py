@@ -6,26 +6,26 @@ import pytest
 from wlk_bench.events import AudioIn, Call, Commit, End, EventLog, Header
 from wlk_bench.metrics.emitted import committed_words, transcript
 from wlk_bench.recorder import Clock, Pause, record_stream
+from wlk_conformance.scripted import ScriptedBackend
 from wlk_core.errors import BackendError
-from wlk_core.testing import ScriptedBackend
 
 from .conftest import coded_sample
 
 
 class Stopwatch:
-    """A clock of its own: each reading is a tenth of a second later, sleeping takes its time."""
+    """A clock on which each reading takes a step and sleeping takes its time."""
 
     def __init__(self, step=0.1):
         self.time = 0.0
         self.step = step
 
     def read(self):
-        """Return the time, and let some pass."""
+        """Take a step and return the time."""
         self.time += self.step
         return self.time
 
     def sleep(self, seconds):
-        """Let that much pass."""
+        """Advance the clock."""
         self.time += seconds
 
 
@@ -38,7 +38,7 @@ def recorded(audio, *, backend=None, **options):
 
 
 def test_a_stream_is_recorded_to_its_end():
-    """Everything said is committed, and the end has the length of the audio."""
+    """The whole text is committed, and the end has the length of the audio."""
     sample = coded_sample("one")
 
     log = recorded(sample.audio())
@@ -49,7 +49,7 @@ def test_a_stream_is_recorded_to_its_end():
 
 
 def test_chunks_keep_their_schedule():
-    """A chunk is given when its audio ends, whatever the pieces were that it came in."""
+    """A chunk is given when its audio ends, however the audio was cut into pieces."""
     pieces = np.array_split(np.zeros(40_000, dtype=np.float32), 7)
 
     log = recorded(pieces, chunk_seconds=1.0, clock=Clock(timer=lambda: 0.0))
@@ -69,14 +69,14 @@ def test_the_whole_audio_can_be_one_chunk():
 
 def test_work_that_takes_long_makes_the_next_chunk_wait():
     """With the clock stopped, a chunk is given after the work on the ones before it."""
-    watch = Stopwatch(step=0.8)  # each call takes 0.8 s, each chunk needs at least two calls
+    watch = Stopwatch(step=1.6)  # one call drains a chunk and takes 1.6 s
 
     log = recorded([np.zeros(32_000, dtype=np.float32)], clock=Clock(timer=watch.read))
 
     first, second = log.of(AudioIn)
     assert (1.0, 1.0) == (first.audio_time, first.wall)
     assert second.audio_time == 2.0
-    assert second.wall == pytest.approx(1.0 + 2 * 0.8)
+    assert second.wall == pytest.approx(1.0 + 1.6)
 
 
 def test_a_paced_stream_waits_for_its_audio():
@@ -93,7 +93,7 @@ def test_a_paced_stream_waits_for_its_audio():
 
 
 def test_pacing_changes_nothing_but_the_clock():
-    """What is committed, and at which audio time, is the same both ways."""
+    """The committed text and its audio times are the same both ways."""
     sample = coded_sample("one", 8)
     watch = Stopwatch(step=0.3)
 
@@ -107,8 +107,8 @@ def test_pacing_changes_nothing_but_the_clock():
     ]
 
 
-def test_a_pause_is_told_and_moves_the_clock():
-    """A pause is a flush; words behind it have the times of the stream."""
+def test_a_pause_is_reported_and_moves_the_clock():
+    """A pause is a flush; words after it have the times of the stream."""
     sample = coded_sample("one", 3)
 
     log = recorded([*sample.audio(), Pause(10.0), *sample.audio()])
@@ -122,8 +122,8 @@ def test_a_pause_is_told_and_moves_the_clock():
     assert log.events[-1].audio_time == pytest.approx(2 * sample.seconds + 10.0)
 
 
-def test_a_failed_call_is_recorded_and_made_again():
-    """A fault that a retry mends costs time and no text."""
+def test_a_failed_call_is_recorded_and_repeated():
+    """A fault that passes costs time and no text."""
     sample = coded_sample("one")
 
     log = recorded(sample.audio(), backend=ScriptedBackend(fail_at=[2]))
@@ -133,13 +133,13 @@ def test_a_failed_call_is_recorded_and_made_again():
 
 
 def test_a_stream_that_fails_for_good_is_raised():
-    """No log is made up for a stream that broke."""
+    """A stream that broke has no log."""
     with pytest.raises(BackendError):
         recorded(coded_sample("one").audio(), backend=ScriptedBackend(fail_at=range(1, 99)))
 
 
 def test_the_work_of_all_calls_is_the_work_of_the_stream():
-    """What single calls added is what the stream's own counters say."""
+    """The work of all calls adds up to the counters of the stream."""
     sample = coded_sample("one")
     processor = ScriptedBackend().create_processor(language="en")
 

@@ -6,15 +6,15 @@ import attrs
 import pytest
 
 from wlk_bench.compare import compare
+from wlk_bench.config import prepare
 from wlk_bench.errors import DataError, NotComparable, ResultError
 from wlk_bench.events import read_log
 from wlk_bench.results import read_result
 from wlk_bench.runner import run_benchmark
 from wlk_bench.scoring import score
-from wlk_bench.setup import prepare
 from wlk_bench.summary import summarise
+from wlk_conformance.scripted import ScriptedBackend
 from wlk_core.errors import OptionError
-from wlk_core.testing import ScriptedBackend
 
 from .conftest import ScriptedRegistry, coded_dataset
 
@@ -22,14 +22,14 @@ from .conftest import ScriptedRegistry, coded_dataset
 def measured(output, *, count=3, backend=None, dataset=None, observe=None, **conditions):
     """Measure the scripted backend."""
     dataset = dataset or coded_dataset(count)
-    setup, _ = prepare(dataset, "scripted", registry=ScriptedRegistry(), **conditions)
+    config, _ = prepare(dataset, "scripted", registry=ScriptedRegistry(), **conditions)
     watch = {} if observe is None else {"observe": observe}
     opened = backend or ScriptedBackend()
-    return run_benchmark(dataset, setup, lambda: opened, output, **watch)
+    return run_benchmark(dataset, config, lambda: opened, output, **watch)
 
 
 def test_a_perfect_backend_has_no_errors(tmp_path):
-    """Coded audio is heard exactly: no word errors, and times to the cell."""
+    """Coded audio is recognised exactly: no word errors, and exact times."""
     summary = measured(tmp_path)["summary"]
 
     assert summary["wer"]["rate"] == summary["cer"]["rate"] == 0.0
@@ -50,7 +50,7 @@ def test_a_result_names_its_conditions(tmp_path):
 
 
 def test_every_sample_is_recorded_as_it_is_done(tmp_path):
-    """A log and a record a sample, and the pages, lie in the output."""
+    """The output has a log and a record for each sample, and the pages."""
     measured(tmp_path)
 
     records = (tmp_path / "samples.jsonl").read_text(encoding="utf-8").splitlines()
@@ -69,8 +69,8 @@ def test_a_log_has_everything_its_score_needs(tmp_path):
     assert summarise([again]) == result["summary"]
 
 
-def test_an_interrupted_run_goes_on_where_it_was(tmp_path):
-    """Streams that are recorded are not run again; the result is of all."""
+def test_an_interrupted_run_is_continued(tmp_path):
+    """Streams that are recorded are not run again; the result has all of them."""
     broken = ScriptedBackend(fail_at=range(12, 999))
     with pytest.raises(Exception, match="scripted to fail"):
         measured(tmp_path, backend=broken)
@@ -85,12 +85,12 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path):
 
 
 def test_a_finished_run_opens_no_backend(tmp_path):
-    """Where nothing is left the figures come from the logs."""
+    """When every stream is recorded, the figures come from the logs."""
     first = measured(tmp_path)
     dataset = coded_dataset()
-    setup, _ = prepare(dataset, "scripted", registry=ScriptedRegistry())
+    config, _ = prepare(dataset, "scripted", registry=ScriptedRegistry())
 
-    again = run_benchmark(dataset, setup, lambda: pytest.fail("opened"), tmp_path)
+    again = run_benchmark(dataset, config, lambda: pytest.fail("opened"), tmp_path)
 
     assert again["session"] is None
     assert first["summary"]["wer"] == again["summary"]["wer"]
@@ -105,7 +105,7 @@ def test_a_directory_belongs_to_one_setup(tmp_path):
 
 
 def test_progress_has_the_running_figures(tmp_path):
-    """After each sample: how many, the error rate and the cost so far."""
+    """Each sample reports the count, the error rate and the cost so far."""
     seen = []
 
     measured(tmp_path, observe=seen.append)
@@ -116,7 +116,7 @@ def test_progress_has_the_running_figures(tmp_path):
 
 
 def test_streams_at_a_time_give_the_same_texts(tmp_path):
-    """Threads change times and nothing else."""
+    """Threads change times only."""
     alone = measured(tmp_path / "alone")
     together = measured(tmp_path / "together", streams=3)
 
@@ -136,7 +136,7 @@ def test_a_single_shot_is_one_chunk(tmp_path):
     assert result["summary"]["real_time"]["tick_rtf"]["count"] == 1
 
 
-def test_ids_that_are_no_file_names_are_kept_apart(tmp_path):
+def test_ids_that_are_not_file_names_are_kept_apart(tmp_path):
     """Two samples whose names differ in a slash have two logs."""
     first, second = coded_dataset(2).samples
     dataset = attrs.evolve(
@@ -155,12 +155,12 @@ def test_ids_that_are_no_file_names_are_kept_apart(tmp_path):
         ({"chunk_seconds": 0.0}, DataError, "--chunk-seconds above 0"),
         ({"streams": 0}, DataError, "--streams of at least 1"),
         ({"normaliser_name": "own"}, DataError, "one of english, basic, raw"),
-        ({"options": {"colour": "red"}}, OptionError, "no option is called 'colour'"),
+        ({"options": ["colour=red"]}, OptionError, "no option is called 'colour'"),
         ({"language": "xx"}, OptionError, "does not support the language"),
     ],
 )
 def test_a_setup_is_checked_before_anything_runs(tmp_path, conditions, error, message):
-    """A mistake is told at once, and leaves no directory behind."""
+    """A mistake is reported at once and leaves no directory."""
     with pytest.raises(error, match=message):
         measured(tmp_path / "new", **conditions)
 
@@ -168,20 +168,20 @@ def test_a_setup_is_checked_before_anything_runs(tmp_path, conditions, error, me
 
 
 def test_a_default_is_recorded_and_not_passed_on():
-    """A policy may refuse the options of another one, even at the values they have anyway."""
-    asked, silent = (
+    """A policy may refuse the options of another one, even at their default values."""
+    explicit, default = (
         prepare(coded_dataset(1), "scripted", options=options, registry=ScriptedRegistry())[0]
-        for options in ({"policy": "local-agreement"}, {})
+        for options in (["policy=local-agreement"], [])
     )
 
-    assert {"policy": "local-agreement"} == asked.stream_arguments
-    assert {} == silent.stream_arguments == asked.load_arguments
-    assert "tick_seconds" in asked.stream_options
-    assert asked.to_json() == silent.to_json()
+    assert {"policy": "local-agreement"} == explicit.stream_arguments
+    assert {} == default.stream_arguments == explicit.load_arguments
+    assert "tick_seconds" in explicit.stream_options
+    assert explicit.to_json() == default.to_json()
 
 
 def test_equal_runs_show_no_difference(tmp_path):
-    """Two runs of one backend differ in time alone."""
+    """Two runs of a backend differ in time only."""
     a, b = measured(tmp_path / "a"), measured(tmp_path / "b")
 
     found = compare(a, b)
@@ -202,7 +202,7 @@ def test_another_normaliser_is_not_comparable(tmp_path):
 
 
 def test_other_data_under_the_same_name_is_not_comparable(tmp_path):
-    """Names can lie: the references themselves must agree."""
+    """The references themselves must agree, because names can be reused."""
     a, b = measured(tmp_path / "a"), measured(tmp_path / "b", count=2)
 
     with pytest.raises(NotComparable, match="references that differ"):
@@ -210,7 +210,7 @@ def test_other_data_under_the_same_name_is_not_comparable(tmp_path):
 
 
 def test_a_changed_machine_is_noted(tmp_path):
-    """Error rates may be compared, times may not."""
+    """Error rates can be compared, times cannot."""
     a = measured(tmp_path / "a")
     b = json.loads(json.dumps(a))
     b["platform"]["processor"] = "another"
@@ -219,15 +219,15 @@ def test_a_changed_machine_is_noted(tmp_path):
 
 
 def test_a_result_is_read_from_its_directory(tmp_path):
-    """What was written is what is read."""
+    """The result read is the one written."""
     result = measured(tmp_path)
 
     assert json.loads(json.dumps(result)) == read_result(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"schema": "wlk-bench-result/0"}'])
-def test_what_is_no_result_is_refused(tmp_path, text):
-    """The message says how to make one."""
+def test_a_file_that_is_not_a_result_is_refused(tmp_path, text):
+    """The message names the command that makes a result."""
     (tmp_path / "result.json").write_text(text, encoding="utf-8")
 
     with pytest.raises(ResultError, match="run"):

@@ -7,8 +7,9 @@ from wlk_bench.events import Commit, End, EventLog, Header, TimedText
 from wlk_bench.reference import Reference
 from wlk_bench.scoring import score
 from wlk_bench.selftest import small_log
-from wlk_bench.speed import hour_log
 from wlk_bench.summary import summarise
+
+from .speed import hour_log
 
 
 def stream(reference, *committed, language=None):
@@ -27,8 +28,8 @@ def stream(reference, *committed, language=None):
     return EventLog(header=header, events=[*events, End(audio_time=5.0, wall=5.0)])
 
 
-def test_silence_that_is_heard_as_silence_has_no_rate():
-    """There is nothing to be right or wrong about, and nothing fails."""
+def test_silence_without_words_has_no_error_rate():
+    """Without reference words the rate is undefined, and nothing fails."""
     summary = summarise([score(stream(""), normaliser_name="basic")])
 
     assert summary["wer"]["rate"] is None
@@ -47,7 +48,7 @@ def test_words_invented_in_silence_count_in_the_corpus():
 
 
 def test_without_word_times_there_is_no_emission_latency():
-    """What cannot be measured is None, and what can is there."""
+    """Figures that cannot be measured are None, and the others are present."""
     summary = summarise([score(stream("one", (0.0, 1.0, " one")), normaliser_name="basic")])
 
     assert summary["latency"]["emission"]["unaware"] is None
@@ -58,7 +59,7 @@ def test_without_word_times_there_is_no_emission_latency():
 
 
 def test_chinese_is_counted_in_characters():
-    """Lagging takes a character for a unit; the rate of characters is the one to read."""
+    """The unit of lagging is a character."""
     log = stream("你好吗", (0.0, 1.0, "你好"), (1.0, 2.0, "吧"), language="zh")
 
     scored = score(log, normaliser_name="basic")
@@ -69,7 +70,7 @@ def test_chinese_is_counted_in_characters():
 
 
 def test_no_streams_have_no_figures():
-    """An empty run is described, not divided by."""
+    """An empty run has a summary without rates."""
     summary = summarise([])
 
     assert (0, None) == (summary["samples"], summary["wer"]["rate"])
@@ -77,17 +78,17 @@ def test_no_streams_have_no_figures():
 
 def test_samples_of_a_run_are_pooled_by_counts():
     """Two equal streams have the rates of one, and twice its words."""
-    one = summarise([score(small_log(), normaliser_name="basic")])
+    single = summarise([score(small_log(), normaliser_name="basic")])
 
-    two = summarise(2 * [score(small_log(), normaliser_name="basic")])
+    double = summarise(2 * [score(small_log(), normaliser_name="basic")])
 
-    assert one["wer"]["rate"] == two["wer"]["rate"]
-    assert 2 * one["wer"]["reference_length"] == two["wer"]["reference_length"]
-    assert one["lagging"] == two["lagging"]
+    assert single["wer"]["rate"] == double["wer"]["rate"]
+    assert 2 * single["wer"]["reference_length"] == double["wer"]["reference_length"]
+    assert single["lagging"] == double["lagging"]
 
 
 def test_text_that_was_shown_and_never_committed_is_scored():
-    """StreamLAAL of the screen and of the commits are then of other words."""
+    """StreamLAAL of the screen and of the commits then have different words."""
     log = small_log()
     events = [event for event in log.events if not isinstance(event, Commit)]
 

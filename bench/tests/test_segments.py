@@ -15,8 +15,8 @@ SEGMENTS = st.lists(st.lists(WORDS, min_size=1, max_size=4), min_size=1, max_siz
 
 @steady
 @given(SEGMENTS)
-def test_a_perfect_text_is_cut_where_the_reference_is(segments):
-    """Without errors every word falls to its own segment, in both segmentations."""
+def test_a_perfect_text_is_cut_like_the_reference(segments):
+    """Without errors every word belongs to its own segment, in both segmentations."""
     words = [word for segment in segments for word in segment]
     ends = [sum(map(len, segments[: i + 1])) for i in range(len(segments))]
     expected = [list(range(end - len(s), end)) for end, s in zip(ends, segments, strict=True)]
@@ -27,7 +27,7 @@ def test_a_perfect_text_is_cut_where_the_reference_is(segments):
 
 @steady
 @given(SEGMENTS, st.lists(WORDS, max_size=12))
-def test_every_word_falls_to_one_segment_in_order(segments, words):
+def test_every_word_is_in_one_range_in_order(segments, words):
     """No word is lost or counted twice, and segments do not overlap."""
     everything = list(range(len(words)))
 
@@ -38,19 +38,20 @@ def test_every_word_falls_to_one_segment_in_order(segments, words):
 @given(SEGMENTS, st.lists(WORDS.filter(str.isalpha), max_size=12))
 def test_every_word_belongs_to_one_segment_in_order(segments, words):
     """The soft segmentation loses no word and keeps the order, too."""
-    segments = [[word for word in one if word.isalpha()] for one in [*segments, ["end"]]]
+    parts = [*segments, ["end"]]
+    segments = [[word for word in part if word.isalpha()] for part in parts]
 
     assert list(range(len(words))) == [i for own in soft_segments(segments, words) for i in own]
 
 
-def test_a_mark_in_front_of_everything_belongs_nowhere():
-    """Punctuation before the first word has nothing to belong to, as OmniSTEval has it."""
+def test_a_mark_before_all_words_belongs_to_no_segment():
+    """Punctuation before the first word is left out, as in OmniSTEval."""
     assert [[1]] == soft_segments([["one"]], [".", "one"])
 
 
 @steady
 @given(SEGMENTS, st.lists(WORDS, min_size=1, max_size=12))
-def test_the_segmentation_has_as_few_errors_as_there_can_be(segments, words):
+def test_the_segmentation_has_the_fewest_possible_errors(segments, words):
     """The errors of all segments add up to the distance of the whole texts."""
     whole = [word for segment in segments for word in segment]
 
@@ -59,11 +60,11 @@ def test_the_segmentation_has_as_few_errors_as_there_can_be(segments, words):
         for segment, own in zip(segments, mwer_segments(segments, words), strict=True)
     )
 
-    # mweralign, whose cuts these are, may pay for marks it passes before the first word.
+    # The cuts are those of mweralign, which may pay for marks before the first word.
     assert Levenshtein.distance(whole, words) <= errors <= Levenshtein.distance(whole, words) + 2
 
 
 def test_segments_of_a_silent_stream_are_empty():
-    """Where nothing was heard nothing falls to a segment."""
+    """Without hypothesis words every segment is empty."""
     assert [[], []] == [list(own) for own in mwer_segments([["a"], ["b"]], [])]
     assert [[], []] == soft_segments([["a"], ["b"]], [])

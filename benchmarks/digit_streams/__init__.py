@@ -1,1 +1,1 @@
-"""What the benchmarks of Whisper share: the material, a measured row, and growth over a stream."""
+"""Shared by the benchmarks: streams of digits, a measured row, and growth over a stream."""

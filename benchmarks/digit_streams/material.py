@@ -1,4 +1,4 @@
-"""Streams of connected digits with known words, the same for everything that is measured."""
+"""Streams of connected digits with known words, the same for every backend."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WORDS = 6  # of an utterance: about four seconds
 
 @attrs.frozen(eq=False)
 class Material:
-    """Speech and what is said in it: float32[n] at 16 kHz, words with times from its start."""
+    """Speech and its reference: float32[n] at 16 kHz, words with times from its start."""
 
     audio: NDArray[np.float32]
     reference: Reference
@@ -47,16 +47,16 @@ def stream_of(seconds: float) -> Material:
     words: list[ReferenceWord] = []
     first = 0
     for clip in _utterances():
-        behind = first + len(clip.audio)
-        if behind > len(audio):
+        stop = first + len(clip.audio)
+        if stop > len(audio):
             break
-        audio[first:behind] = clip.audio
+        audio[first:stop] = clip.audio
         shift = first / SAMPLE_RATE
         words += [
             ReferenceWord(word.text.strip(), word.start + shift, word.end + shift)
             for word in clip.words
         ]
-        first = behind
+        first = stop
     return Material(audio, Reference(text=" ".join(word.text for word in words), words=words))
 
 

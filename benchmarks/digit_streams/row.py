@@ -1,4 +1,4 @@
-"""One line of the comparison: what a stream cost, what it got wrong, and how soon it came."""
+"""One line of the comparison: cost, errors and latency of a stream."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ CHUNK_SECONDS = 1.0
 @attrs.frozen(kw_only=True)
 class Row:
     """
-    What was measured on one stream.
+    The figures of one stream.
 
-    Frames (mel, 10 ms, padding included), positions, forwards and host syncs (None where nobody
-    counts them) are per second of audio; errors, words of the reference and words committed are
-    counts; latency is from the true end of a word to its commit in
-    seconds of audio, over the words recognised; processor time is in seconds, of all calls.
+    Frames (mel, 10 ms, padding included), positions, forwards and host syncs (None where the
+    backend does not count them) are per second of audio.  Errors, words of the reference and words
+    committed are counts.  Latency is from the true end of a word to its commit in seconds of audio,
+    over the words recognised.  Processor time is in seconds, of all calls.
     """
 
     name: str
@@ -70,10 +70,9 @@ class Row:
 
 def measure(name: str, processor: OnlineProcessor, material: Material) -> Row:
     """
-    Run *material* through *processor* in chunks of a second and return what came of it.
+    Run *material* through *processor* in chunks of a second and return the figures.
 
-    The clock is that of the processor, not of the wall: whatever else the machine does, a chunk
-    costs the same.
+    The clock is processor time, so that other load of the machine does not change the figures.
     """
     clock = Clock(timer=process_time)
     events = record_stream(processor, [material.audio], chunk_seconds=CHUNK_SECONDS, clock=clock)
@@ -86,11 +85,13 @@ def measure(name: str, processor: OnlineProcessor, material: Material) -> Row:
     )
     log = EventLog(header=header, events=events)
     normalise = normaliser("basic")
-    said = material.reference
-    edits = word_edits(normalise(said.text), normalise(transcript(log))).counts
+    reference = material.reference
+    edits = word_edits(normalise(reference.text), normalise(transcript(log))).counts
     words = committed_words(log)
-    alignment = align_words([word.text for word in said.words], [word.text for word in words])
-    delays = Distribution.of(one.delay.unaware for one in word_delays(said, words, alignment))
+    alignment = align_words([word.text for word in reference.words], [word.text for word in words])
+    delays = Distribution.of(
+        word.delay.unaware for word in word_delays(reference, words, alignment)
+    )
     if delays is None:
         raise SystemExit(f"{name} recognised no word at all; nothing can be compared")
     work = {key: value / material.seconds for key, value in work_totals(log).items()}
@@ -118,7 +119,7 @@ def print_heading(width: int) -> None:
 
 def print_row(row: Row, *, first: Row, width: int) -> None:
     """Print a row as soon as it is measured; processor time also as a multiple of the first's."""
-    cost, unit = (one.processor_seconds / one.audio_seconds for one in (row, first))
+    cost, unit = (r.processor_seconds / r.audio_seconds for r in (row, first))
     wrong = f"{row.errors}/{row.words}"
     print(
         f"{row.name:{width}}  {row.encoder_frames:8.0f}  {row.decoder_positions:11.1f}  "

@@ -1,4 +1,4 @@
-"""Measure any streaming backend: one event log per stream, every figure a function of it."""
+"""Measure any streaming backend: one event log per stream, and every figure computed from it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Look the version up on first use."""
     if name == "__version__":
-        from importlib.metadata import version  # noqa: PLC0415 -- costs 20 ms, rarely asked
+        from importlib.metadata import version  # noqa: PLC0415 -- costs 20 ms, rarely needed
 
         return version("wlk-bench")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

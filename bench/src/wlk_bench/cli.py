@@ -27,12 +27,21 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except click.Abort:
-        click.echo("interrupted; the same command goes on where it was", err=True)
+        click.echo("interrupted; the same command continues the run", err=True)
         return 1
     except (WLKError, OSError) as error:
         click.echo(f"wlk-bench: {' '.join(str(error).split())}", err=True)
         return 1
     return int(status or 0)
+
+
+def _pairs(
+    _context: click.Context, _parameter: click.Parameter, pairs: tuple[str, ...]
+) -> tuple[str, ...]:
+    for pair in pairs:
+        if not pair.partition("=")[1]:
+            raise click.BadParameter(f"expected KEY=VALUE, got {pair!r}")
+    return pairs
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -44,9 +53,16 @@ def main() -> None:
 @main.command()
 @click.argument("backend")
 @click.option("--model", help="Size alias, repository id or local directory.")
-@click.option("--policy", help="How text is decided to be final.")
-@click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="May be repeated.")
-@click.option("--language", help="Code the backend is told; by default the data set's.")
+@click.option("--policy", help="The policy that decides which text is final.")
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=_pairs,
+    help="An option of the backend or its streams; may be repeated.",
+)
+@click.option("--language", help="Code the streams are forced to; by default that of the data set.")
 @click.option(
     "--task",
     type=click.Choice(["transcribe", "translate"]),
@@ -65,21 +81,34 @@ def main() -> None:
     type=click.Choice(["utterance", "chapter", "single-shot"]),
     default="utterance",
     show_default=True,
-    help="A stream per utterance, per chapter, or utterances given in one piece.",
+    help="A stream per utterance, per chapter, or utterances in one chunk.",
 )
-@click.option("--limit", type=int, help="First streams, taken from the speakers in turn.")
-@click.option("--chunk-seconds", type=float, default=1.0, show_default=True)
-@click.option("--realtime", is_flag=True, help="Let chunks come when they would be spoken.")
+@click.option(
+    "--limit", type=int, help="Use so many streams only, taken from the speakers in turn."
+)
+@click.option(
+    "--chunk-seconds",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="Audio given at a time.",
+)
+@click.option("--realtime", is_flag=True, help="Give chunks when they would be spoken.")
 @click.option("--streams", type=int, default=1, show_default=True, help="Streams at a time.")
 @click.option(
-    "--pauses", is_flag=True, help="Tell the gaps of chapters as silences instead of giving zeros."
+    "--pauses", is_flag=True, help="Report the gaps of chapters as silences instead of zeros."
 )
 @click.option(
     "--normaliser",
     type=click.Choice(NORMALISERS),
-    help="By default basic for digits and manifests, english for LibriSpeech.",
+    help="Text normaliser; by default basic for digits and manifests, english for LibriSpeech.",
 )
-@click.option("--output", type=click.Path(path_type=Path, file_okay=False), required=True)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Directory of the run; the same command continues an interrupted one.",
+)
 def run(
     *,
     backend: str,
@@ -94,26 +123,25 @@ def run(
     normaliser: str | None,
     **conditions: Any,
 ) -> None:
-    """Measure BACKEND; an interrupted run goes on where it was."""
-    from wlk_bench.data import load_dataset  # noqa: PLC0415 -- brings numpy
+    """Measure BACKEND; an interrupted run is continued."""
+    from wlk_bench.config import load, prepare  # noqa: PLC0415 -- brings numpy
+    from wlk_bench.data import load_dataset  # noqa: PLC0415 -- as above
     from wlk_bench.report import table  # noqa: PLC0415 -- as above
     from wlk_bench.runner import run_benchmark  # noqa: PLC0415 -- as above
-    from wlk_bench.setup import load, prepare  # noqa: PLC0415 -- as above
 
-    chosen = dict(_pair(option) for option in options)
     if policy is not None:
-        chosen["policy"] = policy
-    dataset = load_dataset(data, mode=mode, limit=limit, tells_pauses=pauses)
-    setup, spec = prepare(
+        options = (*options, f"policy={policy}")
+    dataset = load_dataset(data, mode=mode, limit=limit, reports_pauses=pauses)
+    config, spec = prepare(
         dataset,
         backend,
-        options=chosen,
+        options=options,
         is_paced=realtime,
         normaliser_name=normaliser,
         **conditions,
     )
     result = run_benchmark(
-        dataset, setup, lambda: load(setup, spec), output, observe=_progress(sys.stderr.isatty())
+        dataset, config, lambda: load(config, spec), output, observe=_progress(sys.stderr.isatty())
     )
     _print(table(result))
 
@@ -122,17 +150,17 @@ def run(
 @click.argument("a", type=click.Path(path_type=Path, exists=True))
 @click.argument("b", type=click.Path(path_type=Path, exists=True))
 def compare(a: Path, b: Path) -> None:
-    """Say how result B differs from result A, sample by sample."""
+    """Compare result B with result A, sample by sample."""
     from rich.table import Table  # noqa: PLC0415 -- only a terminal needs it
 
     from wlk_bench.compare import compare as compared  # noqa: PLC0415 -- brings numpy
     from wlk_bench.report import comparison_rows  # noqa: PLC0415 -- as above
     from wlk_bench.results import read_result, title  # noqa: PLC0415 -- as above
 
-    ours, theirs = read_result(a), read_result(b)
-    grid = Table(title=f"A: {title(ours)}\nB: {title(theirs)}", title_justify="left",
-                 show_header=False, box=None)  # fmt: skip
-    for row in comparison_rows(compared(ours, theirs)):
+    results = read_result(a), read_result(b)
+    names = "\n".join(f"{letter}: {title(r)}" for letter, r in zip("AB", results, strict=True))
+    grid = Table(title=names, title_justify="left", show_header=False, box=None)
+    for row in comparison_rows(compared(*results)):
         grid.add_row(*row)
     _print(grid)
 
@@ -142,7 +170,7 @@ def compare(a: Path, b: Path) -> None:
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), required=True)
 def plot(files: tuple[Path, ...], output: Path) -> None:
     """Draw results: error against cost, latency, cost over the stream."""
-    from wlk_bench.figures import plot_results  # noqa: PLC0415 -- brings numpy
+    from wlk_bench.plots import plot_results  # noqa: PLC0415 -- brings numpy
     from wlk_bench.results import read_result  # noqa: PLC0415 -- as above
 
     plot_results([read_result(file) for file in files], output)
@@ -150,30 +178,21 @@ def plot(files: tuple[Path, ...], output: Path) -> None:
 
 
 @main.command()
-@click.option("--speed", is_flag=True, help="Also score a made-up hour of speech and time it.")
-def selftest(*, speed: bool) -> None:
-    """Check every metric against cases worked out by hand."""
+def selftest() -> None:
+    """Check the metrics against figures worked out by hand for a three-second stream."""
     from rich.table import Table  # noqa: PLC0415 -- only a terminal needs it
 
     from wlk_bench.selftest import cases  # noqa: PLC0415 -- brings numpy
 
-    grid = Table("metric", "case", "by hand", "found", "", box=None)
+    grid = Table("metric", "why", "by hand", "found", "", box=None)
     wrong = total = 0
     for case in cases():
         total += 1
         wrong += not case.is_right
         verdict = "ok" if case.is_right else "WRONG"
-        grid.add_row(case.metric, case.sentence, _short(case.expected), _short(case.found), verdict)
+        grid.add_row(case.metric, case.reason, _short(case.expected), _short(case.found), verdict)
     _print(grid)
     click.echo(f"{total - wrong} of {total} cases are right")
-    if speed:
-        from wlk_bench.speed import time_scoring  # noqa: PLC0415 -- brings numpy
-
-        timing = time_scoring()
-        click.echo(
-            f"scored {timing.audio_seconds:.0f} s of speech, {timing.words} words, in "
-            f"{timing.wall_seconds:.2f} s ({timing.cpu_seconds:.2f} s of processor time)"
-        )
     if wrong:
         click.get_current_context().exit(1)
 
@@ -202,13 +221,6 @@ def _log_files(path: Path) -> list[Path]:
             "name a file of logs/ in the output of wlk-bench run"
         )
     return found
-
-
-def _pair(option: str) -> tuple[str, str]:
-    key, equals, value = option.partition("=")
-    if not equals or not key:
-        raise click.UsageError(f"expected --option KEY=VALUE, got {option!r}")
-    return key, value
 
 
 def _progress(is_terminal: bool) -> Callable[[Progress], None]:  # noqa: FBT001 -- one claim

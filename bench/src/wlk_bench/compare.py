@@ -1,4 +1,4 @@
-"""Two results side by side: refused where their figures do not mean the same."""
+"""Compare two results, unless their figures differ in meaning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "compare", "differences"]
 
-# What an error rate means, with the word for it in a message.
+# Settings that change the meaning of an error rate, with the word for each in a message.
 _MEANING = {"data": "data", "mode": "mode", "normaliser": "normaliser", "unit": "unit"}
 _TASK = {"task": "task"}
 
@@ -23,9 +23,9 @@ _TASK = {"task": "task"}
 @attrs.frozen(kw_only=True)
 class Comparison:
     """
-    How B differs from A; negative error rates are better.
+    The difference of B from A; negative error rates are better.
 
-    `notes` say what keeps times from being compared: the machine, the schedule, pacing.
+    `notes` name what makes times not comparable: the machine, the schedule, pacing.
     """
 
     wer: PairedDifference | None
@@ -35,7 +35,7 @@ class Comparison:
 
 
 def differences(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
-    """Return why the error rates of two results are not comparable; empty where they are."""
+    """Return the reasons why the error rates of two results are not comparable."""
     found = [
         f"{word} {a['setup'][key]} and {b['setup'][key]}"
         for key, word in (_MEANING | _TASK).items()
@@ -59,11 +59,11 @@ def compare(a: dict[str, Any], b: dict[str, Any]) -> Comparison:
             f"expected two results of the same data and normaliser, got {'; '.join(found)}; "
             "run both with the same --data, --mode, --limit and --normaliser"
         )
-    ours, theirs = (result["summary"]["real_time"]["rtf"] for result in (a, b))
+    rtf_a, rtf_b = (result["summary"]["real_time"]["rtf"] for result in (a, b))
     return Comparison(
         wer=_paired(a, b, "word_blocks"),
         cer=_paired(a, b, "character_blocks"),
-        rtf_ratio=theirs / ours if ours and theirs is not None else None,
+        rtf_ratio=rtf_b / rtf_a if rtf_a and rtf_b is not None else None,
         notes=tuple(_notes(a, b)),
     )
 
@@ -73,11 +73,11 @@ def _references(result: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _paired(a: dict[str, Any], b: dict[str, Any], blocks: str) -> PairedDifference | None:
-    ours, theirs = (
+    blocks_a, blocks_b = (
         list(chain.from_iterable(sample[blocks] for sample in result["samples"]))
         for result in (a, b)
     )
-    return paired_difference(ours, theirs)
+    return paired_difference(blocks_a, blocks_b)
 
 
 def _notes(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
@@ -86,7 +86,7 @@ def _notes(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
         notes.append("the machines differ: times are not comparable")
     for key, words in {
         "chunk_seconds": "chunk schedules differ: latencies are not comparable",
-        "is_paced": "one was paced by real time: times are not comparable",
+        "is_paced": "only one run was paced by real time: times are not comparable",
         "streams": "other numbers of streams at a time: times are not comparable",
     }.items():
         if a["setup"][key] != b["setup"][key]:

@@ -1,5 +1,5 @@
 """
-What can go wrong while measuring, as one tree below wlk_core's.
+The errors of wlk-bench, as one tree below that of wlk_core.
 
 * BenchError           anything wlk-bench raises on purpose
   x DataError          a data set, manifest or reference that cannot be used

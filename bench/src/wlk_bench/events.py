@@ -1,8 +1,8 @@
 """
-The event log of one stream: everything a metric may look at, as JSON lines.
+The event log of one stream: everything that a metric may use, as JSON lines.
 
-Times are written exactly: LongYAAL asks whether a word came before the end of the recording, and
-half a microsecond would change the answer.
+Times are written exactly, because half a microsecond can decide whether LongYAAL counts a word
+before the end of the recording.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import attrs
 
 from wlk_bench.errors import LogError
 from wlk_bench.reference import Reference
+from wlk_core.processor import WorkCounters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -31,12 +32,11 @@ __all__ = [
     "Header",
     "HypothesisShown",
     "TimedText",
-    "Work",
     "read_log",
     "write_log",
 ]
 
-SCHEMA = "wlk-bench/1"  #: what the first line of a log says; a change of meaning is a new number
+SCHEMA = "wlk-bench/1"  #: in the first line of a log; a change of meaning gets a new number
 FLUSHES = frozenset({"start_silence", "finish"})  #: calls that must commit all audio before them
 
 
@@ -50,23 +50,12 @@ class TimedText:
 
 
 @attrs.frozen(kw_only=True)
-class Work:
-    """Counters of work done, None where the backend cannot know; see wlk_core.StreamStats."""
-
-    encoder_frames: int | None = None
-    decoder_positions: int | None = None
-    decoder_forwards: int | None = None
-    host_syncs: int | None = None
-    detokenised_ids: int | None = None
-
-
-@attrs.frozen(kw_only=True)
 class AudioIn:
-    """A chunk was given: audio up to `audio_time` is inserted, `wall` seconds after the start."""
+    """A chunk was inserted: audio up to `audio_time`, `wall` seconds after the start."""
 
     audio_time: float
     wall: float
-    resident_bytes: int | None = None  #: of the process, where the platform tells
+    resident_bytes: int | None = None  #: of the process, where the platform reports it
 
 
 @attrs.frozen(kw_only=True)
@@ -84,9 +73,9 @@ class Call:
     duration: float
     processed_up_to: float
     stable_up_to: float
-    work: Work = Work()
+    work: WorkCounters = attrs.field(factory=WorkCounters)
     state_bytes: int | None = None
-    is_failed: bool = False  #: it raised a retryable error and was made again
+    is_failed: bool = False  #: it raised a retryable error and was repeated
 
 
 def _tokens(values: Iterable[TimedText]) -> tuple[TimedText, ...]:
@@ -108,7 +97,7 @@ class Commit:
 
 @attrs.frozen(kw_only=True)
 class HypothesisShown:
-    """The text behind the committed one, which may still change, is this now."""
+    """The hypothesis after the committed text changed to these tokens."""
 
     audio_time: float
     wall: float
@@ -121,7 +110,7 @@ class End:
 
     audio_time: float
     wall: float
-    engine_seconds: float = 0.0  #: the processor's own account of its time in the engine
+    engine_seconds: float = 0.0  #: time in the engine, as the processor counts it
 
 
 Event = AudioIn | Call | Commit | HypothesisShown | End
@@ -140,7 +129,7 @@ _TYPES = {name: kind for kind, name in _NAMES.items()}
 @attrs.frozen(kw_only=True)
 class Header:
     """
-    Under which conditions a stream was recorded.
+    The conditions under which a stream was recorded.
 
     Attributes:
         audio: the id of the sample, unique within its data set.
@@ -153,7 +142,7 @@ class Header:
         is_paced: whether chunks waited for real time; otherwise the clock stood still while the
             backend worked and the schedule was kept.
         streams: how many streams ran at the same time.
-        reference: what was said.
+        reference: the true text and its times.
 
     """
 
@@ -199,7 +188,7 @@ def read_log(path: Path) -> EventLog:
     Return the log at *path*.
 
     Raises:
-        LogError: it is no log, of another schema, damaged, or has no end.
+        LogError: it is not a log, of another schema, damaged, or has no end.
         OSError: it cannot be read.
 
     """
@@ -229,7 +218,7 @@ def _header(path: Path, line: str) -> Header:
         schema = fields.pop("schema")
     except (ValueError, KeyError, AttributeError, TypeError):
         raise LogError(
-            f"expected a header with a schema in line 1 of {path}; it is no log of wlk-bench"
+            f"expected a header with a schema in line 1 of {path}; it is not a log of wlk-bench"
         ) from None
     if schema != SCHEMA:
         raise LogError(
@@ -250,7 +239,7 @@ def _event(path: Path, number: int, line: str) -> Event:
         if "tokens" in fields:
             fields["tokens"] = [TimedText(**token) for token in fields["tokens"]]
         if "work" in fields:
-            fields["work"] = Work(**fields["work"])
+            fields["work"] = WorkCounters(**fields["work"])
         event: Event = kind(**fields)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LogError(

@@ -32,7 +32,7 @@ def omnisteval(logs: Sequence[EventLog], folder: Path) -> tuple[Path, ...]:
 
     Score them with ``omnisteval longform --speech_segmentation segments.json --ref_sentences_file
     references.txt --hypothesis_file hypothesis.jsonl``.  Delays are of committed words, in
-    milliseconds; "elapsed" has the work and the waiting in it.
+    milliseconds; "elapsed" includes work and waiting.
     """
     lines = []
     for log in logs:
@@ -59,9 +59,9 @@ def simulstream(
     """
     Write log.jsonl, config.yaml, segments.yaml and references.txt for simulstream's scorers.
 
-    The log has the text on the screen, hypothesis included, so that what was taken back is seen;
-    without `is_displayed` it has committed text alone.  simulstream's computation-aware delays
-    leave out the waiting behind earlier work.
+    The log has the text on the screen, hypothesis included, so that text taken back is counted;
+    without `is_displayed` it has committed text alone.  The computation-aware delays of simulstream
+    leave out the waiting for earlier work.
     """
     lines: list[dict[str, Any]] = []
     for number, log in enumerate(logs):
@@ -125,7 +125,7 @@ def _steps(
 
 
 def _step_walls(log: EventLog) -> list[float]:
-    """Return when each chunk or flush began."""
+    """Return the time at which each chunk or flush began."""
     return [
         event.wall
         for event in log.events
@@ -134,7 +134,7 @@ def _step_walls(log: EventLog) -> list[float]:
 
 
 def _step_of(wall: float, starts: list[float]) -> int:
-    """Return the last step that began before something came of it."""
+    """Return the last step that began before *wall*."""
     return max(0, sum(start < wall for start in starts) - 1)
 
 

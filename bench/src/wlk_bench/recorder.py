@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby
 from time import perf_counter, sleep
 from typing import TYPE_CHECKING, cast
 
 import attrs
 
-from wlk_bench.events import AudioIn, Call, Commit, End, HypothesisShown, TimedText, Work
-from wlk_bench.machine import resident_bytes
+from wlk_bench.environment import resident_bytes
+from wlk_bench.events import AudioIn, Call, Commit, End, HypothesisShown, TimedText
 from wlk_core.audio.chunks import rechunk
-from wlk_core.errors import BackendError, StreamBroken
-from wlk_core.processor import SAMPLE_RATE
+from wlk_core.errors import BackendError
+from wlk_core.processor import SAMPLE_RATE, WorkCounters
+from wlk_core.session.calls import attempt, drain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -21,17 +23,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_bench.events import Event
-    from wlk_core.processor import OnlineProcessor
+    from wlk_core.processor import OnlineProcessor, StreamStats
     from wlk_core.tokens import ASRToken, Emission
 
 __all__ = ["Clock", "Pause", "record_stream"]
 
-MAX_ATTEMPTS = 4  # one call and the three retries after which a stream is broken (ERR-03)
-
 
 @attrs.frozen
 class Pause:
-    """Silence of that many seconds that the processor is told of, instead of given as audio."""
+    """Silence of that many seconds, reported to the processor instead of given as audio."""
 
     seconds: float
 
@@ -41,9 +41,9 @@ class Clock:
     """
     Seconds since the start of a stream, in one of two ways.
 
-    Paced, it is real time, and a chunk waits until it would have been spoken.  Otherwise it stands
-    still while nothing works: a chunk comes exactly when its audio ends or, if the work on the
-    ones before took longer, right after it.  Queueing is accounted for in both.
+    A paced clock is real time, and a chunk waits until it would have been spoken.  The other clock
+    stands still while the backend is idle: a chunk comes exactly when its audio ends or, if the
+    work on earlier chunks took longer, right after that work.  Both account for queueing.
     """
 
     is_paced: bool = False
@@ -61,7 +61,7 @@ class Clock:
         return self.timer() - self._began if self.is_paced else self._now
 
     def wait_for(self, time: float) -> float:
-        """Let *time* come, unless it has passed; return the time it is then."""
+        """Wait for *time*, unless it has passed; return the time then."""
         if self.is_paced:
             self.sleep(max(0.0, time - self.now))
         else:
@@ -85,11 +85,11 @@ def record_stream(
     Run *audio*, float32 arrays of any lengths at 16 kHz and pauses, through *processor*.
 
     Audio between two pauses is given in chunks of `chunk_seconds`, or all at once where that is
-    None; after each chunk the processor is called until its backlog no longer shrinks.  Only
-    calls of the processor are timed.  The processor is finished, not closed.
+    None; after each chunk the backlog is drained.  Only calls of the processor are timed.  The
+    processor is finished, not closed.
 
     Raises:
-        BackendError: a call failed for good, or as often as a stream may.
+        BackendError: a call failed for good, or as often as a call is repeated.
 
     """
     recording = _Recording(processor, clock or Clock())
@@ -127,29 +127,26 @@ class _Recording:
     _samples: int = 0
     _paused_samples: int = 0
     _shown: tuple[TimedText, ...] = ()
-    _reached: float = -1.0
+    _processed_up_to: float = -1.0
+    _events: list[Event] = attrs.field(factory=list)  # recorded, not yet yielded
 
     @property
     def audio_time(self) -> float:
         return (self._samples + self._paused_samples) / SAMPLE_RATE
 
     def take(self, chunk: NDArray[np.float32]) -> Iterator[Event]:
-        """Give one chunk when it is due and work until nothing is left to do."""
+        """Give one chunk when it is due and drain the processor."""
         due = self.audio_time + len(chunk) / SAMPLE_RATE
         wall = self.clock.wait_for(due)
         self._samples += len(chunk)
         self.processor.insert_audio_chunk(chunk, self.audio_time)
         yield AudioIn(audio_time=self.audio_time, wall=wall, resident_bytes=resident_bytes())
-        reached = -1.0
-        while True:
-            yield from self.call("process_iter", self.processor.process_iter)
-            if self._reached <= reached:
-                break
-            reached = self._reached
+        for _ in drain(self.processor, partial(self._record, "process_iter")):
+            yield from self._recorded()
         yield from self.show()
 
     def pause(self, seconds: float) -> Iterator[Event]:
-        """Tell of a pause: flush at its start, move the clock at its end."""
+        """Report a pause to the processor: flush at its start, move the clock at its end."""
         yield from self.call("start_silence", self.processor.start_silence)
         yield from self.show()
         samples = round(seconds * SAMPLE_RATE)
@@ -158,49 +155,9 @@ class _Recording:
         self.clock.wait_for(self.audio_time)
 
     def call(self, kind: str, call: Callable[[], Emission]) -> Iterator[Event]:
-        """Make an exclusive call, again where that makes sense, and record what it did."""
-        for attempt in range(MAX_ATTEMPTS):
-            before = self.processor.stats
-            wall = self.clock.now
-            began = self.clock.timer()
-            emission: Emission | None = None
-            try:
-                emission = call()
-            except BackendError as error:
-                is_over = isinstance(error, StreamBroken) or not error.retryable
-                if is_over or attempt + 1 == MAX_ATTEMPTS:
-                    raise
-            duration = self.clock.timer() - began
-            self.clock.spend(duration)
-            after = self.processor.stats
-            if emission is not None:
-                self._reached = emission.processed_up_to
-            yield Call(
-                kind=kind,
-                audio_time=self.audio_time,
-                wall=wall,
-                duration=duration,
-                processed_up_to=self._reached if emission is None else emission.processed_up_to,
-                stable_up_to=0.0 if emission is None else emission.stable_up_to,
-                work=Work(
-                    **{
-                        field.name: _difference(
-                            getattr(before, field.name), getattr(after, field.name)
-                        )
-                        for field in attrs.fields(Work)
-                    }
-                ),
-                state_bytes=after.state_bytes,
-                is_failed=emission is None,
-            )
-            if emission is not None:
-                if emission.committed:
-                    yield Commit(
-                        audio_time=self.audio_time,
-                        wall=wall + duration,
-                        tokens=_timed(emission.committed),
-                    )
-                return
+        """Make an exclusive call with its retries and yield the events of it."""
+        self._record(kind, call)
+        yield from self._recorded()
 
     def show(self) -> Iterator[Event]:
         """Record the hypothesis if it changed."""
@@ -209,10 +166,62 @@ class _Recording:
             self._shown = tokens
             yield HypothesisShown(audio_time=self.audio_time, wall=self.clock.now, tokens=tokens)
 
+    def _record(self, kind: str, call: Callable[[], Emission]) -> Emission:
+        """Make an exclusive call with its retries; record each attempt and the text."""
+        emission = attempt(partial(self._attempt, kind, call))
+        if emission.committed:
+            last = cast("Call", self._events[-1])
+            tokens = _timed(emission.committed)
+            self._events.append(
+                Commit(audio_time=self.audio_time, wall=last.wall + last.duration, tokens=tokens)
+            )
+        return emission
+
+    def _attempt(self, kind: str, call: Callable[[], Emission]) -> Emission:
+        before = self.processor.stats
+        wall = self.clock.now
+        began = self.clock.timer()
+        emission: Emission | None = None
+        try:
+            emission = call()
+        except BackendError as error:
+            failure = error
+        duration = self.clock.timer() - began
+        self.clock.spend(duration)
+        after = self.processor.stats
+        if emission is not None:
+            self._processed_up_to = emission.processed_up_to
+        self._events.append(
+            Call(
+                kind=kind,
+                audio_time=self.audio_time,
+                wall=wall,
+                duration=duration,
+                processed_up_to=self._processed_up_to,
+                stable_up_to=0.0 if emission is None else emission.stable_up_to,
+                work=_work_between(before, after),
+                state_bytes=after.state_bytes,
+                is_failed=emission is None,
+            )
+        )
+        if emission is None:
+            raise failure
+        return emission
+
+    def _recorded(self) -> Iterator[Event]:
+        """Yield the recorded events once."""
+        events, self._events = self._events, []
+        yield from events
+
 
 def _timed(tokens: Iterable[ASRToken]) -> tuple[TimedText, ...]:
     return tuple(TimedText(token.start, token.end, token.text) for token in tokens)
 
 
-def _difference(before: int | None, after: int | None) -> int | None:
-    return None if after is None else after - (before or 0)
+def _work_between(before: StreamStats, after: StreamStats) -> WorkCounters:
+    """Return the work between two readings of the counters of a stream."""
+    counts: dict[str, int | None] = {}
+    for field in attrs.fields(WorkCounters):
+        start, stop = getattr(before, field.name), getattr(after, field.name)
+        counts[field.name] = None if stop is None else stop - (start or 0)
+    return WorkCounters(**counts)

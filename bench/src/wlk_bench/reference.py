@@ -1,4 +1,4 @@
-"""What was really said: the text of a stream, and where it is known, when."""
+"""The truth about a stream: its text and, where they are known, the times of its words."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ReferenceWord:
 
 @attrs.frozen
 class ReferenceSegment:
-    """An utterance of a longer stream: what is re-segmented to for StreamLAAL and LongYAAL."""
+    """An utterance of a longer stream; StreamLAAL and LongYAAL re-segment the text to these."""
 
     text: str
     start: float

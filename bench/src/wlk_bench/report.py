@@ -19,7 +19,7 @@ _MILLI = 1000.0
 
 
 def rows(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the figures of a result as label and text; what was not measured is left out."""
+    """Yield the measured figures of a result as label and text."""
     summary = result["summary"]
     for label, text in (
         *_quality(summary),
@@ -91,7 +91,7 @@ def describe(platform: dict[str, Any]) -> str:
 
 
 def comparison_rows(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    """Yield what separates B from A as label and text."""
+    """Yield the differences between A and B as label and text."""
     for label, found in (("WER, B - A", comparison.wer), ("CER, B - A", comparison.cer)):
         if found is None:
             yield label, "too little data for an interval"
@@ -138,7 +138,7 @@ def _speed(result: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     )
     late = times["lateness"]
     yield (
-        "a tick is done after, p50, p95",
+        "lateness of a tick, p50, p95",
         late and f"{_ms(late['p50'])}, {_ms(late['p95'])}",
     )
     yield (
@@ -163,7 +163,7 @@ def _latency(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
             f"emission latency, computation-{kind}",
             found and f"p50 {_s(found['p50'])}, p90 {_s(found['p90'])}, p95 {_s(found['p95'])}",
         )
-    yield "words it is measured on", None if coverage is None else f"{100 * coverage:.1f} %"
+    yield "share of words measured", None if coverage is None else f"{100 * coverage:.1f} %"
     for name, label in (
         ("first_display", "first text shown after"),
         ("first_commit", "first text committed after"),
@@ -215,7 +215,7 @@ def _work(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     growth = summary["growth"]
     if growth is None:
         return
-    yield "growth is of a stream of", f"{growth['stream_seconds']:.0f} s"
+    yield "growth over a stream of", f"{growth['stream_seconds']:.0f} s"
     for name, ratio in growth["last_to_second_window"].items():
         yield f"{name}, last minute / second", None if ratio is None else f"{ratio:.3f}"
     for name in ("state_bytes", "resident_bytes"):
@@ -235,7 +235,7 @@ def _worst(result: dict[str, Any]) -> list[str]:
         "The samples with the most errors:",
         "",
         *markdown_table(
-            ["sample", "WER", "said", "heard"],
+            ["sample", "WER", "reference", "hypothesis"],
             (
                 [
                     sample["id"],

@@ -1,20 +1,20 @@
-"""The result of a run as a JSON document: what was measured, on what, and every figure."""
+"""The result of a run as a JSON document: its configuration, its environment and every figure."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
+from wlk_bench.environment import describe_platform
 from wlk_bench.errors import ResultError
-from wlk_bench.machine import describe_platform
 from wlk_bench.summary import summarise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from wlk_bench.config import RunConfig
     from wlk_bench.scoring import SampleScore
-    from wlk_bench.setup import Setup
 
 __all__ = ["RESULT_SCHEMA", "WORST", "build_result", "read_result", "title", "write_result"]
 
@@ -23,19 +23,19 @@ WORST = 10  #: samples with the most errors that are shown with their texts
 
 
 def build_result(
-    setup: Setup, scores: Sequence[SampleScore], *, session: dict[str, Any] | None = None
+    config: RunConfig, scores: Sequence[SampleScore], *, session: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """
     Return the document: rates are fractions, times are seconds.
 
-    `session` is about the wall clock of the last session alone, None where it recorded nothing.
+    `session` has the wall clock of the last session alone, None where it recorded nothing.
     """
     ranked = sorted(scores, key=lambda scored: (-(scored.words.rate or 0.0), scored.id))
     return {
         "schema": RESULT_SCHEMA,
-        "setup": setup.to_json(),
+        "setup": config.to_json(),
         "platform": describe_platform(),
-        "versions": dict(setup.versions),
+        "versions": dict(config.versions),
         "summary": summarise(scores),
         "session": session,
         "worst": [scored.id for scored in ranked[:WORST] if scored.words.errors],
@@ -44,13 +44,10 @@ def build_result(
 
 
 def write_result(output: Path, result: dict[str, Any]) -> None:
-    """Write result.json and report.md below *output*."""
-    from wlk_bench.report import markdown  # noqa: PLC0415 -- report reads results
-
+    """Write result.json below *output*, whole or not at all."""
     part = output / "result.json.part"
     part.write_text(json.dumps(result, ensure_ascii=False) + "\n", encoding="utf-8")
     part.replace(output / "result.json")
-    (output / "report.md").write_text(markdown(result), encoding="utf-8")
 
 
 def read_result(path: Path) -> dict[str, Any]:
@@ -58,7 +55,7 @@ def read_result(path: Path) -> dict[str, Any]:
     Return the result at *path*: a result.json, or the directory that holds one.
 
     Raises:
-        ResultError: there is none, or it is of another schema.
+        ResultError: there is no result, or it is of another schema.
 
     """
     file = path / "result.json" if path.is_dir() else path
@@ -78,7 +75,7 @@ def read_result(path: Path) -> dict[str, Any]:
 
 
 def title(result: dict[str, Any]) -> str:
-    """Return what a result is of, in a few words."""
+    """Return backend, model and policy of a result as one line."""
     setup = result["setup"]
     parts = [setup["backend"], setup["model"], setup["stream_options"].get("policy")]
     return " · ".join(str(part) for part in parts if part)

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from wlk_bench.environment import describe_platform
 from wlk_bench.errors import ResultError
 from wlk_bench.events import EventLog, Header, read_log, write_log
-from wlk_bench.machine import describe_platform
 from wlk_bench.metrics.error_rate import ErrorCounts
 from wlk_bench.recorder import Clock, record_stream
+from wlk_bench.report import markdown
 from wlk_bench.results import build_result, write_result
 from wlk_bench.scoring import score
 
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from wlk_bench.config import RunConfig
     from wlk_bench.data import Dataset, Sample
     from wlk_bench.scoring import SampleScore
-    from wlk_bench.setup import Setup
     from wlk_core.backend import Backend
 
 __all__ = ["Progress", "run_benchmark"]
@@ -33,7 +34,7 @@ __all__ = ["Progress", "run_benchmark"]
 
 @attrs.frozen(kw_only=True)
 class Progress:
-    """How far a run is, and its figures so far."""
+    """The progress of a run and its figures so far."""
 
     done: int
     total: int
@@ -44,7 +45,7 @@ class Progress:
 
 def run_benchmark(
     dataset: Dataset,
-    setup: Setup,
+    config: RunConfig,
     open_backend: Callable[[], Backend],
     output: Path,
     *,
@@ -53,23 +54,23 @@ def run_benchmark(
     """
     Measure *dataset* and return the result, which is also written below *output*.
 
-    `logs/` has one event log a stream, `samples.jsonl` one record a stream as it is done,
-    `result.json` the figures.  Streams whose log is complete are not recorded again, so that an
-    interrupted run goes on where it was; the backend is opened only if something is left.
+    `logs/` has one event log a stream, `samples.jsonl` one record a stream as it ends, and
+    `result.json` and `report.md` the figures.  Streams whose log is complete are not recorded
+    again, so that an interrupted run can be continued; the backend is opened only for the others.
 
     Raises:
         ResultError: *output* holds a run of another setup.
-        BackendError: a stream failed for good; what was recorded before stays.
+        BackendError: a stream failed for good; the logs of finished streams stay.
 
     """
     logs = output / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    _claim(output, setup)
+    _claim(output, config)
     tally = _Tally(total=len(dataset.samples), observe=observe)
     with (output / "samples.jsonl").open("w", encoding="utf-8") as records:
 
         def keep(log: EventLog) -> None:
-            scored = score(log, normaliser_name=setup.normaliser)
+            scored = score(log, normaliser_name=config.normaliser)
             records.write(json.dumps(scored.to_json(), ensure_ascii=False) + "\n")
             records.flush()
             tally.add(scored)
@@ -87,17 +88,18 @@ def run_benchmark(
             with open_backend() as backend:
                 backend.warmup()
                 load_seconds, began = perf_counter() - began, perf_counter()
-                for sample, log in _recorded(backend, waiting, setup):
+                for sample, log in _recorded(backend, waiting, config):
                     write_log(_log_path(logs, sample), log)
                     keep(log)
             session = {
                 "load_seconds": load_seconds,
-                **_session(waiting, perf_counter() - began, setup),
+                **_session(waiting, perf_counter() - began, config),
             }
     order = {sample.id: index for index, sample in enumerate(dataset.samples)}
     scores = sorted(tally.scores, key=lambda scored: order[scored.id])
-    result = build_result(setup, scores, session=session)
+    result = build_result(config, scores, session=session)
     write_result(output, result)
+    (output / "report.md").write_text(markdown(result), encoding="utf-8")
     return result
 
 
@@ -111,36 +113,36 @@ class _Tally:
 
     def add(self, scored: SampleScore) -> None:
         self.scores.append(scored)
-        audio = sum(one.audio_seconds for one in self.scores)
+        audio = sum(score.audio_seconds for score in self.scores)
         self.observe(
             Progress(
                 done=len(self.scores),
                 total=self.total,
                 sample=scored.id,
-                wer=ErrorCounts.total(one.words for one in self.scores).rate,
-                rtf=sum(one.time.busy_seconds for one in self.scores) / audio if audio else None,
+                wer=ErrorCounts.total(score.words for score in self.scores).rate,
+                rtf=sum(s.time.busy_seconds for s in self.scores) / audio if audio else None,
             )
         )
 
 
-def _claim(output: Path, setup: Setup) -> None:
-    """Make *output* the directory of this setup, or refuse it."""
+def _claim(output: Path, config: RunConfig) -> None:
+    """Claim *output* for this configuration, or refuse a directory of another one."""
     path = output / "setup.json"
-    ours = json.loads(json.dumps(setup.to_json()))
+    current = json.loads(json.dumps(config.to_json()))
     if not path.exists():
-        path.write_text(json.dumps(ours, indent=2) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(current, indent=2) + "\n", encoding="utf-8")
         return
     try:
-        theirs = json.loads(path.read_text(encoding="utf-8"))
+        earlier = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ResultError(
             f"expected a setup in {path}: {error}; choose another --output"
         ) from error
-    for key in sorted(ours.keys() | theirs.keys()):
-        if ours.get(key) != theirs.get(key):
+    for key in sorted(current.keys() | earlier.keys()):
+        if current.get(key) != earlier.get(key):
             raise ResultError(
                 f"expected a run of the same setup in {output}, got {key} "
-                f"{theirs.get(key)!r} there and {ours.get(key)!r} here; choose another --output"
+                f"{earlier.get(key)!r} there and {current.get(key)!r} here; choose another --output"
             )
 
 
@@ -152,15 +154,15 @@ def _log_path(logs: Path, sample: Sample) -> Path:
 
 
 def _recorded(
-    backend: Backend, samples: list[Sample], setup: Setup
+    backend: Backend, samples: list[Sample], config: RunConfig
 ) -> Iterator[tuple[Sample, EventLog]]:
-    """Yield logs as streams end, as many at a time as the setup says, each on its own thread."""
-    if setup.streams == 1:
+    """Yield logs as streams end; `config.streams` of them run at a time, each on a thread."""
+    if config.streams == 1:
         for sample in samples:
-            yield sample, _record(backend, sample, setup)
+            yield sample, _record(backend, sample, config)
         return
-    with ThreadPoolExecutor(setup.streams) as threads:
-        running = {threads.submit(_record, backend, sample, setup): sample for sample in samples}
+    with ThreadPoolExecutor(config.streams) as threads:
+        running = {threads.submit(_record, backend, sample, config): sample for sample in samples}
         try:
             for finished in as_completed(running):
                 yield running[finished], finished.result()
@@ -168,17 +170,17 @@ def _recorded(
             threads.shutdown(wait=True, cancel_futures=True)
 
 
-def _record(backend: Backend, sample: Sample, setup: Setup) -> EventLog:
+def _record(backend: Backend, sample: Sample, config: RunConfig) -> EventLog:
     processor = backend.create_processor(
-        language=setup.language, task=setup.task, **setup.stream_arguments
+        language=config.language, task=config.task, **config.stream_arguments
     )
     try:
         events = tuple(
             record_stream(
                 processor,
                 sample.audio(),
-                chunk_seconds=setup.chunk_seconds,
-                clock=Clock(is_paced=setup.is_paced),
+                chunk_seconds=config.chunk_seconds,
+                clock=Clock(is_paced=config.is_paced),
             )
         )
     finally:
@@ -187,28 +189,28 @@ def _record(backend: Backend, sample: Sample, setup: Setup) -> EventLog:
         header=Header(
             audio=sample.id,
             audio_seconds=events[-1].audio_time,
-            backend=setup.backend,
-            model=setup.model,
-            language=setup.language,
-            task=setup.task,
-            options={**setup.backend_options, **setup.stream_options},
-            versions=setup.versions,
+            backend=config.backend,
+            model=config.model,
+            language=config.language,
+            task=config.task,
+            options={**config.backend_options, **config.stream_options},
+            versions=config.versions,
             platform=describe_platform(),
-            data=f"{setup.data}, {setup.mode}",
-            chunk_seconds=setup.chunk_seconds,
-            is_paced=setup.is_paced,
-            streams=setup.streams,
+            data=f"{config.data}, {config.mode}",
+            chunk_seconds=config.chunk_seconds,
+            is_paced=config.is_paced,
+            streams=config.streams,
             reference=sample.reference,
         ),
         events=events,
     )
 
 
-def _session(samples: list[Sample], elapsed: float, setup: Setup) -> dict[str, Any]:
+def _session(samples: list[Sample], elapsed: float, config: RunConfig) -> dict[str, Any]:
     """Describe what this session recorded: audio per second of wall clock over all streams."""
     audio = sum(sample.seconds for sample in samples)
     return {
-        "streams": setup.streams,
+        "streams": config.streams,
         "samples": len(samples),
         "audio_seconds": audio,
         "elapsed_seconds": elapsed,

@@ -1,4 +1,4 @@
-"""From the log of one stream to its score: every metric that the reference allows."""
+"""Score one stream from its log: every metric that the reference allows."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def score(log: EventLog, *, normaliser_name: str) -> SampleScore:
     Return the score of one stream; the same log and normaliser give the same score.
 
     Raises:
-        DataError: there is no such normaliser.
+        DataError: the normaliser is unknown.
 
     """
     header = log.header
@@ -132,22 +132,23 @@ def score(log: EventLog, *, normaliser_name: str) -> SampleScore:
     unit = unit_of(header.language)
     normalise = normaliser(normaliser_name)
     raw = normaliser("raw")
-    said, emitted = reference.text, transcript(log)
-    ours, theirs = normalise(said), normalise(emitted)
+    text, emitted = reference.text, transcript(log)
+    normalised, hypothesis = normalise(text), normalise(emitted)
     words = committed_words(log, unit)
     alignment = align_words([word.text for word in reference.words], [word.text for word in words])
     shown = tuple(screens(log, unit))
     by_commit, by_display = _stream_laals(
         reference, words, displayed_words(shown), header.audio_seconds, unit
     )
-    by_word, by_character = word_edits(ours, theirs), character_edits(ours, theirs)
-    words_raw, characters_raw = distances(said, emitted)
+    by_word = word_edits(normalised, hypothesis)
+    by_character = character_edits(normalised, hypothesis)
+    words_raw, characters_raw = distances(text, emitted)
     return SampleScore(
         id=header.audio,
         audio_seconds=header.audio_seconds,
-        reference=ours,
-        hypothesis=theirs,
-        reference_raw=raw(said),
+        reference=normalised,
+        hypothesis=hypothesis,
+        reference_raw=raw(text),
         hypothesis_raw=raw(emitted),
         words=by_word.counts,
         characters=by_character.counts,
@@ -195,10 +196,10 @@ def stream_laal(
     """
     Return the LAAL of each segment, after re-segmenting to the reference; their mean is StreamLAAL.
 
-    Version 2 of https://aclanthology.org/2024.acl-long.202: segments to which no word falls are
-    left out.
+    Version 2 of https://aclanthology.org/2024.acl-long.202, which leaves out segments without
+    words.
     """
-    texts = [_units(one.text, unit) for one in reference.segments_within(audio_seconds)]
+    texts = [_units(part.text, unit) for part in reference.segments_within(audio_seconds)]
     ranges = mwer_segments(texts, [word.text for word in words])
     return _segment_laal(reference, words, audio_seconds, unit, ranges=ranges)
 
@@ -230,20 +231,20 @@ def _stream_laals(
     audio_seconds: float,
     unit: str,
 ) -> tuple[tuple[Lagging, ...], tuple[Lagging, ...]]:
-    """Return the StreamLAAL of what was committed and of what was displayed."""
+    """Return the StreamLAAL of committed and of displayed words."""
     if [word.text for word in committed] != [word.text for word in displayed]:
-        # Text that was shown to the end and never committed.
+        # Some text was shown to the end and never committed.
         return (
             stream_laal(reference, committed, audio_seconds, unit),
             stream_laal(reference, displayed, audio_seconds, unit),
         )
-    texts = [_units(one.text, unit) for one in reference.segments_within(audio_seconds)]
+    texts = [_units(part.text, unit) for part in reference.segments_within(audio_seconds)]
     ranges = mwer_segments(texts, [word.text for word in committed])
-    ours, theirs = (
+    by_commit, by_display = (
         _segment_laal(reference, words, audio_seconds, unit, ranges=ranges)
         for words in (committed, displayed)
     )
-    return ours, theirs
+    return by_commit, by_display
 
 
 def long_yaal(
@@ -252,8 +253,8 @@ def long_yaal(
     """
     Return the YAAL of each segment, after soft segmentation; their mean is LongYAAL.
 
-    The recording ends with its last segment.  A segment whose words all came behind that, or
-    that has none, is left out.
+    The recording ends with its last segment.  A segment without words, or whose words were all
+    emitted after that, is left out.
     """
     segments = reference.segments_within(audio_seconds)
     end = max(segment.end for segment in segments)

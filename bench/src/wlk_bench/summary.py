@@ -30,7 +30,7 @@ def summarise(scores: Sequence[SampleScore]) -> dict[str, Any]:
     Return every figure of a run as plain data.
 
     Rates are fractions, times are seconds.  Error rates are of the whole corpus; latencies are
-    pooled over words, ticks or streams; what could not be measured is None.
+    pooled over words, ticks or streams.  Figures that cannot be measured are None.
     """
     return {
         "samples": len(scores),
@@ -87,7 +87,7 @@ def _real_time(scores: Sequence[SampleScore]) -> dict[str, Any]:
 
 
 def _keeps_up(ticks: Sequence[Tick]) -> bool | None:
-    """Say whether 95 of 100 ticks are done before the next chunk is due."""
+    """Return whether 95 of 100 ticks end before the next chunk is due."""
     if not ticks:
         return None
     lateness = Distribution.of(tick.lateness / tick.seconds for tick in ticks)
@@ -95,7 +95,7 @@ def _keeps_up(ticks: Sequence[Tick]) -> bool | None:
 
 
 def _lateness_growth(scores: Sequence[SampleScore]) -> dict[str, Any] | None:
-    """Return how the lateness of ticks grows over the longest stream, in seconds an hour."""
+    """Return the growth of lateness over the longest stream, in seconds an hour."""
     longest = max(scores, key=lambda score: score.audio_seconds, default=None)
     if longest is None:
         return None
@@ -166,7 +166,7 @@ def _flushes(scores: Sequence[SampleScore]) -> dict[str, Any] | None:
 
 
 def _work(scores: Sequence[SampleScore]) -> dict[str, float | None]:
-    """Return the work per second of audio, by counter; None for one the backend cannot know."""
+    """Return the work per second of audio by counter; None where the backend cannot know it."""
     audio = sum(score.audio_seconds for score in scores)
     return {
         name: (
@@ -179,7 +179,7 @@ def _work(scores: Sequence[SampleScore]) -> dict[str, float | None]:
 
 
 def _growth(scores: Sequence[SampleScore]) -> dict[str, Any] | None:
-    """Return what grows over the longest stream; None where none is long enough to tell."""
+    """Return the growth over the longest stream; None where it is too short to measure any."""
     longest = max(scores, key=lambda score: score.audio_seconds, default=None)
     if longest is None or len(longest.windows) < 3:  # noqa: PLR2004 -- warm-up and two to compare
         return None

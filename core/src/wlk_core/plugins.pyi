@@ -37,8 +37,8 @@ from wlk_core.online.loaded_backend import LoadedBackend as LoadedBackend
 from wlk_core.online.loaded_backend import StreamConfig as StreamConfig
 from wlk_core.options import Option as Option
 from wlk_core.processor import EPS as EPS
-from wlk_core.processor import OnlineProcessor as OnlineProcessor
 from wlk_core.processor import SAMPLE_RATE as SAMPLE_RATE
+from wlk_core.processor import OnlineProcessor as OnlineProcessor
 from wlk_core.processor import StreamStats as StreamStats
 from wlk_core.processor import SupportsSpeakerTurns as SupportsSpeakerTurns
 from wlk_core.streaming import AlignAtt as AlignAtt

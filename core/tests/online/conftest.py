@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import attrs
+import numpy as np
 import pytest
 
 from wlk_core import (
@@ -17,14 +18,13 @@ from wlk_core import (
     WorkCounters,
 )
 from wlk_core.streaming import AlignAtt, Word
-from wlk_core.testing import CELL_SAMPLES, read_tokens
+from wlk_core.testing import CELL_SAMPLES, CodedToken, encode, read_tokens, script_words
 
 RATE = 16_000
 FRAME = 320
-DIGITS = tuple(
-    f" {d}"
-    for d in ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
-)
+DIGITS = (
+    " zero", " one", " two", " three", " four", " five", " six", " seven", " eight", " nine",
+)  # fmt: skip
 
 
 @attrs.define
@@ -82,6 +82,24 @@ class CodedEngine:
                 AlignAttRecognizer, self.decode, policy=rule, frame_samples=FRAME, language=language
             )
         return OnlineStream(make)
+
+
+@attrs.frozen(eq=False)
+class Speech:
+    """Coded digits, and the words and the text they are."""
+
+    audio: np.ndarray
+    words: tuple[Word, ...]
+    text: str
+
+
+@pytest.fixture(scope="session")
+def speech():
+    """Return thirty digits in 15.2 s."""
+    script = [CodedToken(1 + i * 7 % 10, 2 + 6 * i, 2 + i % 4) for i in range(30)]
+    audio, words = encode(script, cells=190), script_words(script, DIGITS)
+    audio.flags.writeable = False
+    return Speech(audio, words, "".join(word.text for word in words).strip())
 
 
 @pytest.fixture(scope="session")

@@ -415,7 +415,7 @@ def test_a_broken_framework_is_not_taken_for_an_absent_one(site):
 
     with pytest.raises(
         BackendUnavailable,
-        match="does not work, reinstall it with: pip install --force-reinstall attrs",
+        match="does not work, reinstall it with: pip install attrs --force",
     ):
         site.registry().load_backend("toy")
 
@@ -457,7 +457,7 @@ def test_whatever_a_framework_raises_at_import_makes_its_backend_unavailable(
 
     assert str(caught.value) == (
         f"backend toy cannot be used: {reason}; it is installed but does not work, "
-        "reinstall it with: pip install --force-reinstall toy"
+        "reinstall it with: pip install toy --force-reinstall"
     )
 
 
@@ -477,7 +477,7 @@ def test_a_loader_that_is_not_there_makes_its_backend_unavailable(site, loader, 
         f"@hookimpl\ndef wlk_backends():\n    yield spec('toy', load={loader!r})\n",
     )
 
-    remedy = "reinstall the plugin with: pip install --force-reinstall wlk-toy"
+    remedy = "reinstall the plugin with: pip install wlk-toy --force-reinstall"
 
     with pytest.raises(
         BackendUnavailable, match=f"^backend toy cannot be used: {reason}; {remedy}$"

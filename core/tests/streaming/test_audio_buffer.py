@@ -1,4 +1,4 @@
-"""AudioBuffer against the whole recording kept aside."""
+"""AudioBuffer against an array of the whole recording."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ OPERATIONS = st.lists(
 
 
 @given(OPERATIONS)
-def test_a_buffer_equals_the_recording_behind_its_start(operations):
-    """However it is appended and trimmed, sample number n is the n-th sample ever appended."""
+def test_a_buffer_equals_the_recording_from_its_start_on(operations):
+    """After any appends and trims, sample number n is the n-th sample ever appended."""
     buffer, recording = AudioBuffer(), np.empty(0, dtype=np.float32)
     for kind, amount in operations:
         if kind == "append":
@@ -32,7 +32,7 @@ def test_a_buffer_equals_the_recording_behind_its_start(operations):
 
 @given(st.integers(1, 5000), st.integers(1, 400))
 def test_storage_stays_bounded_when_the_front_is_trimmed(chunk, rounds):
-    """A buffer that never holds much does not grow with the length of the stream."""
+    """The storage of a trimmed buffer does not grow with the length of the stream."""
     buffer = AudioBuffer()
     for _ in range(rounds):
         buffer.append(np.zeros(chunk, dtype=np.float32))
@@ -42,7 +42,7 @@ def test_storage_stays_bounded_when_the_front_is_trimmed(chunk, rounds):
 
 
 def test_a_view_cannot_be_written():
-    """Nobody changes the stream's audio through a view."""
+    """A view is read-only, because writing to it would change the audio of the stream."""
     buffer = AudioBuffer()
     buffer.append(np.ones(10, dtype=np.float32))
 
@@ -52,7 +52,7 @@ def test_a_view_cannot_be_written():
 
 @pytest.mark.parametrize(("start", "end"), [(0, 5), (8, 21), (15, 12)])
 def test_samples_that_are_not_held_are_an_error(start, end):
-    """A range outside the samples held, or backwards, is refused by its numbers."""
+    """A range outside the samples held, or backwards, raises IndexError with the numbers."""
     buffer = AudioBuffer()
     buffer.append(np.ones(20, dtype=np.float32))
     buffer.trim(6)
@@ -61,7 +61,7 @@ def test_samples_that_are_not_held_are_an_error(start, end):
         buffer.view(start, end)
 
 
-def test_trimming_behind_the_end_is_an_error():
-    """Audio that never came cannot be let go."""
+def test_trimming_past_the_end_is_an_error():
+    """Audio that was never appended cannot be dropped."""
     with pytest.raises(IndexError, match="only 0 were appended"):
         AudioBuffer().trim(1)

@@ -22,7 +22,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_the_clock_is_the_exact_sum_of_samples_and_silences(steps):
-    """No order and no number of silences makes the clock drift."""
+    """The end of a timeline is the exact sum, whatever the order and number of silences."""
     timeline, exact = Timeline(RATE), Fraction(0)
     for step in steps:
         if isinstance(step, int):
@@ -37,7 +37,7 @@ def test_the_clock_is_the_exact_sum_of_samples_and_silences(steps):
 
 @given(STEPS)
 def test_times_of_samples_never_go_back(steps):
-    """A later sample has a later time, and before a silence it is never later than behind it."""
+    """A later sample has a later time; its time before a silence is not later than after it."""
     timeline = Timeline(RATE)
     for step in steps:
         if isinstance(step, int):
@@ -69,7 +69,7 @@ def test_forgetting_the_past_changes_no_later_time(steps, pivot):
 
 
 def test_a_sample_at_a_silence_has_two_times():
-    """The end of the audio before a silence is not the beginning of the audio behind it."""
+    """A sample after a silence has the time before the silence or the time after it."""
     timeline = Timeline(RATE)
     timeline.append_audio(RATE)
     timeline.append_silence(2.5)
@@ -79,6 +79,6 @@ def test_a_sample_at_a_silence_has_two_times():
 
 
 def test_a_sample_that_never_came_is_an_error():
-    """The clock knows no future."""
+    """The time of a sample that was not appended raises IndexError."""
     with pytest.raises(IndexError, match="sample 1 is not on the clock yet"):
         Timeline(RATE).time_of(1)

@@ -23,10 +23,10 @@ MODES: tuple[Mode, ...] = ("utterance", "chapter", "single-shot")
 @attrs.frozen(kw_only=True)
 class Dataset:
     """
-    Samples and how their texts are to be compared.
+    Samples, and the normaliser by which their texts are compared.
 
-    `name` says what was measured, for a result to be comparable with another: two results of
-    one name and mode have the same streams.
+    `name` identifies the streams: two results of one name and mode have the same ones, and only
+    those are comparable.
     """
 
     name: str
@@ -37,23 +37,23 @@ class Dataset:
 
 
 def load_dataset(
-    text: str, *, mode: Mode = "utterance", limit: int | None = None, tells_pauses: bool = False
+    text: str, *, mode: Mode = "utterance", limit: int | None = None, reports_pauses: bool = False
 ) -> Dataset:
     """
     Return the data set that *text* names.
 
     "digits:MINUTES" is one long stream, whatever the mode.
     `limit` takes that many streams, spread over the speakers.  Chapters are whole: their
-    utterances are joined first.  With `tells_pauses` the gaps between them are told as silences.
+    utterances are joined first.  With `reports_pauses` the gaps between them are silences.
 
     Raises:
-        DataError: there is no such kind, or the data cannot be used.
+        DataError: the kind is unknown, or the data cannot be used.
 
     """
-    kind, _, place = text.partition(":")
+    kind, _, path = text.partition(":")
     language: str | None = "en"
     normaliser = "english"
-    if kind == "digits" and not place:
+    if kind == "digits" and not path:
         from wlk_bench.data.digits import digits  # noqa: PLC0415 -- decodes the clips
 
         # The English normaliser would join "four two" to "42".
@@ -61,18 +61,18 @@ def load_dataset(
     elif kind == "digits":
         from wlk_bench.data.digits import long_digits  # noqa: PLC0415 -- decodes the clips
 
-        minutes = _minutes(place)
+        minutes = _minutes(path)
         samples, normaliser, name, mode = long_digits(minutes), "basic", text, "chapter"
-    elif kind == "librispeech" and place:
+    elif kind == "librispeech" and path:
         from wlk_bench.data.librispeech import librispeech  # noqa: PLC0415 -- brings av
 
-        folder = Path(place).expanduser()
+        folder = Path(path).expanduser()
         samples, name = librispeech(folder), f"librispeech:{folder.resolve().name}"
-    elif kind == "manifest" and place:
+    elif kind == "manifest" and path:
         from wlk_bench.data.manifest import manifest  # noqa: PLC0415 -- brings av
 
-        path = Path(place).expanduser()
-        samples, name, language, normaliser = manifest(path), f"manifest:{path.name}", None, "basic"
+        file = Path(path).expanduser()
+        samples, name, language, normaliser = manifest(file), f"manifest:{file.name}", None, "basic"
     else:
         raise DataError(
             "expected --data digits, digits:MINUTES, librispeech:DIRECTORY or manifest:FILE; "
@@ -81,8 +81,8 @@ def load_dataset(
     if limit is not None and limit < 1:
         raise DataError(f"expected --limit of at least 1, got {limit}")
     if mode == "chapter":
-        samples = chaptered(samples, tells_pauses=tells_pauses)
-        name += ", pauses told" * tells_pauses
+        samples = chaptered(samples, reports_pauses=reports_pauses)
+        name += ", pauses as silences" * reports_pauses
     chosen = spread(samples, limit)
     if len(chosen) < len(samples):
         name = f"{name}[{len(chosen)} of {len(samples)}]"

@@ -49,7 +49,7 @@ def long_digits(minutes: float) -> tuple[Sample, ...]:
     """
     Return one stream of at least that many minutes, with half a second between its utterances.
 
-    Long enough a stream tells whether work and memory grow.
+    A long stream shows whether work and memory grow.
     """
     parts: list[Sample] = []
     seconds = 0.0

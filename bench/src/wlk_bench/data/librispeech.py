@@ -21,7 +21,7 @@ def librispeech(directory: Path) -> tuple[Sample, ...]:
     Return the utterances below *directory*, by speaker, chapter and number.
 
     Raises:
-        DataError: there are none, or a transcript or a recording is missing.
+        DataError: there are no utterances, or a transcript or a recording is missing.
 
     """
     if not directory.is_dir():
@@ -29,7 +29,7 @@ def librispeech(directory: Path) -> tuple[Sample, ...]:
             f"expected an unpacked LibriSpeech directory, got {directory}, which does not exist; "
             "unpack one of https://www.openslr.org/12 and name its folder"
         )
-    transcripts = sorted(directory.rglob("*.trans.txt"), key=_place)
+    transcripts = sorted(directory.rglob("*.trans.txt"), key=_chapter_number)
     samples = [sample for path in transcripts for sample in _chapter(path)]
     if not samples:
         raise DataError(
@@ -39,7 +39,7 @@ def librispeech(directory: Path) -> tuple[Sample, ...]:
     return tuple(samples)
 
 
-def _place(transcript: Path) -> tuple[int, ...]:
+def _chapter_number(transcript: Path) -> tuple[int, ...]:
     return tuple(
         int(part) if part.isdigit() else 0 for part in transcript.name.split(".")[0].split("-")
     )

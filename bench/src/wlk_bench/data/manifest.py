@@ -1,7 +1,7 @@
 """
 A manifest: JSON lines, one recording each.
 
-    {"audio": "talk.flac", "text": "what is said", "words": [["what", 0.31, 0.48], ...]}
+    {"audio": "talk.flac", "text": "one two", "words": [["one", 0.31, 0.48], ...]}
 
 `audio` is relative to the manifest; `words` (text, start, end in seconds), `id`, `group`
 (recordings of one chapter) and `speaker` may be left out.
@@ -17,6 +17,7 @@ from wlk_bench.data.sample import Sample
 from wlk_bench.errors import DataError
 from wlk_bench.reference import Reference, ReferenceWord
 from wlk_core.audio.decode import audio_duration, decode_file
+from wlk_core.processor import SAMPLE_RATE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +32,7 @@ def manifest(path: Path) -> tuple[Sample, ...]:
     Return the recordings a manifest lists, in its order.
 
     Raises:
-        DataError: it is not there, empty, or a line is not of the form.
+        DataError: the file is missing or empty, or a line is not of the form.
 
     """
     try:
@@ -65,7 +66,7 @@ def _sample(path: Path, number: int, line: str) -> Sample:
         raise DataError(f"expected the recording {audio}, which {where} names; correct its path")
     seconds = audio_duration(audio)
     if seconds is None:
-        seconds = sum(map(len, decode_file(audio))) / 16_000
+        seconds = sum(map(len, decode_file(audio))) / SAMPLE_RATE
     return Sample(
         id=str(entry.get("id") or audio.stem),
         audio=partial(decode_file, audio),

@@ -1,4 +1,4 @@
-"""One stream to be measured: where its audio comes from and what is said in it."""
+"""A stream to be measured: the source of its audio and its reference."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ CHAPTER_GAP_SECONDS = 0.5  # zeros between the utterances of a chapter, as publi
 @attrs.frozen(kw_only=True)
 class Sample:
     """
-    Audio that is opened when it is asked for, and the reference.
+    Audio that is opened on demand, and the reference.
 
-    `audio` yields float32 arrays at 16 kHz, and pauses where the stream is to be told of silence.
-    `group` is what the sample shares with others: a chapter, a voice; `speaker` who speaks.
+    `audio` yields float32 arrays at 16 kHz, and pauses where silence is reported to the stream.
+    `group` names the chapter or voice that samples share; `speaker` names their speaker.
     """
 
     id: str
@@ -42,19 +42,19 @@ def chaptered(
     samples: Iterable[Sample],
     *,
     gap_seconds: float = CHAPTER_GAP_SECONDS,
-    tells_pauses: bool = False,
+    reports_pauses: bool = False,
 ) -> tuple[Sample, ...]:
     """
     Join the samples of each group to one stream, in order, with a gap between them.
 
-    The gap is zeros, or, with `tells_pauses`, a silence the processor is told of.  What was a
-    sample is a segment of the reference.
+    The gap is zeros, or, with `reports_pauses`, a silence that is reported to the processor.  Each
+    sample becomes a segment of the reference.
     """
     groups: dict[str, list[Sample]] = {}
     for sample in samples:
         groups.setdefault(sample.group, []).append(sample)
     return tuple(
-        _joined(group, parts, gap_seconds, tells_pauses=tells_pauses)
+        _joined(group, parts, gap_seconds, reports_pauses=reports_pauses)
         for group, parts in groups.items()
     )
 
@@ -74,7 +74,7 @@ def spread(samples: Sequence[Sample], limit: int | None) -> tuple[Sample, ...]:
 
 
 def _joined(
-    group: str, parts: Sequence[Sample], gap_seconds: float, *, tells_pauses: bool
+    group: str, parts: Sequence[Sample], gap_seconds: float, *, reports_pauses: bool
 ) -> Sample:
     gap_samples = round(gap_seconds * SAMPLE_RATE)
     words: list[ReferenceWord] = []
@@ -95,7 +95,7 @@ def _joined(
 
     def audio() -> Iterator[NDArray[np.float32] | Pause]:
         for index, part in enumerate(parts):
-            if index and tells_pauses:
+            if index and reports_pauses:
                 yield Pause(gap_samples / SAMPLE_RATE)
             elif index:
                 yield np.zeros(gap_samples, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Which hypothesis word stands for which reference word: one minimum edit distance alignment."""
+"""Align hypothesis words with reference words by minimum edit distance."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class WordAlignment:
     """
     Index pairs of a reference and a hypothesis, in order.
 
-    `equal` are words that agree, `substituted` words that stand in each other's place.  Indices
-    in neither are words that were missed or invented.
+    `equal` are words that agree, `substituted` words that replace one another.  Indices in neither
+    are deleted or inserted words.
     """
 
     equal: tuple[tuple[int, int], ...]
@@ -35,18 +35,18 @@ class WordAlignment:
 
 def align_words(reference: Sequence[str], hypothesis: Sequence[str]) -> WordAlignment:
     """
-    Align word for word; letter case and punctuation do not count.
+    Align word for word, regardless of letter case and punctuation.
 
-    Words that are nothing but punctuation take part on neither side.
+    Words of punctuation alone are left out on both sides.
     """
-    ours = [(index, key) for index, word in enumerate(reference) if (key := match_key(word))]
-    theirs = [(index, key) for index, word in enumerate(hypothesis) if (key := match_key(word))]
-    steps = edit_steps([key for _, key in ours], [key for _, key in theirs])
+    ref = [(index, key) for index, word in enumerate(reference) if (key := match_key(word))]
+    hyp = [(index, key) for index, word in enumerate(hypothesis) if (key := match_key(word))]
+    steps = edit_steps([key for _, key in ref], [key for _, key in hyp])
     pairs: dict[str, list[tuple[int, int]]] = {"equal": [], "replace": []}
     for step in steps:
         if step.tag in pairs:
             pairs[step.tag] += [
-                (ours[i][0], theirs[j][0])
+                (ref[i][0], hyp[j][0])
                 for i, j in zip(
                     range(step.src_start, step.src_end),
                     range(step.dest_start, step.dest_end),

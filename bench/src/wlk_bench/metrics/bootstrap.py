@@ -1,4 +1,4 @@
-"""How sure a ratio is: percentile bootstrap over blocks, and the paired one for two systems."""
+"""Confidence of a ratio: percentile bootstrap over blocks, paired for two systems."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class PairedDifference:
 
     @property
     def is_significant(self) -> bool:
-        """The interval does not hold 0."""
+        """Whether the interval excludes 0."""
         return self.interval.low > 0 or self.interval.high < 0
 
 
@@ -52,9 +52,9 @@ def ratio_interval(blocks: Sequence[tuple[int, int]]) -> Interval | None:
     Return the interval of sum(numerators) / sum(denominators) over *blocks*.
 
     Whole blocks are drawn with replacement (Bisani & Ney 2004,
-    https://doi.org/10.1109/ICASSP.2004.1326009).  Where nothing at all was counted, resampling
-    would be sure of 0: the upper end is then the binomial one (Clopper & Pearson), the words
-    taken as independent.  None where there are fewer than two blocks or nothing to divide by.
+    https://doi.org/10.1109/ICASSP.2004.1326009).  Without a single error every resample gives 0, so
+    the upper end is then the binomial one (Clopper & Pearson), for independent words.  The interval
+    is None for fewer than two blocks or a denominator of 0.
     """
     counts = np.asarray(blocks, dtype=np.float64).reshape(-1, 2)
     if len(counts) < 2 or counts[:, 1].sum() == 0:  # noqa: PLR2004 -- one block has no spread
@@ -66,19 +66,19 @@ def ratio_interval(blocks: Sequence[tuple[int, int]]) -> Interval | None:
 
 
 def paired_difference(
-    ours: Sequence[tuple[int, int]], theirs: Sequence[tuple[int, int]]
+    blocks_a: Sequence[tuple[int, int]], blocks_b: Sequence[tuple[int, int]]
 ) -> PairedDifference | None:
     """
-    Compare two systems, A (*ours*) and B (*theirs*), block by block.
+    Compare two systems, A and B, block by block.
 
-    None where there are fewer than two blocks.
+    The difference is None for fewer than two blocks.
 
     Raises:
         NotComparable: the blocks are not of the same references.
 
     """
-    a = np.asarray(ours, dtype=np.float64).reshape(-1, 2)
-    b = np.asarray(theirs, dtype=np.float64).reshape(-1, 2)
+    a = np.asarray(blocks_a, dtype=np.float64).reshape(-1, 2)
+    b = np.asarray(blocks_b, dtype=np.float64).reshape(-1, 2)
     if a.shape != b.shape or not np.array_equal(a[:, 1], b[:, 1]):
         raise NotComparable(
             f"expected the same references on both sides, got {len(a)} and {len(b)} blocks of "
@@ -97,7 +97,7 @@ def paired_difference(
 
 
 def _drawn(blocks: int) -> NDArray[np.float64]:
-    """Return how often each block is drawn in each resample."""
+    """Return the number of times each block is drawn in each resample."""
     rng = np.random.default_rng(_SEED)
     shares = np.full(blocks, 1.0 / blocks)
     return rng.multinomial(blocks, shares, size=RESAMPLES).astype(np.float64)

@@ -1,4 +1,4 @@
-"""A sample of numbers told in six."""
+"""Six figures that describe a sample of numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Distribution:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Distribution | None:
-        """Describe *values*; None where there are none."""
+        """Describe *values*; None for no values."""
         numbers = np.asarray(list(values), dtype=np.float64)
         if not len(numbers):
             return None

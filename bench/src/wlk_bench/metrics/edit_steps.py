@@ -1,4 +1,4 @@
-"""The alignment of two sequences with the fewest edits, also of long ones in little time."""
+"""The alignment of two sequences with the fewest edits, fast for long sequences too."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HALVED_BYTES = 1 << 20  # rapidfuzz 3: with a larger matrix, it halves the prob
 
 def distance(reference: Sequence[str], hypothesis: Sequence[str]) -> int:
     """Return the fewest words, or characters of a text, to be replaced, removed or added."""
-    # A hint that is too low is doubled until it fits: few errors are found in little time.
+    # A hint that is too low is doubled until it fits, so texts with few errors are fast.
     return Levenshtein.distance(reference, hypothesis, score_hint=1)
 
 
@@ -26,12 +26,12 @@ def edit_steps(reference: Sequence[str], hypothesis: Sequence[str]) -> Opcodes:
     """
     Return the alignment of words, or of the characters of two texts, that rapidfuzz gives.
 
-    Told of the distance, rapidfuzz only looks around the diagonal, which takes a fraction of the
-    time.  Which of several best alignments it returns may then be another one: it depends on
-    whether the problem is halved first.  So the distance is only told where it is, either way.
+    With the distance as a hint, rapidfuzz searches around the diagonal only, which takes a fraction
+    of the time.  Among several best alignments the hint can select another one, because it decides
+    whether the problem is halved first.  The hint is therefore used only where it changes nothing.
     """
     errors = distance(reference, hypothesis)
-    # What both begin or end with is put aside before the matrix is.
+    # rapidfuzz removes the common prefix and suffix before it builds the matrix.
     ends = Prefix.similarity(reference, hypothesis) + Postfix.similarity(reference, hypothesis)
     matrix_bytes = (2 * errors + 1) * (len(hypothesis) - ends) // 4  # 2 bits a cell of the band
     if matrix_bytes < _HALVED_BYTES or 2 * errors + 1 > len(reference) - ends:

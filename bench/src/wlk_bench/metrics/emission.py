@@ -1,4 +1,4 @@
-"""How long after a word was spoken it came: per word, for the first one and for the last."""
+"""Emission latency from spoken to committed: per word, of the first word and of the last."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Delay:
     """
     Seconds of delay, computation-unaware and computation-aware.
 
-    Unaware counts the audio that had been given; aware counts time on the clock: the work, and
-    the waiting behind earlier work, included.
+    Unaware counts the audio given by then.  Aware counts time on the clock, including the work and
+    the waiting for earlier work.
     """
 
     unaware: float
@@ -45,9 +45,9 @@ def word_delays(
     reference: Reference, words: Sequence[EmittedWord], alignment: WordAlignment
 ) -> tuple[WordDelay, ...]:
     """
-    Return, for each word that was recognised, the time from its true end to its emission.
+    Return the time from true end to emission of each recognised word.
 
-    Only words aligned as equal count; how many these are of all is the coverage.
+    Only words aligned as equal count; their share of all words is the coverage.
     """
     return tuple(
         WordDelay(i, _since(reference.words[i].end, words[j].audio_time, words[j].wall))

@@ -1,4 +1,4 @@
-"""Words as a listener got them: tokens of a log joined to words, with when each was complete."""
+"""Emitted words: tokens of a log joined to words, with the time at which each was complete."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class EmittedWord:
     """
     A word with its own time and the times of its emission.
 
-    It was complete when audio up to `audio_time` had been given (computation-unaware), `wall`
-    seconds after the start of the stream (computation-aware).
+    The word was complete when audio up to `audio_time` had been given (computation-unaware),
+    `wall` seconds after the start of the stream (computation-aware).
     """
 
     text: str
@@ -42,7 +42,7 @@ class EmittedWord:
 
 
 def transcript(log: EventLog) -> str:
-    """Return everything committed, joined as the tokens say."""
+    """Return the committed text, joined with the spacing of its tokens."""
     return "".join(token.text for commit in log.of(Commit) for token in commit.tokens)
 
 
@@ -73,7 +73,7 @@ class Screen:
     """
     The text on the screen after a chunk in which it changed.
 
-    The words before `base` are what they were; from there on they are `tail`.
+    The words before `base` did not change; from there on they are `tail`.
     """
 
     audio_time: float
@@ -89,9 +89,9 @@ class Screen:
 
 def screens(log: EventLog, unit: str = "word") -> Iterator[Screen]:
     """
-    Yield every text that was on the screen: committed text and the hypothesis behind it.
+    Yield every text that was on the screen: committed text followed by the hypothesis.
 
-    What came with one chunk, or with one flush, is one change.
+    All changes of one chunk, or of one flush, are one screen.
     """
     joiner = _Joiner(unit)
     hypothesis: tuple[TimedText, ...] = ()
@@ -100,7 +100,7 @@ def screens(log: EventLog, unit: str = "word") -> Iterator[Screen]:
     for event in log.events:
         is_next = isinstance(event, AudioIn) or (isinstance(event, Call) and event.kind in FLUSHES)
         if is_next and waiting is not None:
-            yield Screen(*waiting, base, joiner.seen_from(base, hypothesis, waiting))
+            yield Screen(*waiting, base, joiner.words_from(base, hypothesis, waiting))
             base = max(0, len(joiner.words) - 1)  # the last word may still grow
             waiting = None
         if not isinstance(event, (Commit, HypothesisShown)):
@@ -112,11 +112,11 @@ def screens(log: EventLog, unit: str = "word") -> Iterator[Screen]:
         else:
             hypothesis = event.tokens
     if waiting is not None:
-        yield Screen(*waiting, base, joiner.seen_from(base, hypothesis, waiting))
+        yield Screen(*waiting, base, joiner.words_from(base, hypothesis, waiting))
 
 
 def displayed_words(displayed: Iterable[Screen]) -> tuple[EmittedWord, ...]:
-    """Return the final words, each with the time since when it stood on the screen unchanged."""
+    """Return the final words, each with the time since which it was on the screen unchanged."""
     shown: list[EmittedWord] = []
     for screen in displayed:
         before = shown[screen.base :]
@@ -132,28 +132,28 @@ def displayed_words(displayed: Iterable[Screen]) -> tuple[EmittedWord, ...]:
 
 
 def _seen(word: EmittedWord, audio_time: float, wall: float) -> EmittedWord:
-    """Return *word* with the times since when it stood on the screen."""
+    """Return *word* with the times since which it was on the screen."""
     if (word.audio_time, word.wall) == (audio_time, wall):
-        return word  # an hour has ten thousands of them
+        return word  # not copied, because an hour has tens of thousands of words
     return EmittedWord(word.text, word.start, word.end, audio_time, wall)
 
 
 def common_prefix(before: Sequence[str], after: Sequence[str]) -> int:
-    """Return how many words two texts begin with in common."""
+    """Return the number of words that two texts have in common at their beginning."""
     length = min(len(before), len(after))
     return next((i for i in range(length) if before[i] != after[i]), length)
 
 
 @attrs.define
 class _Joiner:
-    """Joins tokens to words, one after another."""
+    """Join tokens to words, token by token."""
 
     unit: str
     words: list[EmittedWord] = attrs.field(factory=list)
     _is_open: bool = attrs.field(default=False, alias="is_open")
 
     def add(self, token: TimedText, audio_time: float, wall: float) -> None:
-        """Append a token: to the last word, unless white space stands between."""
+        """Append a token, to the last word unless white space separates them."""
         is_char = self.unit == "char"
         pieces = list("".join(token.text.split())) if is_char else token.text.split()
         for index, piece in enumerate(pieces):
@@ -166,11 +166,11 @@ class _Joiner:
         if token.text:
             self._is_open = bool(self.words) and not token.text[-1].isspace()
 
-    def seen_from(
-        self, base: int, hypothesis: Sequence[TimedText], when: tuple[float, float]
+    def words_from(
+        self, base: int, hypothesis: Sequence[TimedText], times: tuple[float, float]
     ) -> tuple[EmittedWord, ...]:
-        """Return the words from *base* on with a hypothesis behind them."""
-        seen = _Joiner(self.unit, self.words[base:], is_open=self._is_open)
+        """Return the words from *base* on, followed by those of a hypothesis."""
+        joiner = _Joiner(self.unit, self.words[base:], is_open=self._is_open)
         for token in hypothesis:
-            seen.add(token, *when)
-        return tuple(seen.words)
+            joiner.add(token, *times)
+        return tuple(joiner.words)

@@ -1,4 +1,4 @@
-"""Flicker: how much text was taken back from the screen."""
+"""Flicker: the amount of text taken back from the screen."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Erasure:
 
 def erasure(displayed: Iterable[Screen]) -> Erasure:
     """
-    Return the normalised erasure of what was displayed, committed text and hypothesis.
+    Return the normalised erasure of the displayed text, committed and hypothesis.
 
-    Each change costs the words behind the longest prefix that stays
+    Each change costs the words after the longest prefix that stays
     (https://aclanthology.org/2020.iwslt-1.27/).
     """
     erased = 0

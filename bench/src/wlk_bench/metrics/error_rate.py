@@ -1,4 +1,4 @@
-"""Word and character errors: counts that add up to a corpus, never a mean of means."""
+"""Word and character errors as counts that add up to a corpus, never as means of means."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from wlk_bench.metrics.edit_steps import distance, edit_steps
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    #: What happens, from where to where in the reference, from where to where in the hypothesis;
-    #: jiwer says "substitute" where rapidfuzz says "replace".
+    #: Kind of edit, start and stop in the reference, start and stop in the hypothesis.
+    #: jiwer's "substitute" is rapidfuzz's "replace".
     _Step = tuple[str, int, int, int, int]
 
 __all__ = ["Distance", "Edits", "ErrorCounts", "character_edits", "distances", "word_edits"]
@@ -74,8 +74,8 @@ class Edits:
     The edits between two texts, in all and by blocks of the reference.
 
     A block is (errors, reference length).  Blocks depend on the reference alone, so that two
-    systems have the same ones.  What was inserted between two reference words counts to the block
-    of the word before it.
+    systems have the same blocks.  Insertions belong to the block of the reference word before
+    them.
     """
 
     counts: ErrorCounts
@@ -84,7 +84,7 @@ class Edits:
 
 @attrs.frozen(kw_only=True)
 class Distance:
-    """The fewest edits between a hypothesis and a reference, whatever they are; see ErrorCounts."""
+    """The fewest edits between a hypothesis and a reference, without their kinds."""
 
     errors: int = 0
     reference_length: int = 0
@@ -99,17 +99,17 @@ class Distance:
         """Return the distance of all."""
         known = list(distances)
         return cls(
-            errors=sum(one.errors for one in known),
-            reference_length=sum(one.reference_length for one in known),
+            errors=sum(part.errors for part in known),
+            reference_length=sum(part.reference_length for part in known),
         )
 
 
 def distances(reference: str, hypothesis: str) -> tuple[Distance, Distance]:
     """Compare two texts as they are, by words and by characters."""
-    said, heard = reference.split(), hypothesis.split()
+    ref_words, hyp_words = reference.split(), hypothesis.split()
     by_word, by_character = (
-        Distance(errors=distance(ours, theirs), reference_length=len(ours))
-        for ours, theirs in ((said, heard), ("".join(said), "".join(heard)))
+        Distance(errors=distance(ref, hyp), reference_length=len(ref))
+        for ref, hyp in ((ref_words, hyp_words), ("".join(ref_words), "".join(hyp_words)))
     )
     return by_word, by_character
 
@@ -118,20 +118,20 @@ def word_edits(reference: str, hypothesis: str, *, block: int = BLOCK_WORDS) -> 
     """Compare the words of two texts that are normalised already."""
     chunks = jiwer.process_words(reference, hypothesis).alignments[0]
     steps = (
-        (one.type, one.ref_start_idx, one.ref_end_idx, one.hyp_start_idx, one.hyp_end_idx)
-        for one in chunks
+        (edit.type, edit.ref_start_idx, edit.ref_end_idx, edit.hyp_start_idx, edit.hyp_end_idx)
+        for edit in chunks
     )
     return _edits(steps, len(reference.split()), block)
 
 
 def character_edits(reference: str, hypothesis: str, *, block: int = BLOCK_CHARACTERS) -> Edits:
-    """Compare characters, as jiwer does but sooner; white space is no character."""
-    said, heard = "".join(reference.split()), "".join(hypothesis.split())
+    """Compare characters as jiwer does, but faster; white space does not count."""
+    ref, hyp = "".join(reference.split()), "".join(hypothesis.split())
     steps = (
-        (one.tag, one.src_start, one.src_end, one.dest_start, one.dest_end)
-        for one in edit_steps(said, heard)
+        (edit.tag, edit.src_start, edit.src_end, edit.dest_start, edit.dest_end)
+        for edit in edit_steps(ref, hyp)
     )
-    return _edits(steps, len(said), block)
+    return _edits(steps, len(ref), block)
 
 
 def _edits(steps: Iterable[_Step], length: int, block: int) -> Edits:
@@ -140,11 +140,11 @@ def _edits(steps: Iterable[_Step], length: int, block: int) -> Edits:
     errors = [0] * count
     totals = Counter[str]()
     for step in steps:
-        kind, start, end, heard_start, heard_end = step
-        totals[kind] += max(end - start, heard_end - heard_start)
+        kind, start, end, hyp_start, hyp_end = step
+        totals[kind] += max(end - start, hyp_end - hyp_start)
         for position, weight in _positions(step):
-            place = min(max(position, 0), max(length - 1, 0))
-            errors[min(bisect_right(edges, place), count) - 1] += weight
+            index = min(max(position, 0), max(length - 1, 0))
+            errors[min(bisect_right(edges, index), count) - 1] += weight
     counts = ErrorCounts(
         hits=totals["equal"],
         substitutions=totals["substitute"] + totals["replace"],
@@ -157,10 +157,10 @@ def _edits(steps: Iterable[_Step], length: int, block: int) -> Edits:
 
 
 def _positions(step: _Step) -> list[tuple[int, int]]:
-    """Return where in the reference the errors of a step are, and how many."""
-    kind, start, end, heard_start, heard_end = step
+    """Return the positions in the reference of the errors of a step, each with its count."""
+    kind, start, end, hyp_start, hyp_end = step
     if kind == "equal":
         return []
     if kind == "insert":
-        return [(start - 1, heard_end - heard_start)]
+        return [(start - 1, hyp_end - hyp_start)]
     return [(position, 1) for position in range(start, end)]

@@ -1,4 +1,4 @@
-"""What a flush owes: every word whose audio was given before it."""
+"""Words missing at flushes, which must commit every word whose audio was given."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def missing_at_flushes(
     alignment: WordAlignment,
 ) -> tuple[int, ...]:
     """
-    Return, for each flush, how many words it left out of those spoken since the one before.
+    Return the number of words that each flush missed of those spoken since the flush before.
 
-    A word is left out where nothing was committed in its place, right or wrong, up to the flush.
+    A word is missed if neither it nor a substitute for it was committed by the end of the flush.
     """
     partners = alignment.partners
     missing: list[int] = []

@@ -1,4 +1,4 @@
-"""Does it grow: work and memory of a stream against the length of the stream."""
+"""Growth of work and memory over the length of a stream."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from wlk_bench.events import AudioIn, Call, Work
+from wlk_bench.events import AudioIn, Call
+from wlk_core.processor import WorkCounters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,9 +26,9 @@ __all__ = [
 ]
 
 WINDOW_SECONDS = 60.0  # audio over which work is summed before it is compared
-WARMUP_SECONDS = 60.0  # first filling of buffers and caches: no growth
+WARMUP_SECONDS = 60.0  # left out, because buffers and caches fill up first
 HOUR = 3600.0
-COUNTERS = tuple(field.name for field in attrs.fields(Work))
+COUNTERS = tuple(field.name for field in attrs.fields(WorkCounters))
 
 
 @attrs.frozen(kw_only=True)
@@ -47,7 +48,7 @@ class Slope:
 
 @attrs.frozen(kw_only=True)
 class WorkWindow:
-    """What was done in one window of a stream; `start` in seconds of audio."""
+    """The work in one window of a stream; `start` in seconds of audio."""
 
     start: float
     seconds: float
@@ -64,7 +65,7 @@ def work_totals(log: EventLog) -> dict[str, int]:
 
 
 def work_windows(log: EventLog, seconds: float = WINDOW_SECONDS) -> tuple[WorkWindow, ...]:
-    """Sum the work by the audio that it was done for; a last window below half its length goes."""
+    """Sum the work by the audio it belongs to; a short rest belongs to the last window."""
     length = log.header.audio_seconds
     number = max(1, round(length / seconds))
     busy = [0.0] * number
@@ -93,16 +94,16 @@ def _count(totals: dict[str, int], call: Call) -> None:
 
 
 def work_slope(windows: Sequence[WorkWindow], counter: str) -> Slope | None:
-    """Return how work per second of audio grows, after the warm-up; None for short streams."""
-    kept = [window for window in windows if window.start >= WARMUP_SECONDS]
+    """Return the growth of work per second of audio after the warm-up; None for short streams."""
+    counted = [window for window in windows if window.start >= WARMUP_SECONDS]
     return slope(
-        [window.start / HOUR for window in kept],
-        [window.counts.get(counter, 0) / window.seconds for window in kept],
+        [window.start / HOUR for window in counted],
+        [window.counts.get(counter, 0) / window.seconds for window in counted],
     )
 
 
 def memory_slopes(log: EventLog) -> dict[str, Slope | None]:
-    """Return how the bytes of the stream and of the process grow, after the warm-up."""
+    """Return the growth of the bytes of the stream and of the process after the warm-up."""
     held = [
         (call.audio_time, call.state_bytes)
         for call in log.of(Call)
@@ -122,7 +123,7 @@ def memory_slopes(log: EventLog) -> dict[str, Slope | None]:
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> Slope | None:
-    """Fit a line by least squares; None below two distinct places."""
+    """Fit a line by least squares; None below two distinct values of *x*."""
     if len(x) < 2 or max(x) == min(x):  # noqa: PLR2004 -- a line needs two points
         return None
     at, values = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Hold-back: how much of the audio heard has no final text yet."""
+"""Hold-back: the audio received that has no final text yet."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["hold_back"]
 
 def hold_back(log: EventLog) -> tuple[float, ...]:
     """
-    Return, after each chunk, the seconds from the time up to which text is final to the audio.
+    Return the seconds between the end of final text and the end of the audio after each chunk.
 
-    A policy that commits fast has little of it.  Stretches without speech count as held back by
-    a backend that declares nothing final there.
+    A policy that commits fast holds little back.  Audio without speech counts as held back where a
+    backend does not raise `stable_up_to`.
     """
     held: list[float] = []
     is_open = False

@@ -1,4 +1,4 @@
-"""Average lagging of a text behind its source: LAAL and YAAL of one segment."""
+"""Average lagging of a text with respect to its source: LAAL and YAAL of one segment."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def laal(delays: Sequence[float], *, source_seconds: float, reference_length: in
     """
     Return Length-Adaptive Average Lagging (https://arxiv.org/abs/2206.05807).
 
-    *delays* are the emission times of the words, in seconds from the start of the source.  The
-    mean over the words up to the first one at or after the end of the source of
-    ``d[i] - i * X / max(|Y|, |Y*|)``, i from 0.  None without words or source.
+    *delays* are the emission times of the words in seconds from the start of the source.  LAAL is
+    the mean of ``d[i] - i * X / max(|Y|, |Y*|)``, i from 0, over the words up to the first one at
+    or after the end of the source.  It is None without words or source.
     """
     if not delays or source_seconds <= 0:
         return None
@@ -41,10 +41,10 @@ def yaal(
     """
     Return Yet Another Average Lagging (https://arxiv.org/abs/2509.17349).
 
-    As `laal`, but over the words emitted strictly before the source ends; words at its end were
-    not translated simultaneously and tell nothing.  For a segment of a longer recording (LongYAAL)
-    `recording_seconds` is the end of the recording from the start of the segment: words behind the
-    end of the segment still count, up to there.  None where no word counts.
+    It differs from `laal` in that only words emitted strictly before the end of the source count,
+    because the others were not emitted simultaneously.  For a segment of a longer recording
+    (LongYAAL), words after the segment count up to `recording_seconds`, the end of the recording
+    from the start of the segment.  It is None where no word counts.
     """
     if not delays or source_seconds <= 0:
         return None

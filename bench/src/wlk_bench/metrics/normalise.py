@@ -1,4 +1,4 @@
-"""Normalisers: what two texts must agree on before their words are compared, by name."""
+"""Normalisers by name, which remove the differences that are not errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def normaliser(name: str) -> Callable[[str], str]:
     connected digits are compared with "basic".  "raw" only evens out white space.
 
     Raises:
-        DataError: there is no such normaliser.
+        DataError: the normaliser is unknown.
 
     """
     if name not in NORMALISERS:
@@ -41,7 +41,7 @@ def _loaded(name: str) -> Callable[[str], str]:
     if name == "raw":
         return _spaced
     if name == "english":
-        # Imported here, as it builds a table of 1,700 spellings; it carries no type information.
+        # Imported here, because it builds a table of 1,700 spellings; it has no type information.
         from whisper_normalizer import english as whisper  # type: ignore[import-untyped] # noqa: PLC0415
 
         english = whisper.EnglishTextNormalizer()
@@ -53,7 +53,7 @@ def _loaded(name: str) -> Callable[[str], str]:
 
 
 def match_key(word: str) -> str:
-    """Return what one word is recognised by when words are aligned: "basic", without spaces."""
+    """Return the key by which words are aligned: the "basic" form without spaces."""
     return _match_key(word)
 
 
@@ -63,7 +63,7 @@ def _match_key(word: str) -> str:
 
 
 def unit_of(language: str | None) -> str:
-    """Return what the text of *language* is counted in: "word", or "char" where none are spaced."""
+    """Return the unit for *language*: "word", or "char" for scripts without word spaces."""
     return "char" if language in _UNSPACED else "word"
 
 

@@ -16,7 +16,7 @@ __all__ = ["RealTime", "Tick", "real_time"]
 
 @attrs.frozen
 class Tick:
-    """One chunk: the audio it ended at, its length, the work on it and how late that was done."""
+    """One chunk: its end and length in seconds of audio, the work on it and its lateness."""
 
     audio_time: float
     seconds: float
@@ -34,8 +34,8 @@ class RealTime:
     """
     The work of one stream.
 
-    `busy_seconds` is the time inside calls of the processor: waiting, loading and reading audio
-    are left out.  `flush_seconds` is the part that flushes took: they belong to no tick.
+    `busy_seconds` is the time inside calls of the processor, without waiting, loading and reading
+    audio.  `flush_seconds` is the part of it in flushes, which belong to no tick.
     """
 
     audio_seconds: float
@@ -50,7 +50,7 @@ class RealTime:
 
 
 def real_time(log: EventLog) -> RealTime:
-    """Return the work in *log*; pauses count as audio, since they take as long to live through."""
+    """Return the work in *log*; pauses count as audio, because they last as long."""
     ticks: list[Tick] = []
     busy = flushed = at = 0.0
     for event in log.events:
@@ -60,8 +60,8 @@ def real_time(log: EventLog) -> RealTime:
         elif isinstance(event, Call):
             busy += event.duration
             if event.kind == "process_iter" and ticks:
-                last, behind = ticks[-1], event.wall + event.duration - event.audio_time
-                ticks[-1] = Tick(last.audio_time, last.seconds, last.busy + event.duration, behind)
+                last, late = ticks[-1], event.wall + event.duration - event.audio_time
+                ticks[-1] = Tick(last.audio_time, last.seconds, last.busy + event.duration, late)
             else:
                 flushed += event.duration
                 at = max(at, event.audio_time)

@@ -1,4 +1,4 @@
-"""How much two words resemble each other: by the characters they are written with."""
+"""Similarity of two words by the characters in which they are written."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _PUNCTUATION = frozenset(".!?,;:-()。！？，；：—（）ー")  # noqa: RUF
 
 class Similarity:
     """
-    Jaccard similarity of the character sets of reference and heard words, from 0 to 1.
+    Jaccard similarity of the character sets of reference and hypothesis words, from 0 to 1.
 
-    A word and a punctuation mark are never alike: minus infinity.
+    The similarity of a word and a punctuation mark is minus infinity.
     """
 
-    def __init__(self, reference: Sequence[str], heard: Sequence[str]) -> None:
-        spellings = sorted({*reference, *heard})
+    def __init__(self, reference: Sequence[str], hypothesis: Sequence[str]) -> None:
+        spellings = sorted({*reference, *hypothesis})
         numbers = {word: number for number, word in enumerate(spellings)}
-        self._said = np.array([numbers[word] for word in reference])
-        self._heard = np.array([numbers[word] for word in heard])
-        # By spelling: its letters, as a set and as numbers, filled up with one that none has.
+        self._reference = np.array([numbers[word] for word in reference])
+        self._hypothesis = np.array([numbers[word] for word in hypothesis])
+        # For each spelling its letters, as a set and as numbers padded with an unused number.
         self._sets = [frozenset(word) for word in spellings]
         self._sizes = np.array([len(own) for own in self._sets])
         self._is_mark = np.array([word in _PUNCTUATION for word in spellings])
@@ -39,28 +39,24 @@ class Similarity:
         for filled, own in zip(self._letters, self._sets, strict=True):
             filled[: len(own)] = [alphabet[letter] for letter in own]
 
-    def of(self, said: int, heard: int) -> float:
-        """Return the similarity of two words, by their places."""
-        ours, theirs = self._said[said], self._heard[heard]
-        if self._is_mark[ours] != self._is_mark[theirs]:
+    def of(self, ref: int, hyp: int) -> float:
+        """Return the similarity of the words with these indices."""
+        a, b = self._reference[ref], self._hypothesis[hyp]
+        if self._is_mark[a] != self._is_mark[b]:
             return -math.inf
-        return len(self._sets[ours] & self._sets[theirs]) / len(
-            self._sets[ours] | self._sets[theirs]
-        )
+        return len(self._sets[a] & self._sets[b]) / len(self._sets[a] | self._sets[b])
 
-    def block(self, said: range, heard: range) -> NDArray[np.float64]:
-        """Return the similarities of a stretch of reference words to a stretch of heard ones."""
-        ours, theirs = self._said[said.start : said.stop], self._heard[heard.start : heard.stop]
-        has = np.zeros((self._filler + 1, len(theirs)), dtype=np.uint16)  # letter by heard word
-        has[self._letters[theirs].T, np.arange(len(theirs))] = 1
+    def block(self, ref: range, hyp: range) -> NDArray[np.float64]:
+        """Return the similarities of a range of reference words to a range of hypothesis words."""
+        a, b = self._reference[ref.start : ref.stop], self._hypothesis[hyp.start : hyp.stop]
+        has = np.zeros((self._filler + 1, len(b)), dtype=np.uint16)  # letter by hypothesis word
+        has[self._letters[b].T, np.arange(len(b))] = 1
         has[self._filler] = 0
-        sizes = self._sizes[ours]
-        # A sum, not a product of matrices: for that, threads are started and waited for.
-        shared = has[self._letters[ours, : sizes.max()]].sum(axis=1, dtype=np.uint16)
-        similarity: NDArray[np.float64] = shared / (
-            sizes[:, np.newaxis] + self._sizes[theirs] - shared
-        )
+        sizes = self._sizes[a]
+        # A sum instead of a product of matrices, because that would start and wait for threads.
+        shared = has[self._letters[a, : sizes.max()]].sum(axis=1, dtype=np.uint16)
+        similarity: NDArray[np.float64] = shared / (sizes[:, np.newaxis] + self._sizes[b] - shared)
         if self._is_mark.any():
-            is_mark, is_heard_mark = self._is_mark[ours], self._is_mark[theirs]
-            similarity[is_mark[:, np.newaxis] != is_heard_mark] = -math.inf
+            is_mark, is_hyp_mark = self._is_mark[a], self._is_mark[b]
+            similarity[is_mark[:, np.newaxis] != is_hyp_mark] = -math.inf
         return similarity

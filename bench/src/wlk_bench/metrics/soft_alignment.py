@@ -1,8 +1,7 @@
 """
-The alignment of two texts whose paired words resemble each other most.
+Align two texts so that the similarities of their paired words have the largest sum.
 
-That of https://arxiv.org/abs/2509.17349: the sum of the similarities of pairs is made as large as
-possible, gaps cost nothing.
+This is the alignment of https://arxiv.org/abs/2509.17349, in which gaps cost nothing.
 """
 
 from __future__ import annotations
@@ -24,30 +23,30 @@ if TYPE_CHECKING:
 __all__ = ["Pair", "soft_alignment"]
 
 Pair = tuple[int | None, int | None]
-"""The places of a reference word and of a heard one; None for a gap."""
+"""The indices of a reference word and of a hypothesis word; None for a gap."""
 
-BLOCK_WORDS = 64  # reference words aligned at a time: more need wider arrays, fewer more of them
-_ROUNDING = 1e-6  # more than a sum of similarities is off by, less than one is worth
+BLOCK_WORDS = 64  # reference words aligned at a time; more need wider arrays
+_ROUNDING = 1e-6  # above the rounding error of a sum, below the smallest similarity
 
 
 def soft_alignment(
-    reference: Sequence[str], heard: Sequence[str], similarity: Similarity
+    reference: Sequence[str], hypothesis: Sequence[str], similarity: Similarity
 ) -> list[Pair]:
     """
     Return the best alignment of the words that *similarity* compares.
 
-    On ties a pair comes before a missed word, and that before an added one, from the end on.
+    On ties, from the end on, a pair is preferred to a deletion, and that to an insertion.
     """
-    known = _known_score(reference, heard, similarity)
-    blocks = _filled(len(reference), len(heard), similarity, known)
+    known = _known_score(reference, hypothesis, similarity)
+    blocks = _filled(len(reference), len(hypothesis), similarity, known)
     pairs: list[Pair] = []
-    i, j = len(reference), len(heard)
+    i, j = len(reference), len(hypothesis)
     while i > 0 and j > 0:
         block = blocks[(i - 1) // BLOCK_WORDS]
         if block.is_pair(i, j):
             i, j = i - 1, j - 1
             pairs.append((i, j))
-        elif block.is_missed(i, j):
+        elif block.is_deleted(i, j):
             i -= 1
             pairs.append((i, None))
         else:
@@ -61,49 +60,49 @@ def soft_alignment(
 @attrs.frozen
 class _Block:
     """
-    How the best alignment of each beginning ends, for a stretch of rows and one of columns.
+    The last step of the best alignment of each pair of prefixes, for a block of the table.
 
-    Rows count the reference words of a beginning, columns the heard ones.  Bits are packed, as a
-    long stream has many cells.
+    Rows count the reference words of a prefix, columns the hypothesis words.  Bits are packed,
+    because the table of a long stream is large.
     """
 
     row: int
     column: int
     pairs: NDArray[np.uint8]
-    misses: NDArray[np.uint8]
+    deletions: NDArray[np.uint8]
 
-    def is_pair(self, said: int, heard: int) -> bool:
-        """Say whether it ends with a pair."""
-        return self._is_set(self.pairs, said, heard)
+    def is_pair(self, ref: int, hyp: int) -> bool:
+        """Return whether the alignment ends with a pair."""
+        return self._is_set(self.pairs, ref, hyp)
 
-    def is_missed(self, said: int, heard: int) -> bool:
-        """Say whether it may end with a missed word."""
-        return self._is_set(self.misses, said, heard)
+    def is_deleted(self, ref: int, hyp: int) -> bool:
+        """Return whether the alignment may end with a deleted reference word."""
+        return self._is_set(self.deletions, ref, hyp)
 
-    def _is_set(self, bits: NDArray[np.uint8], said: int, heard: int) -> bool:
-        byte, bit = divmod(heard - self.column, 8)
-        return bool(bits[said - self.row, byte] & 128 >> bit)
+    def _is_set(self, bits: NDArray[np.uint8], ref: int, hyp: int) -> bool:
+        byte, bit = divmod(hyp - self.column, 8)
+        return bool(bits[ref - self.row, byte] & 128 >> bit)
 
 
 def _filled(n: int, m: int, similarity: Similarity, known: float) -> list[_Block]:
     """
-    Return how alignments of n and m words end, in all cells that a best one can pass.
+    Return the last steps of alignments of n and m words, where a best alignment can pass.
 
-    An alignment of the score *known* is at hand, and no pair adds more than 1.  Left out are the
-    cells from where the words that remain cannot lead to that score any more.
+    One alignment with the score *known* exists, and a pair adds at most 1.  Prefixes from which the
+    remaining words cannot reach that score are left out.
     """
     known -= _ROUNDING
     blocks: list[_Block] = []
-    low, best = 0, np.zeros(m + 1)  # the last row from column `low` on; it never falls
+    low, best = 0, np.zeros(m + 1)  # the last row from column `low` on; it never decreases
     for row in range(0, n, BLOCK_WORDS):
         rows = min(BLOCK_WORDS, n - row)
         passed = int(np.searchsorted(best, known - (n - row)))
         low, best = low + passed, best[passed:]
-        # So many heard words can be paired or added in these rows.
+        # The most hypothesis words that can be paired or inserted in these rows.
         high = min(m, int(best[-1] + m - known) + rows)
         scores = np.full((rows + 1, high - low + 1), -math.inf)
         scores[0, : len(best)] = best[: high - low + 1]
-        scores[:, 0] = best[0]  # what was in front of the first column is left out
+        scores[:, 0] = best[0]  # the columns before the first one are left out
         similar = similarity.block(range(row, row + rows), range(low, high))
         for above, pair, here in zip(scores, similar, scores[1:], strict=False):
             ends = here[1:]
@@ -112,25 +111,27 @@ def _filled(n: int, m: int, similarity: Similarity, known: float) -> list[_Block
             np.maximum.accumulate(here, out=here)
         is_pair = np.zeros((rows, high - low + 1), dtype=np.bool_)
         np.equal(scores[:-1, :-1] + similar, scores[1:, 1:], out=is_pair[:, 1:])
-        is_missed = scores[:-1] == scores[1:]
+        is_deleted = scores[:-1] == scores[1:]
         blocks.append(
-            _Block(row + 1, low, np.packbits(is_pair, axis=1), np.packbits(is_missed, axis=1))
+            _Block(row + 1, low, np.packbits(is_pair, axis=1), np.packbits(is_deleted, axis=1))
         )
         best = scores[-1]
     return blocks
 
 
-def _known_score(reference: Sequence[str], heard: Sequence[str], similarity: Similarity) -> float:
-    """Return the score of one alignment, which the best cannot be below."""
+def _known_score(
+    reference: Sequence[str], hypothesis: Sequence[str], similarity: Similarity
+) -> float:
+    """Return the score of one alignment, a lower bound of the best score."""
     score = 0.0
-    for step in Levenshtein.opcodes(reference, heard, score_hint=1):
+    for step in Levenshtein.opcodes(reference, hypothesis, score_hint=1):
         if step.tag == "equal":
             score += step.src_end - step.src_start
         elif step.tag == "replace":
-            ours, theirs = (
+            ref, hyp = (
                 range(step.src_start, step.src_end),
                 range(step.dest_start, step.dest_end),
             )
-            found = (similarity.of(i, j) for i, j in zip(ours, theirs, strict=True))
+            found = (similarity.of(i, j) for i, j in zip(ref, hyp, strict=True))
             score += sum(value for value in found if math.isfinite(value))
     return score

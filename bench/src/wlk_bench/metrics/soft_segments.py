@@ -1,9 +1,8 @@
 """
-Soft segmentation: give each emitted word to the reference segment it belongs to.
+Soft segmentation: assign each emitted word to the reference segment it belongs to.
 
-The alignment of https://arxiv.org/abs/2509.17349: the sum of character-set similarities is made
-as large as possible, gaps cost nothing.  Ties and words without a partner are resolved as
-OmniSTEval 0.1.10 does, with which the development tests compare.
+The words are aligned as in https://arxiv.org/abs/2509.17349.  Ties and words without a partner are
+resolved as in OmniSTEval 0.1.10, with which the development tests compare.
 """
 
 from __future__ import annotations
@@ -27,17 +26,21 @@ def soft_segments(segments: Sequence[Sequence[str]], words: Sequence[str]) -> li
     """
     Return, for each segment of reference words, the indices of the *words* that belong to it.
 
-    Punctuation that stands alone in front of all words belongs to none.
+    A punctuation mark before all words belongs to no segment.
     """
-    folded = {word: _folded(word) for word in {*words, *(one for own in segments for one in own)}}
+    folded = {
+        word: _folded(word)
+        for word in {*words, *(word for segment in segments for word in segment)}
+    }
     reference = [folded[word] for segment in segments for word in segment]
     owners = [index for index, segment in enumerate(segments) for _ in segment]
     belongs: list[list[int]] = [[] for _ in segments]
     if not reference or not words:
         return belongs
-    heard = [folded[word] for word in words]
-    similarity = Similarity(reference, heard)
-    for word, partner in _placed(soft_alignment(reference, heard, similarity), similarity):
+    hypothesis = [folded[word] for word in words]
+    similarity = Similarity(reference, hypothesis)
+    alignment = soft_alignment(reference, hypothesis, similarity)
+    for word, partner in _assigned(alignment, similarity):
         belongs[owners[partner]].append(word)
     return belongs
 
@@ -46,14 +49,14 @@ def _folded(word: str) -> str:
     return unicodedata.normalize("NFKC", word).lower()
 
 
-def _placed(pairs: Sequence[Pair], similarity: Similarity) -> list[tuple[int, int]]:
+def _assigned(pairs: Sequence[Pair], similarity: Similarity) -> list[tuple[int, int]]:
     """
-    Return (heard word, reference word) for every heard word.
+    Return (hypothesis word, reference word) for every hypothesis word.
 
-    A word without a partner goes with the reference word behind its gap if it resembles that one
-    more than the word before, and so do the words behind it in the gap.
+    A word without a partner joins the reference word after its gap if it is more similar to that
+    word than to the one before, and so do the words after it in the gap.
     """
-    placed: list[tuple[int, int]] = []
+    assigned: list[tuple[int, int]] = []
     last: int | None = None
     ahead: int | None = None
     gap_end = 0
@@ -62,8 +65,8 @@ def _placed(pairs: Sequence[Pair], similarity: Similarity) -> list[tuple[int, in
         if word is not None and partner is None and position >= gap_end:
             gap_end, following = _following(pairs, position)
             before = -math.inf if last is None else similarity.of(last, word)
-            behind = -math.inf if following is None else similarity.of(following, word)
-            if behind > before:
+            after = -math.inf if following is None else similarity.of(following, word)
+            if after > before:
                 partner = ahead = following
             else:
                 partner, gap_end, ahead = last, position, None
@@ -72,12 +75,12 @@ def _placed(pairs: Sequence[Pair], similarity: Similarity) -> list[tuple[int, in
         if partner is not None and position >= gap_end:
             last = partner
         if word is not None and partner is not None:
-            placed.append((word, partner))
-    return placed
+            assigned.append((word, partner))
+    return assigned
 
 
 def _following(pairs: Sequence[Pair], position: int) -> tuple[int, int | None]:
-    """Return where the gap at *position* ends, and the reference word there."""
+    """Return the end of the gap at *position*, and the reference word there."""
     while position < len(pairs) and pairs[position][0] is None:
         position += 1
     return position, pairs[position][0] if position < len(pairs) else None

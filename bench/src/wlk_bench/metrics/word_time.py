@@ -1,4 +1,4 @@
-"""Word times against the truth: shift, spread, collars and order."""
+"""Errors of word times: shift, spread, collars and order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COLLARS", "BoundaryError", "TimeErrors", "boundary_error", "shift", "time_errors"]
 
-COLLARS = (0.05, 0.1, 0.2)  #: seconds within which a boundary counts as right
+COLLARS = (0.05, 0.1, 0.2)  #: seconds within which a boundary counts as correct
 
 
 @attrs.frozen(kw_only=True)
@@ -27,7 +27,7 @@ class TimeErrors:
     """
     Signed errors in seconds (positive: too late) of the words recognised in one stream.
 
-    `backsteps` counts the emitted words that start before the one in front of them.
+    `backsteps` counts the emitted words that start before the word in front of them.
     """
 
     starts: tuple[float, ...] = ()
@@ -58,7 +58,7 @@ def time_errors(
 
 
 def boundary_error(errors: Iterable[float]) -> BoundaryError | None:
-    """Describe signed errors; None where there are none."""
+    """Describe signed errors; None for no errors."""
     signed = _array(errors)
     if not len(signed):
         return None

@@ -1,4 +1,4 @@
-"""Pure parts that online processors are put together from: numpy only, no I/O, no clock."""
+"""Pure parts of online processors: numpy only, no I/O, no clock, no model."""
 
 from __future__ import annotations
 

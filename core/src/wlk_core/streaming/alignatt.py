@@ -1,10 +1,10 @@
 """
-AlignAtt: a token is final when the audio it attends to does not lie at the end of what is there.
+AlignAtt: a token is final unless the decoder attended to the end of the audio when it emitted it.
 
 Papi, Turchi and Negri, "AlignAtt: Using Attention-based Audio-Translation Alignments as a Guide for
 Simultaneous Speech Translation" (Interspeech 2023); for Whisper: Wang et al., "Simul-Whisper:
-Attention-Guided Streaming Whisper with Truncation Detection" (Interspeech 2024), and SimulStreaming
-(Machacek and Polak, 2025), from which the test for attention that jumps back is taken.
+Attention-Guided Streaming Whisper with Truncation Detection" (Interspeech 2024).  The test for
+attention that jumps back is that of SimulStreaming (Machacek and Polak, 2025).
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ __all__ = ["AlignAtt"]
 @attrs.frozen(kw_only=True)
 class AlignAtt:
     """
-    The policy: pure, tokens and frames in, a number of final tokens out.
+    The policy: the attended frame of each token in, the number of final tokens out.
 
     Raises:
         ValueError: a number of frames is negative.
 
     """
 
-    border_frames: int  #: frames at the end of the audio that no final token attends to
-    rewind_frames: int  #: attention may jump back this far; farther, and it has gone astray
+    border_frames: int  #: a final token attends to none of the last frames of the audio
+    rewind_frames: int  #: frames that attention may jump back; a longer jump is an error
 
     def __attrs_post_init__(self) -> None:
         if self.border_frames < 0 or self.rewind_frames < 0:
@@ -47,17 +47,18 @@ class AlignAtt:
         """
         Return how many tokens, from the first one on, are final.
 
-        The first token that attends to the last `border_frames` frames may change with the audio
-        to come, and so may everything behind it.  Nor is a token final, or anything behind it,
-        that attends more than `rewind_frames` before the farthest final one.  With `is_last` there
-        is no more audio to wait for, and everything is final.
+        The first token that attends to the last `border_frames` frames may change with the next
+        audio, and so may every token after it.  The same holds for the first token that attends
+        more than `rewind_frames` before the farthest final one.  With `is_last` every token is
+        final, because no more audio will come.
 
         Args:
             frames_of_tokens: for each token after the final tokens of earlier calls, the frame that
-                the decoder attended to most.
-            frames: how many frames of the run there are.
+                the decoder attended to most.  Frames count from the start of the utterance, so
+                that trimming a buffer changes none.
+            frames: how many frames the utterance has so far.
             last_frame: the farthest frame that a final token of an earlier call attended to.
-            is_last: the run is complete.
+            is_last: the utterance is complete.
 
         """
         if is_last:

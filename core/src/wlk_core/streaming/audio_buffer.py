@@ -1,4 +1,4 @@
-"""The audio of a stream that the model still needs, addressed by sample number."""
+"""The audio of an utterance that the model still needs, addressed by sample number."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _FIRST_CAPACITY = 1 << 16  # samples, 4.1 s at 16 kHz
 
 class AudioBuffer:
     """
-    A growing, front-trimmed run of float32 samples.
+    A growing array of float32 samples that is trimmed at the front.
 
     Samples keep their number for ever: the first one appended is number 0, and trimming changes
-    `start`, never the numbers.  Appending is O(chunk) amortised: storage doubles, and trimmed room
-    at the front is used again before it grows, so that the memory is bounded by twice the longest
-    stretch ever held.
+    `start`, never the numbers.  Appending is O(chunk) amortised, because storage doubles.  Trimmed
+    room at the front is used again before the storage grows, so memory is bounded by twice the
+    largest number of samples ever held.
     """
 
     def __init__(self) -> None:
         self._storage: NDArray[np.float32] = np.empty(_FIRST_CAPACITY, dtype=np.float32)
-        self._offset = 0  # where sample number `start` lies in the storage
+        self._offset = 0  # index of sample number `start` in the storage
         self._start = 0
         self._end = 0
 
@@ -50,7 +50,7 @@ class AudioBuffer:
         return 4 * len(self)
 
     def append(self, audio: NDArray[np.float32]) -> None:
-        """Copy *audio*, float32[n], behind the samples held."""
+        """Copy *audio*, float32[n], to the end of the samples held."""
         held, needed = len(self), len(self) + len(audio)
         if self._offset + needed > len(self._storage):
             room = self._storage
@@ -72,7 +72,7 @@ class AudioBuffer:
         """
         if not self._start <= start <= end <= self._end:
             raise IndexError(
-                f"samples {start} to {end} asked for, {self._start} to {self._end} are held"
+                f"samples {start} to {end} requested, {self._start} to {self._end} are held"
             )
         first = self._offset + start - self._start
         window = self._storage[first : first + end - start]
@@ -81,10 +81,10 @@ class AudioBuffer:
 
     def trim(self, start: int) -> None:
         """
-        Let go of the samples before number *start*; earlier numbers change nothing.
+        Drop the samples before number *start*; a number before the first sample changes nothing.
 
         Raises:
-            IndexError: *start* lies behind the last sample.
+            IndexError: *start* lies after the last sample.
 
         """
         if start > self._end:

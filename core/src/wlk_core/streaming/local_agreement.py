@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["LocalAgreement", "split_overlap"]
 
 BOUNDARY_SLACK = 0.35  # seconds a word may move between hypotheses: more than half a short one
-LONG_WORD = 0.8  # seconds; an end farther from its start than that may lie in the pause behind it
+LONG_WORD = 0.8  # seconds; the end of a longer word may lie in the pause after it
 
 
 @attrs.define
@@ -29,15 +29,14 @@ class LocalAgreement:
     """
     The policy with n = 2: the longest common prefix of two hypotheses is committed.
 
-    Words are compared by their letters, so that a comma or a capital that comes and goes does not
-    hold a word back; text and times are those of the newer hypothesis.  Pure state: words in,
-    words out.
+    Words are compared by their letters, because a comma or a capital that comes and goes must not
+    hold a word back.  Text and times are those of the newer hypothesis.
     """
 
     hypothesis: tuple[Word, ...] = ()  #: what the last update did not commit
 
     def update(self, words: Sequence[Word]) -> tuple[Word, ...]:
-        """Take the newest hypothesis for everything not yet committed; return what is final now."""
+        """Take the newest hypothesis without its committed words; return what is final now."""
         agreed = 0
         for known, new in zip(self.hypothesis, words, strict=False):
             if letters(known.text) != letters(new.text):
@@ -63,16 +62,15 @@ def split_overlap(
     Split a hypothesis into the words committed before and the new ones.
 
     The audio of the last commits is often still in the buffer, so a hypothesis begins with words
-    that were committed before.  They are told from new ones by time: a word whose middle lies
-    before `committed_end` is old.  Times move a little from one hypothesis to the next, and an end
-    may reach into the pause behind its word; so, one place to either side of that cut, a word
-    that is the last committed one by its letters and by its place settles where the old ones end.
-    Text alone never removes anything, so words said twice survive (defect B56 of the published
-    LocalAgreement).
+    that were committed before.  Time separates them from new ones: a word whose middle lies before
+    `committed_end` is old.  Times move a little from one hypothesis to the next, and an end may
+    reach into the pause after its word.  So the boundary moves by one word at most, if a word next
+    to it has the letters and about the time of the last committed word: that word is the last old
+    one.  Text alone never removes a word, so words that a speaker repeats survive.
 
     Args:
         words: the hypothesis, in order, times in the same seconds as the rest.
-        committed: the committed words whose audio the hypothesis has heard, in order.
+        committed: the committed words whose audio the hypothesis was decoded from, in order.
         committed_end: the end of the last word committed so far.
 
     Returns:
@@ -86,18 +84,18 @@ def split_overlap(
     while cut < len(words) and words[cut].middle < committed_end:
         cut += 1
     if last is not None:
-        places = [
-            (_distance(words[place - 1], last), place)
-            for place in range(max(1, cut - 1), min(len(words), cut + 1) + 1)
-            if letters(words[place - 1].text) == letters(last.text)
+        candidates = [
+            (_distance(words[index - 1], last), index)
+            for index in range(max(1, cut - 1), min(len(words), cut + 1) + 1)
+            if letters(words[index - 1].text) == letters(last.text)
         ]
-        distance, place = min(places, default=(BOUNDARY_SLACK, cut))
-        cut = place if distance < BOUNDARY_SLACK else cut
+        distance, index = min(candidates, default=(BOUNDARY_SLACK, cut))
+        cut = index if distance < BOUNDARY_SLACK else cut
     return tuple(words[:cut]), tuple(words[cut:])
 
 
 def _distance(word: Word, other: Word) -> float:
-    """Return how far apart two words lie, by whichever of start and middle moved less."""
+    """Return how many seconds two words are apart, by start or middle, whichever is closer."""
     return min(abs(word.start - other.start), abs(word.middle - other.middle))
 
 

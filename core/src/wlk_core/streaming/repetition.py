@@ -26,7 +26,7 @@ class Loop:
 
 def find_loop(tokens: Sequence[Hashable], *, times: int, longest: int) -> Loop | None:
     """
-    Return the first loop in *tokens*, or None where there is none.
+    Return the first loop in *tokens*, or None if there is no loop.
 
     A loop is an n-gram of 1 to *longest* tokens, *times* times in a row.  The first loop is the
     one that is complete first, by its shortest n-gram; so a loop that was found stays the first

@@ -1,4 +1,4 @@
-"""Several steps of a delayed stream in one pass of its model, where the outcome is the same."""
+"""Several steps of a streaming decoder in one forward, with the outcome of single steps."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class TokenPrediction:
 
 
 class StepModel(Protocol):
-    """A decoder with a cache, for which the audio of the next steps is there already."""
+    """A decoder with a KV cache, for which the audio of the next steps is there already."""
 
     def forward(self, ids: Sequence[int]) -> Sequence[TokenPrediction]:
-        """Run the next ``len(ids)`` positions with these inputs; a choice after each of them."""
+        """Run the next ``len(ids)`` positions with these inputs; a prediction after each."""
         ...
 
     def truncate(self, count: int) -> None:
-        """Go back to behind the first *count* positions of the last pass."""
+        """Drop from the KV cache all but the first *count* positions of the last forward."""
         ...
 
 
@@ -45,41 +45,52 @@ def speculative_decode(
     min_margin: float,
 ) -> list[TokenPrediction]:
     """
-    Decode *count* positions greedily and return the choices behind the last given id.
+    Decode *count* positions greedily and return the predictions after the last known id.
 
-    *known_ids* are the inputs known beforehand: the rest of a prompt, or the last choice.  In most
-    steps of a stream nothing is said, so up to *width* positions are run at once as if *pad* were
-    chosen again and again; those up to the first other choice are kept (speculative decoding,
-    arXiv:2211.17192, with silence for a draft).  A wider pass adds in another order: a choice that
-    leads by less than *min_margin* is made again by a pass of its own.  After *marker* comes text,
-    so nothing is drafted there.  A *width* of 1 decodes step by step.
+    In most steps of a stream the model predicts *pad*, which is silence.  So up to *width*
+    positions are run in one forward with *pad* as draft, and kept up to the first prediction of
+    another id (speculative decoding, arXiv:2211.17192).  *marker* announces text, so no draft
+    follows it.  A *width* of 1 decodes step by step.
+
+    Wide forwards round differently.  A prediction with a margin below *min_margin* could therefore
+    differ from that of a single step, and is recomputed alone.
+
+    Args:
+        model: the decoder, and the audio of these positions.
+        count: positions to run.
+        known_ids: the inputs known beforehand: the rest of a prompt, or the last prediction.
+        pad: the id of silence.
+        marker: the id after which text follows.
+        width: positions of one forward, at most; the rest of a prompt comes on top.
+        min_margin: logits by which a prediction of a wide forward leads the second best, at least.
+
     """
-    said: list[TokenPrediction] = []
+    predictions: list[TokenPrediction] = []
     known = list(known_ids)
-    place, is_alone = 0, False
-    while place < count:
-        certain = min(len(known), count - place)
+    position, is_alone = 0, False
+    while position < count:
+        certain = min(len(known), count - position)
         draft = 0 if is_alone or known[-1] == marker else width - 1
         ids = known[:1] if is_alone else known[:certain]
-        ids += [pad] * min(draft, count - place - certain)
-        choices = model.forward(ids)
-        first = len(known) - 1  # the first choice that counts
-        kept, is_alone = _judge(choices, first, pad=pad, min_margin=min_margin)
-        said += choices[first:kept]
+        ids += [pad] * min(draft, count - position - certain)
+        forward = model.forward(ids)
+        first = len(known) - 1  # the predictions before it are of known ids
+        kept, is_alone = _accepted(forward, first, pad=pad, min_margin=min_margin)
+        predictions += forward[first:kept]
         if kept < len(ids):
             model.truncate(kept)
-        place += kept
-        known = known[kept:] or [said[-1].id]
-    return said
+        position += kept
+        known = known[kept:] or [predictions[-1].id]
+    return predictions
 
 
-def _judge(
-    choices: Sequence[TokenPrediction], first: int, *, pad: int, min_margin: float
+def _accepted(
+    predictions: Sequence[TokenPrediction], first: int, *, pad: int, min_margin: float
 ) -> tuple[int, bool]:
-    """Return the positions of a pass that hold, and whether the next one needs its own pass."""
-    for place in range(first, len(choices)):
-        if len(choices) > 1 and choices[place].margin < min_margin:
-            return place, True
-        if choices[place].id != pad:
-            return place + 1, False
-    return len(choices), False
+    """Return how many positions of a forward hold, and whether the next one is run alone."""
+    for index in range(first, len(predictions)):
+        if len(predictions) > 1 and predictions[index].margin < min_margin:
+            return index, True
+        if predictions[index].id != pad:
+            return index + 1, False
+    return len(predictions), False

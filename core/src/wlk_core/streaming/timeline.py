@@ -11,9 +11,9 @@ class Timeline:
     """
     Map sample numbers of a stream to stream seconds, silence included.
 
-    Audio is counted in whole samples and silences are kept as exact fractions, so that no order
-    and no number of them makes the clock drift: every time is rounded once, when it is asked for.
-    Memory is one entry for each silence not yet forgotten.
+    Audio is counted in whole samples and silences are kept as exact fractions, because no order
+    and no number of them may make the clock drift.  Every time is rounded once, when it is read.
+    The state is one entry for each silence not yet forgotten.
     """
 
     def __init__(self, rate: int) -> None:

@@ -1,4 +1,4 @@
-"""Timed words inside a stretch of audio, and how texts of different stretches are joined."""
+"""Timed words, and how texts that were decoded apart are joined."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "HANGZHOU", "BOPOMOFO", "YI ", "THAI
 @attrs.frozen
 class Word:
     """
-    A word with its place in seconds from the start of its stretch of audio.
+    A word and its time, in seconds from the start of the audio it was decoded from.
 
     `text` carries its own spacing.  `probability` is in [0, 1] or None.
     """
@@ -38,9 +38,9 @@ class Word:
 
 def needs_space(before: str, after: str) -> bool:
     """
-    Tell whether a space belongs between two texts that were decoded apart.
+    Return whether a space belongs between two texts that were decoded apart.
 
-    Scripts written without spaces take none, nor does punctuation that closes; text that brings
+    Scripts written without spaces take no space, nor does closing punctuation.  Text that brings
     its own space needs no other.
     """
     if not before or not after or before[-1].isspace() or after[0].isspace():

@@ -1,7 +1,7 @@
 """
-Write the table of all installed backends on the digits set: python -m wlk_bench.docs --output PAGE.
+Write docs/benchmarks.md, the table of all installed backends: python tools/benchmark_page.py.
 
-Every backend that carries a `digits` checkpoint and that works here is measured with each of its
+Every backend that has a `digits` checkpoint and works on this machine is measured with each of its
 policies.
 """
 
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wlk_bench.config import load, prepare
 from wlk_bench.data import load_dataset
 from wlk_bench.report import describe, markdown_table, percent
 from wlk_bench.runner import run_benchmark
-from wlk_bench.setup import load, prepare
 from wlk_core.errors import BackendUnavailable, WLKError
 from wlk_core.registry import Registry, missing_requirements
 
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "measure_all", "page", "survey"]
 
-COMMAND = "nox -s table"
-_CODED = frozenset({"scripted"})  # reads coded audio: it has no model to be measured
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
+COMMAND = "nox -s benchmark_page"
+_CODED = frozenset({"scripted"})  # its engine reads coded audio, so there is no model to measure
 
 _HEADER = (
     "backend", "policy", "WER [95 %]", "CER", "emission p50", "p90", "LongYAAL", "erasure",
@@ -46,39 +47,39 @@ _READING = """\
 WER and CER are of the whole set, with a 95 % bootstrap interval over the streams.
 Emission is from the true end of a word to its commit, in audio time (computation-unaware), over
 the words that were recognised; LongYAAL is likewise.  Erasure is words taken back from the screen
-per word of the final text.  Missing are words that a flush left out.  Frames are encoder frames and
-positions decoder positions per second of audio: they do not depend on the machine.  RTF does:
-it is of the machine above, whatever else ran on it, and is no claim about others.
+per word of the final text.  Missing are words that a flush did not commit.  Frames are encoder
+frames and positions decoder positions per second of audio: they do not depend on the machine.
+RTF does: it holds for the machine above under its load of that day.
 
 "last minute / second" compares the work of the last minute with that of the second one.
-Where nothing was wrong the upper end of the interval is the binomial one.
+Without an error the upper end of the interval is the binomial one.
 
-A `digits` checkpoint is a tiny model that hears ten English words, or a grammar of them, made to
-test streaming with.  The set is of the synthesisers that the models were trained on, in other
-settings: few errors are expected of those.  The table says what a backend and its policy make of
-their model, nothing about real checkpoints; rows of other models do not rank their backends."""
+A `digits` checkpoint is a tiny model of ten English words, or a grammar of them, made to test
+streaming.  The set comes from the synthesisers on which the models were trained, in other
+settings, so few errors are expected.  The table compares backends and policies on these models.
+It does not predict the accuracy of real checkpoints."""
 
 
 @click.command()
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), required=True)
-@click.option("--limit", type=int, help="First streams only, for a quick look.")
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), default=PAGE)
+@click.option("--limit", type=int, help="Number of streams, for a quick check.")
 @click.option(
     "--work",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Keep logs and results here; an interrupted table goes on where it was.",
+    help="Directory for logs and results; an interrupted run is continued there.",
 )
 def main(output: Path, limit: int | None, work: Path | None) -> None:
-    """Measure every installed backend on the digits set and write the page OUTPUT."""
+    """Measure every installed backend on the digits set and write the page."""
     registry = Registry()
     minutes = 1 if limit else _LONG_MINUTES
     with TemporaryDirectory() as temporary:
-        place = work or Path(temporary)
+        folder = work or Path(temporary)
         try:
             specs, unmeasured = survey(registry)
             for name, reason in unmeasured:
                 click.echo(f"{name} is left out: {reason}", err=True)
-            short = _told(measure_all(registry, specs, place / "short", "digits", limit=limit))
-            long = _told(measure_all(registry, specs, place / "long", f"digits:{minutes}"))
+            short = _reported(measure_all(registry, specs, folder / "short", "digits", limit=limit))
+            long = _reported(measure_all(registry, specs, folder / "long", f"digits:{minutes}"))
         except WLKError as error:
             raise click.ClickException(" ".join(str(error).split())) from error
     output.write_text(page(short, long, unmeasured), encoding="utf-8")
@@ -87,9 +88,9 @@ def main(output: Path, limit: int | None, work: Path | None) -> None:
 
 def survey(registry: Registry) -> tuple[list[BackendSpec], list[tuple[str, str]]]:
     """
-    Return the backends to be measured, and the names of those that do not work here, with why.
+    Return the backends to measure, and the names of unusable ones with the reasons.
 
-    Backends without a `digits` checkpoint are in neither: an endpoint has none of its own.
+    Backends without a `digits` checkpoint, such as an endpoint, are in neither.
     """
     usable: list[BackendSpec] = []
     others: list[tuple[str, str]] = []
@@ -101,7 +102,7 @@ def survey(registry: Registry) -> tuple[list[BackendSpec], list[tuple[str, str]]
             continue
         try:
             registry.load_backend(spec.name, "digits").close()
-        except BackendUnavailable as error:  # what is required is there and does not run here
+        except BackendUnavailable as error:  # installed, but it does not run on this machine
             others.append((spec.name, " ".join(str(error).split())))
         else:
             usable.append(spec)
@@ -151,7 +152,7 @@ def page(
             "",
             "## One long stream",
             "",
-            f"{length:.1f} minutes without a pause that the backend is told of.",
+            f"{length:.1f} minutes without a pause that is reported to the backend.",
             "",
             *markdown_table(_LONG_HEADER, map(_long_row, long)),
         ]
@@ -167,26 +168,26 @@ def page(
     return "\n".join(lines)
 
 
-def _told(results: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return all results and say how each came out as soon as it is there."""
-    known: list[dict[str, Any]] = []
+def _reported(results: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return all results, and print a line for each as soon as it is complete."""
+    complete: list[dict[str, Any]] = []
     for result in results:
-        known.append(result)
+        complete.append(result)
         setup, wer = result["setup"], percent(result["summary"]["wer"]) or "-"
         policy = setup["stream_options"].get("policy", "")
         click.echo(f"{setup['data']}: {setup['backend']} {policy} WER {wer}", err=True)
-    return known
+    return complete
 
 
 def _measure(
     registry: Registry, spec: BackendSpec, dataset: Dataset, policy: str | None, work: Path
 ) -> dict[str, Any]:
-    options = {} if policy is None else {"policy": policy}
-    setup, _ = prepare(dataset, spec.name, model="digits", options=options, registry=registry)
+    options = () if policy is None else (f"policy={policy}",)
+    config, _ = prepare(dataset, spec.name, model="digits", options=options, registry=registry)
     return run_benchmark(
         dataset,
-        setup,
-        lambda: load(setup, spec, registry),
+        config,
+        lambda: load(config, spec, registry),
         work / "-".join(filter(None, [spec.name, policy])),
     )
 

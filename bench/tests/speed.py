@@ -1,4 +1,4 @@
-"""How long scoring takes: an hour of speech that is made up, with its log."""
+"""The time of scoring, on an hour of invented speech: ``python bench/tests/speed.py``."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Timing:
 
 
 def time_scoring(seconds: float = 3600.0) -> Timing:
-    """Score one made-up stream of that length, summary and intervals included."""
+    """Score one invented stream of that length, summary and intervals included."""
     log = hour_log(seconds)
-    score(hour_log(10.0), normaliser_name="basic")  # imports are no scoring
+    score(hour_log(10.0), normaliser_name="basic")  # imports are not counted as scoring
     wall, cpu = perf_counter(), process_time()
     summary = summarise([score(log, normaliser_name="basic")])
     return Timing(
@@ -60,12 +60,12 @@ def hour_log(seconds: float = 3600.0, *, seed: int = 0) -> EventLog:
     spellings = ["".join(rng.choice(LETTERS, rng.integers(1, 9))) for _ in range(VOCABULARY)]
     count = int(seconds * WORDS_A_SECOND)
     pace = 1.0 / WORDS_A_SECOND
-    said = [spellings[i] for i in rng.integers(0, VOCABULARY, count)]
+    reference_words = [spellings[i] for i in rng.integers(0, VOCABULARY, count)]
     is_wrong = rng.random(count) < ERROR_RATE
     other = rng.integers(0, VOCABULARY, count)
-    heard = [
+    tokens = [
         TimedText(i * pace, (i + 0.9) * pace, f" {spellings[other[i]] if is_wrong[i] else word}")
-        for i, word in enumerate(said)
+        for i, word in enumerate(reference_words)
     ]
     events: list[AudioIn | Call | Commit | HypothesisShown | End] = []
     done = 0
@@ -77,24 +77,26 @@ def hour_log(seconds: float = 3600.0, *, seed: int = 0) -> EventLog:
             _call("process_iter", time, stable=time - 1),
         ]
         if reach > done:
-            events.append(Commit(audio_time=time, wall=time + 0.1, tokens=heard[done:reach]))
+            events.append(Commit(audio_time=time, wall=time + 0.1, tokens=tokens[done:reach]))
             done = reach
-        shown = heard[done : done + 3]
+        shown = tokens[done : done + 3]
         events.append(HypothesisShown(audio_time=time, wall=time + 0.1, tokens=shown))
     events += [
         _call("finish", seconds, stable=seconds),
-        Commit(audio_time=seconds, wall=seconds + 0.2, tokens=heard[done:]),
+        Commit(audio_time=seconds, wall=seconds + 0.2, tokens=tokens[done:]),
         HypothesisShown(audio_time=seconds, wall=seconds + 0.2, tokens=[]),
         End(audio_time=seconds, wall=seconds + 0.2),
     ]
-    words = [ReferenceWord(word, i * pace, (i + 0.9) * pace) for i, word in enumerate(said)]
+    words = [
+        ReferenceWord(word, i * pace, (i + 0.9) * pace) for i, word in enumerate(reference_words)
+    ]
     starts = range(0, count, WORDS_A_SEGMENT)
     parts = [words[start : start + WORDS_A_SEGMENT] for start in starts]
     segments = [
         ReferenceSegment(" ".join(w.text for w in part), part[0].start, part[-1].end)
         for part in parts
     ]
-    reference = Reference(text=" ".join(said), words=words, segments=segments)
+    reference = Reference(text=" ".join(reference_words), words=words, segments=segments)
     header = Header(audio="hour", audio_seconds=seconds, backend="none", reference=reference)
     return EventLog(header=header, events=events)
 
@@ -107,4 +109,12 @@ def _call(kind: str, time: float, *, stable: float) -> Call:
         duration=0.1,
         processed_up_to=time,
         stable_up_to=stable,
+    )
+
+
+if __name__ == "__main__":
+    timing = time_scoring()
+    print(  # noqa: T201 -- a script
+        f"scored {timing.audio_seconds:.0f} s of speech, {timing.words} words, in "
+        f"{timing.wall_seconds:.2f} s ({timing.cpu_seconds:.2f} s of processor time)"
     )

@@ -1,4 +1,4 @@
-"""What the machine says about itself: nothing here is written by hand."""
+"""The environment of a run: platform, versions and memory, as the system reports them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def detect_versions(distributions: Iterable[str] = ()) -> dict[str, str]:
 
 
 def resident_bytes() -> int | None:
-    """Return the memory this process holds, None where the system does not say cheaply."""
+    """Return the memory of this process, None where the system has no cheap way to read it."""
     try:
         pages = int(_STATM.read_text(encoding="ascii").split()[1])
     except (OSError, ValueError, IndexError):

@@ -1,4 +1,4 @@
-"""What is measured: a backend, its options and the schedule, checked before anything runs."""
+"""The configuration of a run: backend, options and schedule, checked before anything runs."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from wlk_bench.environment import detect_versions
 from wlk_bench.errors import DataError
-from wlk_bench.machine import detect_versions
 from wlk_bench.metrics.normalise import normaliser, unit_of
+from wlk_core.option_values import parse_options
 from wlk_core.registry import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from wlk_bench.data import Dataset
     from wlk_core.backend import Backend, BackendSpec
 
-__all__ = ["Setup", "load", "prepare"]
+__all__ = ["RunConfig", "load", "prepare"]
 
 
 @attrs.frozen(kw_only=True)
-class Setup:
+class RunConfig:
     """
-    Everything that a result depends on besides the machine.
+    Everything that a result depends on besides the machine; "setup" in the files of a run.
 
     `backend_options` and `stream_options` are complete, defaults filled in; the policy is one of
-    the stream's.  `given` names those that were asked for.
+    the stream's.  `requested` names the options that were set explicitly.
     """
 
     backend: str
@@ -42,32 +43,34 @@ class Setup:
     streams: int
     normaliser: str
     versions: Mapping[str, str]
-    given: frozenset[str] = frozenset()
+    requested: frozenset[str] = frozenset()
 
     @property
     def unit(self) -> str:
-        """What the texts are counted in: "word" or "char"."""
+        """The unit in which texts are counted: "word" or "char"."""
         return unit_of(self.language)
 
     @property
     def policy(self) -> str | None:
-        """How text is decided to be final, where the backend has a choice."""
+        """The policy that decides which text is final; None where the backend has no choice."""
         return self.stream_options.get("policy")
 
     @property
     def load_arguments(self) -> dict[str, Any]:
-        """What the backend is loaded with; a default is not an argument, it may not fit others."""
-        return {name: self.backend_options[name] for name in self.given & {*self.backend_options}}
+        """The explicit options of the backend; a default may not fit the others."""
+        names = self.requested & {*self.backend_options}
+        return {name: self.backend_options[name] for name in names}
 
     @property
     def stream_arguments(self) -> dict[str, Any]:
-        """What a stream is opened with, as `load_arguments`."""
-        return {name: self.stream_options[name] for name in self.given & {*self.stream_options}}
+        """The explicit options of a stream; see `load_arguments`."""
+        names = self.requested & {*self.stream_options}
+        return {name: self.stream_options[name] for name in names}
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data: a default counts as much as the same value that was asked for."""
+        """Return plain data, in which a default equals the same value set explicitly."""
         fields = attrs.asdict(self)
-        del fields["given"]
+        del fields["requested"]
         return {**fields, "unit": self.unit}
 
 
@@ -78,35 +81,32 @@ def prepare(
     model: str | None = None,
     language: str | None = None,
     task: str = "transcribe",
-    options: Mapping[str, Any] | None = None,
+    options: Iterable[str] = (),
     chunk_seconds: float = 1.0,
     is_paced: bool = False,
     streams: int = 1,
     normaliser_name: str | None = None,
     registry: Registry | None = None,
-) -> tuple[Setup, BackendSpec]:
+) -> tuple[RunConfig, BackendSpec]:
     """
-    Return the setup of a run and the declaration of its backend; nothing is loaded.
+    Return the configuration of a run and the spec of its backend; nothing is loaded.
 
-    `options` are the backend's and the stream's together; the declaration says which is which.
-    `language` None is the data set's, where the backend can be told.
+    `options` are KEY=VALUE texts for the backend and its streams.  `language` None is that of the
+    data set, where the backend can be forced to it.
 
     Raises:
-        BackendUnavailable, OptionError: as wlk_core has it.
+        BackendUnavailable, OptionError: see wlk_core.load_backend.
         DataError: the schedule or the normaliser is out of range.
 
     """
     registry = registry or Registry()
     spec = registry.spec(backend)
-    given = dict(options or {})
-    of_backend = {option.name for option in spec.options if option.scope == "backend"}
-    backend_options = spec.backend_options({k: v for k, v in given.items() if k in of_backend})
-    stream_options = spec.stream_options({k: v for k, v in given.items() if k not in of_backend})
+    values = parse_options(spec, options)
     if not 0 < chunk_seconds < float("inf"):
         raise DataError(f"expected --chunk-seconds above 0, got {chunk_seconds}")
     if streams < 1:
         raise DataError(f"expected --streams of at least 1, got {streams}")
-    if language is None and _can_be_told(spec, dataset.language):
+    if language is None and _can_be_forced(spec, dataset.language):
         language = dataset.language
     spec.check_language(language)
     spec.check_task(task)
@@ -114,13 +114,13 @@ def prepare(
     normaliser(name)
     owner = registry.owner(backend).distribution
     return (
-        Setup(
+        RunConfig(
             backend=backend,
             model=model or spec.default_model,
             language=language,
             task=task,
-            backend_options=backend_options,
-            stream_options=stream_options,
+            backend_options=spec.backend_options(values.backend),
+            stream_options=spec.stream_options(values.stream),
             data=dataset.name,
             mode=dataset.mode,
             chunk_seconds=None if dataset.mode == "single-shot" else chunk_seconds,
@@ -128,16 +128,16 @@ def prepare(
             streams=streams,
             normaliser=name,
             versions=detect_versions([owner, *spec.requires]),
-            given=frozenset(given),
+            requested=frozenset([*values.backend, *values.stream]),
         ),
         spec,
     )
 
 
-def load(setup: Setup, spec: BackendSpec, registry: Registry | None = None) -> Backend:
-    """Load the backend of a setup; raises as wlk_core.load_backend."""
-    return (registry or Registry()).load_backend(spec.name, setup.model, **setup.load_arguments)
+def load(config: RunConfig, spec: BackendSpec, registry: Registry | None = None) -> Backend:
+    """Load the backend of a configuration; raises as wlk_core.load_backend."""
+    return (registry or Registry()).load_backend(spec.name, config.model, **config.load_arguments)
 
 
-def _can_be_told(spec: BackendSpec, language: str | None) -> bool:
+def _can_be_forced(spec: BackendSpec, language: str | None) -> bool:
     return "language-forcing" in spec.capabilities and language in spec.languages

@@ -1,4 +1,4 @@
-"""Pictures of results, drawn without a display."""
+"""Plots of results, drawn without a display."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def plot_results(results: Sequence[dict[str, Any]], path: Path) -> None:
     """
     Draw *results* to a picture file: error against cost, latency, and cost over a stream.
 
-    Results that are not comparable with the first one are hollow and named so; nothing is
-    connected by lines that means nothing.
+    Results that are not comparable with the first one have hollow marks and the reason in the
+    legend.  Lines connect only points of one result.
     """
     draw(results).savefig(path, dpi=_DPI, bbox_inches="tight")
 

@@ -1,0 +1,197 @@
+"""Failure of a stream: errors are raised, counted, bounded, and lose nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from wlk_core import BackendError, LocalAgreementRecognizer, OnlineStream, StreamBroken
+from wlk_core.testing import StreamDriver
+
+
+@pytest.mark.parametrize("call", range(1, 21))
+def test_a_fault_loses_nothing(speech, coded_engine, call):
+    """A call that fails changes nothing: tried again, the text is that without the fault."""
+    engine = coded_engine(fail_at={call})
+    driver = StreamDriver(engine.stream())
+    faults = 0
+    for start in range(0, len(speech.audio), 16_000):
+        driver.insert(speech.audio[start : start + 16_000])
+        try:
+            driver.process()
+        except BackendError as error:
+            faults += 1
+            assert isinstance(error.__cause__, RuntimeError)
+    while True:
+        try:
+            driver.finish()
+            break
+        except BackendError:
+            faults += 1
+
+    assert speech.text == driver.text
+    assert (call <= engine.calls) == faults
+
+
+def test_a_stream_breaks_after_three_failed_retries(speech, coded_engine):
+    """Failure is bounded, and every call says so from then on."""
+    engine = coded_engine(fail_at=range(1, 100))
+    driver = StreamDriver(engine.stream())
+    driver.insert(speech.audio)
+    for _ in range(3):
+        with pytest.raises(BackendError) as failure:
+            driver.process()
+        assert not isinstance(failure.value, StreamBroken)
+
+    with pytest.raises(StreamBroken):
+        driver.process()
+    for call in (driver.process, driver.finish, lambda: driver.insert(speech.audio)):
+        with pytest.raises(StreamBroken):
+            call()
+    assert 4 == engine.calls
+
+
+def test_a_broken_stream_hands_out_what_it_had_committed(speech, coded_engine):
+    """Text committed before the failure is never lost."""
+    engine = coded_engine(fail_at=range(8, 100))
+    driver = StreamDriver(engine.stream())
+    driver.insert(speech.audio)
+    broken = None
+    while broken is None:
+        try:
+            driver.processor.finish()
+        except StreamBroken as error:
+            broken = error
+        except BackendError:
+            continue
+
+    text = "".join(token.text for token in broken.committed)
+    assert text
+    assert speech.text.startswith(text)
+
+
+@pytest.mark.parametrize("call", ["process_iter", "start_silence", "finish"])
+def test_an_error_after_committed_text_is_raised_by_the_next_call(speech, coded_engine, call):
+    """The text of the earlier steps is returned, then the error is raised before any new work."""
+    engine = coded_engine(fail_at={4})
+    driver = StreamDriver(engine.stream())
+    driver.insert(speech.audio)
+
+    assert driver.process().committed
+    with pytest.raises(BackendError, match="RuntimeError: call 4 fails") as failure:
+        getattr(driver.processor, call)()
+    assert isinstance(failure.value.__cause__, RuntimeError)
+    assert 4 == engine.calls
+    driver.finish()
+    assert speech.text == driver.text
+
+
+def test_an_error_after_committed_text_waits_for_a_call_that_runs_the_engine(speech, coded_engine):
+    """Inserting audio and silence succeed; a speaker turn raises the error, then is applied."""
+    engine = coded_engine(fail_at={4})
+    driver = StreamDriver(engine.stream())
+    driver.insert(speech.audio[: 16_000 * 8])
+    driver.process()
+    driver.insert(speech.audio[16_000 * 8 :])
+    driver.end_silence(1.0)
+
+    with pytest.raises(BackendError, match="call 4 fails"):
+        driver.new_speaker("ann", start=0.0)
+    driver.new_speaker("ann", start=0.0)
+    assert speech.text == driver.text
+
+
+def test_an_error_that_is_raised_later_is_counted_once(speech, coded_engine):
+    """The fourth failure of the engine breaks the stream, not the fourth call that raises."""
+    engine = coded_engine(fail_at=range(4, 100))
+    driver = StreamDriver(engine.stream())
+    driver.insert(speech.audio)
+    driver.process()
+    for calls in (4, 5, 6):
+        with pytest.raises(BackendError) as failure:
+            driver.process()
+        assert not isinstance(failure.value, StreamBroken)
+        assert calls == engine.calls
+
+    with pytest.raises(StreamBroken):
+        driver.process()
+    assert 7 == engine.calls
+
+
+def test_a_reset_forgets_the_error_of_the_last_call(speech, coded_engine):
+    """A new stream does not begin with the failure of the old one."""
+    engine = coded_engine(fail_at={4})
+    driver = StreamDriver(engine.stream())
+    driver.insert(speech.audio)
+    driver.process()
+    driver.processor.reset()
+
+    assert ((), 0.0) == tuple(driver.processor.process_iter())
+
+
+class OutOfMemory:
+    """A recognizer of which one call, outside the steps, fails the first *times* times."""
+
+    def __init__(self, recognizer, call, times):
+        self.recognizer, self.call, self.left = recognizer, call, times
+
+    def __getattr__(self, name):
+        """Return the recognizer's attribute, or a failing stand-in for the call."""
+        if name != self.call:
+            return getattr(self.recognizer, name)
+        return self.fail
+
+    def fail(self, *arguments):
+        """Fail, or do as the recognizer does."""
+        if self.left:
+            self.left -= 1
+            raise MemoryError("no room")
+        return getattr(self.recognizer, self.call)(*arguments)
+
+
+@pytest.mark.parametrize("call", ["feed", "end_utterance"])
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_failure_outside_the_steps_is_retried_too(speech, engine, call, times):
+    """What a recognizer raises anywhere is a BackendError, and no audio or word is lost."""
+    stream = OnlineStream(lambda: OutOfMemory(LocalAgreementRecognizer(engine.transcribe), call, 0))
+    driver = StreamDriver(stream)
+    driver.feed(speech.audio[:150_000])
+    stream._recognizer.left = times
+    driver.insert(speech.audio[150_000:])
+    for _ in range(times):
+        with pytest.raises(BackendError, match="MemoryError: no room"):
+            driver.start_silence()
+    driver.silence(1.0)
+    driver.feed(speech.audio)
+    driver.finish()
+
+    assert f"{speech.text} {speech.text}" == driver.text
+
+
+@pytest.mark.parametrize("call", ["feed", "end_utterance"])
+def test_failures_outside_the_steps_are_bounded(speech, engine, call):
+    """Four failures in a row break the stream, although the steps between them succeed."""
+    stream = OnlineStream(
+        lambda: OutOfMemory(LocalAgreementRecognizer(engine.transcribe), call, 100)
+    )
+    driver = StreamDriver(stream)
+    driver.insert(speech.audio)
+    for _ in range(3):
+        with pytest.raises(BackendError) as failure:
+            driver.start_silence()
+        assert not isinstance(failure.value, StreamBroken)
+
+    with pytest.raises(StreamBroken):
+        driver.start_silence()
+
+
+def test_a_reset_that_fails_changes_nothing(speech, engine):
+    """A recognizer that cannot be made leaves the stream with the one it has."""
+    recognizers = iter([LocalAgreementRecognizer(engine.transcribe)])
+    driver = StreamDriver(OnlineStream(lambda: next(recognizers)))
+    driver.feed(speech.audio[: 16_000 * 5])
+
+    with pytest.raises(StopIteration):
+        driver.processor.reset()
+    driver.feed(speech.audio[16_000 * 5 :])
+    driver.finish()
+    assert speech.text == driver.text

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import attrs
 from faster_whisper.feature_extractor import FeatureExtractor
+from faster_whisper.tokenizer import Tokenizer
 import numpy as np
 import pytest
 import tokenizers
 
 from wlk_core import StreamClosed
+from wlk_core.plugins import EngineFault
 import wlk_whisper
-from wlk_whisper.backend import WhisperBackend
+from wlk_whisper.backend import loaded_backend
 from wlk_whisper.checkpoint import Checkpoint
 from wlk_whisper.engine.alignment_heads import AlignmentHeads
 from wlk_whisper.engine.engine import WhisperEngine
@@ -88,11 +90,12 @@ def backend_on(network, *, are_known=True):
     engine = WhisperEngine(
         network=network,
         hf_tokenizer=HF_TOKENIZER,
+        tokenizer_class=Tokenizer,
         feature_extractor=FeatureExtractor(feature_size=80),
         checkpoint=Checkpoint(name="ending", takes_shorter_input=True),
         alignment_heads=AlignmentHeads(pairs=network.alignment_heads, are_known=are_known),
     )
-    return WhisperBackend(WHISPER, engine)
+    return loaded_backend(WHISPER, engine)
 
 
 @pytest.mark.parametrize(("are_known", "with_attention"), [(True, 2), (False, 1)])
@@ -114,6 +117,18 @@ def test_warmup_raises_errors_of_passes_with_attention(are_known):
 
     with pytest.raises(OutOfMemoryError):
         backend_on(network, are_known=are_known).warmup()
+
+
+def test_warmup_goes_through_the_engine_calls():
+    """Faults that a test injects reach warmup like any other engine call."""
+    backend = backend_on(EndingNetwork())
+    backend.warmup()
+    calls = backend.engine_calls.count
+    backend.engine_calls.fail_before = frozenset(range(calls + 1, calls + 4))
+
+    assert 3 == calls
+    with pytest.raises(EngineFault):
+        backend.warmup()
 
 
 def test_warmup_raises_where_requested_attention_is_missing():

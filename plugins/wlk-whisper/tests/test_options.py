@@ -8,7 +8,7 @@ import pytest
 
 import wlk_whisper
 from wlk_whisper.engine.tokenizer import read_tokenizer
-from wlk_whisper.options import ALIGNATT_OPTIONS
+from wlk_whisper.options import MAX_CONTEXT_TOKENS
 
 CHARACTERS = 200  # of earlier text that the core passes on
 ENGLISH = (
@@ -33,7 +33,7 @@ def count_tokens(hf_tokenizer, text):
 
 def test_characters_are_the_limit_in_english_and_tokens_in_other_scripts(hf_tokenizer):
     """Therefore the help text names both limits."""
-    option = next(option for option in ALIGNATT_OPTIONS if option.name == "max_context_tokens")
+    option = MAX_CONTEXT_TOKENS
 
     assert 40 <= count_tokens(hf_tokenizer, ENGLISH) <= 50
     assert count_tokens(hf_tokenizer, BURMESE) > option.maximum

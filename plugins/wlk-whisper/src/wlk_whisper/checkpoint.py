@@ -2,63 +2,67 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_core import OptionError
+from wlk_core.models import read_json_table
+from wlk_core.plugins import ModelNotFoundError, OptionError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tokenizers import Tokenizer as HfTokenizer
 
-__all__ = ["BUNDLED_DIRECTORIES", "Checkpoint"]
+__all__ = ["Checkpoint", "transformers_digits"]
 
 FILE_NAME = "wlk.json"
 BUFFER_SECONDS = 12.0  # enough context; longer buffers cost more and improve little
-
-#: Directories of the bundled digits checkpoint, by backend.
-BUNDLED_DIRECTORIES = {
-    "faster-whisper": "digits/ctranslate2",
-    "mlx-whisper": "digits/mlx",
-    "whisper": "digits/transformers",
-}
 
 
 @attrs.frozen(kw_only=True)
 class Checkpoint:
     """
-    Limits and defaults of a checkpoint.
+    Limits and defaults of a checkpoint; a ``wlk.json`` in its directory declares them.
 
-    A directory, or its parent, may contain a ``wlk.json`` with the languages and tasks the
-    checkpoint was trained for, its compute type, whether it was trained on windows shorter than
-    30 s, and the buffer length of its best accuracy.  Without that file a checkpoint has no limits.
+    Attributes:
+        name: a size, a repository or a directory.
+        languages: the languages it was trained for; None for all of Whisper's.
+        tasks: the tasks it was trained for; None for all.
+        dtype: the arithmetic it needs; None leaves it to the backend.
+        takes_shorter_input: it was trained on windows shorter than 30 s.
+        buffer_seconds: the buffer length of its best accuracy.
+        cpu_threads: the number of threads on which it runs fastest; None leaves it to the engine.
+
     """
 
     name: str
     languages: tuple[str, ...] | None = None
     tasks: tuple[str, ...] | None = None
-    compute_type: str = "default"
+    dtype: str | None = None
     takes_shorter_input: bool = False
     buffer_seconds: float = BUFFER_SECONDS
+    cpu_threads: int | None = None
 
     @classmethod
     def read(cls, directory: Path, *, name: str) -> Checkpoint:
-        """Return the settings of *directory*, the defaults where it has no wlk.json."""
-        for path in (directory / FILE_NAME, directory.parent / FILE_NAME):
-            if path.is_file():
-                settings = json.loads(path.read_text(encoding="utf-8"))
-                return cls(
-                    name=name,
-                    languages=tuple(settings["languages"]) if "languages" in settings else None,
-                    tasks=tuple(settings["tasks"]) if "tasks" in settings else None,
-                    compute_type=settings.get("compute_type", "default"),
-                    takes_shorter_input=settings.get("shorter_input", False),
-                    buffer_seconds=settings.get("buffer_seconds", BUFFER_SECONDS),
-                )
-        return cls(name=name)
+        """
+        Return the settings of *directory*, the defaults where it declares none.
+
+        Raises:
+            ModelNotFoundError: its wlk.json is damaged.
+
+        """
+        table = read_json_table(directory / FILE_NAME)
+        return cls(
+            name=name,
+            languages=tuple(table["languages"]) if "languages" in table else None,
+            tasks=tuple(table["tasks"]) if "tasks" in table else None,
+            dtype=table.get("dtype"),
+            takes_shorter_input=table.get("shorter_input", False),
+            buffer_seconds=table.get("buffer_seconds", BUFFER_SECONDS),
+            cpu_threads=table.get("cpu_threads"),
+        )
 
     def check(
         self, *, language: str | None, task: str, is_multilingual: bool, hf_tokenizer: HfTokenizer
@@ -89,3 +93,25 @@ class Checkpoint:
                 f"the model {self.name} was trained to {' and '.join(tasks)} only; "
                 f"choose a multilingual model to {task}"
             )
+
+    def fits_window(self, audio_context: str | None) -> bool:
+        """Return whether windows are fitted to the audio, by the option `audio_context`."""
+        return self.takes_shorter_input if audio_context is None else audio_context == "fitted"
+
+
+def transformers_digits() -> Path:
+    """
+    Return the directory of the digits checkpoint in transformers' format.
+
+    Raises:
+        ModelNotFoundError: its distribution is not installed.
+
+    """
+    try:
+        from wlk_whisper_digits import checkpoint_directory  # noqa: PLC0415 -- may be missing
+    except ImportError as error:
+        raise ModelNotFoundError(
+            "the model digits of this backend is in wlk-whisper-digits, which is not installed; "
+            "install it with: pip install wlk-whisper-digits"
+        ) from error
+    return checkpoint_directory()

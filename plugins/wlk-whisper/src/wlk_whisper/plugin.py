@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import platform
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from wlk_core import BackendSpec, Option, hookimpl
-from wlk_whisper import options
+import attrs
+
+from wlk_core.plugins import BackendSpec, Option, hookimpl, standard_options
 from wlk_whisper.languages import LANGUAGES
 from wlk_whisper.models import (
     FASTER_WHISPER_FILES,
@@ -17,11 +18,10 @@ from wlk_whisper.models import (
     TRANSFORMERS_FILES,
     TRANSFORMERS_MODELS,
 )
+from wlk_whisper.options import AUDIO_CONTEXT, LORA_PATH, MAX_CONTEXT_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from wlk_core import Backend
 
 __all__ = ["FASTER_WHISPER", "MLX_WHISPER", "OPENAI_API", "WHISPER", "wlk_backends"]
 
@@ -41,76 +41,53 @@ CAPABILITIES = frozenset(
 #: Bounds of the digits checkpoint on the speech tier, on any engine.
 BOUNDS = {"wer": 0.10, "word_start_median": 0.10, "word_start_bias": 0.10}
 
-# https://opennmt.net/CTranslate2/quantization.html
+# https://opennmt.net/CTranslate2/quantization.html; "fastest" is what CTranslate2 calls auto, and
+# "default" the type that the weights were saved in.
 COMPUTE_TYPES = (
-    "default", "auto", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16",
-    "bfloat16", "float32",
+    "default", "fastest", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16",
+    "float16", "bfloat16", "float32",
 )  # fmt: skip
+
+DECODING = (
+    standard_options.BEAM_SIZE,
+    standard_options.PROMPT,
+    standard_options.TICK_SECONDS,
+    standard_options.BUFFER_SECONDS,
+    AUDIO_CONTEXT,
+)
+
+ALIGNATT = (
+    standard_options.BORDER_SECONDS,
+    standard_options.REWIND_SECONDS,
+    MAX_CONTEXT_TOKENS,
+)
 
 # MLX is made for Apple Silicon; on other machines the other engines are faster.
 IS_APPLE_SILICON = platform.system() == "Darwin" and platform.machine() == "arm64"
-
-
-def load_faster_whisper(model: str | None, **values: Any) -> Backend:
-    """Load a CTranslate2 Whisper model; see BackendSpec.load."""
-    from wlk_whisper.ctranslate2.backend import load  # noqa: PLC0415 -- imports ctranslate2
-
-    return load(FASTER_WHISPER, model, **values)
-
-
-def load_mlx_whisper(model: str | None, **values: Any) -> Backend:
-    """Load a Whisper in mlx-whisper's format; see BackendSpec.load."""
-    from wlk_whisper.mlx.backend import load  # noqa: PLC0415 -- imports mlx
-
-    return load(MLX_WHISPER, model, **values)
-
-
-def load_openai_api(model: str | None, **values: Any) -> Backend:
-    """Prepare a client of a transcription endpoint; see BackendSpec.load."""
-    from wlk_whisper.openai_api.backend import load  # noqa: PLC0415 -- imports openai
-
-    return load(OPENAI_API, model, **values)
-
-
-def load_whisper(model: str | None, **values: Any) -> Backend:
-    """Load a Whisper in transformers' format; see BackendSpec.load."""
-    from wlk_whisper.torch.backend import load  # noqa: PLC0415 -- imports torch
-
-    return load(WHISPER, model, **values)
-
 
 FASTER_WHISPER = BackendSpec(
     name="faster-whisper",
     api=1,
     summary="Whisper on CTranslate2, CPU and CUDA",
-    load=load_faster_whisper,
+    load="wlk_whisper.ctranslate2.backend:load",
     options=(
-        Option(
-            name="device",
-            default="auto",
-            choices=("auto", "cpu", "cuda"),
-            help="device that runs the model",
-        ),
-        Option(
-            name="compute_type",
-            default=None,
-            choices=COMPUTE_TYPES,
-            help="arithmetic of the model; by default the checkpoint's",
+        standard_options.device("cpu", "cuda"),
+        attrs.evolve(
+            standard_options.dtype(*COMPUTE_TYPES),
+            help="arithmetic of the model; auto takes what the checkpoint declares, else default, "
+            "the type of its weights",
         ),
         Option(
             name="cpu_threads",
             type=int,
-            default=0,
             minimum=0,
             maximum=256,
-            help="threads of one engine call on the CPU; 0 lets CTranslate2 choose",
+            is_auto_allowed=True,
+            help="threads of one engine call on the CPU; 0 lets CTranslate2 choose, auto takes "
+            "what the checkpoint declares, else 0",
         ),
-        options.CACHE_DIR,
-        options.BEAM_SIZE,
-        options.INIT_PROMPT,
-        options.TICK_SECONDS,
-        options.BUFFER_SECONDS,
-        options.AUDIO_CONTEXT,
+        standard_options.CACHE_DIR,
+        *DECODING,
     ),
     capabilities=CAPABILITIES,
     languages=LANGUAGES,
@@ -128,29 +105,14 @@ MLX_WHISPER = BackendSpec(
     name="mlx-whisper",
     api=1,
     summary="Whisper on MLX; Apple Silicon, Linux on CPU and CUDA",
-    load=load_mlx_whisper,
+    load="wlk_whisper.mlx.backend:load",
     options=(
-        Option(
-            name="device",
-            default="auto",
-            choices=("auto", "cpu", "gpu"),
-            help="device that runs the model",
-        ),
-        Option(
-            name="dtype",
-            default="auto",
-            choices=("auto", "float32", "float16"),
-            help="arithmetic of the model; by default the checkpoint's, else float32 on the CPU "
-            "and float16 on a GPU",
-        ),
-        options.ALIGNMENT_HEADS,
-        options.CACHE_DIR,
-        options.BEAM_SIZE,
-        options.INIT_PROMPT,
-        options.TICK_SECONDS,
-        options.BUFFER_SECONDS,
-        options.AUDIO_CONTEXT,
-        *options.ALIGNATT_OPTIONS,
+        standard_options.device("cpu", "gpu"),
+        standard_options.dtype("float32", "float16"),
+        standard_options.ALIGNMENT_HEADS,
+        standard_options.CACHE_DIR,
+        *DECODING,
+        *ALIGNATT,
     ),
     capabilities=CAPABILITIES,
     languages=LANGUAGES,
@@ -172,12 +134,11 @@ OPENAI_API = BackendSpec(
     name="openai-api",
     api=1,
     summary="Whisper at an OpenAI-compatible endpoint; sends the audio there",
-    load=load_openai_api,
+    load="wlk_whisper.openai_api.backend:load",
     options=(
         Option(
             name="base_url",
-            default=None,
-            help="URL of the endpoint without /audio/transcriptions; by default "
+            help="URL of the endpoint without /audio/transcriptions; none takes "
             "$OPENAI_BASE_URL, else https://api.openai.com/v1",
         ),
         Option(
@@ -202,24 +163,17 @@ OPENAI_API = BackendSpec(
             help="times a request is repeated, with growing delays, when the endpoint is busy, "
             "broken or out of reach",
         ),
-        options.INIT_PROMPT,
-        Option(
-            name="tick_seconds",
-            type=float,
+        standard_options.PROMPT,
+        attrs.evolve(
+            standard_options.TICK_SECONDS,
             default=2.0,
             minimum=0.5,
-            maximum=10.0,
             help="seconds of audio between two requests",
-            scope="stream",
         ),
-        Option(
-            name="buffer_seconds",
-            type=float,
-            default=8.0,
-            minimum=3.0,
-            maximum=25.0,
-            help="length from which the audio of a request is cut after committed words",
-            scope="stream",
+        attrs.evolve(
+            standard_options.BUFFER_SECONDS,
+            help="length in seconds from which the audio of a request is cut after committed "
+            "words; auto takes 8",
         ),
     ),
     # verbose_json has probabilities of whole segments only, so words have none.
@@ -238,34 +192,15 @@ WHISPER = BackendSpec(
     name="whisper",
     api=1,
     summary="Whisper on torch; CPU, CUDA and Apple's MPS, LoRA adapters",
-    load=load_whisper,
+    load="wlk_whisper.torch.backend:load",
     options=(
-        Option(
-            name="device",
-            default="auto",
-            choices=("auto", "cpu", "cuda", "mps"),
-            help="device that runs the model",
-        ),
-        Option(
-            name="dtype",
-            default="auto",
-            choices=("auto", "float32", "float16", "bfloat16"),
-            help="arithmetic of the model; by default the checkpoint's, else float32 on the CPU "
-            "and float16 elsewhere",
-        ),
-        options.ALIGNMENT_HEADS,
-        Option(
-            name="lora_path",
-            default=None,
-            help="directory of a LoRA adapter (peft) that is merged into the model",
-        ),
-        options.CACHE_DIR,
-        options.BEAM_SIZE,
-        options.INIT_PROMPT,
-        options.TICK_SECONDS,
-        options.BUFFER_SECONDS,
-        options.AUDIO_CONTEXT,
-        *options.ALIGNATT_OPTIONS,
+        standard_options.device("cpu", "cuda", "mps"),
+        standard_options.dtype("float32", "float16", "bfloat16"),
+        standard_options.ALIGNMENT_HEADS,
+        LORA_PATH,
+        standard_options.CACHE_DIR,
+        *DECODING,
+        *ALIGNATT,
     ),
     capabilities=CAPABILITIES,
     languages=LANGUAGES,

@@ -111,7 +111,7 @@ def test_a_fitted_window_gives_the_words_of_the_full_one(backend):
 
 def test_no_prompt_means_no_prompt_tokens(backend):
     """Without earlier text the decoder starts with the language and task tokens."""
-    engine = backend._open()
+    engine = backend.engine
     tokenizer = engine._tokenizer("en", "transcribe")
 
     assert tokenizer.sot_sequence == engine.model.get_prompt(tokenizer, [])
@@ -178,7 +178,7 @@ def test_a_fault_of_the_engine_loses_nothing(backend, monkeypatch, call):
     """A call that fails changes nothing: after a retry the words are those without the fault."""
     audio = load_clip("twice").audio
     expected = transcribe(backend, audio).tokens
-    engine, calls = backend._open(), []
+    engine, calls = backend.engine, []
 
     def faulty(*arguments, **options):
         calls.append(None)

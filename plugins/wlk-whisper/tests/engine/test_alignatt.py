@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tokenizers
 
-from wlk_core import AttendedWord, AttentionRecognizer, OnlineStream, Work
+from wlk_core import AlignAttRecognizer, AlignedWord, OnlineStream, WorkCounters
 from wlk_core.streaming import AlignAtt, Word
 from wlk_core.testing import StreamDriver
 import wlk_whisper
@@ -114,11 +114,11 @@ class ScriptedEngine:
         first = round(float(audio[0]) * 1e6)
         frames = -(-len(audio) // SAMPLES_PER_ENCODER_FRAME) + TAIL
         output = EncoderOutput(round(first / SAMPLES_PER_ENCODER_FRAME), frames)
-        return output, Work(encoder_frames=2 * frames)
+        return output, WorkCounters(encoder_frames=2 * frames)
 
     def detect_language(self, encoder_output):
         """Detect French."""
-        return "fr", Work(decoder_positions=1)
+        return "fr", WorkCounters(decoder_positions=1)
 
     def tokenizer(self, language, task):
         """Return the tokenizer of the digits."""
@@ -176,7 +176,7 @@ def texts(hypothesis):
 def committed(spoken):
     """Return tokens as committed words."""
     return tuple(
-        AttendedWord(
+        AlignedWord(
             word=Word(
                 entry.frame / 50 - 0.1, entry.frame / 50 + 0.1, TOKENIZER.decode([entry.token])
             ),
@@ -352,7 +352,7 @@ def test_a_stream_commits_the_whole_script_once_whatever_the_chunks(chunk):
     driver = StreamDriver(
         OnlineStream(
             partial(
-                AttentionRecognizer,
+                AlignAttRecognizer,
                 decoder,
                 policy=AlignAtt(border_frames=25, rewind_frames=200),
                 frame_samples=SAMPLES_PER_ENCODER_FRAME,

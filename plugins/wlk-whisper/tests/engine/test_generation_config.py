@@ -26,12 +26,13 @@ def test_heads_and_first_tokens_are_read(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", '{"alignment_heads": [2, 1]}', '{"alignment_heads": [[1]]}',
-     '{"begin_suppress_tokens": ["x"]}'],
+    ["", "{", '{"alignment_heads": [2, 1]}', '{"alignment_heads": [[1]]}',
+     '{"alignment_heads": {"2": 1}}', '{"begin_suppress_tokens": ["x"]}',
+     '{"begin_suppress_tokens": 220}'],
 )  # fmt: skip
 def test_an_invalid_file_is_named(tmp_path, text):
     """An invalid file never counts as a missing one."""
     (tmp_path / "generation_config.json").write_text(text, encoding="utf-8")
 
-    with pytest.raises(ModelNotFoundError, match=r"generation_config\.json cannot be read"):
+    with pytest.raises(ModelNotFoundError, match=r"generation_config\.json is (damaged|invalid)"):
         GenerationConfig.read(tmp_path)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-import shutil
+import sys
 
 import pytest
 
@@ -14,9 +13,10 @@ import mlx.core as mx
 
 from wlk_core import ModelNotFoundError, OptionError, StreamClosed, load_backend
 from wlk_core.testing import StreamDriver, clip_names, load_clip
-import wlk_whisper
+from wlk_whisper.mlx.transformers_format import convert_config, convert_weights
+from wlk_whisper_digits import checkpoint_directory
 
-DIGITS = Path(wlk_whisper.__file__).parent / "digits" / "mlx"
+DIGITS = checkpoint_directory()
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +24,14 @@ def mlx():
     """Return mlx-whisper with the bundled checkpoint."""
     with load_backend("mlx-whisper", "digits") as loaded:
         yield loaded
+
+
+def save_in_format_of_mlx(directory, **weights):
+    """Write the digits in mlx-whisper's format, with *weights* and without a generation config."""
+    saved = convert_weights(mx.load(str(DIGITS / "model.safetensors"))) | weights
+    mx.save_safetensors(str(directory / "weights.safetensors"), saved)
+    config = json.loads((DIGITS / "config.json").read_text(encoding="utf-8"))
+    (directory / "config.json").write_text(json.dumps(convert_config(config)), encoding="utf-8")
 
 
 def transcribe(backend, name, **options):
@@ -69,7 +77,7 @@ def test_alignatt_recognises_the_digits_with_fewer_forwards(mlx, name):
         ({"alignment_heads": "4.0"}, "the model has no head 4.0"),
         ({"alignment_heads": "all"}, "expected layer.head"),
         ({"lora_path": "adapter"}, "no option is called 'lora_path'"),
-        ({"compute_type": "int8"}, "no option is called 'compute_type'"),
+        ({"compute_type": "int8"}, r"no option is called 'compute_type' \(did you mean dtype"),
     ],
 )
 def test_loading_refuses_what_it_cannot_do(options, message):
@@ -78,19 +86,19 @@ def test_loading_refuses_what_it_cannot_do(options, message):
         load_backend("mlx-whisper", "digits", **options)
 
 
-def test_a_directory_of_another_format_is_named():
+def test_a_directory_of_another_format_is_named(tmp_path):
     """The message has the expected format and the files in the directory."""
-    other = DIGITS.parent / "ctranslate2"
+    (tmp_path / "config.json").write_text('{"alignment_heads": [[2, 0]]}', encoding="utf-8")
+    (tmp_path / "model.bin").touch()
 
-    with pytest.raises(ModelNotFoundError, match=r"ctranslate2 is not a Whisper in mlx-whisper's"):
-        load_backend("mlx-whisper", str(other))
+    with pytest.raises(ModelNotFoundError, match=r"is not a Whisper in mlx-whisper's format"):
+        load_backend("mlx-whisper", str(tmp_path))
 
 
 def test_without_a_generation_config_alignatt_is_refused(mlx, tmp_path):
     """The digits have an unpublished shape, so only their generation config names the heads."""
     table = json.loads((DIGITS / "generation_config.json").read_text(encoding="utf-8"))
-    for name in ("config.json", "weights.safetensors"):
-        shutil.copy(DIGITS / name, tmp_path)
+    save_in_format_of_mlx(tmp_path)
 
     assert len(table["alignment_heads"]) > 0
     assert mlx.create_processor(policy="alignatt")
@@ -109,10 +117,7 @@ def test_without_a_generation_config_alignatt_is_refused(mlx, tmp_path):
 )
 def test_uninformative_heads_leave_local_agreement_and_the_option(tmp_path, heads):
     """A distilled model is loaded; only AlignAtt needs known heads."""
-    weights = dict(mx.load(str(DIGITS / "weights.safetensors")))
-    weights["alignment_heads"] = mx.array(heads)
-    mx.save_safetensors(str(tmp_path / "weights.safetensors"), weights)
-    shutil.copy(DIGITS / "config.json", tmp_path)
+    save_in_format_of_mlx(tmp_path, alignment_heads=mx.array(heads))
 
     with load_backend("mlx-whisper", str(tmp_path)) as distilled:
         assert distilled.create_processor(policy="local-agreement")
@@ -120,6 +125,23 @@ def test_uninformative_heads_leave_local_agreement_and_the_option(tmp_path, head
             distilled.create_processor(policy="alignatt")
     with load_backend("mlx-whisper", str(tmp_path), alignment_heads="2.0,3.1") as named:
         assert named.create_processor(policy="alignatt")
+
+
+def test_the_same_model_in_both_formats_gives_the_same_words(mlx, tmp_path):
+    """mlx-whisper's format and transformers' are two layouts of the same weights."""
+    save_in_format_of_mlx(tmp_path)
+    for name in ("generation_config.json", "wlk.json", "tokenizer.json"):
+        (tmp_path / name).write_bytes((DIGITS / name).read_bytes())
+    with load_backend("mlx-whisper", str(tmp_path)) as converted:
+        assert transcribe(mlx, "fast").tokens == transcribe(converted, "fast").tokens
+
+
+def test_without_the_distribution_of_the_digits_the_command_is_named(monkeypatch):
+    """Other models load without the distribution, so it is missing only here."""
+    monkeypatch.setitem(sys.modules, "wlk_whisper_digits", None)
+
+    with pytest.raises(ModelNotFoundError, match="pip install wlk-whisper-digits"):
+        load_backend("mlx-whisper", "digits")
 
 
 def test_a_closed_backend_refuses_streams():

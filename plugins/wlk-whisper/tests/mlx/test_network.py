@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,13 +14,14 @@ mx = pytest.importorskip("mlx.core", reason="needs wlk-whisper[mlx]", exc_type=I
 from mlx.utils import tree_flatten  # noqa: E402 -- only with MLX
 from mlx_whisper.whisper import ModelDimensions, Whisper  # noqa: E402 -- only with MLX
 
-import wlk_whisper  # noqa: E402 -- after the import that may skip
+from wlk_core.frameworks.mlx import shared_stream  # noqa: E402 -- needs MLX
 from wlk_whisper.mlx.checkpoint import load_model  # noqa: E402 -- needs MLX
-from wlk_whisper.mlx.device import shared_stream  # noqa: E402 -- needs MLX
 from wlk_whisper.mlx.network import MlxNetwork  # noqa: E402 -- needs MLX
+from wlk_whisper_digits import checkpoint_directory  # noqa: E402 -- as above
 
-DIGITS = Path(wlk_whisper.__file__).parent / "digits" / "mlx"
+DIGITS = checkpoint_directory()
 HEADS = ((1, 2), (2, 0), (2, 3), (3, 1))
+STREAM = shared_stream("cpu", install_hint="")
 MEL_FRAMES = 240
 EXACT = {"rtol": 0, "atol": 1e-5}
 TOKENS = st.integers(0, 51864)
@@ -30,7 +30,7 @@ TOKENS = st.integers(0, 51864)
 @pytest.fixture(scope="module")
 def whisper():
     """Return the digits as mlx-whisper's model."""
-    return load_model(DIGITS, dtype="float32").whisper
+    return load_model(DIGITS, dtype=mx.float32).whisper
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def encoder_output(network, features):
 
 def make_network(whisper, dtype=mx.float32):
     """Return the network of mlx-whisper's model."""
-    return MlxNetwork(whisper, alignment_heads=HEADS, stream=shared_stream("cpu"), dtype=dtype)
+    return MlxNetwork(whisper, alignment_heads=HEADS, stream=STREAM, dtype=dtype)
 
 
 def with_shorter_window(whisper, encoder_frames):
@@ -210,9 +210,9 @@ def test_tokens_without_a_position_are_refused_and_change_nothing(network, encod
 @pytest.mark.slow
 def test_half_precision_stays_close(encoder_output, features):
     """The attention of a head differs by little, and still sums to one."""
-    half = make_network(load_model(DIGITS, dtype="float16").whisper, mx.float16)
+    half = make_network(load_model(DIGITS, dtype=mx.float16).whisper, mx.float16)
     tokens = [[50258, 50259, 50359, 50363, 734]]
-    full = make_network(load_model(DIGITS, dtype="float32").whisper)
+    full = make_network(load_model(DIGITS, dtype=mx.float32).whisper)
     coarse = forward_whole(half, half.encode(features[:, :MEL_FRAMES]), tokens)
     exact = forward_whole(full, encoder_output, tokens)
 

@@ -12,14 +12,15 @@ import pytest
 
 mx = pytest.importorskip("mlx.core", reason="needs wlk-whisper[mlx]", exc_type=ImportError)
 
-from wlk_core import BackendUnavailable  # noqa: E402 -- after the import that may skip
-import wlk_whisper  # noqa: E402 -- after the import that may skip
+from wlk_core import BackendUnavailable, load_backend  # noqa: E402 -- after the import that may skip
+from wlk_core.frameworks.mlx import shared_stream  # noqa: E402 -- needs MLX
 from wlk_whisper.mlx.checkpoint import load_model  # noqa: E402 -- needs MLX
-from wlk_whisper.mlx.device import shared_stream  # noqa: E402 -- needs MLX
 from wlk_whisper.mlx.network import MlxNetwork  # noqa: E402 -- needs MLX
+from wlk_whisper_digits import checkpoint_directory  # noqa: E402 -- as above
 
-DIGITS = Path(wlk_whisper.__file__).parent / "digits" / "mlx"
+DIGITS = checkpoint_directory()
 TOKENS = (50258, 50259, 50359, 50363, 734, 1081, 734)
+STREAM = shared_stream("cpu", install_hint="")
 TASKS = Path("/proc/self/task")  # a directory for every thread of the process, on Linux
 
 
@@ -29,9 +30,9 @@ def network():
 
     def load():
         return MlxNetwork(
-            load_model(DIGITS, dtype="float32").whisper,
+            load_model(DIGITS, dtype=mx.float32).whisper,
             alignment_heads=((2, 0), (3, 3)),
-            stream=shared_stream("cpu"),
+            stream=STREAM,
             dtype=mx.float32,
         )
 
@@ -48,7 +49,7 @@ def on_new_thread(call):
     return results[0]
 
 
-def decode_steps(network, seed, call=lambda step: step()):
+def speculative_decode(network, seed, call=lambda step: step()):
     """Return logits and attention of one text, each step made through *call*."""
     noise = np.random.default_rng(seed).normal(0, 0.5, (80, 200)).astype(np.float32)
     encoder_output = call(lambda: network.encode(noise))
@@ -67,8 +68,8 @@ def decode_steps(network, seed, call=lambda step: step()):
 @pytest.mark.slow
 def test_every_call_may_come_from_a_new_thread(network):
     """No call leaves a lazy array that another thread cannot compute."""
-    alone = decode_steps(network, 1)
-    spread = decode_steps(network, 1, call=on_new_thread)
+    alone = speculative_decode(network, 1)
+    spread = speculative_decode(network, 1, call=on_new_thread)
 
     for expected, actual in zip(alone, spread, strict=True):
         np.testing.assert_array_equal(expected, actual)
@@ -77,13 +78,13 @@ def test_every_call_may_come_from_a_new_thread(network):
 @pytest.mark.slow
 def test_two_threads_at_once_equal_two_alone(network):
     """Decoders that share one model do not mix."""
-    alone = {seed: decode_steps(network, seed) for seed in (1, 2)}
+    alone = {seed: speculative_decode(network, seed) for seed in (1, 2)}
     together = {}
     barrier = threading.Barrier(2)
 
     def run(seed):
         barrier.wait(60)
-        together[seed] = decode_steps(network, seed)
+        together[seed] = speculative_decode(network, seed)
 
     threads = [threading.Thread(target=run, args=(seed,), daemon=True) for seed in alone]
     for thread in threads:
@@ -100,10 +101,10 @@ def test_two_threads_at_once_equal_two_alone(network):
 @pytest.mark.skipif(not TASKS.is_dir(), reason="threads of MLX are visible on Linux only")
 def test_threads_that_end_leave_no_threads_of_mlx(network):
     """A server that serves each call from a new thread does not accumulate threads."""
-    decode_steps(network, 1, call=on_new_thread)
+    speculative_decode(network, 1, call=on_new_thread)
     before = len(list(TASKS.iterdir()))
     for seed in range(5):
-        decode_steps(network, seed, call=on_new_thread)
+        speculative_decode(network, seed, call=on_new_thread)
 
     # A joined thread may still be ending, and pools of other libraries may grow; a leak is a
     # thread for every call.
@@ -136,6 +137,6 @@ def test_a_process_ends_cleanly_after_threads_that_ran_the_model():
 
 @pytest.mark.skipif(mx.is_available(mx.gpu), reason="this machine has a GPU")
 def test_a_missing_device_is_named():
-    """The message names the remedy."""
-    with pytest.raises(BackendUnavailable, match=r"device=gpu.*mlx-cuda"):
-        shared_stream("gpu")
+    """The message names the extra that installs MLX for a GPU."""
+    with pytest.raises(BackendUnavailable, match=r"no device gpu.*mlx-cuda"):
+        load_backend("mlx-whisper", "digits", device="gpu")

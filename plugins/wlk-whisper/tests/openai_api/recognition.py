@@ -29,7 +29,7 @@ class DigitsRecognizer:
     def _run(self, request, prompt, language):
         # The language is only repeated, because the checkpoint recognises English alone.
         stream = self._backend.create_processor(
-            init_prompt=prompt, tick_seconds=10.0, buffer_seconds=25.0
+            prompt=prompt, tick_seconds=10.0, buffer_seconds=25.0
         )
         stream.insert_audio_chunk(request.audio)
         tokens = stream.finish().committed

@@ -19,7 +19,7 @@ from wlk_core.testing import load_clip, noise
 def transcribe(backend, audio=None, **arguments):
     """Make one request of a backend, as a stream would."""
     audio = load_clip("demo").audio[: 16_000 * 3] if audio is None else audio
-    return backend._open().transcribe(audio, **{"prompt": "", "language": None, **arguments})
+    return backend.engine.transcribe(audio, **{"prompt": "", "language": None, **arguments})
 
 
 def recording(languages, respond):
@@ -147,13 +147,14 @@ def test_short_audio_is_padded_to_a_second(load, server):
 def test_usage_counts_every_attempt_that_is_sent(load, server):
     """Attempts that the client repeats count like the others."""
     backend = load()
+    client = backend.engine
     server.next.append(response(500, "{}", retry_after_ms="1"))
     transcribe(backend, noise(2.0, seed=1))
     backend.warmup()
     backend.close()
 
-    assert 3 == backend.usage.requests == server.arrivals
-    assert 5.0 == backend.usage.audio_seconds
+    assert 3 == client.usage.requests == server.arrivals
+    assert 5.0 == client.usage.audio_seconds
 
 
 def test_a_refused_connection_is_no_usage(load):
@@ -162,12 +163,12 @@ def test_a_refused_connection_is_no_usage(load):
     with pytest.raises(BackendError, match="no connection"):
         backend.warmup()
 
-    assert (0, 0.0) == (backend.usage.requests, backend.usage.audio_seconds)
+    assert (0, 0.0) == (backend.engine.usage.requests, backend.engine.usage.audio_seconds)
 
 
 def test_opening_a_tunnel_through_a_proxy_is_no_usage(load, server):
     """CONNECT is a request of the HTTP library like the one for the endpoint, without audio."""
-    meter = load()._open().meter
+    meter = load().engine.meter
     for method, protocol in ((b"CONNECT", "http11"), (b"POST", "http11"), (b"POST", "http2")):
         request = SimpleNamespace(method=method, extensions={})
         meter.watch(request)
@@ -182,13 +183,14 @@ def test_opening_a_tunnel_through_a_proxy_is_no_usage(load, server):
 def test_streams_that_outlive_the_backend_continue_to_count(load, server):
     """Their requests cost money as well."""
     backend = load()
+    client = backend.engine
     stream = backend.create_processor()
     backend.close()
     server.next.append(response(200, EMPTY))
     stream.insert_audio_chunk(noise(1.5, seed=1))
     stream.finish()
 
-    assert (1, 1.5) == (backend.usage.requests, backend.usage.audio_seconds)
+    assert (1, 1.5) == (client.usage.requests, client.usage.audio_seconds)
 
 
 def test_the_key_comes_from_the_environment_and_goes_to_the_endpoint(load, server, monkeypatch):
@@ -213,7 +215,7 @@ def test_openai_receives_its_headers_from_the_environment(server, monkeypatch):
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway: pass-1")
     monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-admin-of-openai")
     with load_backend("openai-api") as backend:
-        client = backend._open()._client
+        client = backend.engine._client
 
         assert "pass-1" == client.default_headers["X-Gateway"]
         assert client.admin_api_key is None

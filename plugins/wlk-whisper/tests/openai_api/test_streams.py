@@ -60,7 +60,7 @@ def test_a_detected_language_is_kept_for_the_stream(load, server):
 @pytest.mark.slow
 def test_committed_text_is_the_prompt_once_its_audio_is_dropped(load, server):
     """The initial prompt comes first; the end of the transcript follows it."""
-    transcribe(load(), connected_digits(24, seed=60).audio, init_prompt="digits only")
+    transcribe(load(), connected_digits(24, seed=60).audio, prompt="digits only")
     prompts = [request.fields["prompt"][0] for request in server.accepted]
 
     assert "digits only" == prompts[0]
@@ -76,7 +76,7 @@ def test_the_audio_sent_is_a_bounded_multiple_of_the_audio(load):
     loop, sent = connected_digits(14, seed=61, tail=0.6).audio, [0.0]
     for _ in range(3):
         driver.feed(loop)
-        sent.append(backend.usage.audio_seconds)
+        sent.append(backend.engine.usage.audio_seconds)
     ratios = np.diff(sent) / (len(loop) / 16_000)
 
     assert all(2.0 <= ratio <= 4.5 for ratio in ratios), ratios

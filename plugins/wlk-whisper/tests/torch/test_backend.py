@@ -132,7 +132,7 @@ def test_a_fault_in_the_middle_of_a_text_loses_nothing(whisper, monkeypatch, pol
 
 def test_the_digits_checkpoint_runs_in_float32(whisper):
     """The checkpoint was saved in float16 and declares float32, so float32 runs."""
-    assert torch.float32 == whisper._open().network.dtype
+    assert torch.float32 == whisper.engine.network.dtype
 
 
 def test_warmup_runs_the_model(whisper):
@@ -146,9 +146,10 @@ def test_warmup_runs_the_model(whisper):
         ({"language": "fr"}, "recognises en only"),
         ({"task": "translate"}, "choose a multilingual model to translate"),
         ({"policy": "simul"}, "one of alignatt, local-agreement"),
-        ({"policy": "local-agreement", "border_frames": 10}, "takes no border_frames"),
-        ({"border_frames": 300}, "between 0 and 250"),
-        ({"alignment_heads": "2.0"}, "given to load_backend"),
+        ({"policy": "local-agreement", "border_seconds": 0.2}, "takes no border_seconds"),
+        ({"border_seconds": 6.0}, "between 0 and 5"),
+        ({"border_frames": 10}, "did you mean border_seconds"),
+        ({"alignment_heads": "2.0"}, "is an option of load_backend"),
     ],
 )
 def test_a_stream_refuses_what_it_cannot_do(whisper, arguments, message):
@@ -163,7 +164,7 @@ def test_a_stream_refuses_what_it_cannot_do(whisper, arguments, message):
         ({"dtype": "int8"}, "one of auto, float32, float16, bfloat16"),
         ({"alignment_heads": "9.0"}, "the model has no head 9.0"),
         ({"alignment_heads": "two"}, r"expected layer\.head"),
-        ({"compute_type": "int8"}, "no option is called 'compute_type'"),
+        ({"compute_type": "int8"}, r"no option is called 'compute_type' \(did you mean dtype"),
     ],
 )
 def test_loading_refuses_what_it_cannot_do(options, message):
@@ -178,7 +179,7 @@ def test_a_missing_device_is_named(monkeypatch, device):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
 
-    with pytest.raises(BackendUnavailable, match=f"device={device} is not available in torch"):
+    with pytest.raises(BackendUnavailable, match=f"has no device {device} here"):
         load_backend("whisper", "digits", device=device)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 import shutil
+import sys
 
 import pytest
 
@@ -15,17 +15,14 @@ from safetensors.torch import load_file, save_file
 
 from wlk_core import ModelNotFoundError, OptionError, load_backend
 from wlk_core.testing import StreamDriver, connected_digits
-import wlk_whisper
-
-DIGITS = Path(wlk_whisper.__file__).parent / "digits"
+from wlk_whisper_digits import checkpoint_directory
 
 
 @pytest.fixture
 def copied(tmp_path):
     """Return a copy of the checkpoint for a test to change."""
     directory = tmp_path / "model"
-    shutil.copytree(DIGITS / "transformers", directory)
-    shutil.copy(DIGITS / "ctranslate2" / "tokenizer.json", directory)
+    shutil.copytree(checkpoint_directory(), directory)
     return directory
 
 
@@ -38,11 +35,11 @@ def text_of(backend, audio):
 
 
 def test_a_copied_checkpoint_is_a_model(copied):
-    """A directory with a tokenizer of its own needs nothing of the bundled one."""
+    """A directory with the files of the digits is the same model."""
     audio = connected_digits(2, seed=1).audio
     with (
         load_backend("whisper", "digits") as bundled,
-        load_backend("whisper", str(copied), dtype="float32") as loaded,
+        load_backend("whisper", str(copied)) as loaded,
     ):
         assert text_of(bundled, audio) == text_of(loaded, audio)
 
@@ -145,8 +142,8 @@ def escape_directory(directory):
         (widen_config, r"12 of another shape.*instead of"),
         (change_model_type, "model_type='wav2vec2'"),
         (change_heads, "does not describe a Whisper: embed_dim must be divisible by num_heads"),
-        (break_config, "cannot be read"),
-        (list_config, r"config\.json should be a table, got list; pull or convert"),
+        (break_config, r"config\.json is damaged"),
+        (list_config, r"its config\.json has model_type=None"),
         (list_shards, r"weight_map in .*index\.json should be a table, got list"),
         (number_shards, r"expected a Whisper in transformers' format"),
         (remove_tokenizer, r"tokenizer\.json cannot be read"),
@@ -161,6 +158,14 @@ def test_an_invalid_model_is_named(copied, damage, message):
     with pytest.raises(ModelNotFoundError, match=message) as caught:
         load_backend("whisper", str(copied))
     assert "\n" not in str(caught.value)
+
+
+def test_without_the_distribution_of_the_digits_the_command_is_named(monkeypatch):
+    """Other models load without the distribution, so it is missing only here."""
+    monkeypatch.setitem(sys.modules, "wlk_whisper_digits", None)
+
+    with pytest.raises(ModelNotFoundError, match="pip install wlk-whisper-digits"):
+        load_backend("whisper", "digits")
 
 
 def test_a_model_without_alignment_heads_refuses_alignatt(copied):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 import sys
 import warnings
 
@@ -19,11 +18,11 @@ from safetensors.torch import load_file, save_file
 import torch
 
 from wlk_core import BackendUnavailable, OptionError, load_backend
-import wlk_whisper
 from wlk_whisper.torch.checkpoint import load_whisper
 from wlk_whisper.torch.network import TorchNetwork
+from wlk_whisper_digits import checkpoint_directory
 
-DIGITS = Path(wlk_whisper.__file__).parent / "digits" / "transformers"
+DIGITS = checkpoint_directory()
 TEXT = np.array([[50258, 50259, 50359, 50363, 1732, 4018]])
 FEATURES = np.random.default_rng(1).uniform(-1, 1, size=(80, 200)).astype(np.float32)
 
@@ -52,7 +51,7 @@ def logits(lora_path=None):
     """Return the logits of the backend, with or without an adapter."""
     options = {"lora_path": str(lora_path)} if lora_path else {}
     with load_backend("whisper", "digits", device="cpu", **options) as backend:
-        return logits_of(backend._open().network)
+        return logits_of(backend.engine.network)
 
 
 def test_a_merged_adapter_gives_the_numbers_of_peft(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 import threading
 
 import numpy as np
@@ -14,13 +13,13 @@ pytest.importorskip("transformers", reason="needs wlk-whisper[torch]")
 import torch
 from transformers import WhisperConfig, WhisperForConditionalGeneration
 
-import wlk_whisper
 from wlk_whisper.engine.decoding import decode
 from wlk_whisper.engine.logit_filters import LogitFilter
 from wlk_whisper.torch.checkpoint import load_whisper
 from wlk_whisper.torch.network import TorchNetwork
+from wlk_whisper_digits import checkpoint_directory
 
-DIGITS = Path(wlk_whisper.__file__).parent / "digits" / "transformers"
+DIGITS = checkpoint_directory()
 HEADS = ((3, 2), (1, 0), (2, 3))  # in no order
 TEXT = (50258, 50259, 50359, 50363, 1732, 4018, 732, 1045, 3124)
 

@@ -1,41 +1,41 @@
-"""Load a CTranslate2 Whisper model and open streams on it."""
+"""Load a CTranslate2 Whisper model, and the streams and the warmup on it."""
 
 from __future__ import annotations
 
 from functools import partial
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 import ctranslate2
 from faster_whisper import WhisperModel
 import numpy as np
 
-from wlk_core import (
-    SAMPLE_RATE,
-    AgreementRecognizer,
-    BackendUnavailable,
-    ModelNotFoundError,
-    OnlineStream,
-    OptionError,
-    StreamClosed,
-)
 from wlk_core.models import locate
-from wlk_whisper.checkpoint import BUNDLED_DIRECTORIES, Checkpoint
+from wlk_core.plugins import (
+    SAMPLE_RATE,
+    BackendUnavailable,
+    LoadedBackend,
+    LocalAgreementRecognizer,
+    ModelNotFoundError,
+    OptionError,
+)
+from wlk_whisper.checkpoint import Checkpoint
 from wlk_whisper.ctranslate2.engine import FasterWhisperEngine
 from wlk_whisper.engine.engine import DecodingOptions
+from wlk_whisper.engine.tokenizer import TOKENIZER_FILE, read_tokenizer
 from wlk_whisper.models import DIGITS
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from collections.abc import Callable
 
-    from wlk_core import BackendSpec
+    from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
 
-__all__ = ["FasterWhisperBackend", "load"]
+__all__ = ["load"]
 
 logger = logging.getLogger(__name__)
 
-BUNDLED = Path(__file__).parent.parent / BUNDLED_DIRECTORIES["faster-whisper"]
+BUNDLED = Path(__file__).parent.parent / "digits/ctranslate2"
 
 
 def load(
@@ -43,19 +43,20 @@ def load(
     model: str | None,
     *,
     device: str = "auto",
-    compute_type: str | None = None,
-    cpu_threads: int = 0,
+    dtype: str = "auto",
+    cpu_threads: int | None = None,
     cache_dir: str | None = None,
-) -> FasterWhisperBackend:
+) -> LoadedBackend[FasterWhisperEngine]:
     """
     Find *model* and load it.
 
     Raises:
         ModelNotFoundError: the model is missing, or is not a CTranslate2 model.
-        OptionError: the device does not support the compute type.
+        OptionError: the device does not support the dtype.
         BackendUnavailable: the device is missing.
 
     """
+    device = _choose_device(device)
     name = model or str(spec.default_model)
     directory = locate(name, spec=spec, bundled={DIGITS: BUNDLED}, cache_dir=cache_dir)
     if not (directory / "model.bin").is_file():
@@ -67,93 +68,16 @@ def load(
             "tokenizer.json preprocessor_config.json"
         )
     checkpoint = Checkpoint.read(directory, name=name)
-    whisper = _load_model(directory, device, compute_type or checkpoint.compute_type, cpu_threads)
-    logger.info("%s runs in %s on %s", name, whisper.model.compute_type, whisper.model.device)
-    return FasterWhisperBackend(spec, FasterWhisperEngine(whisper, checkpoint))
+    compute_type = _choose_compute_type(dtype, checkpoint, device)
+    if cpu_threads is None:
+        cpu_threads = checkpoint.cpu_threads or 0
+    whisper = _load_model(directory, device, compute_type, cpu_threads)
+    engine = FasterWhisperEngine(whisper, checkpoint)
+    logger.info("%s runs in %s on %s", name, engine.compute_type, whisper.model.device)
+    return LoadedBackend(spec, engine, open_stream=_open_stream, warmup=_warm_up)
 
 
-class FasterWhisperBackend:
-    """A CTranslate2 Whisper model shared by any number of streams."""
-
-    def __init__(self, spec: BackendSpec, engine: FasterWhisperEngine) -> None:
-        self._spec = spec
-        self._engine: FasterWhisperEngine | None = engine
-
-    @property
-    def spec(self) -> BackendSpec:
-        """The declaration of this backend."""
-        return self._spec
-
-    @property
-    def compute_type(self) -> str:
-        """The arithmetic that the model actually runs in."""
-        return str(self._open().model.model.compute_type)
-
-    def create_processor(
-        self, *, language: str | None = None, task: str = "transcribe", **options: Any
-    ) -> OnlineStream:
-        """Return a new stream; see Backend."""
-        engine = self._open()
-        self._spec.check_language(language)
-        self._spec.check_task(task)
-        engine.checkpoint.check(
-            language=language,
-            task=task,
-            is_multilingual=engine.is_multilingual,
-            hf_tokenizer=engine.model.hf_tokenizer,
-        )
-        values = self._spec.stream_options(options)
-        audio_context = values["audio_context"]
-        decoding = DecodingOptions(
-            task=task,
-            beam_size=values["beam_size"],
-            is_fitted=engine.checkpoint.takes_shorter_input
-            if audio_context is None
-            else audio_context == "fitted",
-        )
-        return OnlineStream(
-            lambda: AgreementRecognizer(
-                partial(engine.transcribe, options=decoding),
-                language=language,
-                prompt=values["init_prompt"] or "",
-                tick_seconds=values["tick_seconds"],
-                buffer_seconds=values["buffer_seconds"] or engine.checkpoint.buffer_seconds,
-            )
-        )
-
-    def warmup(self) -> None:
-        """Run the model once on a second of silence."""
-        engine = self._open()
-        language = (engine.checkpoint.languages or ("en",))[0]
-        engine.transcribe(
-            np.zeros(SAMPLE_RATE, dtype=np.float32),
-            prompt="",
-            language=language,
-            options=DecodingOptions(is_fitted=engine.checkpoint.takes_shorter_input),
-        )
-
-    def close(self) -> None:
-        """Release the model; open streams keep it until they are closed."""
-        self._engine = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _open(self) -> FasterWhisperEngine:
-        if self._engine is None:
-            raise StreamClosed("the backend is closed; load it again")
-        return self._engine
-
-
-def _load_model(directory: Path, device: str, compute_type: str, cpu_threads: int) -> WhisperModel:
+def _choose_device(device: str) -> str:
     has_cuda = ctranslate2.get_cuda_device_count() > 0
     if device == "cuda" and not has_cuda:
         raise BackendUnavailable(
@@ -161,13 +85,29 @@ def _load_model(directory: Path, device: str, compute_type: str, cpu_threads: in
             "driver with nvidia-smi, or leave the device out"
         )
     if device == "auto":
-        device = "cuda" if has_cuda else "cpu"
+        return "cuda" if has_cuda else "cpu"
+    return device
+
+
+def _choose_compute_type(dtype: str, checkpoint: Checkpoint, device: str) -> str:
+    """Return CTranslate2's name for *dtype*, whose auto is the checkpoint's and not its own."""
+    if dtype == "auto":
+        dtype = checkpoint.dtype or "default"
+    if dtype == "fastest":
+        return "auto"
     possible = sorted(ctranslate2.get_supported_compute_types(device))
-    if compute_type not in ("default", "auto") and compute_type not in possible:
+    if dtype != "default" and dtype not in possible:
         raise OptionError(
-            f"compute_type={compute_type} cannot run on {device} here; "
-            f"expected one of: default, auto, {', '.join(possible)}"
+            f"dtype={dtype} cannot run on {device} here; "
+            f"expected one of: auto, default, fastest, {', '.join(possible)}"
         )
+    return dtype
+
+
+def _load_model(directory: Path, device: str, compute_type: str, cpu_threads: int) -> WhisperModel:
+    if (directory / TOKENIZER_FILE).is_file():
+        # Read here first, because faster-whisper raises a bare Exception for a damaged file.
+        read_tokenizer(directory / TOKENIZER_FILE)
     try:
         return WhisperModel(
             str(directory),
@@ -181,3 +121,38 @@ def _load_model(directory: Path, device: str, compute_type: str, cpu_threads: in
             f"{directory} could not be loaded as a CTranslate2 Whisper model: {error}; "
             "convert or pull it again"
         ) from error
+
+
+def _open_stream(
+    engine: FasterWhisperEngine, config: StreamConfig, calls: EngineCalls
+) -> Callable[[], Recognizer]:
+    engine.checkpoint.check(
+        language=config.language,
+        task=config.task,
+        is_multilingual=engine.is_multilingual,
+        hf_tokenizer=engine.model.hf_tokenizer,
+    )
+    options = config.options
+    decoding = DecodingOptions(
+        task=config.task,
+        beam_size=options["beam_size"],
+        is_fitted=engine.checkpoint.fits_window(options["audio_context"]),
+    )
+    return partial(
+        LocalAgreementRecognizer,
+        calls.wrap(partial(engine.transcribe, options=decoding)),
+        language=config.language,
+        prompt=options["prompt"] or "",
+        tick_seconds=options["tick_seconds"],
+        buffer_seconds=options["buffer_seconds"] or engine.checkpoint.buffer_seconds,
+    )
+
+
+def _warm_up(engine: FasterWhisperEngine, calls: EngineCalls) -> None:
+    """Run the model once on a second of silence."""
+    calls.wrap(engine.transcribe)(
+        np.zeros(SAMPLE_RATE, dtype=np.float32),
+        prompt="",
+        language=(engine.checkpoint.languages or ("en",))[0],
+        options=DecodingOptions(is_fitted=engine.checkpoint.takes_shorter_input),
+    )

@@ -8,8 +8,7 @@ import attrs
 from faster_whisper.tokenizer import Tokenizer
 from faster_whisper.transcribe import get_suppressed_tokens, merge_punctuations
 
-from wlk_core import Hypothesis, Work
-from wlk_core.streaming import Word
+from wlk_core.plugins import Hypothesis, Word, WorkCounters
 from wlk_whisper.engine.engine import NO_SPEECH_THRESHOLD
 from wlk_whisper.engine.features import SAMPLES_PER_MEL_FRAME, log_mel, window_mel_frames
 from wlk_whisper.engine.token_budget import token_budget
@@ -36,6 +35,11 @@ class FasterWhisperEngine:
     checkpoint: Checkpoint
 
     @property
+    def compute_type(self) -> str:
+        """The arithmetic that the model actually runs in."""
+        return str(self.model.model.compute_type)
+
+    @property
     def is_multilingual(self) -> bool:
         """Whether the model has language and task tokens."""
         return bool(self.model.model.is_multilingual)
@@ -57,7 +61,7 @@ class FasterWhisperEngine:
         mel_frames = window_mel_frames(len(audio), is_fitted=options.is_fitted)
         features = log_mel(self.model.feature_extractor, audio, mel_frames)
         encoder_output = self.model.encode(features)
-        work = Work(encoder_frames=mel_frames)
+        work = WorkCounters(encoder_frames=mel_frames)
         if language is None:
             language, detection_work = self._detect_language(encoder_output)
             work += detection_work
@@ -79,14 +83,14 @@ class FasterWhisperEngine:
             work=work + alignment_work,
         )
 
-    def _detect_language(self, encoder_output: StorageView) -> tuple[str, Work]:
+    def _detect_language(self, encoder_output: StorageView) -> tuple[str, WorkCounters]:
         if not self.is_multilingual:
-            return "en", Work()
+            return "en", WorkCounters()
         ranked = self.model.model.detect_language(encoder_output)[0]
         languages = self.checkpoint.languages
         codes = (token.strip("<|>") for token, _ in ranked)
         language = next(code for code in codes if languages is None or code in languages)
-        return language, Work(decoder_positions=1, decoder_forwards=1)
+        return language, WorkCounters(decoder_positions=1, decoder_forwards=1)
 
     def _tokenizer(self, language: str, task: str) -> Tokenizer:
         return Tokenizer(
@@ -100,7 +104,7 @@ class FasterWhisperEngine:
         prompt: str,
         beam_size: int,
         budget: int,
-    ) -> tuple[list[int], bool, Work]:
+    ) -> tuple[list[int], bool, WorkCounters]:
         """Return the text tokens, whether they are speech, and the work counters."""
         # An empty prompt has no tokens, because an empty previous text changes the transcript.
         previous = tokenizer.encode(f" {prompt}") if prompt else []
@@ -118,12 +122,14 @@ class FasterWhisperEngine:
         tokens = result.sequences_ids[0]
         text = [token for token in tokens if token < tokenizer.eot]
         steps = len(tokens) + 1
-        work = Work(decoder_positions=len(start) + steps * beam_size, decoder_forwards=1 + steps)
+        work = WorkCounters(
+            decoder_positions=len(start) + steps * beam_size, decoder_forwards=1 + steps
+        )
         return text, result.no_speech_prob <= NO_SPEECH_THRESHOLD, work
 
     def _align(
         self, tokenizer: Tokenizer, encoder_output: StorageView, tokens: list[int], samples: int
-    ) -> tuple[tuple[Word, ...], Work]:
+    ) -> tuple[tuple[Word, ...], WorkCounters]:
         """Return the words of *tokens* with the times of the model's cross attention."""
         mel_frames = max(2, -(-samples // SAMPLES_PER_MEL_FRAME))
         alignments = self.model.find_alignment(tokenizer, [tokens], encoder_output, mel_frames)
@@ -139,5 +145,7 @@ class FasterWhisperEngine:
                     Word(float(entry["start"]), float(entry["end"]), entry["word"], probability)
                 )
         positions = len(tokenizer.sot_sequence) + 1 + len(tokens)
-        work = Work(decoder_positions=positions, decoder_forwards=1, detokenised_ids=len(tokens))
+        work = WorkCounters(
+            decoder_positions=positions, decoder_forwards=1, detokenised_ids=len(tokens)
+        )
         return tuple(words), work

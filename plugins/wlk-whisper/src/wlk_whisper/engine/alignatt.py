@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from wlk_core import SAMPLE_RATE, Attended, AttendedWord
+from wlk_core.plugins import SAMPLE_RATE, AlignedHypothesis, AlignedWord
+from wlk_core.streaming import keep_spoken_repetitions
 from wlk_whisper.engine.decoding import decode
 from wlk_whisper.engine.engine import NO_SPEECH_THRESHOLD
 from wlk_whisper.engine.features import audio_encoder_frames
@@ -27,12 +28,12 @@ from wlk_whisper.engine.words import words_from_tokens
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from faster_whisper.tokenizer import Tokenizer
     from numpy.typing import NDArray
 
     from wlk_whisper.engine.decoding import DecodingResult
     from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine
     from wlk_whisper.engine.prompt import Prompt
+    from wlk_whisper.engine.tokenizer import Tokenizer
 
 __all__ = ["AlignAttOptions", "transcribe_aligned"]
 
@@ -52,12 +53,12 @@ def transcribe_aligned(
     engine: WhisperEngine,
     options: DecodingOptions,
     alignatt: AlignAttOptions,
-    context: tuple[AttendedWord, ...],
+    context: tuple[AlignedWord, ...],
     prompt: str,
     language: str | None,
     is_last: bool,
     first_sample: int = 0,
-) -> Attended:
+) -> AlignedHypothesis:
     """
     Return the words after *context* in float32[n] at 16 kHz, 0 < n <= 30 s.
 
@@ -98,13 +99,13 @@ def transcribe_aligned(
     )
     work += result.work
     if result.no_speech_prob > NO_SPEECH_THRESHOLD and not forced.prefix:
-        return Attended(language=language, work=work)
+        return AlignedHypothesis(language=language, work=work)
     words, detokenised = _new_words(tokenizer, result, forced, is_last=is_last)
     work = attrs.evolve(work, detokenised_ids=(work.detokenised_ids or 0) + detokenised)
-    return Attended(words=_with_times(words, context, audio), language=language, work=work)
+    return AlignedHypothesis(words=_with_times(words, context, audio), language=language, work=work)
 
 
-def _new_samples(audio: NDArray[np.float32], context: tuple[AttendedWord, ...]) -> int:
+def _new_samples(audio: NDArray[np.float32], context: tuple[AlignedWord, ...]) -> int:
     """Return how many samples follow the last committed word."""
     end = context[-1].word.end if context else 0.0
     return len(audio) - round(min(max(0.0, end), len(audio) / SAMPLE_RATE) * SAMPLE_RATE)
@@ -117,9 +118,9 @@ def _rewinds(_: Sequence[int], frames: Sequence[int], *, rewind_frames: int) -> 
 
 def _new_words(
     tokenizer: Tokenizer, result: DecodingResult, forced: Prompt, *, is_last: bool
-) -> tuple[list[AttendedWord], int]:
+) -> tuple[list[AlignedWord], int]:
     """Return the words after the prefix, and how many ids were detokenised for them."""
-    tokens = result.tokens[: _spoken_tokens(result)]
+    tokens = keep_spoken_repetitions(result.tokens, result.frames.tolist(), result.loop)
     if not tokens or result.cross_attention is None:
         return [], 0
     boundaries = token_boundaries(
@@ -135,7 +136,7 @@ def _new_words(
     if not result.has_ended and not is_last:
         spans = spans[:-1]  # the next call may extend the last word
     words = [
-        AttendedWord(
+        AlignedWord(
             word=span.word,
             frames=tuple(int(frame) for frame in result.frames[span.first : span.stop]),
             tokens=tuple(tokens[span.first : span.stop]),
@@ -145,25 +146,9 @@ def _new_words(
     return words, 2 * len(tokens)
 
 
-def _spoken_tokens(result: DecodingResult) -> int:
-    """
-    Return how many tokens of a text that may end in a loop were spoken.
-
-    If the attended frame advances with each repetition, the speaker really repeated.  Otherwise it
-    is a decoding loop and only the first repetition is kept.
-    """
-    loop = result.loop
-    if loop is None:
-        return len(result.tokens)
-    frames = result.frames[loop.start : loop.end : loop.period]
-    if len(frames) and bool(np.all(np.diff(frames) > 0)):
-        return len(result.tokens)
-    return loop.start + loop.period
-
-
 def _with_times(
-    words: list[AttendedWord], context: tuple[AttendedWord, ...], audio: NDArray[np.float32]
-) -> tuple[AttendedWord, ...]:
+    words: list[AlignedWord], context: tuple[AlignedWord, ...], audio: NDArray[np.float32]
+) -> tuple[AlignedWord, ...]:
     """Return *words* without a loop at their end and without silence in their spans."""
     kept = drop_loop([new.word for new in words])
     committed = [old.word for old in context]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_core import OptionError
+from wlk_core.plugins import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 import numpy as np
 
-from wlk_core import Work
+from wlk_core.plugins import WorkCounters
 from wlk_core.streaming import Loop, find_loop
 from wlk_whisper.engine.timing import AttentionStatistics
 
@@ -70,7 +70,7 @@ class DecodingResult:
     no_speech_prob: float
     has_ended: bool
     loop: Loop | None
-    work: Work
+    work: WorkCounters
 
 
 def decode(
@@ -187,7 +187,7 @@ class _Search:
     ended: list[tuple[_Hypothesis, float, bool]] = attrs.Factory(list)
     is_finished: bool = False
     no_speech_prob: float = 0.0
-    work: Work = attrs.Factory(Work)
+    work: WorkCounters = attrs.Factory(WorkCounters)
 
     def start(self, prompt: Sequence[int]) -> None:
         """Run the prompt and choose the first tokens."""
@@ -228,7 +228,7 @@ class _Search:
         output = self.decoder.forward(
             tokens, logits_to_keep=logits_to_keep, output_attention=self.output_attention
         )
-        self.work += Work(decoder_positions=tokens.size, decoder_forwards=1, host_syncs=1)
+        self.work += WorkCounters(decoder_positions=tokens.size, decoder_forwards=1, host_syncs=1)
         if output.cross_attention is not None:
             attention = output.cross_attention[..., : self.audio_frames]
             self.open = [

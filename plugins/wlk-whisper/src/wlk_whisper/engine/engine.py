@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import attrs
-from faster_whisper.tokenizer import Tokenizer
-from faster_whisper.transcribe import get_suppressed_tokens
 import numpy as np
 
-from wlk_core import Work
+from wlk_core.plugins import WorkCounters
 from wlk_whisper.engine.features import audio_encoder_frames, log_mel, window_mel_frames
 from wlk_whisper.engine.language_detection import detect_language, is_multilingual
 from wlk_whisper.engine.logit_filters import LogitFilter, log_softmax
@@ -17,7 +15,7 @@ from wlk_whisper.engine.timing import token_boundaries
 from wlk_whisper.engine.words import words_from_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from faster_whisper.feature_extractor import FeatureExtractor
     from numpy.typing import NDArray
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from wlk_whisper.checkpoint import Checkpoint
     from wlk_whisper.engine.alignment_heads import AlignmentHeads
     from wlk_whisper.engine.network import EncoderOutput, Network
+    from wlk_whisper.engine.tokenizer import Tokenizer
     from wlk_whisper.engine.words import WordSpan
 
 __all__ = ["NO_SPEECH_THRESHOLD", "DecodingOptions", "WhisperEngine"]
@@ -50,6 +49,7 @@ class WhisperEngine:
     Attributes:
         network: runs the layers.
         hf_tokenizer: the tokenizer.json of the model.
+        tokenizer_class: makes a tokenizer of a language and a task from it.
         feature_extractor: makes log-mel features with as many bands as the network takes.
         checkpoint: limits and defaults of the model.
         alignment_heads: the heads whose attention times the words.
@@ -60,6 +60,7 @@ class WhisperEngine:
 
     network: Network
     hf_tokenizer: HfTokenizer
+    tokenizer_class: Callable[..., Tokenizer]
     feature_extractor: FeatureExtractor
     checkpoint: Checkpoint
     alignment_heads: AlignmentHeads
@@ -69,20 +70,22 @@ class WhisperEngine:
     @_non_speech_tokens.default
     def _find_non_speech_tokens(self) -> tuple[int, ...]:
         # A hundred calls of the tokenizer, made once instead of at every tick.
-        return tuple(get_suppressed_tokens(self.tokenizer("en", "transcribe"), [-1]))
+        return self.tokenizer("en", "transcribe").non_speech_tokens
 
     @property
     def is_multilingual(self) -> bool:
         """Whether the model has language and task tokens."""
         return is_multilingual(self.network)
 
-    def encode(self, audio: NDArray[np.float32], *, is_fitted: bool) -> tuple[EncoderOutput, Work]:
+    def encode(
+        self, audio: NDArray[np.float32], *, is_fitted: bool
+    ) -> tuple[EncoderOutput, WorkCounters]:
         """Return the encoder output of *audio* in its window, and the work counters."""
         mel_frames = window_mel_frames(len(audio), is_fitted=is_fitted)
         output = self.network.encode(log_mel(self.feature_extractor, audio, mel_frames))
-        return output, Work(encoder_frames=mel_frames)
+        return output, WorkCounters(encoder_frames=mel_frames)
 
-    def detect_language(self, encoder_output: EncoderOutput) -> tuple[str, Work]:
+    def detect_language(self, encoder_output: EncoderOutput) -> tuple[str, WorkCounters]:
         """Return the likeliest of the checkpoint's languages, and the work counters."""
         return detect_language(
             self.network, encoder_output, self.hf_tokenizer, languages=self.checkpoint.languages
@@ -90,7 +93,9 @@ class WhisperEngine:
 
     def tokenizer(self, language: str, task: str) -> Tokenizer:
         """Return the tokenizer for a language and a task."""
-        return Tokenizer(self.hf_tokenizer, self.is_multilingual, task=task, language=language)
+        return self.tokenizer_class(
+            self.hf_tokenizer, self.is_multilingual, task=task, language=language
+        )
 
     def logit_filter(self, tokenizer: Tokenizer, *, has_timestamps: bool) -> LogitFilter:
         """Return the filter of tokens that the decoder may emit."""
@@ -107,7 +112,7 @@ class WhisperEngine:
         encoder_output: EncoderOutput,
         tokens: Sequence[int],
         samples: int,
-    ) -> tuple[tuple[WordSpan, ...], Work]:
+    ) -> tuple[tuple[WordSpan, ...], WorkCounters]:
         """
         Return the words of text *tokens* with the times of the alignment heads.
 
@@ -138,7 +143,7 @@ class WhisperEngine:
             dtype=np.float64,
         )
         words = words_from_tokens(tokenizer, tokens, boundaries, probabilities)
-        work = Work(
+        work = WorkCounters(
             decoder_positions=len(forced),
             decoder_forwards=1,
             host_syncs=1,

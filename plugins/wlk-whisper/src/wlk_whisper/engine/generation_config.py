@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import attrs
 
-from wlk_core import ModelNotFoundError
+from wlk_core.models import read_json_table
+from wlk_core.plugins import ModelNotFoundError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,23 +38,22 @@ class GenerationConfig:
 
         """
         path = directory / FILE_NAME
-        if not path.is_file():
-            return cls()
-        try:
-            table = json.loads(path.read_text(encoding="utf-8"))
-            heads, tokens = table.get("alignment_heads"), table.get("begin_suppress_tokens")
-            return cls(
-                alignment_heads=None if heads is None else tuple(_pair(pair) for pair in heads),
-                begin_suppress_tokens=None if tokens is None else tuple(map(int, tokens)),
-            )
-        except (AttributeError, OSError, TypeError, ValueError) as error:
+        table = read_json_table(path)
+        heads, tokens = table.get("alignment_heads"), table.get("begin_suppress_tokens")
+        are_pairs = heads is None or (
+            isinstance(heads, list) and all(_are_numbers(pair) and len(pair) == 2 for pair in heads)  # noqa: PLR2004 -- layer and head
+        )
+        if not are_pairs or not (tokens is None or _are_numbers(tokens)):
             raise ModelNotFoundError(
-                f"{path} cannot be read: expected alignment_heads as a list of [layer, head] and "
-                f"begin_suppress_tokens as a list of numbers, or neither ({error}); "
+                f"{path} is invalid: expected alignment_heads as a list of [layer, head] and "
+                "begin_suppress_tokens as a list of numbers, or neither; "
                 "pull or convert the model again"
-            ) from error
+            )
+        return cls(
+            alignment_heads=None if heads is None else tuple((int(a), int(b)) for a, b in heads),
+            begin_suppress_tokens=None if tokens is None else tuple(tokens),
+        )
 
 
-def _pair(pair: Any) -> tuple[int, int]:
-    layer, head = pair
-    return int(layer), int(head)
+def _are_numbers(values: Any) -> TypeGuard[list[int]]:
+    return isinstance(values, list) and all(type(value) is int for value in values)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wlk_core import Work
+from wlk_core.plugins import WorkCounters
 from wlk_whisper.languages import LANGUAGES
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def detect_language(
     hf_tokenizer: HfTokenizer,
     *,
     languages: Sequence[str] | None = None,
-) -> tuple[str, Work]:
+) -> tuple[str, WorkCounters]:
     """
     Return the likeliest language of an encoder output, and the work counters.
 
@@ -40,7 +40,7 @@ def detect_language(
     English without a forward pass.
     """
     if not is_multilingual(network):
-        return "en", Work()
+        return "en", WorkCounters()
     codes = [code for code in LANGUAGES if languages is None or code in languages]
     ids = {code: hf_tokenizer.token_to_id(f"<|{code}|>") for code in codes}
     # Codes without a token (yue, before large-v3) are left out.
@@ -48,4 +48,4 @@ def detect_language(
     start = np.array([[hf_tokenizer.token_to_id("<|startoftranscript|>")]], dtype=np.int64)
     logits = network.new_decoder(encoder_output).forward(start).logits[0, -1]
     language = max(ids_with_token, key=lambda code: float(logits[ids_with_token[code]]))
-    return language, Work(decoder_positions=1, decoder_forwards=1, host_syncs=1)
+    return language, WorkCounters(decoder_positions=1, decoder_forwards=1, host_syncs=1)

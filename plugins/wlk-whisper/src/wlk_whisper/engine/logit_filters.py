@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 import attrs
-from faster_whisper.transcribe import get_suppressed_tokens
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from faster_whisper.tokenizer import Tokenizer
     from numpy.typing import NDArray
+
+    from wlk_whisper.engine.tokenizer import Tokenizer
 
 __all__ = ["LogitFilter", "log_softmax"]
 
@@ -63,9 +63,7 @@ class LogitFilter:
             if begin_suppress_tokens is None
             else begin_suppress_tokens
         )
-        non_speech = (
-            get_suppressed_tokens(tokenizer, [-1]) if suppress_tokens is None else suppress_tokens
-        )
+        non_speech = tokenizer.non_speech_tokens if suppress_tokens is None else suppress_tokens
         special = range(tokenizer.eot + 1, tokenizer.timestamp_begin)
         return cls(
             sot=tokenizer.sot,

@@ -9,7 +9,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from faster_whisper.tokenizer import Tokenizer
+    from wlk_whisper.engine.tokenizer import Tokenizer
 
 __all__ = ["Prompt", "build_prompt", "previous_tokens"]
 

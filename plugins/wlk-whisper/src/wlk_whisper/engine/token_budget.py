@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wlk_core import SAMPLE_RATE
+from wlk_core.plugins import SAMPLE_RATE
 
 __all__ = ["token_budget"]
 

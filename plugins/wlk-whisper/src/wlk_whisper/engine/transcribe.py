@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wlk_core import Hypothesis
+from wlk_core.plugins import Hypothesis
 from wlk_whisper.engine.decoding import decode
 from wlk_whisper.engine.engine import NO_SPEECH_THRESHOLD
 from wlk_whisper.engine.prompt import previous_tokens

@@ -5,22 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import attrs
-import numpy as np
 
-from wlk_core import SAMPLE_RATE
+from wlk_core.plugins import SAMPLE_RATE
+from wlk_core.streaming.energy import (
+    FRAME_SAMPLES,
+    background_level,
+    loud_frames,
+    loudness,
+    true_runs,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
-    from wlk_core.streaming import Word
+    from wlk_core.plugins import Word
 
 __all__ = ["drop_loop", "tighten_to_speech"]
 
-FRAME_SAMPLES = 160  # 10 ms of energy
-QUIET_DB = 35.0  # silence is this far below the loudest frame of a word ...
-QUIET_SHARE = 0.7  # ... or, in noise, this share of the way down to the quietest frames
+# Frames of 10 ms, as in wlk_core.streaming.energy.
 SPILL_FRAMES = 8  # a sound shorter than this at the edge of a span belongs to the neighbour ...
 PAUSE_FRAMES = 5  # ... if a pause of at least this length separates it
 SHIFT_FRAMES = 25  # how far a boundary within sound is moved to the nearest pause ...
@@ -53,16 +58,16 @@ def tighten_to_speech(words: Sequence[Word], audio: NDArray[np.float32]) -> tupl
     it belongs to the neighbour.  In audio without pauses the times of the model remain.  *audio*,
     float32[n], is what the times count in.
     """
-    decibels = _loudness(audio)
+    decibels = loudness(audio)
     if len(decibels) == 0:
         return tuple(words)
-    floor = float(np.percentile(decibels, 10))
-    moved = _move_boundaries(words, decibels, floor)
-    return tuple(_tighten(word, decibels, floor) for word in moved)
+    background = background_level(decibels)
+    moved = _move_boundaries(words, decibels, background)
+    return tuple(_tighten(word, decibels, background) for word in moved)
 
 
 def _move_boundaries(
-    words: Sequence[Word], decibels: NDArray[np.float64], floor: float
+    words: Sequence[Word], decibels: NDArray[np.float64], background: float
 ) -> list[Word]:
     """Return *words* with each boundary that two of them share moved into a pause nearby."""
     moved = list(words)
@@ -74,7 +79,7 @@ def _move_boundaries(
             continue  # the model itself found a pause
         first = max(_frame(before.middle), boundary - reach)
         stop = min(_frame(after.middle), boundary + reach)
-        pauses = _runs(~_is_loud(decibels[first:stop], floor))
+        pauses = true_runs(~loud_frames(decibels[first:stop], background=background))
         pauses = [p for p in pauses if p[1] - p[0] >= GAP_FRAMES]
         if not pauses or any(a <= boundary - first <= b for a, b in pauses):
             continue
@@ -87,12 +92,12 @@ def _move_boundaries(
     return moved
 
 
-def _tighten(word: Word, decibels: NDArray[np.float64], floor: float) -> Word:
+def _tighten(word: Word, decibels: NDArray[np.float64], background: float) -> Word:
     first, stop = _frame(word.start), _frame(word.end)
     span = decibels[first:stop]
     if len(span) == 0:
         return word
-    sounds = _runs(_is_loud(span, floor))
+    sounds = true_runs(loud_frames(span, background=background))
     if len(sounds) > 1 and sounds[0][0] == 0 and _is_spill(sounds[0], sounds[1][0] - sounds[0][1]):
         sounds = sounds[1:]
     if (
@@ -110,26 +115,5 @@ def _frame(seconds: float) -> int:
     return round(seconds * SAMPLE_RATE / FRAME_SAMPLES)
 
 
-def _is_loud(span: NDArray[np.float64], floor: float) -> NDArray[np.bool_]:
-    if len(span) == 0:
-        return np.zeros(0, dtype=np.bool_)
-    peak = float(span.max())
-    return span >= peak - min(QUIET_DB, QUIET_SHARE * max(0.0, peak - floor))
-
-
 def _is_spill(sound: tuple[int, int], pause: int) -> bool:
     return sound[1] - sound[0] < SPILL_FRAMES and pause >= PAUSE_FRAMES
-
-
-def _runs(is_true: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return the runs of true values as (first, stop)."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], is_true, [False])).astype(np.int8)))
-    return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
-
-
-def _loudness(audio: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return the loudness of every 10 ms in decibels; digital silence is -120."""
-    whole = len(audio) // FRAME_SAMPLES * FRAME_SAMPLES
-    power = np.square(audio[:whole].reshape(-1, FRAME_SAMPLES), dtype=np.float64).mean(axis=1)
-    decibels: NDArray[np.float64] = 10 * np.log10(np.maximum(power, 1e-12))
-    return decibels

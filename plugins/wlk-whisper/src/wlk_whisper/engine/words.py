@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_core.streaming import Word
+from wlk_core.plugins import Word
 from wlk_whisper.engine.timing import ENCODER_FRAME_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from faster_whisper.tokenizer import Tokenizer
     import numpy as np
     from numpy.typing import NDArray
+
+    from wlk_whisper.engine.tokenizer import Tokenizer
 
 __all__ = ["APPENDED", "INCOMPLETE_CHARACTER", "PREPENDED", "WordSpan", "words_from_tokens"]
 

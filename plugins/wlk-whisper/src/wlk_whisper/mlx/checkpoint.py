@@ -1,9 +1,8 @@
-"""Load the weights of a directory in mlx-whisper's format, all of them or none."""
+"""Load the weights of a directory, all of them or none, into the modules of mlx-whisper."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-import json
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -13,7 +12,15 @@ from mlx.utils import tree_flatten
 from mlx_whisper.whisper import ModelDimensions, Whisper
 import numpy as np
 
-from wlk_core import ModelNotFoundError
+from wlk_core.models import read_json_table
+from wlk_core.plugins import ModelNotFoundError
+from wlk_whisper.engine.weight_files import weight_files
+from wlk_whisper.mlx.transformers_format import (
+    convert_config,
+    convert_weights,
+    find_unsupported,
+    is_transformers_format,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +31,6 @@ __all__ = ["LoadedModel", "load_model"]
 WEIGHTS = ("weights.safetensors", "weights.npz")
 ALIGNMENT_HEADS = "alignment_heads"  # the name among the weights that mlx-whisper's converter uses
 DIMENSIONS = tuple(ModelDimensions.__dataclass_fields__)
-DTYPES = {"float16": mx.float16, "float32": mx.float32}
 MAX_NAMED = 3  # culprits that an error message lists
 
 
@@ -41,27 +47,37 @@ class LoadedModel:
     alignment_heads: tuple[tuple[int, int], ...] | None
 
 
-def load_model(directory: Path, *, dtype: str) -> LoadedModel:
+def load_model(directory: Path, *, dtype: mx.Dtype) -> LoadedModel:
     """
-    Load the checkpoint in *directory* in "float16" or "float32"; quantised weights stay so.
+    Load the checkpoint in *directory* in *dtype*; quantised weights stay so.
 
-    mlx-whisper's own loader keeps random weights for what a file lacks, takes weights in the type
-    they were saved in, and asks a hub for directories it does not find.
+    The directory is in mlx-whisper's format or in transformers'.  mlx-whisper's own loader keeps
+    random weights for what a file lacks, takes weights in the type they were saved in, and asks a
+    hub for directories it does not find.
 
     Raises:
         ModelNotFoundError: the files are not such a checkpoint, or not a complete one.
 
     """
-    config = _read_config(directory)
-    weights = _read_weights(directory)
+    config = read_json_table(directory / "config.json")
+    quantization = config.get("quantization")
+    if is_transformers_format(config):
+        if (difference := find_unsupported(config)) is not None:
+            raise _rejection(directory, difference)
+        dims = _read_dimensions(directory, convert_config(config))
+        weights: dict[str, mx.array] = {}
+        for path in weight_files(directory, backend="whisper"):
+            weights |= convert_weights(_read_weights(path))
+    else:
+        dims = _read_dimensions(directory, config)
+        weights = _read_weights(_weights_file(directory))
     heads = _read_heads(directory, weights.pop(ALIGNMENT_HEADS, None))
-    dims = ModelDimensions(**{key: config[key] for key in DIMENSIONS})
-    whisper = _new_modules(dims, DTYPES[dtype])
-    if config.get("quantization") is not None:
-        _quantize(directory, whisper, config["quantization"], weights)
+    whisper = _new_modules(dims, dtype)
+    if quantization is not None:
+        _quantize(directory, whisper, quantization, weights)
     _check_weights(directory, whisper, weights)
     floats = {
-        key: value.astype(DTYPES[dtype]) if mx.issubdtype(value.dtype, mx.floating) else value
+        key: value.astype(dtype) if mx.issubdtype(value.dtype, mx.floating) else value
         for key, value in weights.items()
     }
     # Not strict, because the modules hold ALIGNMENT_HEADS and keep theirs.
@@ -87,13 +103,7 @@ def _new_modules(dims: ModelDimensions, dtype: mx.Dtype) -> Whisper:
         return pool.submit(make).result()
 
 
-def _read_config(directory: Path) -> dict[str, Any]:
-    try:
-        config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise _rejection(directory, f"config.json cannot be read ({_one_line(error)})") from error
-    if not isinstance(config, dict):
-        raise _rejection(directory, f"config.json should be a table, got {type(config).__name__}")
+def _read_dimensions(directory: Path, config: Mapping[str, Any]) -> ModelDimensions:
     missing = [key for key in DIMENSIONS if type(config.get(key)) is not int or config[key] < 1]
     if missing:
         raise _rejection(directory, f"config.json gives no number for {_some(missing)}")
@@ -103,21 +113,26 @@ def _read_config(directory: Path) -> dict[str, Any]:
             raise _rejection(
                 directory, f"config.json divides {width} {part} channels among {heads} heads"
             )
-    return dict(config)
+    return ModelDimensions(**{key: config[key] for key in DIMENSIONS})
 
 
-def _read_weights(directory: Path) -> dict[str, mx.array]:
+def _weights_file(directory: Path) -> Path:
     path = next((directory / name for name in WEIGHTS if (directory / name).is_file()), None)
     if path is None:
         found = sorted(entry.name for entry in directory.iterdir())
         raise _rejection(directory, f"it has no {' or '.join(WEIGHTS)}, but {_some(found)}")
+    return path
+
+
+def _read_weights(path: Path) -> dict[str, mx.array]:
     try:
         weights = mx.load(str(path))
         mx.eval(weights)
     except (RuntimeError, ValueError) as error:
-        raise _rejection(directory, f"{path.name} cannot be read ({_one_line(error)})") from error
+        reason = f"{path.name} cannot be read ({_one_line(error)})"
+        raise _rejection(path.parent, reason) from error
     if not isinstance(weights, dict):
-        raise _rejection(directory, f"{path.name} contains no named weights")
+        raise _rejection(path.parent, f"{path.name} contains no named weights")
     return weights
 
 
@@ -174,7 +189,7 @@ def _check_weights(directory: Path, whisper: Whisper, weights: Mapping[str, mx.a
 def _rejection(directory: Path, reason: str) -> ModelNotFoundError:
     return ModelNotFoundError(
         f"{directory} is not a Whisper in mlx-whisper's format (config.json with "
-        f"weights.safetensors or weights.npz): {reason}; get one with: "
+        f"weights.safetensors or weights.npz) or in transformers': {reason}; get one with: "
         "wlk-core pull SIZE --backend mlx-whisper"
     )
 

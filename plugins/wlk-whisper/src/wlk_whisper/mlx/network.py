@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from mlx_whisper.whisper import MultiHeadAttention, ResidualAttentionBlock, Whisper
     from numpy.typing import NDArray
 
+    from wlk_core.frameworks.mlx import SharedStream
     from wlk_whisper.engine.alignment_heads import Heads
-    from wlk_whisper.mlx.device import SharedStream
 
 __all__ = ["MlxNetwork"]
 

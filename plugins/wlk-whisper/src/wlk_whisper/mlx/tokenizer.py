@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import attrs
 from mlx_whisper.tokenizer import get_encoding
 
-from wlk_core import ModelNotFoundError
+from wlk_core.plugins import ModelNotFoundError
 from wlk_whisper.engine.tokenizer import TOKENIZER_FILE, read_tokenizer
 
 if TYPE_CHECKING:

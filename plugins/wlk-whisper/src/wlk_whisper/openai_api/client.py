@@ -8,7 +8,7 @@ import weakref
 import numpy as np
 import openai
 
-from wlk_core import SAMPLE_RATE, Hypothesis
+from wlk_core.plugins import SAMPLE_RATE, Hypothesis
 from wlk_whisper.engine.word_times import drop_loop, tighten_to_speech
 from wlk_whisper.openai_api.errors import EXPECTED_ERRORS, backend_error
 from wlk_whisper.openai_api.language_names import iso_639_1
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_whisper.openai_api.endpoint import Endpoint
+    from wlk_whisper.openai_api.usage import Usage
 
 __all__ = ["ApiClient"]
 
@@ -67,6 +68,16 @@ class ApiClient:
             # The headers of OPENAI_CUSTOM_HEADERS have no public switch.
             self._client._custom_headers = {}  # noqa: SLF001
         weakref.finalize(self, http.close)
+
+    @property
+    def usage(self) -> Usage:
+        """
+        Requests and seconds of audio sent, including repeated attempts and warmup.
+
+        Attempts that did not reach an endpoint are not counted.  Streams that outlive the backend
+        continue to count.
+        """
+        return self.meter.usage
 
     def transcribe(
         self,

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from wlk_core import BackendUnavailable, ModelNotFoundError, OptionError
 from wlk_core.models import offline_mode
+from wlk_core.plugins import BackendUnavailable, ModelNotFoundError, OptionError
 
 __all__ = ["Endpoint"]
 

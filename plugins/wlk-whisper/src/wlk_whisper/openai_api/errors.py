@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import openai
 
-from wlk_core import BackendError
+from wlk_core.plugins import BackendError
 from wlk_whisper.openai_api.endpoint import NO_KEY
 from wlk_whisper.openai_api.redaction import redact
 from wlk_whisper.openai_api.response import ResponseError

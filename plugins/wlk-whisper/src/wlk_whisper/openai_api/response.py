@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from wlk_core.streaming import Word
+from wlk_core.plugins import Word
 from wlk_whisper.openai_api.language_names import language_code
 from wlk_whisper.openai_api.spelling import divide_text, with_leading_space
 

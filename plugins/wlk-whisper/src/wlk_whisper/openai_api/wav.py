@@ -8,7 +8,7 @@ import wave
 
 import numpy as np
 
-from wlk_core import SAMPLE_RATE
+from wlk_core.plugins import SAMPLE_RATE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

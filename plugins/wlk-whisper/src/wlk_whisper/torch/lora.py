@@ -9,7 +9,7 @@ import warnings
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from wlk_core import BackendUnavailable, OptionError
+from wlk_core.plugins import BackendUnavailable, OptionError
 
 try:
     from peft import LoraConfig, get_peft_model, set_peft_model_state_dict

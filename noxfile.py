@@ -258,18 +258,21 @@ def lowest_qwen3(session: nox.Session) -> None:
     session.install(TORCH)
     session.install(declared.replace(">=", "=="), *_group("test"))
     session.install(*_editable(ROOT / "core"), *_editable(path))
-    _pytest(session, "plugins/wlk-qwen3-simul/tests/torch/test_network.py")
+    tests = path / "tests/torch"
+    _pytest(session, str(tests / "test_network.py"), str(tests / "test_checkpoint.py"))
 
 
 @nox.session(python=NEWER_PYTHONS, tags=["matrix"], default=False)
 @nox.parametrize("name", [*TORCH_FREE], ids=[*TORCH_FREE])
 def plugin(session: nox.Session, name: str) -> None:
     """Test a plugin without torch, in an environment of its own, on the newer Pythons."""
-    needed = ["core", "conformance", *(["plugins/wlk-voxtral"] if "voxtral" in name else [])]
+    parts = ["plugins/wlk-voxtral"] if "voxtral" in name else []  # tested in the same run
+    needed = ["core", "conformance", *parts]
     sources = [argument for path in needed for argument in _editable(ROOT / path)]
     sources += _editable(ROOT / "plugins" / name, TORCH_FREE[name])
     session.install(*_group("test"), *sources)
-    _pytest(session, "-n", "2", "--ignore-glob=*/test_*conformance*.py", f"plugins/{name}/tests")
+    rooms = [f"{path}/tests" for path in (*parts, f"plugins/{name}")]
+    _pytest(session, "-n", "2", "--ignore-glob=*/test_*conformance*.py", *rooms)
 
 
 @nox.session(python=PYTHON, tags=["matrix"], default=False)

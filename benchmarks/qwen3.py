@@ -1,4 +1,4 @@
-"""What a stream of Qwen3-ASR costs, against the same loop that does everything again."""
+"""The cost of a stream of Qwen3-ASR, against the same loop without a decoder cache."""
 
 from __future__ import annotations
 
@@ -12,73 +12,71 @@ from digit_streams.material import stream_of
 from digit_streams.qwen3_sizes import print_latencies
 from digit_streams.row import CHUNK_SECONDS, Row, measure, print_heading, print_row
 
-from wlk_core import AttentionRecognizer, OnlineStream, load_backend
-from wlk_core.errors import BackendUnavailable
-from wlk_core.streaming import AlignAtt
-from wlk_qwen3_simul.audio.frames import FRAME_SAMPLES, HOP
-from wlk_qwen3_simul.simul.engine import StreamSettings
-from wlk_qwen3_simul.simul.listener import Listener
+from wlk_core import load_backend
+from wlk_core.plugins import AlignAtt, AlignAttRecognizer, BackendUnavailable, OnlineStream
+from wlk_qwen3_simul.engine.decoder import CachedDecoder
+from wlk_qwen3_simul.engine.engine import DecodingOptions
+from wlk_qwen3_simul.engine.frames import FRAME_SAMPLES, HOP_SAMPLES
 
 if TYPE_CHECKING:
-    from wlk_core import Attended, OnlineProcessor
-    from wlk_qwen3_simul.backend import SimulBackend
-    from wlk_qwen3_simul.simul.engine import Engine
+    from wlk_core.plugins import AlignedHypothesis, OnlineProcessor
+    from wlk_qwen3_simul.engine.engine import Engine
 
 MOST_FRAMES = {1.0: 5.0, 2.0: 2.8}  # mel frames encoded for each new one, by tick
 MOST_POSITIONS = 140  # of the decoder, a tick
-MOST_FORWARDS = 5  # one after another, a tick
+MOST_FORWARDS = 5  # a tick
 BORDER, REWIND = 12, 100  # frames of 40 ms, the defaults of the backends
-KEPT = "kept state"
-AGAIN = "everything again"
+CACHED = "decoder cache"
+UNCACHED = "no cache"
 
 
 @attrs.frozen
-class Again:
-    """An AttentionDecoder that keeps nothing: every call encodes and prefills all there is."""
+class UncachedDecoder:
+    """An AlignAttDecoder without a cache: every call encodes and prefills the whole buffer."""
 
     engine: Engine
-    settings: StreamSettings
+    options: DecodingOptions
 
-    def __call__(self, audio: Any, *, first_sample: int, **told: Any) -> Attended:
-        """Listen with a fresh ear; see AttentionDecoder."""
-        del first_sample  # without a past, every buffer begins at its beginning
-        return Listener(self.engine, self.settings)(audio, first_sample=0, **told)
+    def __call__(self, audio: Any, *, first_sample: int, **arguments: Any) -> AlignedHypothesis:
+        """Decode with a new decoder; see AlignAttDecoder."""
+        del first_sample  # a new decoder has no earlier audio, so that every buffer begins at 0
+        return CachedDecoder(self.engine, self.options)(audio, first_sample=0, **arguments)
 
 
-def open_loop(backend: SimulBackend, tick: float) -> OnlineProcessor:
-    """Return a stream that differs from the backend's own in keeping nothing."""
-    settings = StreamSettings(rewind_frames=REWIND)
+def open_uncached(engine: Engine, tick: float) -> OnlineProcessor:
+    """Return a stream that differs from the backend's own in having no decoder cache."""
+    options = DecodingOptions(rewind_frames=REWIND)
     return OnlineStream(
-        lambda: AttentionRecognizer(
-            Again(backend.engine, settings),
+        lambda: AlignAttRecognizer(
+            UncachedDecoder(engine, options),
             policy=AlignAtt(border_frames=BORDER, rewind_frames=REWIND),
             frame_samples=FRAME_SAMPLES,
             language="en",
             tick_seconds=tick,
-            buffer_seconds=backend.engine.checkpoint.buffer_seconds,
-            cut_samples=backend.engine.network.window_frames * HOP,
+            buffer_seconds=engine.checkpoint.buffer_seconds,
+            cut_samples=engine.network.window_frames * HOP_SAMPLES,
         )
     )
 
 
-def print_targets(kept: Row, again: Row, tick: float) -> None:
-    """Print what a tick costs beside what it may cost, and what the other loop takes."""
-    frames = kept.encoder_frames / 100
+def print_targets(cached: Row, uncached: Row, tick: float) -> None:
+    """Print the cost of a tick, its targets, and the cost without a decoder cache."""
+    frames = cached.encoder_frames / 100
     print(
         f"a tick of {tick:g} s: {frames:.2f} frames for each new one (target "
-        f"{MOST_FRAMES.get(tick, 5.0):g}), {kept.decoder_positions * tick:.0f} positions (target "
-        f"{MOST_POSITIONS}), {kept.decoder_forwards * tick:.2f} forwards (target {MOST_FORWARDS})"
+        f"{MOST_FRAMES.get(tick, 5.0):g}), {cached.decoder_positions * tick:.0f} positions (target "
+        f"{MOST_POSITIONS}), {cached.decoder_forwards * tick:.2f} forwards (target {MOST_FORWARDS})"
     )
-    syncs = kept.host_syncs or 0.0  # both engines count them
+    syncs = cached.host_syncs or 0.0  # both frameworks count them
     print(
         f"{syncs * tick:.2f} host syncs a tick (target {MOST_FORWARDS}), "
-        f"{syncs * kept.audio_seconds / kept.committed:.2f} for each word committed"
+        f"{syncs * cached.audio_seconds / cached.committed:.2f} for each word committed"
     )
     print(
-        f"{AGAIN}: {again.encoder_frames / kept.encoder_frames:.1f}x the frames, "
-        f"{again.decoder_positions / kept.decoder_positions:.1f}x the positions, "
-        f"{again.decoder_forwards / kept.decoder_forwards:.1f}x the forwards, "
-        f"{again.processor_seconds / kept.processor_seconds:.1f}x the processor time"
+        f"{UNCACHED}: {uncached.encoder_frames / cached.encoder_frames:.1f}x the frames, "
+        f"{uncached.decoder_positions / cached.decoder_positions:.1f}x the positions, "
+        f"{uncached.decoder_forwards / cached.decoder_forwards:.1f}x the forwards, "
+        f"{uncached.processor_seconds / cached.processor_seconds:.1f}x the processor time"
     )
 
 
@@ -93,8 +91,8 @@ def compare(minutes: float, tick: float, name: str) -> None:
         backend.warmup()
         options = {"language": "en", "tick_seconds": tick}
         streams = {
-            KEPT: backend.create_processor(policy="alignatt", **options),
-            AGAIN: open_loop(backend, tick),  # type: ignore[arg-type]  # of this distribution
+            CACHED: backend.create_processor(policy="alignatt", **options),
+            UNCACHED: open_uncached(backend.engine, tick),  # type: ignore[attr-defined]  # LoadedBackend has one
             "local-agreement": backend.create_processor(policy="local-agreement", **options),
         }
         width = max(map(len, streams))
@@ -102,9 +100,9 @@ def compare(minutes: float, tick: float, name: str) -> None:
         rows: dict[str, Row] = {}
         for label, stream in streams.items():
             rows[label] = measure(label, stream, material)
-            print_row(rows[label], first=rows[KEPT], width=width)
+            print_row(rows[label], first=rows[CACHED], width=width)
             stream.close()
-    print_targets(rows[KEPT], rows[AGAIN], tick)
+    print_targets(rows[CACHED], rows[UNCACHED], tick)
 
 
 def grow(minutes: int, name: str) -> None:
@@ -116,8 +114,8 @@ def grow(minutes: int, name: str) -> None:
 
 
 def main() -> None:
-    """Compare, look for growth, or time the real sizes."""
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # engines then spend the time of one core each
+    """Compare the loops, measure growth, or time the real sizes."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # each framework then uses one core
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="of audio; 10 by default")
     parser.add_argument("--tick", type=float, default=1.0, help="seconds; 1 by default")

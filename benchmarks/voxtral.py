@@ -1,5 +1,5 @@
 """
-What a stream of Voxtral Realtime costs: passes, bytes held, the text path; and a GPU's step time.
+The cost of a Voxtral stream: forward passes, bytes held, the text path, and a GPU's step time.
 
 python benchmarks/voxtral.py --backend voxtral-mlx
 python benchmarks/voxtral.py --backend voxtral-mlx --engine voxmlx
@@ -18,32 +18,35 @@ from digit_streams.growth import print_growth
 import numpy as np
 
 from wlk_core import load_backend
+from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming import LogMel, TokenPrediction
 from wlk_core.testing import StreamDriver, connected_digits
+from wlk_voxtral.checkpoint import CheckpointSettings
 from wlk_voxtral.detokenizer import StreamingDetokenizer
+from wlk_voxtral.engine import VoxtralEngine
+from wlk_voxtral.tokenizer import TekkenTokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wlk_core import ASRToken, Backend, StreamStats
 
-RATE = 16_000
 STEP_SECONDS = 0.08
 TARGET_PASSES = 6.0  # a second in file mode, against 12.5 step by step
 H200_BYTES_PER_SECOND = 4.8e12  # memory bandwidth, data sheet
 
 
 def speech(minutes: float) -> np.ndarray:
-    """Return connected digits in several voices, without a silence that ends a run."""
+    """Return connected digits in several voices, without a silence that ends an utterance."""
     parts: list[np.ndarray] = []
     seed = 0
-    while sum(map(len, parts)) < 60 * minutes * RATE:
+    while sum(map(len, parts)) < 60 * minutes * SAMPLE_RATE:
         parts.append(connected_digits(6, seed=seed, gap=(0.05, 0.8), lead=0.2, tail=0.4).audio)
         seed += 1
-    return np.concatenate(parts)[: round(60 * minutes * RATE)]
+    return np.concatenate(parts)[: round(60 * minutes * SAMPLE_RATE)]
 
 
-def heard(
+def transcribed(
     backend: Backend, audio: np.ndarray, chunk_seconds: float
 ) -> tuple[tuple[ASRToken, ...], StreamStats]:
     """Return the words of a stream and its counters."""
@@ -55,11 +58,11 @@ def heard(
 
 
 def print_passes(backend: Backend, minutes: float) -> None:
-    """Compare live audio with a file: passes of the decoder for each second, and the words."""
+    """Compare live audio with a file: decoder passes a second, and the words."""
     audio = speech(minutes)
-    seconds = len(audio) / RATE
-    live, live_stats = heard(backend, audio, STEP_SECONDS)
-    file, file_stats = heard(backend, audio, 60.0)
+    seconds = len(audio) / SAMPLE_RATE
+    live, live_stats = transcribed(backend, audio, STEP_SECONDS)
+    file, file_stats = transcribed(backend, audio, 60.0)
     for name, stats in (
         ("live, chunks of 80 ms", live_stats),
         ("file, chunks of 60 s", file_stats),
@@ -72,24 +75,24 @@ def print_passes(backend: Backend, minutes: float) -> None:
             "seconds per audio second"
         )
     print(f"  target in file mode: at most {TARGET_PASSES:g} passes")
-    # Probabilities of a wider pass differ by its rounding.
-    same = [(one.text, one.start, one.end) for one in live] == [
-        (one.text, one.start, one.end) for one in file
+    # Probabilities are left out, because wider passes round differently.
+    same = [(token.text, token.start, token.end) for token in live] == [
+        (token.text, token.start, token.end) for token in file
     ]
     print(f"  the same words and times: {same} ({len(file)} words)")
 
 
 def print_bytes(backend: Any, minutes: Sequence[int]) -> None:
-    """Print what one stream without a silence holds as it grows older."""
+    """Print the bytes that one stream without a silence holds as it grows longer."""
     engine, states = backend.engine, []
     decode = engine.decode
 
-    def remembering(*arguments: Any, **options: Any) -> Any:
-        answer = decode(*arguments, **options)
-        states[:] = [answer[1]]
-        return answer
+    def recorded(*arguments: Any, **options: Any) -> Any:
+        output = decode(*arguments, **options)
+        states[:] = [output[1]]
+        return output
 
-    engine.decode = remembering
+    engine.decode = recorded
     driver = StreamDriver(backend.create_processor())
     audio, before = speech(1.0), 0
     for minute in range(1, max(minutes) + 1):
@@ -107,34 +110,28 @@ def print_bytes(backend: Any, minutes: Sequence[int]) -> None:
     engine.decode = decode
 
 
-class _Words:
-    """A vocabulary in which every fourth id is a marker and the next two are text."""
-
-    word_id = 1
-
-    def piece(self, token: int) -> bytes:
-        return b" wor" if token > 1 else b""
-
-
 def print_text_path(hours: float) -> None:
-    """Print what putting words together costs: it is the same for every id."""
-    ids = (1, 2, 2, 0) * round(hours * 3600 / STEP_SECONDS / 4)
-    text, began = StreamingDetokenizer(_Words()), perf_counter()
-    for token in ids:
-        text.push(TokenPrediction(token, 0.9))
+    """Print the cost of assembling words, which is the same for every id."""
+    tokenizer = _large_tokenizer()
+    text_id = tokenizer.specials
+    ids = (tokenizer.word_id, text_id, text_id, tokenizer.pad_id)
+    ids *= round(hours * 3600 / STEP_SECONDS / len(ids))
+    detokenizer, began = StreamingDetokenizer(tokenizer), perf_counter()
+    for token_id in ids:
+        detokenizer.push(TokenPrediction(token_id, 0.9))
     spent = perf_counter() - began
     print(f"  text path: {spent / hours:.2f} s per hour, {1e6 * spent / len(ids):.1f} us per id")
 
 
 def print_real_size(steps: int, device: str) -> None:
-    """Print step times of a 4B model of random weights, and how many streams it bears."""
+    """Print step times of a 4B model of random weights, and how many streams it can serve."""
     import torch  # noqa: PLC0415 -- only here
     from transformers import (  # noqa: PLC0415 -- as above
         VoxtralRealtimeConfig,
         VoxtralRealtimeForConditionalGeneration,
     )
 
-    from wlk_voxtral_hf.engine import VoxtralEngine  # noqa: PLC0415 -- as above
+    from wlk_voxtral_hf.torch.network import TorchNetwork  # noqa: PLC0415 -- as above
 
     config = VoxtralRealtimeConfig()
     with torch.device(device):
@@ -142,14 +139,16 @@ def print_real_size(steps: int, device: str) -> None:
         model: Any = VoxtralRealtimeForConditionalGeneration(config).eval().requires_grad_(False)
         torch.set_default_dtype(torch.float32)
     held = sum(weight.numel() * weight.element_size() for weight in model.parameters())
-    engine = VoxtralEngine(model, tekken=_real_tekken(), log_mel=LogMel())
+    tokenizer = _large_tokenizer()
+    settings = CheckpointSettings(name="random", tokenizer=tokenizer, log_mel=LogMel())
+    engine = VoxtralEngine(TorchNetwork(model, eos_id=tokenizer.eos_id), settings)
     mel = LogMel()(speech(0.5)[: steps * 1280 + 240])
     decode: Any = engine.decode
     state, times = None, []
     for step in range(steps):
         began = perf_counter()
         piece = mel[8 * step : 8 * step + 8]
-        # The choice is read back, so a step is over when its call is.
+        # The prediction is read back, so a step is over when its call is.
         _, state, _ = decode(piece, state, delay_steps=6, draft_steps=1)
         times.append(perf_counter() - began)
     warm = times[steps // 4 :]
@@ -162,9 +161,8 @@ def print_real_size(steps: int, device: str) -> None:
     print(f"  streams held in real time, one after the other: {int(STEP_SECONDS / p95)}")
 
 
-def _real_tekken() -> Any:
-    from wlk_voxtral.tokenizer import TekkenTokenizer  # noqa: PLC0415 -- beside what uses it
-
+def _large_tokenizer() -> TekkenTokenizer:
+    """Return a tokenizer of the published size whose ids of text are all the same piece."""
     return TekkenTokenizer(
         pieces=tuple(b" x" for _ in range(130_072)),
         specials=1000,
@@ -178,7 +176,7 @@ def _real_tekken() -> Any:
 
 
 def main() -> None:
-    """Print every figure asked for."""
+    """Print the requested figures."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

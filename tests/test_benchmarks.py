@@ -110,7 +110,7 @@ def test_rows_of_another_length_are_refused(tmp_path, room):
         row.read_rows(path, seconds=30.0)
 
 
-def test_the_peer_that_is_not_installed_is_one_line_that_says_how_to_run_it():
+def test_a_missing_peer_is_one_line_with_the_command_that_runs_it():
     """The package lives in an environment of its own; elsewhere its script prints the command."""
     done = run("peer_whisperlivekit.py", "--minutes", "0.1")
 
@@ -120,7 +120,7 @@ def test_the_peer_that_is_not_installed_is_one_line_that_says_how_to_run_it():
 
 
 def test_words_of_the_material_are_where_it_sounds(room):
-    """Between utterances there is silence, in words there is none."""
+    """There is silence between words, and sound in each word."""
     material = room("digit_streams.material").stream_of(30.0)
     words = material.reference.words
 

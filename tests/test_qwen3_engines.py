@@ -1,4 +1,4 @@
-"""Long streams of Qwen3-ASR on torch and on MLX: the words of one pass an utterance."""
+"""Long streams of Qwen3-ASR on torch and on MLX commit the words of one decoding an utterance."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from wlk_core.testing import StreamDriver, connected_digits
 
 pytest.importorskip("wlk_qwen3_simul", reason="pip install wlk-qwen3-simul")
 
-from wlk_qwen3_simul.loading import BUNDLED
-from wlk_qwen3_simul.simul.engine import StreamSettings
-from wlk_qwen3_simul.simul.transcribe import transcribe
+from wlk_qwen3_simul.checkpoint import BUNDLED
+from wlk_qwen3_simul.engine.engine import DecodingOptions
+from wlk_qwen3_simul.engine.transcribe import transcribe
 
 pytestmark = [
     pytest.mark.slow,
@@ -24,11 +24,11 @@ pytestmark = [
         reason="the digits checkpoint is not built",
     ),
 ]
-EVERYTHING = os.environ.get("WLK_FULL") == "1"  # nox -s full
-SECONDS = 600.0 if EVERYTHING else 40.0
-WORSE = 0.02  # of the words: what a stream may get wrong beyond what one pass does
+IS_FULL = os.environ.get("WLK_FULL") == "1"  # nox -s full
+SECONDS = 600.0 if IS_FULL else 40.0
+MARGIN = 0.02  # share of the words that a stream may get wrong beyond the errors of one decoding
 BACKENDS = ["qwen3-simul", "qwen3-mlx-simul"]
-POLICIES = ["alignatt", "local-agreement"] if EVERYTHING else ["alignatt"]
+POLICIES = ["alignatt", "local-agreement"] if IS_FULL else ["alignatt"]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def utterances():
 
 @pytest.fixture(scope="module")
 def streamed(utterances):
-    """Return what streams them all without a pause that anybody is told of: a text a call."""
+    """Return a function that streams all clips without a reported silence, and returns the text."""
     texts = {}
 
     def stream(name, policy):
@@ -59,7 +59,7 @@ def streamed(utterances):
 
 
 def loaded(name):
-    """Return a backend with the bundled checkpoint, if what it runs on is here."""
+    """Return a backend with the bundled checkpoint, or skip the test without its framework."""
     try:
         return load_backend(name, "digits")
     except BackendUnavailable as error:
@@ -68,28 +68,33 @@ def loaded(name):
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", BACKENDS)
-def test_a_long_stream_says_what_one_pass_an_utterance_says(streamed, utterances, name, policy):
-    """However often the buffer was cut: the errors are those of the model, not of the cuts."""
-    said = " ".join(clip.text for clip in utterances)
+def test_a_long_stream_has_the_words_of_one_decoding_an_utterance(
+    streamed, utterances, name, policy
+):
+    """The errors of the stream are those of the model, not of the cuts of its buffer."""
+    reference = " ".join(clip.text for clip in utterances)
     with loaded(name) as backend:
-        passes = [
+        hypotheses = [
             transcribe(
                 clip.audio,
                 engine=backend.engine,
-                settings=StreamSettings(),
+                options=DecodingOptions(),
                 prompt="",
                 language="en",
             )
             for clip in utterances
         ]
-    once = " ".join("".join(word.text for word in heard.words) for heard in passes)
-    errors, least = (word_edits(said, text).counts for text in (streamed(name, policy), once))
+    offline = " ".join("".join(word.text for word in hypothesis.words) for hypothesis in hypotheses)
+    stream_edits, offline_edits = (
+        word_edits(reference, text).counts for text in (streamed(name, policy), offline)
+    )
 
-    assert least.errors <= backend.spec.bounds["wer"] * least.reference_length
-    assert errors.errors <= least.errors + WORSE * least.reference_length
+    assert offline_edits.errors <= backend.spec.bounds["wer"] * offline_edits.reference_length
+    margin = MARGIN * offline_edits.reference_length
+    assert stream_edits.errors <= offline_edits.errors + margin
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_both_engines_say_the_same_for_as_long(streamed, policy):
-    """In float32, word by word."""
+def test_both_frameworks_commit_the_same_words(streamed, policy):
+    """In float32 the long streams agree word by word."""
     assert streamed(BACKENDS[0], policy) == streamed(BACKENDS[1], policy)

@@ -1,4 +1,4 @@
-"""How long a tick of Qwen3-ASR takes at the published sizes, whatever its weights say."""
+"""The latency of a tick of Qwen3-ASR at the published sizes, with random weights."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wlk_core.processor import SAMPLE_RATE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wlk_qwen3_simul.torch_network import TorchNetwork
+    from wlk_qwen3_simul.torch.network import TorchNetwork
 
 __all__ = ["print_latencies"]
 
-RATE = 16_000
 BUFFERS = (2, 4, 6, 8, 10, 12, 16, 20, 24, 28)  # seconds
-TEXT = 40  # ids behind the audio: what frames it, committed words and a draft
+TEXT = 40  # ids after the audio: the turns of the chat, committed words and a draft
 STEPS = 3  # tokens that are new
 REPEATS = 5
 BEFORE = list(range(9))
@@ -40,17 +41,19 @@ SIZES: dict[str, tuple[dict[str, int], dict[str, int]]] = {
 
 
 def print_latencies(device: str) -> None:
-    """Print milliseconds a tick, with kept state and without, for each size and buffer length."""
+    """Print milliseconds a tick by size and buffer length, with a decoder cache and without."""
     import torch  # noqa: PLC0415 -- brings torch
 
-    place = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    kind = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     for size in SIZES:
-        network = _network(size, place)
-        print(f"{size}, random weights, {network.dtype} on {place}: milliseconds a tick of 1 s")
-        print("buffer   kept   again")
+        network = _network(size, kind)
+        print(f"{size}, random weights, {network.dtype} on {kind}: milliseconds a tick of 1 s")
+        print("buffer  cached  uncached")
         for seconds in BUFFERS:
-            kept, again = (_time(network, seconds, keeps=keeps) for keeps in (True, False))
-            print(f"{seconds:4d} s {1000 * kept:7.1f} {1000 * again:7.1f}", flush=True)
+            cached, uncached = (
+                _time(network, seconds, is_cached=is_cached) for is_cached in (True, False)
+            )
+            print(f"{seconds:4d} s {1000 * cached:8.1f} {1000 * uncached:9.1f}", flush=True)
         del network
 
 
@@ -58,8 +61,8 @@ def _network(size: str, device: str) -> TorchNetwork:
     import torch  # noqa: PLC0415 -- brings torch
     from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration  # noqa: PLC0415
 
-    from wlk_qwen3_simul.torch_attention import NAME, register  # noqa: PLC0415
-    from wlk_qwen3_simul.torch_network import TorchNetwork  # noqa: PLC0415
+    from wlk_qwen3_simul.torch.attention import ATTENTION_NAME, register  # noqa: PLC0415
+    from wlk_qwen3_simul.torch.network import TorchNetwork  # noqa: PLC0415
 
     audio, text = SIZES[size]
     config = Qwen3ASRConfig(
@@ -70,43 +73,44 @@ def _network(size: str, device: str) -> TorchNetwork:
     with torch.device(device):
         model = Qwen3ASRForConditionalGeneration(config)
     model = model.to(torch.float32 if device == "cpu" else torch.bfloat16).requires_grad_(False)
-    model.set_attn_implementation({"audio_config": "sdpa", "text_config": NAME})
+    model.set_attn_implementation({"audio_config": "sdpa", "text_config": ATTENTION_NAME})
     model.train(mode=False)
     return TorchNetwork(model, alignment_heads=[(layer, 3) for layer in range(8, 28)])
 
 
-def _time(network: TorchNetwork, seconds: int, *, keeps: bool) -> float:
-    """Return how long the tick at *seconds* takes, behind what the one before it left or not."""
-    return median(_tick(network, seconds, keeps=keeps) for _ in range(REPEATS))
+def _time(network: TorchNetwork, seconds: int, *, is_cached: bool) -> float:
+    """Return how long the tick at *seconds* takes, with the cache of the tick before or without."""
+    return median(_tick(network, seconds, is_cached=is_cached) for _ in range(REPEATS))
 
 
-def _tick(network: TorchNetwork, seconds: int, *, keeps: bool) -> float:
-    from wlk_qwen3_simul.audio.encoding import IncrementalEncoder  # noqa: PLC0415
+def _tick(network: TorchNetwork, seconds: int, *, is_cached: bool) -> float:
+    from wlk_qwen3_simul.engine.encoder import IncrementalEncoder  # noqa: PLC0415
 
-    audio = np.random.default_rng(0).normal(size=seconds * RATE).astype(np.float32) * 0.1
-    encoder, memory = IncrementalEncoder(network), network.open()
-    if keeps:
-        heard = encoder.hear(audio[: (seconds - 1) * RATE], first_sample=0)
-        _decode(network, memory, [BEFORE, *heard.windows], heard.tokens)
-        memory.keep(len(BEFORE) + sum(one.tokens for one in heard.closed))
-    held = len(heard.closed) if keeps else 0
-    _settle()
-    began = perf_counter()
-    heard = encoder.hear(audio, first_sample=0)
-    parts: list[Any] = [*([] if keeps else [BEFORE]), *heard.windows[held:]]
-    _decode(network, memory, parts, heard.tokens)
-    _settle()
-    return perf_counter() - began
+    audio = np.random.default_rng(0).normal(size=seconds * SAMPLE_RATE).astype(np.float32) * 0.1
+    encoder, kv_cache = IncrementalEncoder(network), network.new_kv_cache()
+    closed = 0
+    if is_cached:
+        encoded = encoder.encode(audio[: (seconds - 1) * SAMPLE_RATE], first_sample=0)
+        _decode(network, kv_cache, [BEFORE, *encoded.windows], encoded.tokens)
+        kv_cache.truncate(len(BEFORE) + sum(window.tokens for window in encoded.closed))
+        closed = len(encoded.closed)
+    _synchronize()
+    start = perf_counter()
+    encoded = encoder.encode(audio, first_sample=0)
+    parts: list[Any] = [*([] if is_cached else [BEFORE]), *encoded.windows[closed:]]
+    _decode(network, kv_cache, parts, encoded.tokens)
+    _synchronize()
+    return perf_counter() - start
 
 
-def _decode(network: TorchNetwork, memory: Any, parts: list[Any], tokens: int) -> None:
+def _decode(network: TorchNetwork, kv_cache: Any, parts: list[Any], tokens: int) -> None:
     span = (len(BEFORE), len(BEFORE) + tokens)
-    network.extend(memory, [*parts, list(range(TEXT))], rows=TEXT // 4, audio=span)
-    for number in range(STEPS):
-        network.extend(memory, [[number]], rows=1, audio=span)
+    network.forward(kv_cache, [*parts, list(range(TEXT))], rows=TEXT // 4, audio=span)
+    for token in range(STEPS):
+        network.forward(kv_cache, [[token]], rows=1, audio=span)
 
 
-def _settle() -> None:
+def _synchronize() -> None:
     import torch  # noqa: PLC0415 -- brings torch
 
     wait: Callable[[], None] = torch.cuda.synchronize if torch.cuda.is_available() else int

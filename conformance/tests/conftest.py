@@ -1,4 +1,4 @@
-"""What the suite's own tests share: plugins that go wrong, and the two ways to run the suite."""
+"""Fixtures of the suite's own tests: fake plugins, and the two ways to run the suite."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import sys
 
 import pytest
 
-FAKES = Path(__file__).parent / "fakes"
+TESTS = Path(__file__).parent
+sys.path.insert(0, str(TESTS))  # the package faulty_backends
 
 
 @pytest.fixture
 def environment():
     """Return the environment of a process in which the plugins in fakes/ are installed."""
-    known = os.environ.get("PYTHONPATH")
-    path = os.pathsep.join([str(FAKES), *([known] if known else [])])
-    return {**os.environ, "PYTHONPATH": path}
+    folders = [str(TESTS / "fakes"), str(TESTS), os.environ.get("PYTHONPATH")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def judge(tmp_path, environment):
 
 @pytest.fixture
 def authors_pytest(tmp_path, environment):
-    """Return a function that runs pytest on a test module as the author of a backend writes it."""
+    """Return a function that runs pytest on a test module like that of a backend's author."""
 
     def run(source, *arguments, timeout=120):
         (tmp_path / "pyproject.toml").write_text(

@@ -15,17 +15,18 @@ def test_errors_are_counted():
 
 
 @given(WORDS, WORDS)
-def test_an_alignment_pairs_equal_words_in_order(said, heard):
-    """Pairs are equal words, in order, and leave exactly the errors over."""
-    pairs = align(said, heard)
+def test_an_alignment_pairs_equal_words_in_order(reference, hypothesis):
+    """Pairs are equal words, in order, and the words without a pair are the errors."""
+    pairs = align(reference, hypothesis)
+    errors = word_errors(reference, hypothesis)
 
-    assert all(said[i] == heard[j] for i, j in pairs)
+    assert all(reference[i] == hypothesis[j] for i, j in pairs)
     assert pairs == sorted(pairs)
-    assert len(pairs) >= max(len(said), len(heard)) - word_errors(said, heard)
+    assert len(pairs) >= max(len(reference), len(hypothesis)) - errors
 
 
 @given(WORDS, WORDS)
-def test_errors_are_a_distance(said, heard):
+def test_errors_are_a_distance(reference, hypothesis):
     """The count is symmetric, and zero for equal words only."""
-    assert word_errors(said, heard) == word_errors(heard, said)
-    assert (word_errors(said, heard) == 0) == (said == heard)
+    assert word_errors(reference, hypothesis) == word_errors(hypothesis, reference)
+    assert (word_errors(reference, hypothesis) == 0) == (reference == hypothesis)

@@ -26,7 +26,13 @@ def report(*rows):
         options={"beam": 2},
         suite="1.0",
         rules=[
-            RuleResult(id=id_, outcome=outcome, sentence="It is so.", detail=detail)
+            RuleResult(
+                id=id_,
+                outcome=outcome,
+                sentence="It is so.",
+                detail=detail,
+                is_reached=not detail.startswith("not reached: "),
+            )
             for id_, outcome, detail in rows
         ],
     )
@@ -46,47 +52,62 @@ def report(*rows):
     ],
 )
 def test_the_tests_of_a_rule_come_to_one_outcome(statuses, deviation, is_advisory, expected):
-    """Any failure is the rule's; a deviation or a pin turns it into what was announced."""
-    came = judge(
+    """One failure fails the rule; a declared deviation or a pin changes the outcome."""
+    result = judge(
         "SIL-02", "It is so.", outcomes(*statuses), deviation=deviation, is_advisory=is_advisory
     )
 
-    assert expected == (came.outcome, came.detail)
+    assert expected == (result.outcome, result.detail)
 
 
 def test_a_deviation_from_a_rule_that_holds_is_stale():
-    """A rule that holds does not go with a declared deviation."""
-    came = judge("SIL-02", "It is so.", outcomes("pass", "pass"), deviation="see 7")
+    """A declared deviation from a rule that holds is reported as stale."""
+    result = judge("SIL-02", "It is so.", outcomes("pass", "pass"), deviation="see 7")
 
-    assert "stale" == came.outcome
-    assert "see 7" in came.detail
+    assert "stale" == result.outcome
+    assert "see 7" in result.detail
 
 
 @pytest.mark.parametrize(
     ("rows", "verdict", "summary"),
     [
-        ([("A-1", "pass", "")], "compliant", "COMPLIANT"),
+        ([("A-1", "pass", "")], "compliant", "COMPLIANT (1 of 1 rules tested)"),
+        (
+            [("A-1", "pass", ""), ("A-2", "n/a", "x")],
+            "compliant",
+            "COMPLIANT (1 of 2 rules tested)",
+        ),
         (
             [("A-1", "pass", ""), ("A-2", "deviation", "x"), ("A-3", "advisory", "y")],
             "compliant",
-            "COMPLIANT with 1 deviation and 1 advisory finding",
+            "COMPLIANT (3 of 3 rules tested) with 1 deviation and 1 advisory finding",
         ),
         ([("A-1", "pass", ""), ("A-2", "fail", "x")], "not compliant", "NOT COMPLIANT: A-2"),
         ([("A-1", "pass", ""), ("A-2", "stale", "x")], "not compliant", "NOT COMPLIANT: A-2"),
         ([("A-1", "n/a", "x")], "not compliant", "NOT COMPLIANT: no rule was judged"),
+        (
+            [
+                ("A-1", "fail", "x"),
+                ("A-2", "fail", "hung: no call returned"),
+                ("A-3", "fail", "not reached: hung in A-2"),
+                ("A-4", "fail", "not reached: hung in A-2"),
+            ],
+            "not compliant",
+            "NOT COMPLIANT: A-1; hung in A-2; the rules after it were not reached",
+        ),
     ],
-    ids=["all pass", "declared", "failed", "stale", "nothing judged"],
+    ids=["all pass", "some n/a", "declared", "failed", "stale", "nothing judged", "hung"],
 )
 def test_the_verdict(rows, verdict, summary):
-    """What is declared complies; a failure, a stale deviation and no judgement at all do not."""
-    came = report(*rows)
+    """Declared deviations comply; a failure, a stale deviation and an empty run do not."""
+    judged = report(*rows)
 
-    assert (verdict, summary) == (came.verdict, came.summary)
+    assert (verdict, summary) == (judged.verdict, judged.summary)
 
 
 def test_the_json_document():
     """The JSON report has exactly the pinned fields."""
-    came = json.loads(report(("A-1", "fail", "x")).as_json())
+    document = json.loads(report(("A-1", "fail", "x")).as_json())
 
     assert {
         "backend": "toy",
@@ -97,11 +118,11 @@ def test_the_json_document():
         "suite": "1.0",
         "verdict": "not compliant",
         "rules": [{"id": "A-1", "outcome": "fail", "sentence": "It is so.", "detail": "x"}],
-    } == came
+    } == document
 
 
 def test_the_table_fits():
-    """A row says the sentence of a rule that passes and the reason of any other, in its width."""
+    """A row has the sentence of a rule that passes and the reason of any other, in its width."""
     table = report(("A-1", "pass", ""), ("A-2", "n/a", "x" * 200)).as_table(width=60).splitlines()
 
     assert all(len(line) <= 60 for line in table)
@@ -118,3 +139,33 @@ def test_versions_compare_by_number():
     """Suite 1.10 is newer than 1.9."""
     assert is_newer("1.10", "1.9")
     assert not is_newer("1.0", "1.0")
+
+
+def test_a_rule_that_was_not_reached_fails():
+    """Tests after a hang fail their rule, which has no row in the table."""
+    outcomes_ = [
+        TestOutcome(rule="SIL-02", test="test_0", status="pass"),
+        TestOutcome(
+            rule="SIL-02",
+            test="test_1",
+            status="fail",
+            detail="not reached: hung in IN-01",
+            is_reached=False,
+        ),
+    ]
+    result = judge("SIL-02", "It is so.", outcomes_, deviation="declared")
+    table = report(("IN-01", "fail", "hung"), ("SIL-02", "fail", result.detail)).as_table(width=80)
+
+    assert ("fail", False) == (result.outcome, result.is_reached)
+    assert "SIL-02" not in table
+    assert table.endswith("NOT COMPLIANT: hung in IN-01; the rules after it were not reached")
+
+
+def test_rules_that_were_not_tested_are_named():
+    """The table ends with the rules that are n/a, in its width, and the verdict."""
+    rows = [("A-1", "pass", "")] + [(f"B-{number:02}", "n/a", "x") for number in range(10)]
+    lines = report(*rows).as_table(width=60).splitlines()
+
+    assert "  not tested: B-00, B-01, B-02, B-03, B-04, B-05, B-06," == lines[-3]
+    assert "              B-07, B-08, B-09" == lines[-2]
+    assert "  COMPLIANT (1 of 11 rules tested)" == lines[-1]

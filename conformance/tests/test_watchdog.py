@@ -32,8 +32,8 @@ def test_jobs_share_one_thread():
     assert threading.current_thread() not in seen
 
 
-def test_a_job_that_hangs_is_given_up():
-    """A job that does not return is left behind, and the message is where it stands."""
+def test_a_job_that_hangs_is_abandoned():
+    """A job that does not return is abandoned, and the message is its stack."""
     never = threading.Event()
     worker = Worker()
     began = monotonic()
@@ -45,7 +45,7 @@ def test_a_job_that_hangs_is_given_up():
 
 
 def never_returns(event):
-    """Wait longer than anyone should."""
+    """Wait longer than the limit of the test."""
     event.wait(30.0)
 
 

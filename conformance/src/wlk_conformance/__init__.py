@@ -7,25 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wlk_conformance.rules import SUITE_VERSION
-    from wlk_conformance.seams import SupportsCodedAudio, SupportsEngineGate, SupportsFaults
+    from wlk_conformance.seams import SupportsCodedAudio, SupportsEngineCalls
     from wlk_conformance.suite import BackendConformance
 
 __all__ = [
     "SUITE_VERSION",
     "BackendConformance",
     "SupportsCodedAudio",
-    "SupportsEngineGate",
-    "SupportsFaults",
+    "SupportsEngineCalls",
 ]
 
-# Loaded on first touch: the plugin module of the scripted backend lives in this package and must
-# not bring numpy.
+# Loaded on first use, because the plugin module of the scripted backend lives in this package and
+# must not bring numpy.
 _HOME = {
     "SUITE_VERSION": "wlk_conformance.rules",
     "BackendConformance": "wlk_conformance.suite",
     "SupportsCodedAudio": "wlk_conformance.seams",
-    "SupportsEngineGate": "wlk_conformance.seams",
-    "SupportsFaults": "wlk_conformance.seams",
+    "SupportsEngineCalls": "wlk_conformance.seams",
 }
 
 
@@ -34,7 +32,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
     if name == "__version__":
-        from importlib.metadata import version  # noqa: PLC0415 -- rarely asked
+        from importlib.metadata import version  # noqa: PLC0415 -- rarely needed
 
         return version("wlk-conformance")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The command ``wlk-conformance``: judge an installed backend."""
+"""The command ``wlk-conformance``: test an installed backend against the contract."""
 
 from __future__ import annotations
 
@@ -28,29 +28,31 @@ def run() -> None:
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("backend")
 @click.option("--model", metavar="REF", help="Size alias, repository id or directory.")
-@click.option("--policy", metavar="NAME", help="How text is decided to be final.")
+@click.option("--policy", metavar="NAME", help="Policy that decides when text is final.")
 @click.option(
     "--option",
     "options",
     metavar="KEY=VALUE",
     multiple=True,
-    help="An option of the backend or its streams; may be repeated.",
+    help="Option of the backend or its streams; may be repeated (wlk-core backends BACKEND).",
 )
-@click.option("--speech", is_flag=True, help="Run the speech tier too: known words and times.")
-@click.option("--long", "is_long", is_flag=True, help="Run the long tier too: an hour of audio.")
+@click.option("--speech", is_flag=True, help="Run the speech tier as well: known words and times.")
+@click.option(
+    "--long", "is_long", is_flag=True, help="Run the long tier as well: an hour of audio."
+)
 @click.option(
     "--report",
     "report_path",
     metavar="PATH",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the report to a file: JSON, or Markdown where it ends in .md.",
+    help="Write the report to a file: JSON, or Markdown if its name ends in .md.",
 )
 @click.option(
     "--time-limit",
     metavar="SECONDS",
     type=click.FloatRange(min=0, min_open=True),
     default=120.0,
-    help="After which a call that does not return is given up (default: 120).",
+    help="Time after which a call that does not return counts as hung (default: 120).",
 )
 @click.version_option(package_name="wlk-conformance", message="wlk-conformance %(version)s")
 def main(
@@ -65,25 +67,22 @@ def main(
     time_limit: float,
 ) -> NoReturn:
     """
-    Judge BACKEND, an installed backend, by the contract.
+    Test BACKEND, an installed backend, against the contract.
 
     Exit status: 0 compliant (declared deviations included), 1 not compliant, 2 usage.
     """
-    from wlk_conformance.session import Session  # noqa: PLC0415 -- brings numpy, --help does not
+    from wlk_conformance.suite_run import SuiteRun  # noqa: PLC0415 -- brings numpy, unlike --help
 
-    given = _pairs(options)
-    if policy is not None:
-        given["policy"] = policy
     _check_writable(report_path)
-    session = Session.prepare(
+    suite_run = SuiteRun.prepare(
         backend,
         model=model,
-        options=given,
+        pairs=[*([] if policy is None else [f"policy={policy}"]), *options],
         tiers=[tier for tier, is_on in (("speech", speech), ("long", is_long)) if is_on],
         time_limit=time_limit,
     )
-    report = session.run(progress=_show_progress if sys.stderr.isatty() else None)
-    for explanation in session.explanations:
+    report = suite_run.run(progress=_show_progress if sys.stderr.isatty() else None)
+    for explanation in suite_run.explanations:
         click.echo(explanation + "\n")
     click.echo(
         report.as_table(width=max(60, min(shutil.get_terminal_size((100, 24)).columns, 120)))
@@ -94,22 +93,12 @@ def main(
     sys.exit(EXIT_COMPLIANT if report.is_compliant else EXIT_NOT_COMPLIANT)
 
 
-def _pairs(options: tuple[str, ...]) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for text in options:
-        name, separator, value = text.partition("=")
-        if not separator or not name:
-            raise click.BadParameter(f"expected KEY=VALUE, got {text!r}", param_hint="--option")
-        pairs[name] = value
-    return pairs
-
-
 def _check_writable(path: Path | None) -> None:
-    """Refuse a report that could not be written before minutes are spent on it."""
+    """Refuse a report that cannot be written, before minutes are spent on it."""
     if path is not None and not path.parent.is_dir():
-        raise click.BadParameter(f"{path.parent} is no directory", param_hint="--report")
+        raise click.BadParameter(f"{path.parent} is not a directory", param_hint="--report")
 
 
 def _show_progress(rule: str | None) -> None:
-    # Erase the line: progress leaves nothing behind.
+    # The line is erased, so that no progress remains on the screen.
     click.echo(f"\r\x1b[K{f'{rule} ...' if rule else ''}", err=True, nl=False)

@@ -1,8 +1,10 @@
-"""What two streams said, compared in words that a reader of a failure understands."""
+"""Comparisons of transcripts, with messages that explain a difference."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from wlk_conformance.quality import align
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -10,9 +12,28 @@ if TYPE_CHECKING:
     from wlk_core import ASRToken
     from wlk_core.streaming import Word
 
-__all__ = ["check_same", "check_times", "check_words", "letters", "words_of"]
+__all__ = [
+    "CLOCK_ERROR",
+    "check_clock",
+    "check_same",
+    "check_texts",
+    "check_times",
+    "check_words",
+    "letters",
+    "start_errors",
+    "words_of",
+]
 
-INSTANT = 1e-3  # seconds: what floating point may do to a time that is said to be the same
+INSTANT = 1e-3  # seconds: rounding allowed between times that should be equal
+CLOCK_ERROR = 1e-6  # seconds: rounding allowed in a clock that counts samples
+
+
+def check_clock(actual: float, expected: float) -> None:
+    """Assert that `processed_up_to` is what the clock of samples and silences expects."""
+    if abs(actual - expected) > CLOCK_ERROR:
+        raise AssertionError(
+            f"processed_up_to is {actual:.6f} s, expected {expected:.6f} s by the clock"
+        )
 
 
 def words_of(tokens: Sequence[ASRToken] | Sequence[Word]) -> list[str]:
@@ -21,70 +42,78 @@ def words_of(tokens: Sequence[ASRToken] | Sequence[Word]) -> list[str]:
 
 
 def letters(text: str) -> str:
-    """Return *text* in lower case with spaces for everything that is no letter or digit."""
+    """Return *text* in lower case with a space for every character that is no letter or digit."""
     return "".join(c if c.isalnum() else " " for c in text.casefold())
 
 
 def check_same(
     expected: Sequence[ASRToken],
-    came: Sequence[ASRToken],
+    actual: Sequence[ASRToken],
     *,
     what: str,
     shift: float = 0.0,
     tolerance: float = INSTANT,
 ) -> None:
     """
-    Make sure that two streams said the same, the second one *shift* seconds later.
+    Assert that two streams have the same tokens, the second stream *shift* seconds later.
 
-    Texts must be equal, one by one; starts and ends may differ by *tolerance* seconds.
+    Texts must be equal, token by token; starts and ends may differ by *tolerance* seconds.
     """
-    check_texts([token.text for token in expected], [token.text for token in came], what=what)
-    for one, other in zip(expected, came, strict=True):
-        moved = max(abs(other.start - one.start - shift), abs(other.end - one.end - shift))
-        if moved > tolerance:
+    check_texts([token.text for token in expected], [token.text for token in actual], what=what)
+    for first, second in zip(expected, actual, strict=True):
+        error = max(abs(second.start - first.start - shift), abs(second.end - first.end - shift))
+        if error > tolerance:
             raise AssertionError(
-                f"{what}: {one.text!r} lies at {one.start:.3f}-{one.end:.3f} s"
+                f"{what}: {first.text!r} lies at {first.start:.3f}-{first.end:.3f} s"
                 + (f", {shift:g} s later" if shift else "")
-                + f" in one stream and at {other.start:.3f}-{other.end:.3f} s in the other "
-                f"({moved:.3f} s off, {tolerance:g} s allowed)"
+                + f" in the first stream and at {second.start:.3f}-{second.end:.3f} s in the "
+                f"second ({error:.3f} s off, {tolerance:g} s allowed)"
             )
 
 
-def check_texts(expected: Sequence[str], came: Sequence[str], *, what: str) -> None:
-    """Make sure that two lists of texts are equal."""
-    if list(expected) == list(came):
+def check_texts(expected: Sequence[str], actual: Sequence[str], *, what: str) -> None:
+    """Assert that two lists of texts are equal."""
+    if list(expected) == list(actual):
         return
-    place = next(
-        (i for i, (one, other) in enumerate(zip(expected, came, strict=False)) if one != other),
-        min(len(expected), len(came)),
+    pairs = enumerate(zip(expected, actual, strict=False))
+    index = next(
+        (index for index, (first, second) in pairs if first != second),
+        min(len(expected), len(actual)),
     )
     raise AssertionError(
-        f"{what}: text {place + 1} differs: expected {_around(expected, place)}, "
-        f"came {_around(came, place)} ({len(expected)} expected, {len(came)} came)"
+        f"{what}: text {index + 1} differs: expected {_around(expected, index)}, "
+        f"got {_around(actual, index)} ({len(expected)} expected, {len(actual)} received)"
     )
 
 
 def check_words(words: Sequence[Word], tokens: Sequence[ASRToken], *, what: str) -> None:
-    """Make sure that *tokens* say *words*, however they are cut into tokens."""
+    """Assert that *tokens* spell *words*, however the text is cut into tokens."""
     check_texts(words_of(words), words_of(tokens), what=what)
 
 
 def check_times(
     words: Sequence[Word], tokens: Sequence[ASRToken], *, tolerance: float, shift: float = 0.0
 ) -> None:
-    """Make sure that each token lies where its word was said; there is one token a word."""
+    """Assert that each token lies where its word was spoken, one token for each word."""
     if len(words) != len(tokens):
-        raise AssertionError(f"expected {len(words)} tokens, one a word, {len(tokens)} came")
+        raise AssertionError(f"expected {len(words)} tokens, one a word, got {len(tokens)}")
     for word, token in zip(words, tokens, strict=True):
-        off = max(abs(token.start - word.start - shift), abs(token.end - word.end - shift))
-        if off > tolerance:
+        error = max(abs(token.start - word.start - shift), abs(token.end - word.end - shift))
+        if error > tolerance:
             raise AssertionError(
-                f"{token.text!r} was said at {word.start + shift:.3f}-{word.end + shift:.3f} s "
-                f"and came at {token.start:.3f}-{token.end:.3f} s "
-                f"({off:.3f} s off, {tolerance:g} s allowed)"
+                f"{token.text!r} was spoken at {word.start + shift:.3f}-{word.end + shift:.3f} s "
+                f"and its token lies at {token.start:.3f}-{token.end:.3f} s "
+                f"({error:.3f} s off, {tolerance:g} s allowed)"
             )
 
 
-def _around(texts: Sequence[str], place: int) -> str:
-    shown = [repr(text) for text in texts[max(0, place - 2) : place + 3]]
-    return " ".join(shown) if shown else "nothing"
+def start_errors(words: Sequence[Word], tokens: Sequence[ASRToken]) -> list[float]:
+    """Return by how many seconds each word that was recognised starts too late."""
+    timed = [(word, token.start) for token in tokens for word in words_of([token])]
+    pairs = align(words_of(words), [word for word, _ in timed])
+    return [timed[recognised][1] - words[spoken].start for spoken, recognised in pairs]
+
+
+def _around(texts: Sequence[str], index: int) -> str:
+    neighbours = [repr(text) for text in texts[max(0, index - 2) : index + 3]]
+    return " ".join(neighbours) if neighbours else "nothing"

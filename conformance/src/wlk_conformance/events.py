@@ -1,4 +1,4 @@
-"""What a run of the suite writes down as it goes, so that a run cut short is reported too."""
+"""The events of a run, on disk as they happen, so that a run that is cut short is reported too."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Log:
         self._write({"begin": test.id, "test": test.name})
 
     def end(self, outcome: TestOutcome) -> None:
-        """Note what a test came to."""
+        """Note the outcome of a test."""
         self._write({"end": attrs.asdict(outcome)})
 
     def refuse(self, reason: str) -> None:
-        """Note that the backend could not be loaded and says why."""
+        """Note that the backend could not be loaded, and its reason."""
         self._write({"refusal": reason})
 
     def _write(self, event: dict[str, Any]) -> None:
@@ -42,7 +42,7 @@ class Log:
 
 @attrs.define
 class Events:
-    """The reading side; `read` takes what was written since the last time."""
+    """The reading side; `read` takes what was written since the last call."""
 
     path: Path
     outcomes: list[TestOutcome] = attrs.field(factory=list, init=False)
@@ -51,7 +51,7 @@ class Events:
     _offset: int = attrs.field(default=0, init=False)
 
     def read(self) -> bool:
-        """Take in complete new lines; tell whether there were any."""
+        """Take in complete new lines; return whether there were any."""
         if not self.path.exists():
             return False
         with self.path.open("rb") as file:

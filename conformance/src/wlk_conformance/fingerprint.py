@@ -1,9 +1,11 @@
-"""What can be seen of a loaded model from outside, to tell whether somebody changed it."""
+"""A fingerprint of a loaded model, to detect whether a call changed it."""
 
 from __future__ import annotations
 
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from wlk_core.online.engine_calls import EngineCalls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -11,23 +13,23 @@ if TYPE_CHECKING:
 __all__ = ["fingerprint"]
 
 DEPTH = 5  # attributes deep: backend, engine, model, tokenizer and one more
-LIMIT = 20_000  # places looked at: a framework's graph may have no end
-SEAMS = {"before_call", "calls", "fail_at"}  # where the rules themselves reach in
+LIMIT = 20_000  # objects visited, because a framework's graph may be endless
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
 
 
 def fingerprint(backend: object) -> dict[str, str]:
     """
-    Return what stands where in *backend*, by path.
+    Return a description of every object inside *backend*, by its path.
 
-    Modules of torch and mlx are told by identity, hooks and parameter names, other objects by the
-    names of their attributes and the identity of callables among them, dictionaries by their keys
-    and plain values.  Numbers are left out: counting is allowed.
+    Modules of torch and mlx are identified by id, hooks and parameter names, other objects by the
+    names of their attributes and the ids of callables among them, dictionaries by their keys and
+    plain values.  Numbers are left out because counting is allowed, and so are the engine's seams
+    because the rules themselves set them.
     """
-    return dict(_places(backend))
+    return dict(_objects(backend))
 
 
-def _places(backend: object) -> Iterator[tuple[str, str]]:
+def _objects(backend: object) -> Iterator[tuple[str, str]]:
     seen: set[int] = set()
     pending: list[tuple[str, object, int]] = [("backend", backend, 0)]
     while pending and len(seen) < LIMIT:
@@ -41,21 +43,20 @@ def _places(backend: object) -> Iterator[tuple[str, str]]:
         inside = _inside(value)
         if inside is None:
             continue
-        inside = {name: part for name, part in inside.items() if name not in SEAMS}
         yield path, f"{type(value).__qualname__} with {', '.join(sorted(inside))}"
         for name, part in inside.items():
-            place = f"{path}.{name}"
+            inner = f"{path}.{name}"
             if isinstance(part, (str, bool, type(None))):
-                yield place, repr(part)
+                yield inner, repr(part)
             elif callable(part):
-                yield place, f"{type(part).__qualname__} at {id(part):#x}"
+                yield inner, f"{type(part).__qualname__} at {id(part):#x}"
             if depth < DEPTH:
-                pending.append((place, part, depth + 1))
+                pending.append((inner, part, depth + 1))
 
 
 def _inside(value: object) -> dict[str, Any] | None:
-    """Return the parts of an object or dictionary; None for what has no parts of interest."""
-    if isinstance(value, (str, bytes, int, float, type, ModuleType)) or value is None:
+    """Return the parts of an object or dictionary; None where there are no parts of interest."""
+    if isinstance(value, (str, bytes, int, float, type, ModuleType, EngineCalls)) or value is None:
         return None
     if isinstance(value, dict):
         return {str(key): part for key, part in value.items() if isinstance(key, str)}

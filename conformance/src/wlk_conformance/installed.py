@@ -12,4 +12,4 @@ __all__ = ["TestInstalled"]
 
 
 class TestInstalled(BackendConformance):
-    """The contract; what is judged comes from pytest's command line."""
+    """The contract; pytest's command line names the backend."""

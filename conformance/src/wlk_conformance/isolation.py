@@ -12,7 +12,7 @@ LIMIT = 60.0  # seconds an import may take
 
 def run_python(code: str, *arguments: str) -> str:
     """
-    Run *code* in a fresh interpreter and return what it printed.
+    Run *code* in a fresh interpreter and return its standard output.
 
     Raises:
         AssertionError: it failed or took too long; the end of its standard error is the message.

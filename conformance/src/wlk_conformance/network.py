@@ -1,4 +1,9 @@
-"""The network, made unreachable and watched."""
+"""
+The network, made unreachable and watched.
+
+pytest-socket does not serve here: the rule needs a list of the attempts, because a library may
+catch the exception, and name lookups count as well.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +23,12 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 @contextmanager
 def network_blocked() -> Iterator[list[str]]:
-    """Refuse every connection and name lookup of this process; yields what was tried."""
+    """Refuse every connection and name lookup of this process; yields the attempts."""
     attempts: list[str] = []
 
     def refuse(*args: Any, **_kwargs: Any) -> NoReturn:
-        shown = [str(arg) for arg in args if not isinstance(arg, socket.socket)]
-        attempts.append(" ".join(shown) or "a connection")
+        target = [str(arg) for arg in args if not isinstance(arg, socket.socket)]
+        attempts.append(" ".join(target) or "a connection")
         raise OSError(f"the network is blocked by this rule: {attempts[-1]}")
 
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What is written to standard output, by Python and by the libraries below it."""
+"""Capture of standard output, of Python and of the libraries below it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STDOUT = 1  # the file descriptor
 
 @contextmanager
 def standard_output() -> Iterator[Callable[[], str]]:
-    """Catch standard output; yields what returns the text when the block is over."""
+    """Capture standard output; yields a function that returns the text after the block."""
     python = io.StringIO()
     text: list[str] = []
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""The pytest side: options, fixtures, and rules that become tests with a report at the end."""
+"""The pytest plugin: options, fixtures, rules as tests, and the report at the end."""
 
 from __future__ import annotations
 
@@ -11,49 +11,51 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.events import Log
     from wlk_conformance.rules import RuleTest, TestOutcome
-    from wlk_conformance.subject import Subject
     from wlk_conformance.watchdog import Worker
 
-# Imported by every pytest run of an environment that has the suite: what is heavier than that is
-# imported by the functions below, which only run where there are rules.
+# Every pytest run of an environment with the suite imports this module.  Heavy imports stand in the
+# functions below, which run only where there are rules.
 pytest.register_assert_rewrite("wlk_conformance.suite")
 
 
-_BENCHES = pytest.StashKey["dict[type, _Bench]"]()
+_RUNS = pytest.StashKey["dict[type, _ClassRun]"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that ``wlk-conformance`` passes on."""
     group = parser.getgroup("wlk-conformance", "the contract of streaming speech backends")
-    group.addoption("--wlk-backend", metavar="NAME", help="judge this installed backend")
+    group.addoption("--wlk-backend", metavar="NAME", help="test this installed backend")
     group.addoption("--wlk-model", metavar="REF", help="the model to load")
     group.addoption("--wlk-option", metavar="KEY=VALUE", action="append", default=[])
-    group.addoption("--wlk-speech", action="store_true", help="run the speech tier too")
-    group.addoption("--wlk-long", action="store_true", help="run the long tier too")
+    group.addoption("--wlk-speech", action="store_true", help="run the speech tier as well")
+    group.addoption("--wlk-long", action="store_true", help="run the long tier as well")
     group.addoption("--wlk-report", metavar="PATH", help="write the report as JSON")
-    group.addoption("--wlk-events", metavar="PATH", help="write down each test as it happens")
+    group.addoption(
+        "--wlk-events", metavar="PATH", help="write an event for each test as it happens"
+    )
     group.addoption(
         "--wlk-time-limit",
         metavar="SECONDS",
         type=float,
         default=120.0,
-        help="after which a call that does not return is given up (default: 120)",
+        help="time after which a call that does not return counts as hung (default: 120)",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker and the bookkeeping."""
     config.addinivalue_line("markers", "wlk_rule(id): a rule of the contract of wlk backends")
-    config.stash[_BENCHES] = {}
+    config.stash[_RUNS] = {}
 
 
 @attrs.define(eq=False)
-class _Bench:
-    """One class of rules in progress: its subject, the thread that runs it, what came of it."""
+class _ClassRun:
+    """One class of rules in progress: its backend, the thread that runs it, and its outcomes."""
 
-    subject: Subject
+    under_test: BackendUnderTest
     worker: Worker
     suite: str
     distribution: str
@@ -63,20 +65,21 @@ class _Bench:
     log: Log | None = None
 
 
-@pytest.fixture(scope="class", name="wlk_bench")
-def _wlk_bench(request: pytest.FixtureRequest) -> Iterator[_Bench]:
+@pytest.fixture(scope="class", name="wlk_run")
+def _wlk_run(request: pytest.FixtureRequest) -> Iterator[_ClassRun]:
     """Find the backend that a class names; it is loaded when the first rule needs it."""
-    from wlk_conformance.bench import open_subject  # noqa: PLC0415 -- see above
     from wlk_conformance.events import Log  # noqa: PLC0415 -- see above
+    from wlk_conformance.loading import find_backend  # noqa: PLC0415 -- see above
     from wlk_conformance.rules import rule_of  # noqa: PLC0415 -- see above
     from wlk_conformance.watchdog import Worker  # noqa: PLC0415 -- see above
 
     config, suite = request.config, request.cls
     worker = Worker()
-    subject, owner = open_subject(
+    under_test, owner = find_backend(
         suite.backend or config.getoption("--wlk-backend") or "",
         model=suite.model or config.getoption("--wlk-model"),
-        options={**_given_options(config), **suite.options},
+        options=suite.options,
+        pairs=config.getoption("--wlk-option"),
         tiers=[tier for tier in ("speech", "long") if config.getoption(f"--wlk-{tier}")],
         touch=worker.touch,
     )
@@ -86,8 +89,8 @@ def _wlk_bench(request: pytest.FixtureRequest) -> Iterator[_Bench]:
         if isinstance(item, pytest.Function) and item.cls is suite
     ]
     events = config.getoption("--wlk-events")
-    bench = _Bench(
-        subject=subject,
+    class_run = _ClassRun(
+        under_test=under_test,
         worker=worker,
         suite=suite.suite,
         distribution=owner.distribution,
@@ -95,21 +98,21 @@ def _wlk_bench(request: pytest.FixtureRequest) -> Iterator[_Bench]:
         tests=[test for test in collected if test is not None],
         log=Log(Path(events)) if events else None,
     )
-    config.stash[_BENCHES][suite] = bench
-    yield bench
-    if subject.hung_in is None:
-        worker.run(subject.close, limit=config.getoption("--wlk-time-limit"))
+    config.stash[_RUNS][suite] = class_run
+    yield class_run
+    if under_test.hung_in is None:
+        worker.run(under_test.close, limit=config.getoption("--wlk-time-limit"))
         worker.close()
 
 
 @pytest.fixture(name="wlk")
-def _wlk(wlk_bench: _Bench) -> Subject:
+def _wlk(wlk_run: _ClassRun) -> BackendUnderTest:
     """Return the backend under test."""
-    return wlk_bench.subject
+    return wlk_run.under_test
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the tests that are rules."""
+    """Mark the tests that belong to rules."""
     declared = _declared(item)
     if declared is not None:
         item.add_marker(pytest.mark.wlk_rule(declared.id))
@@ -117,28 +120,28 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a rule beside the main thread, and tell pytest what came of it."""
+    """Run the test of a rule on its thread, and report its outcome to pytest."""
     declared = _declared(pyfuncitem)
     if declared is None:
         return None
     from wlk_conformance.runner import examine  # noqa: PLC0415 -- see above
 
-    bench = cast("_Bench", pyfuncitem.funcargs["wlk_bench"])
-    if bench.log is not None:
-        bench.log.begin(declared)
+    class_run = cast("_ClassRun", pyfuncitem.funcargs["wlk_run"])
+    if class_run.log is not None:
+        class_run.log.begin(declared)
     outcome = examine(
         declared,
         pyfuncitem.obj,
-        bench.subject,
-        worker=bench.worker,
+        class_run.under_test,
+        worker=class_run.worker,
         limit=pyfuncitem.config.getoption("--wlk-time-limit"),
     )
-    bench.outcomes.append(outcome)
-    if bench.log is not None:
-        if bench.subject.refusal is not None:
-            bench.log.refuse(str(bench.subject.refusal))
-        bench.log.end(outcome)
-    _tell(declared, outcome, bench)
+    class_run.outcomes.append(outcome)
+    if class_run.log is not None:
+        if class_run.under_test.refusal is not None:
+            class_run.log.refuse(str(class_run.under_test.refusal))
+        class_run.log.end(outcome)
+    _report_to_pytest(declared, outcome, class_run)
     return True
 
 
@@ -147,56 +150,56 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     """Print the table of every class of rules, and write the report of the last one."""
-    for bench in config.stash[_BENCHES].values():
-        report = _report(bench)
-        terminalreporter.write_line(report.as_table(width=terminalreporter._tw.fullwidth))  # noqa: SLF001 -- pytest offers no other way to learn it
+    for class_run in config.stash[_RUNS].values():
+        report = _report(class_run)
+        terminalreporter.write_line(report.as_table(width=terminalreporter._tw.fullwidth))  # noqa: SLF001 -- pytest has no public name for it
         path = config.getoption("--wlk-report")
         if path:
             Path(path).write_text(report.as_json(), encoding="utf-8")
 
 
-def _tell(declared: RuleTest, outcome: TestOutcome, bench: _Bench) -> None:
+def _report_to_pytest(declared: RuleTest, outcome: TestOutcome, class_run: _ClassRun) -> None:
     from wlk_conformance.report import is_newer  # noqa: PLC0415 -- see above
 
     if outcome.status == "n/a":
         pytest.skip(f"n/a: {outcome.detail}")
-    deviation = bench.subject.spec.deviations.get(declared.id)
+    deviation = class_run.under_test.spec.deviations.get(declared.id)
     if outcome.status == "fail":
         if deviation is not None:
             pytest.xfail(f"deviation: {deviation}")
-        if is_newer(declared.since, bench.suite):
-            pytest.xfail(f"advisory: new in suite {declared.since}, pinned to {bench.suite}")
+        if is_newer(declared.since, class_run.suite):
+            pytest.xfail(f"advisory: new in suite {declared.since}, pinned to {class_run.suite}")
         pytest.fail(outcome.explanation or outcome.detail, pytrace=False)
-    if deviation is not None and _is_stale(declared, bench):
+    if deviation is not None and _is_stale(declared, class_run):
         pytest.fail(
             f"stale: {declared.id} holds; remove the declared deviation: {deviation}",
             pytrace=False,
         )
 
 
-def _is_stale(declared: RuleTest, bench: _Bench) -> bool:
-    """Tell, at the last test of a rule, whether none of them failed."""
-    of_rule = [test.name for test in bench.tests if test.id == declared.id]
-    came = [outcome for outcome in bench.outcomes if outcome.rule == declared.id]
-    return len(came) == len(of_rule) and all(outcome.status != "fail" for outcome in came)
+def _is_stale(declared: RuleTest, class_run: _ClassRun) -> bool:
+    """Return, at the last test of a rule, whether all of them held."""
+    of_rule = [test.name for test in class_run.tests if test.id == declared.id]
+    outcomes = [outcome for outcome in class_run.outcomes if outcome.rule == declared.id]
+    return len(outcomes) == len(of_rule) and all(outcome.status != "fail" for outcome in outcomes)
 
 
-def _report(bench: _Bench) -> Any:
+def _report(class_run: _ClassRun) -> Any:
     from wlk_conformance.report import Report, judge_all  # noqa: PLC0415 -- see above
 
-    subject = bench.subject
+    under_test = class_run.under_test
     return Report(
-        backend=subject.spec.name,
-        distribution=bench.distribution,
-        version=bench.version,
-        model=subject.model or subject.spec.default_model,
-        options=subject.options,
-        suite=bench.suite,
+        backend=under_test.spec.name,
+        distribution=class_run.distribution,
+        version=class_run.version,
+        model=under_test.model or under_test.spec.default_model,
+        options=under_test.options,
+        suite=class_run.suite,
         rules=judge_all(
-            bench.tests,
-            bench.outcomes,
-            deviations=subject.spec.deviations,
-            suite=bench.suite,
+            class_run.tests,
+            class_run.outcomes,
+            deviations=under_test.spec.deviations,
+            suite=class_run.suite,
         ),
     )
 
@@ -206,8 +209,3 @@ def _declared(item: pytest.Item) -> RuleTest | None:
         return None
     declared: RuleTest | None = getattr(item.function, "wlk_rule", None)
     return declared
-
-
-def _given_options(config: pytest.Config) -> dict[str, str]:
-    pairs = [text.partition("=") for text in config.getoption("--wlk-option")]
-    return {name: value for name, _, value in pairs}

@@ -1,4 +1,4 @@
-"""How far what was heard is from what was said."""
+"""Word errors between a reference and a hypothesis, and the alignment of the two."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ if TYPE_CHECKING:
 __all__ = ["align", "word_errors"]
 
 
-def word_errors(said: Sequence[str], heard: Sequence[str]) -> int:
+def word_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> int:
     """Return the least number of substitutions, insertions and deletions between the two."""
-    return _distances(said, heard)[-1][-1]
+    return _distances(reference, hypothesis)[-1][-1]
 
 
-def align(said: Sequence[str], heard: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the places of the words that are equal in a best alignment of the two."""
-    distances = _distances(said, heard)
+def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the index pairs of the words that are equal in a best alignment of the two."""
+    distances = _distances(reference, hypothesis)
     pairs: list[tuple[int, int]] = []
-    i, j = len(said), len(heard)
+    i, j = len(reference), len(hypothesis)
     while i and j:
-        if said[i - 1] == heard[j - 1] and distances[i][j] == distances[i - 1][j - 1]:
+        is_equal = reference[i - 1] == hypothesis[j - 1]
+        if is_equal and distances[i][j] == distances[i - 1][j - 1]:
             i, j = i - 1, j - 1
             pairs.append((i, j))
         elif distances[i][j] == distances[i - 1][j - 1] + 1:
@@ -33,13 +34,13 @@ def align(said: Sequence[str], heard: Sequence[str]) -> list[tuple[int, int]]:
     return pairs[::-1]
 
 
-def _distances(said: Sequence[str], heard: Sequence[str]) -> list[list[int]]:
-    """Return the edit distances of all beginnings (Levenshtein 1965)."""
-    table = [list(range(len(heard) + 1))]
-    for i, one in enumerate(said, 1):
+def _distances(reference: Sequence[str], hypothesis: Sequence[str]) -> list[list[int]]:
+    """Return the edit distances of all prefixes (Levenshtein 1965)."""
+    table = [list(range(len(hypothesis) + 1))]
+    for i, expected in enumerate(reference, 1):
         row = [i]
-        for j, other in enumerate(heard, 1):
-            changed = table[i - 1][j - 1] + (one != other)
-            row.append(min(changed, table[i - 1][j] + 1, row[j - 1] + 1))
+        for j, actual in enumerate(hypothesis, 1):
+            substitution = table[i - 1][j - 1] + (expected != actual)
+            row.append(min(substitution, table[i - 1][j] + 1, row[j - 1] + 1))
         table.append(row)
     return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
@@ -15,17 +16,19 @@ if TYPE_CHECKING:
 __all__ = ["Report", "RuleResult", "is_newer", "judge", "judge_all"]
 
 Outcome = Literal["pass", "fail", "deviation", "stale", "n/a", "advisory"]
-BROKEN = ("fail", "stale")  # outcomes that a compliant backend has none of
+BROKEN = ("fail", "stale")  # outcomes that no compliant backend has
+NOT_REACHED = "not reached: "  # begins the detail of a rule that the run did not get to
 
 
 @attrs.frozen(kw_only=True)
 class RuleResult:
-    """What a rule came to."""
+    """The outcome of a rule; a rule that a hang or a crash kept from running is not reached."""
 
     id: str
     outcome: Outcome
     sentence: str
     detail: str = ""
+    is_reached: bool = True
 
 
 @attrs.frozen(kw_only=True)
@@ -42,7 +45,7 @@ class Report:
 
     @property
     def is_compliant(self) -> bool:
-        """Whether rules were judged and none is broken that is not declared so."""
+        """Whether rules were judged and every broken one is declared as a deviation."""
         outcomes = {result.outcome for result in self.rules}
         return "pass" in outcomes and not outcomes & set(BROKEN)
 
@@ -61,24 +64,42 @@ class Report:
             "options": dict(self.options),
             "suite": self.suite,
             "verdict": self.verdict,
-            "rules": [attrs.asdict(result) for result in self.rules],
+            "rules": [attrs.asdict(result, filter=_is_pinned) for result in self.rules],
         }
         return json.dumps(document, indent=2, ensure_ascii=False, default=str) + "\n"
 
     def as_table(self, *, width: int = 100) -> str:
-        """Return the report as lines for a terminal of *width* columns."""
+        """
+        Return the report as lines for a terminal of *width* columns.
+
+        Rules that were not reached have no line of their own: the last line names the reason.
+        """
         head = " ".join(filter(None, ("wlk conformance:", self.backend, self.model)))
         lines = [f" {head} ".center(width, "=")]
         for result in self.rules:
-            says = result.sentence if result.outcome == "pass" else result.detail
-            row = f"  {result.id:<8} {result.outcome:<10} {says or result.sentence}"
+            if not result.is_reached:
+                continue
+            text = result.sentence if result.outcome == "pass" else result.detail
+            row = f"  {result.id:<8} {result.outcome:<10} {text or result.sentence}"
             lines.append(row if len(row) <= width else row[: width - 3] + "...")
-        return "\n".join([*lines, f"  {self.summary}"])
+        return "\n".join([*lines, *self._not_tested(width), f"  {self.summary}"])
 
     @property
     def summary(self) -> str:
-        """The verdict with what it rests on."""
-        broken = [result.id for result in self.rules if result.outcome in BROKEN]
+        """The verdict and how much was tested, on one line."""
+        broken = [
+            result.id for result in self.rules if result.outcome in BROKEN and result.is_reached
+        ]
+        stops = [
+            result.detail.removeprefix(NOT_REACHED)
+            for result in self.rules
+            if not result.is_reached
+        ]
+        if stops:
+            before = [rule for rule in broken if not stops[0].endswith(f" in {rule}")]
+            reasons = [", ".join(before)] * bool(before)
+            reasons += [stops[0], "the rules after it were not reached"]
+            return f"NOT COMPLIANT: {'; '.join(reasons)}"
         if broken:
             return f"NOT COMPLIANT: {', '.join(broken)}"
         if not self.is_compliant:
@@ -87,8 +108,23 @@ class Report:
             _plural(sum(result.outcome == kind for result in self.rules), noun)
             for kind, noun in (("deviation", "deviation"), ("advisory", "advisory finding"))
         ]
-        shown = " and ".join(count for count in counts if count)
-        return f"COMPLIANT with {shown}" if shown else "COMPLIANT"
+        exceptions = " and ".join(count for count in counts if count)
+        tested = sum(result.outcome != "n/a" for result in self.rules)
+        verdict = f"COMPLIANT ({tested} of {len(self.rules)} rules tested)"
+        return f"{verdict} with {exceptions}" if exceptions else verdict
+
+    def _not_tested(self, width: int) -> list[str]:
+        """Return the lines that name the rules that were not tested."""
+        ids = [result.id for result in self.rules if result.outcome == "n/a"]
+        if not ids:
+            return []
+        return textwrap.wrap(
+            f"not tested: {', '.join(ids)}",
+            width,
+            initial_indent="  ",
+            subsequent_indent=" " * len("  not tested: "),
+            break_on_hyphens=False,
+        )
 
     def as_markdown(self) -> str:
         """Return the report as a table that a project can put in its documentation."""
@@ -150,16 +186,21 @@ def judge(
     is_advisory: bool = False,
 ) -> RuleResult:
     """
-    Return what the tests of one rule come to together.
+    Return the outcome of the rule whose tests have *outcomes*.
 
-    Any failure is the rule's, nothing but n/a is n/a.  A declared deviation must fail: where the
-    rule holds it is stale.
+    One failure fails the rule, and a rule is n/a if all of its tests are.  A declared deviation
+    must fail: where the rule holds it is stale.
     """
     failed = [outcome.detail for outcome in outcomes if outcome.status == "fail"]
+    is_reached = not failed or any(
+        outcome.is_reached for outcome in outcomes if outcome.status == "fail"
+    )
     passed = [outcome.detail for outcome in outcomes if outcome.status == "pass"]
     absent = [outcome.detail for outcome in outcomes if outcome.status == "n/a"]
     outcome: Outcome
-    if failed and deviation is not None:
+    if failed and not is_reached:
+        outcome, detail = "fail", failed[0]
+    elif failed and deviation is not None:
         outcome, detail = "deviation", deviation
     elif failed and is_advisory:
         outcome, detail = "advisory", failed[0]
@@ -171,11 +212,13 @@ def judge(
         outcome, detail = "pass", "; ".join(filter(None, passed))
     else:
         outcome, detail = "n/a", next(iter(absent), "")
-    return RuleResult(id=rule, outcome=outcome, sentence=sentence, detail=detail)
+    return RuleResult(
+        id=rule, outcome=outcome, sentence=sentence, detail=detail, is_reached=is_reached
+    )
 
 
 def is_newer(since: str, suite: str) -> bool:
-    """Tell whether a rule came after the suite version *suite*."""
+    """Return whether a rule was added after the suite version *suite*."""
     return _version(since) > _version(suite)
 
 
@@ -187,6 +230,11 @@ def _plural(count: int, noun: str) -> str:
     if count == 0:
         return ""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _is_pinned(attribute: attrs.Attribute[Any], value: object) -> bool:
+    del value
+    return attribute.name != "is_reached"  # the JSON document has its fields for ever
 
 
 def _cell(result: RuleResult) -> str:

@@ -1,4 +1,4 @@
-"""What a rule of the contract is, and what one test of it can come to."""
+"""Rules of the contract: how a test is declared as one, and what its outcome is."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ __all__ = [
     "TestOutcome",
     "Tier",
     "rule",
+    "rule_ids",
     "rule_of",
     "rule_tests",
 ]
@@ -31,7 +32,7 @@ _Test = TypeVar("_Test", bound="Callable[..., None]")
 
 
 class NotApplicable(Exception):  # noqa: N818 -- an outcome, not a mistake
-    """The rule cannot be tested here; the message says why."""
+    """The rule cannot be tested here; the message explains why."""
 
 
 @attrs.frozen(kw_only=True)
@@ -43,11 +44,11 @@ class RuleTest:
         id: the rule, such as "SIL-04"; several tests may share it.
         name: the test method.
         sentence: its docstring on one line; that of a rule's first test is the rule.
-        since: the suite version that brought it.
+        since: the suite version that introduced it.
         kinds: G any model, O needs known words, F needs faults on demand, S known speech.
         tier: when it runs.
         requires: the capability without which it does not apply.
-        causes: what usually breaks it, for the one whose backend does.
+        causes: the usual mistakes, printed with a failure.
 
     """
 
@@ -68,7 +69,12 @@ class RuleTest:
 
 @attrs.frozen(kw_only=True)
 class TestOutcome:
-    """What one test of a rule came to; `explanation` is for reading, `detail` is its first line."""
+    """
+    The outcome of one test of a rule.
+
+    `detail` is one line, `explanation` the full text of a failure.  A test that a hang or a crash
+    kept from running fails and is not reached.
+    """
 
     __test__ = False  # not collected by pytest, whatever imports it
 
@@ -77,6 +83,10 @@ class TestOutcome:
     status: Status
     detail: str = ""
     explanation: str = ""
+    is_reached: bool = True
+
+
+_DECLARED: dict[str, RuleTest] = {}  # the first test of each rule, filled by `rule`
 
 
 def rule(
@@ -91,7 +101,7 @@ def rule(
     """Declare a test of the rule *rule_id*; its docstring is the contract's sentence."""
 
     def declare(test: _Test) -> _Test:
-        cast("Any", test).wlk_rule = RuleTest(
+        declared = RuleTest(
             id=rule_id,
             name=test.__name__,
             sentence=" ".join(inspect.cleandoc(test.__doc__ or "").split()),
@@ -101,13 +111,20 @@ def rule(
             requires=requires,
             causes=causes,
         )
+        _DECLARED.setdefault(rule_id, declared)
+        cast("Any", test).wlk_rule = declared
         return test
 
     return declare
 
 
+def rule_ids() -> frozenset[str]:
+    """Return the ids of all rules whose modules have been imported."""
+    return frozenset(_DECLARED)
+
+
 def rule_of(test: object) -> RuleTest | None:
-    """Return what `rule` declared of *test*, None for any other function."""
+    """Return the declaration of *test*, None for a function that is no test of a rule."""
     return getattr(test, "wlk_rule", None)
 
 

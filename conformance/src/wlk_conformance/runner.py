@@ -1,4 +1,4 @@
-"""Running one test of a rule: whatever a backend does becomes an outcome."""
+"""Running one test of a rule, so that anything a backend does becomes an outcome."""
 
 from __future__ import annotations
 
@@ -6,48 +6,50 @@ from pathlib import Path
 import traceback
 from typing import TYPE_CHECKING
 
+from wlk_conformance.backend_under_test import LoadFailure
 from wlk_conformance.rules import NotApplicable, TestOutcome
-from wlk_conformance.subject import NotLoaded
 from wlk_conformance.watchdog import Hung
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.rules import RuleTest, Status
-    from wlk_conformance.subject import Subject
     from wlk_conformance.watchdog import Worker
 
-__all__ = ["examine"]
+__all__ = ["examine", "not_reached", "reason_to_skip"]
 
 FRAMES = 4  # innermost frames shown of an exception that no rule expects
-TAPES = 3  # streams whose calls are shown
+STREAMS = 3  # streams whose calls are shown
 
 
 def examine(
     declared: RuleTest,
-    test: Callable[[Subject], None],
-    subject: Subject,
+    test: Callable[[BackendUnderTest], None],
+    under_test: BackendUnderTest,
     *,
     worker: Worker | None = None,
     limit: float = 120.0,
 ) -> TestOutcome:
     """
-    Run *test* on *subject* and return its outcome; never raises what a backend raises.
+    Run *test* on *under_test* and return its outcome; never raises what a backend raises.
 
-    With a *worker*, a test of which no call returns for *limit* seconds fails, and so do all tests
-    that follow: the thread that hangs cannot be ended.
+    With a *worker*, a test of which no call returns for *limit* seconds fails.  The tests that
+    follow are not reached, because the thread that hangs cannot be ended.
     """
-    reason = _reason_not_to_run(declared, subject)
+    reason = reason_to_skip(declared, under_test)
     if reason is not None:
-        return reason
+        return _outcome(declared, "n/a", reason)
+    if under_test.hung_in is not None:
+        return not_reached(declared, f"hung in {under_test.hung_in}")
 
     def job() -> None:
-        subject.begin_rule()
+        under_test.begin_rule()
         try:
-            _check_words_are_known(declared, subject)
-            test(subject)
+            _check_words_are_known(declared, under_test)
+            test(under_test)
         finally:
-            subject.end_rule()
+            under_test.end_rule()
 
     try:
         if worker is None:
@@ -55,43 +57,52 @@ def examine(
         else:
             worker.run(job, limit=limit)
     except (Exception, SystemExit) as error:  # noqa: BLE001 -- the suite's runner: any may come
-        return _judged(declared, error, subject, limit=limit)
-    return _outcome(declared, "pass", "; ".join(subject.notes))
+        return _outcome_of(error, declared, under_test, limit=limit)
+    return _outcome(declared, "pass", "; ".join(under_test.notes))
 
 
-def _reason_not_to_run(declared: RuleTest, subject: Subject) -> TestOutcome | None:
-    if subject.hung_in is not None:
-        return _outcome(declared, "fail", f"not reached: hung in {subject.hung_in}")
-    if declared.tier not in subject.tiers:
-        return _outcome(declared, "n/a", f"part of the {declared.tier} tier: --{declared.tier}")
-    if declared.requires and not subject.has(declared.requires):
-        lacks = f"{subject.spec.name} does not declare {declared.requires}"
-        return _outcome(declared, "n/a", lacks)
+def reason_to_skip(declared: RuleTest, under_test: BackendUnderTest) -> str | None:
+    """Return why a test does not apply, as far as that is known without running it."""
+    if declared.tier not in under_test.tiers:
+        return f"part of the {declared.tier} tier: --{declared.tier}"
+    if declared.requires and not under_test.has(declared.requires):
+        return f"{under_test.spec.name} does not declare {declared.requires}"
     return None
 
 
-def _judged(
-    declared: RuleTest, error: BaseException, subject: Subject, *, limit: float
+def not_reached(declared: RuleTest, stop: str) -> TestOutcome:
+    """Return the outcome of a test after *stop*, a hang or the end of the process."""
+    return TestOutcome(
+        rule=declared.id,
+        test=declared.name,
+        status="fail",
+        detail=f"not reached: {stop}",
+        is_reached=False,
+    )
+
+
+def _outcome_of(
+    error: BaseException, declared: RuleTest, under_test: BackendUnderTest, *, limit: float
 ) -> TestOutcome:
-    """Return what an exception that came out of a rule stands for."""
+    """Return the outcome that an exception out of a test stands for."""
     if isinstance(error, NotApplicable):
         return _outcome(declared, "n/a", str(error))
-    if isinstance(error, NotLoaded):
+    if isinstance(error, LoadFailure):
         return _outcome(declared, "fail", f"the backend could not be loaded: {error}")
     if isinstance(error, Hung):
-        subject.hung_in = f"{declared.id} ({declared.name})"
+        under_test.hung_in = declared.id
         detail = f"hung: no call returned within {limit:g} s"
-        return _failed(declared, detail, subject, after=f"it stands at\n{error}")
+        return _failed(declared, detail, under_test, after=f"its stack is\n{error}")
     if isinstance(error, AssertionError):
         detail = str(error) or "the assertion does not hold"
-        return _failed(declared, detail, subject, after=_place(error, frames=1))
+        return _failed(declared, detail, under_test, after=_position(error, frames=1))
     detail = f"{type(error).__name__}: {error}"
-    return _failed(declared, detail, subject, after=_place(error, frames=FRAMES))
+    return _failed(declared, detail, under_test, after=_position(error, frames=FRAMES))
 
 
-def _check_words_are_known(declared: RuleTest, subject: Subject) -> None:
+def _check_words_are_known(declared: RuleTest, under_test: BackendUnderTest) -> None:
     needs_words = not {"G", "F"} & set(declared.kinds.split(","))
-    if needs_words and not subject.material.knows_words:
+    if needs_words and not under_test.speech_source.is_recognisable:
         raise NotApplicable("needs known words: run with --model digits")
 
 
@@ -99,12 +110,14 @@ def _outcome(declared: RuleTest, status: Status, detail: str) -> TestOutcome:
     return TestOutcome(rule=declared.id, test=declared.name, status=status, detail=detail)
 
 
-def _failed(declared: RuleTest, detail: str, subject: Subject, *, after: str) -> TestOutcome:
-    parts = [f"{declared.id}  {declared.sentence}", f"came: {detail}"]
-    if subject.recipes:
-        parts.append("fed: " + "\n     ".join(subject.recipes))
-    if subject.tapes:
-        parts.append("calls:\n" + "\n".join(map(str, subject.tapes[-TAPES:])))
+def _failed(
+    declared: RuleTest, detail: str, under_test: BackendUnderTest, *, after: str
+) -> TestOutcome:
+    parts = [f"{declared.id}  {declared.sentence}", f"result: {detail}"]
+    if under_test.recipes:
+        parts.append("input: " + "\n       ".join(under_test.recipes))
+    if under_test.call_logs:
+        parts.append("calls:\n" + "\n".join(map(str, under_test.call_logs[-STREAMS:])))
     if declared.causes:
         parts.append("usual causes:\n" + "\n".join(f"  - {cause}" for cause in declared.causes))
     parts.append(after)
@@ -121,7 +134,7 @@ def _first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
-def _place(error: BaseException, *, frames: int) -> str:
+def _position(error: BaseException, *, frames: int) -> str:
     summary: Sequence[traceback.FrameSummary] = traceback.extract_tb(error.__traceback__)[-frames:]
-    places = [f"{Path(frame.filename).name}:{frame.lineno}, in {frame.name}" for frame in summary]
-    return "at " + "\n   ".join(places)
+    lines = [f"{Path(frame.filename).name}:{frame.lineno}, in {frame.name}" for frame in summary]
+    return "at " + "\n   ".join(lines)

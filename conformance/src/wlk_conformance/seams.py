@@ -5,41 +5,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-__all__ = ["SupportsCodedAudio", "SupportsEngineGate", "SupportsFaults"]
+    from wlk_core.online.engine_calls import EngineCalls
 
-
-@runtime_checkable
-class SupportsFaults(Protocol):
-    """
-    A backend whose engine can be made to fail, for the rules ERR.
-
-    `calls` counts the engine calls of all streams, the first one is number 1.  A call whose number
-    is in `fail_at` raises an exception of any kind in place of the engine, with whatever state an
-    engine that fails in the middle leaves behind.  Both are only ever touched by tests; a plugin
-    offers them on the Backend it loads, or on a subclass that its own tests register.
-    """
-
-    calls: int
-    fail_at: frozenset[int]
+__all__ = ["SupportsCodedAudio", "SupportsEngineCalls"]
 
 
 @runtime_checkable
-class SupportsEngineGate(Protocol):
+class SupportsEngineCalls(Protocol):
     """
-    A backend whose engine can be held, for the rules on threads.
+    A backend whose engine calls can be counted, held and made to fail.
 
-    Where `before_call` is not None it is run, without arguments, by the thread that is about to
-    call the engine, each time.  It may wait; it must not be called with a lock held that an insert
-    or `get_buffer` takes.
+    Every backend made with `wlk_core.plugins.LoadedBackend` has this seam, because its engine
+    calls pass through the `EngineCalls` that it hands to its functions.  A backend of another make
+    has an `EngineCalls` of its own and runs its model through ``engine_calls.wrap(...)``.
+
+    The rules ERR fail chosen calls, before the engine runs and after it.  The rules on threads
+    hold the engine with `before_call`, which must not be called with a lock held that
+    `insert_audio_chunk` or `get_buffer` takes.
     """
 
-    before_call: Callable[[], None] | None
+    @property
+    def engine_calls(self) -> EngineCalls:
+        """The counter and the seams of all engine calls, of every stream and of `warmup`."""
+        ...
 
 
 @runtime_checkable
 class SupportsCodedAudio(Protocol):
-    """A backend that reads coded audio: token *i* is heard as ``vocabulary[i - 1]``."""
+    """A backend that reads coded audio: token *i* is the word ``vocabulary[i - 1]``."""
 
     vocabulary: Sequence[str]

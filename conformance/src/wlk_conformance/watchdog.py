@@ -1,4 +1,10 @@
-"""Rules run beside the caller, on a thread that can be given up when a backend hangs."""
+"""
+A thread that runs the rules and is abandoned when a backend hangs.
+
+pytest-timeout does not serve here: it ends the process or interrupts the main thread, so that the
+rules after a hang would have no outcome, and its limit counts from the start of a test.  Here the
+limit counts from the last call that returned, because a slow backend is not a hanging one.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +27,7 @@ PATIENCE = 10  # a job whose calls all return may take this many times the limit
 
 
 class Hung(Exception):  # noqa: N818 -- the state of the thread
-    """A job did not come to an end; the message is where it stands."""
+    """A job did not end; the message is its stack."""
 
 
 @attrs.define
@@ -35,8 +41,8 @@ class Worker:
     """
     One thread that does one job after another; the caller waits, with a limit.
 
-    A thread cannot be killed.  After `Hung` the thread is left behind (it is a daemon) and the
-    worker is of no more use.
+    A thread cannot be killed.  After `Hung` the thread is abandoned (it is a daemon) and the worker
+    cannot be used again.
     """
 
     def __init__(self) -> None:
@@ -45,7 +51,7 @@ class Worker:
         self._touched = monotonic()
 
     def touch(self) -> None:
-        """Say that a call has returned: the limit counts from here."""
+        """Note that a call has returned, because the limit counts from here."""
         self._touched = monotonic()
 
     def run(self, job: Callable[[], None], *, limit: float) -> None:
@@ -59,15 +65,15 @@ class Worker:
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="wlk-conformance", daemon=True)
             self._thread.start()
-        given = _Job(job)
+        entry = _Job(job)
         self.touch()
         deadline = monotonic() + PATIENCE * limit
-        self._jobs.put(given)
-        while not given.done.wait(max(0.0, min(self._touched + limit, deadline) - monotonic())):
+        self._jobs.put(entry)
+        while not entry.done.wait(max(0.0, min(self._touched + limit, deadline) - monotonic())):
             if monotonic() >= min(self._touched + limit, deadline):
-                raise Hung(self._where())
-        if given.error is not None:
-            raise given.error
+                raise Hung(self._stack())
+        if entry.error is not None:
+            raise entry.error
 
     def close(self) -> None:
         """End the thread when it has nothing to do."""
@@ -76,14 +82,14 @@ class Worker:
             self._thread.join(timeout=1.0)
 
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
+        while (entry := self._jobs.get()) is not None:
             try:
-                job.run()
+                entry.run()
             except BaseException as error:  # noqa: BLE001 -- handed to the caller's thread
-                job.error = error
-            job.done.set()
+                entry.error = error
+            entry.done.set()
 
-    def _where(self) -> str:
+    def _stack(self) -> str:
         ident = self._thread.ident if self._thread else None
         frame = sys._current_frames().get(ident or 0)  # noqa: SLF001 -- documented for debuggers
         return "".join(traceback.format_stack(frame)[-FRAMES:]) if frame else "the thread ended"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import threading
 
-import attrs
+from faulty_backends.base import FaultyBackend, FaultyStream
 
 from wlk_conformance.scripted import ScriptedBackend
-from wlk_conformance.sinners.sinner import Sin, SinfulBackend
 from wlk_core import Emission, StreamStats, Transcript
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError
 
 
-class Empty:
-    """A stream that does one thing at every call and never hears a word."""
+class EmptyStream:
+    """A stream that does the same at every call and never returns a word."""
+
+    has_backlog = False
 
     def __init__(self, act):
         self.act = act
@@ -54,17 +55,17 @@ class Empty:
 
 
 class EmptyBackend(ScriptedBackend):
-    """Opens streams that hear nothing."""
+    """Opens streams that never return a word."""
 
     def __init__(self, act):
         super().__init__()
         self.act = act
 
     def create_processor(self, **options):
-        return Empty(self.act)
+        return EmptyStream(self.act)
 
 
-class Printing(Sin):
+class Printing(FaultyStream):
     """Prints at every step."""
 
     def emitted(self, emission, call):
@@ -72,18 +73,18 @@ class Printing(Sin):
         return emission
 
 
-class Deviating(Sin):
-    """Says that everything processed is stable, and drifts."""
+class Deviating(FaultyStream):
+    """Reports all processed audio as stable, and drifts."""
 
     def emitted(self, emission, call):
-        return attrs.evolve(emission, stable_up_to=emission.processed_up_to)
+        return emission.replace(stable_up_to=emission.processed_up_to)
 
     def end_silence(self, seconds, offset=None):
         self.stream.end_silence(seconds + 1e-7 if seconds > 0 else seconds, offset)
 
 
-def boom():
-    """Fail."""
+def fail():
+    """Raise an error of no kind in particular."""
     raise RuntimeError("boom")
 
 
@@ -92,8 +93,9 @@ def leave():
     raise SystemExit(3)
 
 
-def load(kind, model):
-    """Load a backend that goes wrong."""
+def load(spec, model):
+    """Load the backend that the name of *spec* describes."""
+    kind = spec.name.removeprefix("fake-")
     if model != "digits":
         raise ModelNotFoundError(f"no model {model}; try --model digits")
     if kind == "unloadable":
@@ -103,10 +105,10 @@ def load(kind, model):
     if kind == "stale":
         return ScriptedBackend()
     if kind in ("printing", "deviating"):
-        return SinfulBackend(sin=Printing if kind == "printing" else Deviating)
+        return FaultyBackend(Printing if kind == "printing" else Deviating)
     acts = {
         "silent": lambda: None,
-        "raising": boom,
+        "raising": fail,
         "hanging": threading.Event().wait,
         "exiting": leave,
         "dying": os.abort,

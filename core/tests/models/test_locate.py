@@ -52,7 +52,7 @@ def test_an_alias_beats_a_directory_of_that_name(spec, cache, hub, tmp_path, mon
 
 
 @pytest.mark.usefixtures("no_network")
-@pytest.mark.parametrize("ref", ["./nowhere", "~nobody/model", "~no-such-user/model"])
+@pytest.mark.parametrize("ref", ["./nowhere", "~root/no-such-model", "~no-such-user/model"])
 def test_a_missing_directory_is_no_repository(spec, ref):
     """A path that leads nowhere is an error and is not looked up on a hub."""
     fault = f"model {ref}: expected a directory, and it does not exist"

@@ -237,7 +237,7 @@ def test_no_password_of_the_endpoint_is_printed(spec, hub, monkeypatch, kind, ca
     ids=["full", "read-only"],
 )
 def test_a_disk_that_fails_during_the_download_is_named(spec, hub, monkeypatch, code, text):
-    """A disk that fills up, or cannot be written, is told apart from a bad connection."""
+    """A disk that fills up, or cannot be written, is not reported as a bad connection."""
     hub.publish("acme/base", FILES)
 
     def fail(*_arguments, **_options):

@@ -1,4 +1,4 @@
-"""AlignAtt over decoders that behave badly: bounds and order hold whatever they attend to."""
+"""AlignAttRecognizer over decoders that behave badly: bounds and order always hold."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ FRAME = 320
 POLICY = AlignAtt(border_frames=8, rewind_frames=50)
 
 
-def attended(start, end, text, frames=None):
-    """Return a word that was attended to in its middle."""
+def aligned(start, end, text, frames=None):
+    """Return a word whose token attended to its middle, or to *frames*."""
     middle = int((start + end) / 2 * RATE / FRAME)
     return AlignedWord(word=Word(start, end, text), frames=tuple(frames or [middle]))
 
 
-def over(decode, **settings):
+def over(decode, **options):
     """Return a recognizer with a short border over *decode*."""
-    return AlignAttRecognizer(decode, policy=POLICY, frame_samples=FRAME, **settings)
+    return AlignAttRecognizer(decode, policy=POLICY, frame_samples=FRAME, **options)
 
 
 def run(recognizer, audio, *, chunk=RATE):
@@ -48,22 +48,22 @@ def run(recognizer, audio, *, chunk=RATE):
 
 
 class Speech:
-    """A decoder that hears a word in the first 0.4 s of every second of the run."""
+    """A decoder that recognises a word in the first 0.4 s of every second of the utterance."""
 
     def __init__(self, *, shaky=False):
         self.shaky = shaky
         self.calls = []
 
     def __call__(self, audio, *, first_sample, context, prompt, language, is_last):
-        """Return every word behind the context whose first half is in the audio."""
+        """Return every word after the context whose first half is in the audio."""
         self.calls.append((first_sample, len(audio), len(context), prompt))
         end = (first_sample + len(audio)) / RATE
-        heard = []
+        words = []
         for second in range(int(end) + 1):
             start, stop = second - first_sample / RATE, second + 0.4 - first_sample / RATE
             if (start + stop) / 2 >= 0 and second + 0.2 <= end:
-                heard.append(attended(start, min(stop, len(audio) / RATE), f" w{second}"))
-        return AlignedHypothesis(words=tuple(heard[len(context) :]), language="en")
+                words.append(aligned(start, min(stop, len(audio) / RATE), f" w{second}"))
+        return AlignedHypothesis(words=tuple(words[len(context) :]), language="en")
 
 
 @settings(max_examples=30, deadline=None)
@@ -73,7 +73,7 @@ class Speech:
     st.sampled_from([(1.0, 12.0), (10.0, 25.0), (0.2, 3.0), (3.0, 25.0)]),
 )
 def test_no_decoder_is_ever_given_more_than_its_window(seed, density, times):
-    """However attention jumps, the buffer stays bounded and committed words stay in order."""
+    """Whatever a decoder attends to, the buffer is bounded and committed words are in order."""
     rng = np.random.default_rng(seed)
     longest, prompts = [], []
 
@@ -83,7 +83,7 @@ def test_no_decoder_is_ever_given_more_than_its_window(seed, density, times):
         seconds = len(audio) / RATE
         starts = np.sort(rng.uniform(-0.5, seconds + 0.5, rng.poisson(density * seconds)))
         words = [
-            attended(
+            aligned(
                 float(start),
                 float(start + rng.uniform(-0.1, 1.5)),
                 str(rng.choice([" one", " two", ",", " three"])),
@@ -109,7 +109,7 @@ def test_no_decoder_is_ever_given_more_than_its_window(seed, density, times):
 
 @pytest.mark.parametrize("chunk", [800, RATE, 60 * RATE])
 def test_every_word_is_committed_once_however_the_buffer_is_cut(chunk):
-    """Forty words in forty seconds come out once each, in order, at their times."""
+    """Forty words in forty seconds are committed once each, in order, at their times."""
     decoder = Speech()
     steps = run(over(decoder, buffer_seconds=5.0), np.zeros(40 * RATE, np.float32), chunk=chunk)
     words = [word for step in steps for word in step.committed]
@@ -119,20 +119,20 @@ def test_every_word_is_committed_once_however_the_buffer_is_cut(chunk):
     assert max(samples for _, samples, _, _ in decoder.calls) <= 6.1 * RATE
 
 
-def test_the_decoder_begins_with_the_committed_words_whose_audio_it_is_given():
+def test_the_decoder_begins_with_the_committed_words_whose_audio_it_gets():
     """Every committed word is either forced or, its audio gone, in the prompt; never both."""
     decoder = Speech()
     run(over(decoder, prompt="names: Ann", buffer_seconds=5.0), np.zeros(20 * RATE, np.float32))
 
     for first_sample, samples, forced, prompt in decoder.calls:
-        told = prompt.split()
-        assert told[:2] == ["names:", "Ann"]
-        assert len(told) - 2 == sum(second + 0.2 < first_sample / RATE for second in range(20))
-        assert forced <= (first_sample + samples) / RATE - (len(told) - 2)
+        prompted = prompt.split()
+        assert prompted[:2] == ["names:", "Ann"]
+        assert len(prompted) - 2 == sum(second + 0.2 < first_sample / RATE for second in range(20))
+        assert forced <= (first_sample + samples) / RATE - (len(prompted) - 2)
 
 
 def test_a_cut_lies_on_a_whole_frame():
-    """The engine counts frames from the cut, so no frame is ever cut in two."""
+    """Cuts fall between frames, because the engine counts frames from the cut."""
     decoder = Speech()
     run(over(decoder, buffer_seconds=3.0), np.zeros(20 * RATE, np.float32))
 
@@ -145,9 +145,9 @@ def test_a_word_is_final_only_with_its_last_token():
 
     def decode(audio, *, first_sample, context, prompt, language, is_last):
         words = (
-            attended(0.1, 0.3, " one", [5, 10]),
-            attended(0.5, 0.9, " two", [25, 45]),
-            attended(0.6, 0.7, ",", [30]),
+            aligned(0.1, 0.3, " one", [5, 10]),
+            aligned(0.5, 0.9, " two", [25, 45]),
+            aligned(0.6, 0.7, ",", [30]),
         )
         return AlignedHypothesis(words=words[len(context) :])
 
@@ -159,16 +159,16 @@ def test_a_word_is_final_only_with_its_last_token():
     assert [" two", ","] == [word.text for word in recognizer.hypothesis]
 
 
-def test_a_committed_word_that_is_said_again_without_audio_is_no_new_word():
-    """Attention that goes back over committed audio repeats nothing; audio that repeats does."""
+def test_a_committed_word_that_is_repeated_without_audio_is_not_new():
+    """Attention that goes back over committed audio repeats no word; audio that repeats does."""
     ticks = iter(range(10))
 
     def decode(audio, *, first_sample, context, prompt, language, is_last):
-        said = [
-            [attended(0.1, 0.4, " seven")],
-            [attended(0.4, 0.4, " seven", [12]), attended(1.0, 1.4, " seven")],
+        hypotheses = [
+            [aligned(0.1, 0.4, " seven")],
+            [aligned(0.4, 0.4, " seven", [12]), aligned(1.0, 1.4, " seven")],
         ]
-        return AlignedHypothesis(words=tuple(said[min(next(ticks), 1)]))
+        return AlignedHypothesis(words=tuple(hypotheses[min(next(ticks), 1)]))
 
     steps = run(over(decode), np.zeros(2 * RATE, np.float32))
     words = [word for step in steps for word in step.committed]
@@ -176,32 +176,32 @@ def test_a_committed_word_that_is_said_again_without_audio_is_no_new_word():
     assert [0.1, 1.0] == [word.start for word in words]
 
 
-def test_a_language_is_settled_by_the_first_committed_word():
-    """What was detected before any word counts for nothing; afterwards it is given."""
-    told, given = iter(["fr", "de", "en"]), []
+def test_the_first_committed_word_fixes_the_language():
+    """A language detected before the first committed word may change; then it is forced."""
+    detected, forced = iter(["fr", "de", "en"]), []
 
     def decode(audio, *, first_sample, context, prompt, language, is_last):
-        given.append(language)
-        words = (attended(1.1, 1.4, " eins"),) if len(audio) >= 2 * RATE and not context else ()
-        return AlignedHypothesis(words=words, language=language or next(told))
+        forced.append(language)
+        words = (aligned(1.1, 1.4, " eins"),) if len(audio) >= 2 * RATE and not context else ()
+        return AlignedHypothesis(words=words, language=language or next(detected))
 
     recognizer = over(decode)
     run(recognizer, np.zeros(4 * RATE, np.float32))
 
-    assert [None, None, "de", "de"] == given
+    assert [None, None, "de", "de"] == forced
     assert recognizer.language == "de"
 
 
 @pytest.mark.parametrize("is_last", [False, True])
 def test_a_failed_step_leaves_everything_as_it_was(is_last):
-    """The step that raised is repeated on the same audio with the same context."""
+    """A step that raised is repeated on the same audio with the same context."""
     calls = []
 
     def failing_once(audio, *, first_sample, context, prompt, language, is_last):
         calls.append((first_sample, len(audio), context, prompt, language))
         if len(calls) == 2:
             raise MemoryError
-        return AlignedHypothesis(words=(attended(0.1, 0.5, " one"),)[len(context) :], language="en")
+        return AlignedHypothesis(words=(aligned(0.1, 0.5, " one"),)[len(context) :], language="en")
 
     recognizer = over(failing_once)
     recognizer.feed(np.zeros(2 * RATE + 100, dtype=np.float32))
@@ -213,14 +213,14 @@ def test_a_failed_step_leaves_everything_as_it_was(is_last):
     assert calls[1] == calls[2]
 
 
-def test_a_word_that_spans_the_whole_buffer_does_not_hold_it():
-    """Music that is taken for one endless word is let go of like anything that never ends."""
+def test_a_word_that_spans_the_whole_buffer_is_cut():
+    """Music taken for an endless word does not make the buffer longer."""
     longest = []
 
     def endless(audio, *, first_sample, context, prompt, language, is_last):
         longest.append(len(audio))
         seconds = len(audio) / RATE
-        return AlignedHypothesis(words=(attended(0.0, seconds, " la", [int(seconds * 50) - 1]),))
+        return AlignedHypothesis(words=(aligned(0.0, seconds, " la", [int(seconds * 50) - 1]),))
 
     run(over(endless), np.zeros(120 * RATE, np.float32))
 
@@ -228,11 +228,11 @@ def test_a_word_that_spans_the_whole_buffer_does_not_hold_it():
 
 
 @pytest.mark.parametrize("seconds", [2.0, 2.1])
-def test_a_flush_that_commits_settles_the_language_too(seconds):
-    """Whether the run ends on a tick or behind one, its language is that of its words."""
+def test_a_flush_that_commits_fixes_the_language_too(seconds):
+    """An utterance that ends on a tick or after it has the language of its words."""
 
     def decode(audio, *, first_sample, context, prompt, language, is_last):
-        late = attended(1.7, 1.9, " un", [len(audio) // FRAME - 1])
+        late = aligned(1.7, 1.9, " un", [len(audio) // FRAME - 1])
         return AlignedHypothesis(words=(late,) if len(audio) >= 2 * RATE else (), language="fr")
 
     recognizer = over(decode)
@@ -241,23 +241,23 @@ def test_a_flush_that_commits_settles_the_language_too(seconds):
     assert recognizer.language == "fr"
 
 
-def test_audio_without_words_is_heard_before_it_is_let_go():
-    """A decoder that hears nothing has been given every sample, and never a long buffer."""
-    decoder_calls = []
+def test_audio_without_words_is_decoded_before_it_is_dropped():
+    """A decoder that recognises no word gets every sample, and never a long buffer."""
+    spans = []
 
-    def deaf(audio, *, first_sample, context, prompt, language, is_last):
-        decoder_calls.append((first_sample, first_sample + len(audio)))
+    def wordless(audio, *, first_sample, context, prompt, language, is_last):
+        spans.append((first_sample, first_sample + len(audio)))
         return AlignedHypothesis()
 
-    run(over(deaf), np.zeros(20 * RATE, np.float32))
+    run(over(wordless), np.zeros(20 * RATE, np.float32))
 
-    assert decoder_calls[0][0] == 0
-    assert all(a[1] >= b[0] for a, b in itertools.pairwise(decoder_calls))
-    assert max(end - first for first, end in decoder_calls) <= 5 * RATE
+    assert spans[0][0] == 0
+    assert all(a[1] >= b[0] for a, b in itertools.pairwise(spans))
+    assert max(end - first for first, end in spans) <= 5 * RATE
 
 
 def test_a_decoder_that_changes_its_mind_is_not_committed_too_early(coded_engine):
-    """Words misheard at the end of a buffer are shown, corrected, and never become final."""
+    """Wrong words at the end of a buffer are never committed."""
     script = [CodedToken(1 + i * 7 % 10, 1 + 5 * i, 4) for i in range(40)]
     engine = coded_engine(changes_mind=True)
     truth = [word.text.strip() for word in script_words(script, engine.vocabulary)]

@@ -3,6 +3,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 import threading
+from typing import Any
 
 import pytest
 
@@ -10,12 +11,12 @@ from wlk_core.plugins import EngineCalls, EngineFault
 
 
 @pytest.fixture
-def calls():
+def calls() -> Any:
     """Return the calls of an engine that never ran."""
     return EngineCalls()
 
 
-def test_a_wrapped_function_takes_and_returns_what_the_function_does(calls):
+def test_a_wrapped_function_takes_and_returns_what_the_function_does(calls: EngineCalls) -> None:
     """Arguments, keywords and results pass unchanged, for partial functions too."""
     divide = calls.wrap(partial(divmod, 7))
 
@@ -23,7 +24,7 @@ def test_a_wrapped_function_takes_and_returns_what_the_function_does(calls):
     assert divmod(7, 2) == calls.wrap(divmod)(7, 2)
 
 
-def test_all_wrapped_functions_count_together(calls):
+def test_all_wrapped_functions_count_together(calls: EngineCalls) -> None:
     """One counter covers every stream, whatever was wrapped."""
     first, second = calls.wrap(len), calls.wrap(abs)
     first("a")
@@ -33,9 +34,9 @@ def test_all_wrapped_functions_count_together(calls):
     assert 3 == calls.count
 
 
-def test_a_call_that_fails_before_does_not_reach_the_engine(calls):
+def test_a_call_that_fails_before_does_not_reach_the_engine(calls: EngineCalls) -> None:
     """The call of that number raises EngineFault, and the next one runs."""
-    reached = []
+    reached: list[str] = []
     engine = calls.wrap(reached.append)
     calls.fail_before = frozenset({2})
     engine("first")
@@ -47,9 +48,9 @@ def test_a_call_that_fails_before_does_not_reach_the_engine(calls):
     assert 3 == calls.count
 
 
-def test_a_call_that_fails_after_has_run_the_engine(calls):
+def test_a_call_that_fails_after_has_run_the_engine(calls: EngineCalls) -> None:
     """The engine ran once and its result is lost."""
-    reached = []
+    reached: list[str] = []
     engine = calls.wrap(reached.append)
     calls.fail_after = frozenset({1})
     with pytest.raises(EngineFault, match="engine call 1 failed on request, after the engine ran"):
@@ -58,7 +59,7 @@ def test_a_call_that_fails_after_has_run_the_engine(calls):
     assert ["first"] == reached
 
 
-def test_a_fault_of_the_engine_passes_and_is_counted(calls):
+def test_a_fault_of_the_engine_passes_and_is_counted(calls: EngineCalls) -> None:
     """An exception of the engine is neither wrapped nor left out of the count."""
     with pytest.raises(ZeroDivisionError):
         calls.wrap(divmod)(1, 0)
@@ -66,7 +67,7 @@ def test_a_fault_of_the_engine_passes_and_is_counted(calls):
     assert 1 == calls.count
 
 
-def test_a_hold_runs_before_a_call_is_counted(calls):
+def test_a_hold_runs_before_a_call_is_counted(calls: EngineCalls) -> None:
     """`before_call` sees the number of calls before its own."""
     seen = []
     engine = calls.wrap(len)
@@ -79,11 +80,16 @@ def test_a_hold_runs_before_a_call_is_counted(calls):
     assert [0, 1] == seen
 
 
-def test_a_held_call_holds_no_other_thread_back(calls):
+def test_a_held_call_holds_no_other_thread_back(calls: EngineCalls) -> None:
     """While one thread waits in `before_call`, another one can read the counter and call."""
     arrived, released = threading.Event(), threading.Event()
-    holds = [lambda: (arrived.set(), released.wait(10))]
-    calls.before_call = lambda: holds.pop()() if holds else None
+
+    def hold_the_first() -> None:
+        if not arrived.is_set():
+            arrived.set()
+            released.wait(10)
+
+    calls.before_call = hold_the_first
     engine = calls.wrap(len)
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(engine, "held")
@@ -96,12 +102,12 @@ def test_a_held_call_holds_no_other_thread_back(calls):
     assert 2 == calls.count
 
 
-def test_calls_of_many_threads_are_all_counted(calls):
+def test_calls_of_many_threads_are_all_counted(calls: EngineCalls) -> None:
     """No call of eight threads is lost, and each number fails once."""
     engine = calls.wrap(len)
     calls.fail_before = frozenset(range(1, 8001, 2))
 
-    def run(_thread):
+    def run(_thread: Any) -> Any:
         faults = 0
         for _ in range(1000):
             try:
@@ -117,14 +123,14 @@ def test_calls_of_many_threads_are_all_counted(calls):
     assert 4000 == faults
 
 
-def test_wrapping_a_callable_object_copies_nothing_of_it(calls):
+def test_wrapping_a_callable_object_copies_nothing_of_it(calls: EngineCalls) -> None:
     """A stateful decoder keeps its attributes to itself."""
 
     class Decoder:
-        def __init__(self):
+        def __init__(self) -> None:
             self.cache = [1]
 
-        def __call__(self):
+        def __call__(self) -> Any:
             return self.cache
 
     decoder = Decoder()

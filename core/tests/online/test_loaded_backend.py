@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 import gc
+from typing import TYPE_CHECKING, Any
 import weakref
 
 import attrs
@@ -23,6 +24,9 @@ from wlk_core.plugins import (
 )
 from wlk_core.streaming import Word
 from wlk_core.testing import silence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SPEC = BackendSpec(
     name="toy",
@@ -46,7 +50,7 @@ class Engine:
 
     samples: int = 0
 
-    def decode(self, samples):
+    def decode(self, samples: Any) -> Any:
         """Return a word for the samples."""
         self.samples += samples
         return Word(0.0, 0.1, " word")
@@ -56,7 +60,7 @@ class Engine:
 class ToyRecognizer:
     """Commit a word for each second that was fed."""
 
-    decode: object
+    decode: Callable[[int], Word]
     waiting: int = 0
     consumed: int = 0
 
@@ -65,11 +69,11 @@ class ToyRecognizer:
     work = WorkCounters()
     state_bytes = 0
 
-    def feed(self, audio):
+    def feed(self, audio: Any) -> None:
         """Count the samples."""
         self.waiting += len(audio)
 
-    def step(self, *, is_last):
+    def step(self, *, is_last: Any) -> Any:
         """Commit a word for what was fed, once the engine has answered."""
         del is_last
         if not self.waiting:
@@ -78,30 +82,30 @@ class ToyRecognizer:
         self.consumed, self.waiting = self.consumed + self.waiting, 0
         return Step(committed=(word,), consumed_samples=self.consumed)
 
-    def end_utterance(self, committed_text):
+    def end_utterance(self, committed_text: Any) -> None:
         """Begin anew."""
         self.consumed = 0
 
-    def close(self):
+    def close(self) -> None:
         """Hold nothing."""
 
 
-def toy(**functions):
+def toy(**functions: Any) -> Any:
     """Return a loaded backend, and the configurations its streams were opened with."""
     configs = []
 
-    def open_stream(engine, config, calls):
+    def open_stream(engine: Any, config: Any, calls: EngineCalls) -> Any:
         configs.append(config)
         return partial(ToyRecognizer, calls.wrap(engine.decode))
 
-    def warmup(engine, calls):
+    def warmup(engine: Any, calls: EngineCalls) -> None:
         calls.wrap(engine.decode)(16)
 
     functions = {"open_stream": open_stream, "warmup": warmup, **functions}
     return LoadedBackend(SPEC, Engine(), **functions), configs
 
 
-def test_a_stream_is_opened_with_checked_and_complete_options():
+def test_a_stream_is_opened_with_checked_and_complete_options() -> None:
     """The configuration has the language, the task, the policy and every stream option."""
     backend, configs = toy()
     backend.create_processor(language="de", policy="y", tick_seconds="2")
@@ -116,9 +120,9 @@ def test_a_stream_is_opened_with_checked_and_complete_options():
     ] == configs
 
 
-def test_a_configuration_cannot_be_changed():
+def test_a_configuration_cannot_be_changed() -> None:
     """Streams share it with their resets, so its options are read-only."""
-    config = StreamConfig(options={"tick_seconds": 1.0})
+    config: Any = StreamConfig(options={"tick_seconds": 1.0})
 
     with pytest.raises(TypeError):
         config.options["tick_seconds"] = 2.0
@@ -135,7 +139,9 @@ def test_a_configuration_cannot_be_changed():
     ],
     ids=["language", "task", "scope", "value", "policy"],
 )
-def test_a_stream_that_the_spec_cannot_do_is_refused_before_it_is_opened(arguments, message):
+def test_a_stream_that_the_spec_cannot_do_is_refused_before_it_is_opened(
+    arguments: dict[str, Any], message: str
+) -> None:
     """Neither the model nor the plugin is reached."""
     backend, configs = toy()
 
@@ -144,10 +150,10 @@ def test_a_stream_that_the_spec_cannot_do_is_refused_before_it_is_opened(argumen
     assert [] == configs
 
 
-def test_what_the_model_cannot_do_is_refused_when_the_stream_is_opened():
+def test_what_the_model_cannot_do_is_refused_when_the_stream_is_opened() -> None:
     """An OptionError of `open_stream` passes, and no recognizer was made."""
 
-    def open_stream(engine, config, calls):
+    def open_stream(engine: Any, config: Any, calls: EngineCalls) -> None:
         raise OptionError("toy: the model tiny has no alignment heads")
 
     backend, _ = toy(open_stream=open_stream)
@@ -156,12 +162,12 @@ def test_what_the_model_cannot_do_is_refused_when_the_stream_is_opened():
         backend.create_processor()
 
 
-def test_a_reset_makes_a_new_recognizer_without_opening_the_stream_again():
+def test_a_reset_makes_a_new_recognizer_without_opening_the_stream_again() -> None:
     """The function that `open_stream` returns is called for the stream and for each reset."""
     made = []
 
-    def open_stream(engine, config, calls):
-        def make():
+    def open_stream(engine: Any, config: Any, calls: EngineCalls) -> Any:
+        def make() -> Any:
             made.append(ToyRecognizer(engine.decode))
             return made[-1]
 
@@ -174,7 +180,7 @@ def test_a_reset_makes_a_new_recognizer_without_opening_the_stream_again():
     assert 2 == len(made)
 
 
-def test_engine_calls_of_all_streams_and_of_warmup_are_counted():
+def test_engine_calls_of_all_streams_and_of_warmup_are_counted() -> None:
     """Two streams and a warm-up make three calls."""
     backend, _ = toy()
     backend.warmup()
@@ -187,7 +193,7 @@ def test_engine_calls_of_all_streams_and_of_warmup_are_counted():
 
 
 @pytest.mark.parametrize("seam", ["fail_before", "fail_after"])
-def test_a_call_that_a_test_made_fail_can_be_repeated(seam):
+def test_a_call_that_a_test_made_fail_can_be_repeated(seam: str) -> None:
     """The failure reaches the caller as BackendError and the next call commits the word."""
     backend, _ = toy()
     setattr(backend.engine_calls, seam, frozenset({1}))
@@ -199,7 +205,7 @@ def test_a_call_that_a_test_made_fail_can_be_repeated(seam):
     assert ["word"] == [token.text for token in stream.process_iter().committed]
 
 
-def test_a_recording_is_transcribed_in_one_call():
+def test_a_recording_is_transcribed_in_one_call() -> None:
     """Stream options, language and the options of the session reach where they belong."""
     backend, configs = toy()
 
@@ -211,7 +217,7 @@ def test_a_recording_is_transcribed_in_one_call():
     assert ("de", "y") == (configs[0].language, configs[0].policy)
 
 
-def test_chunks_are_transcribed_in_one_loop():
+def test_chunks_are_transcribed_in_one_loop() -> None:
     """Words arrive as events, and the stream ends with the chunks."""
     backend, _ = toy()
 
@@ -222,11 +228,11 @@ def test_chunks_are_transcribed_in_one_loop():
     assert isinstance(events[-1], End)
 
 
-def test_the_asyncio_twins_give_the_same():
+def test_the_asyncio_twins_give_the_same() -> None:
     """`atranscribe` and `astream` return what `transcribe` and `stream` return."""
     backend, _ = toy()
 
-    async def run():
+    async def run() -> Any:
         result = await backend.atranscribe(silence(2.0), vad=False)
         events = backend.astream([silence(1.0)] * 2, vad=False)
         return result, [event async for event in events]
@@ -239,7 +245,7 @@ def test_the_asyncio_twins_give_the_same():
 
 
 @pytest.mark.parametrize("call", ["transcribe", "stream", "atranscribe", "astream"])
-def test_a_wrong_option_is_refused_before_the_audio_is_read(call):
+def test_a_wrong_option_is_refused_before_the_audio_is_read(call: str) -> None:
     """The stream is opened first, so that a typing mistake costs no time."""
     backend, _ = toy()
 
@@ -249,7 +255,7 @@ def test_a_wrong_option_is_refused_before_the_audio_is_read(call):
             asyncio.run(result)
 
 
-def test_a_closed_backend_refuses_streams_warmup_and_its_engine():
+def test_a_closed_backend_refuses_streams_warmup_and_its_engine() -> None:
     """Each names the remedy; closing again changes nothing."""
     backend, _ = toy()
     with backend as entered:
@@ -261,7 +267,7 @@ def test_a_closed_backend_refuses_streams_warmup_and_its_engine():
             call()
 
 
-def test_open_streams_outlive_the_backend():
+def test_open_streams_outlive_the_backend() -> None:
     """A stream that was open when the backend was closed goes on to its end."""
     backend, _ = toy()
     stream = backend.create_processor()
@@ -271,7 +277,7 @@ def test_open_streams_outlive_the_backend():
     assert ["word"] == [token.text for token in stream.finish().committed]
 
 
-def test_the_engine_is_kept_by_open_streams_and_by_nothing_else():
+def test_the_engine_is_kept_by_open_streams_and_by_nothing_else() -> None:
     """When the backend is closed and the last stream is gone, so is the model."""
     backend, configs = toy()
     engine = weakref.ref(backend.engine)
@@ -286,9 +292,9 @@ def test_the_engine_is_kept_by_open_streams_and_by_nothing_else():
     assert engine() is None
 
 
-def test_the_engine_is_released_once():
+def test_the_engine_is_released_once() -> None:
     """`release` runs at the first close, with the engine."""
-    released = []
+    released: list[Engine] = []
     backend, _ = toy(release=released.append)
     engine = backend.engine
     backend.close()
@@ -297,7 +303,7 @@ def test_the_engine_is_released_once():
     assert [engine] == released
 
 
-def test_the_spec_is_the_one_the_backend_was_made_with():
+def test_the_spec_is_the_one_the_backend_was_made_with() -> None:
     """Tools read the declaration from the backend."""
     backend, _ = toy()
 

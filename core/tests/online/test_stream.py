@@ -1,4 +1,4 @@
-"""The life of a stream: clock, flush, threads and failure, on the scripted engine."""
+"""The life of a stream: clock, silences, flush, speakers, threads and backlog."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 
 from wlk_core import (
     AudioFormatError,
-    BackendError,
     ClockError,
     ConcurrentCallError,
     OnlineProcessor,
@@ -20,13 +19,7 @@ from wlk_core import (
     StreamClosed,
     SupportsSpeakerTurns,
 )
-from wlk_core.testing import (
-    CELL_SECONDS,
-    CodedToken,
-    StreamDriver,
-    encode,
-    silence,
-)
+from wlk_core.testing import CELL_SECONDS, CodedToken, StreamDriver, encode, silence
 
 
 @pytest.fixture
@@ -45,7 +38,7 @@ CALLS = [
 
 @pytest.mark.parametrize(("protocol", "name"), CALLS, ids=[name for _, name in CALLS])
 def test_a_stream_has_every_call_of_the_protocols(protocol, name):
-    """Each call of an online processor, and new_speaker, takes what the protocol states."""
+    """Each call of an online processor, and new_speaker, has the signature of the protocol."""
     declared, offered = getattr(protocol, name), getattr(OnlineStream, name)
 
     assert isinstance(declared, property) == isinstance(offered, property)
@@ -57,7 +50,7 @@ def test_a_stream_has_every_call_of_the_protocols(protocol, name):
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(160, 60_000), min_size=1, max_size=12))
 def test_the_words_do_not_depend_on_how_the_audio_was_cut(speech, coded_engine, lengths):
-    """Any partition gives the same tokens as one insert of everything."""
+    """Any partition of the audio gives the same tokens as a single insert."""
     driver = StreamDriver(coded_engine().stream())
     position = 0
     while position < len(speech.audio):
@@ -74,8 +67,8 @@ def test_the_words_do_not_depend_on_how_the_audio_was_cut(speech, coded_engine, 
     assert speech.text == whole.text
 
 
-def test_times_are_those_of_the_script(speech, driver):
-    """Every word has the start and the end that was coded."""
+def test_times_are_those_of_the_coded_audio(speech, driver):
+    """Every committed word has the start and the end that its code has."""
     driver.feed(speech.audio)
     driver.finish()
 
@@ -84,7 +77,7 @@ def test_times_are_those_of_the_script(speech, driver):
 
 
 def test_a_hundred_silences_do_not_drift(speech, driver):
-    """After any number of silences processed_up_to is still the sum of what was given."""
+    """After every silence processed_up_to is the sum of all audio and silences."""
     for _ in range(100):
         driver.insert(speech.audio[:1700])
         driver.silence(0.1)
@@ -92,7 +85,7 @@ def test_a_hundred_silences_do_not_drift(speech, driver):
 
 
 def test_a_gap_in_the_end_times_is_a_silence(speech, driver):
-    """A chunk that ends later than its samples say begins behind a pause of that length."""
+    """A chunk that ends 10 s later than by its samples begins after a silence of 10 s."""
     driver.insert(speech.audio[: 16_000 * 5], end_time=5.0)
     driver.processor.insert_audio_chunk(speech.audio[: 16_000 * 5], 20.0)
     driver.finish()
@@ -105,7 +98,7 @@ def test_a_gap_in_the_end_times_is_a_silence(speech, driver):
 
 
 def test_small_differences_of_the_end_times_never_add_up(speech, driver):
-    """A caller's clock that is 20 ms off stays 20 ms off."""
+    """A caller's clock that is 20 ms ahead at every chunk adds no audio and no silence."""
     for index in range(1, 50):
         driver.processor.insert_audio_chunk(speech.audio[:1600], index * 0.1 + 0.02)
     driver.processor.finish()
@@ -116,7 +109,7 @@ def test_small_differences_of_the_end_times_never_add_up(speech, driver):
 
 @pytest.mark.parametrize("end_time", [0.9, 0.0, float("nan"), float("inf")])
 def test_an_impossible_end_time_changes_nothing(speech, driver, end_time):
-    """An overlap or a time that is none raises ClockError, and the audio can be given again."""
+    """An overlap or an invalid time raises ClockError, and the audio can be inserted again."""
     driver.insert(speech.audio[:16_000])
 
     with pytest.raises(ClockError):
@@ -140,15 +133,15 @@ def test_an_impossible_end_time_changes_nothing(speech, driver, end_time):
     ids=["two-dimensional", "int16", "float64", "nan", "infinity", "list"],
 )
 def test_audio_of_another_kind_changes_nothing(driver, audio):
-    """What is not one-dimensional finite float32 raises AudioFormatError."""
+    """Audio that is not one-dimensional finite float32 raises AudioFormatError."""
     with pytest.raises(AudioFormatError):
         driver.processor.insert_audio_chunk(audio)
 
     assert 0.0 == driver.processor.stats.audio_seconds
 
 
-def test_inserting_copies(speech, driver):
-    """The caller may use the array again."""
+def test_inserted_audio_is_copied(speech, driver):
+    """The caller may overwrite an array after inserting it."""
     chunk = speech.audio.copy()
     driver.insert(chunk)
     chunk[:] = 0.0
@@ -159,7 +152,7 @@ def test_inserting_copies(speech, driver):
 
 @pytest.mark.parametrize("duration", [-0.1, float("nan"), float("inf"), None, True])
 def test_an_impossible_silence_changes_nothing(driver, duration):
-    """A silence lasts a finite number of seconds, zero or more."""
+    """A silence that is negative, infinite or not a number raises ClockError."""
     with pytest.raises(ClockError):
         driver.processor.end_silence(duration)
 
@@ -168,7 +161,7 @@ def test_an_impossible_silence_changes_nothing(driver, duration):
 
 @pytest.mark.parametrize("lead", [0.5, 4.9, 5.0, 3600.0])
 def test_a_leading_silence_shifts_every_time(speech, driver, lead):
-    """Nothing else changes with a silence before the first audio."""
+    """A silence before the first audio moves all times and changes no text."""
     driver.end_silence(lead)
     driver.feed(speech.audio)
     driver.finish()
@@ -177,8 +170,8 @@ def test_a_leading_silence_shifts_every_time(speech, driver, lead):
     assert [w.start + lead for w in speech.words] == pytest.approx([t.start for t in driver.tokens])
 
 
-def test_a_silence_that_was_not_announced_flushes_what_was_before_it(speech, driver):
-    """end_silence alone brings the words before it with the next Emission."""
+def test_end_silence_alone_commits_the_words_before_it(speech, driver):
+    """Without start_silence the words before a silence come with the next Emission."""
     driver.insert(speech.audio)
     driver.end_silence(2.0)
     driver.drain()
@@ -188,8 +181,8 @@ def test_a_silence_that_was_not_announced_flushes_what_was_before_it(speech, dri
 
 
 @pytest.mark.parametrize("cells", [0.1, 0.4, 0.5, 1.5])
-def test_a_word_cut_by_a_pause_is_said_once(speech, driver, cells):
-    """A pause inside a word loses, repeats and joins nothing."""
+def test_a_word_cut_by_a_pause_is_committed_once(speech, driver, cells):
+    """A pause inside a word loses, repeats and joins no word."""
     cut = round((speech.words[3].start + cells * CELL_SECONDS) * 16_000)
     driver.feed(speech.audio[:cut])
     driver.silence(3.0)
@@ -204,7 +197,7 @@ def test_a_word_cut_by_a_pause_is_said_once(speech, driver, cells):
 
 
 def test_the_hypothesis_is_empty_after_a_flush(speech, driver):
-    """What was shown is committed or gone."""
+    """A flush commits or discards every word of the hypothesis."""
     driver.insert(speech.audio)
     driver.process()
     assert driver.processor.get_buffer().tokens
@@ -215,7 +208,7 @@ def test_the_hypothesis_is_empty_after_a_flush(speech, driver):
 
 
 def test_a_second_finish_commits_nothing_and_runs_no_model(speech, engine, driver):
-    """The stream is over after the first."""
+    """A finish after the first returns no token and makes no engine call."""
     driver.feed(speech.audio)
     driver.finish()
     calls = engine.calls
@@ -225,13 +218,13 @@ def test_a_second_finish_commits_nothing_and_runs_no_model(speech, engine, drive
 
 
 def test_a_stream_without_audio_finishes_without_the_model(engine, driver):
-    """No audio, no call."""
+    """Finishing a stream without audio makes no engine call."""
     assert ((), 0.0) == tuple(driver.finish())
     assert 0 == engine.calls
 
 
-def test_calls_after_finish_are_told_so(speech, driver):
-    """A finished stream takes neither audio nor silence."""
+def test_calls_after_finish_are_refused(speech, driver):
+    """Every call that would change a finished stream raises StreamClosed."""
     driver.finish()
 
     for call in (
@@ -258,7 +251,7 @@ def test_reset_gives_a_new_stream(speech, driver):
     assert before == again.tokens
 
 
-def test_speakers_change_where_they_change(speech, driver):
+def test_words_have_the_speaker_of_their_turn(speech, driver):
     """Words before the turn keep the old speaker, those from it on have the new one."""
     driver.feed(speech.audio[: 16_000 * 5])
     driver.new_speaker("ann")
@@ -276,8 +269,8 @@ def test_speakers_change_where_they_change(speech, driver):
     assert len(speech.words) == len(driver.tokens)
 
 
-def test_audio_behind_the_turn_is_kept(speech, driver):
-    """A turn told late still divides the words by their times."""
+def test_audio_after_a_late_turn_is_kept(speech, driver):
+    """A turn reported after later audio still divides the words by their times."""
     driver.insert(speech.audio)
     tokens = driver.new_speaker("bob", start=4.0).committed
 
@@ -286,8 +279,8 @@ def test_audio_behind_the_turn_is_kept(speech, driver):
     assert {None} == {token.speaker for token in tokens if token.start < 4.0}
 
 
-def test_overlapping_calls_are_refused_and_close_waits_its_turn(speech, coded_engine):
-    """While one call runs another raises ConcurrentCallError; close takes effect after the step."""
+def test_overlapping_calls_are_refused_and_close_waits_for_the_step(speech, coded_engine):
+    """A call during another raises ConcurrentCallError; close takes effect after the step."""
     entered, release = threading.Event(), threading.Event()
 
     def block():
@@ -318,7 +311,7 @@ def test_overlapping_calls_are_refused_and_close_waits_its_turn(speech, coded_en
 
 
 def test_a_long_looped_stream_keeps_its_state_bounded(speech, driver):
-    """State and work per minute do not grow with the length of the stream."""
+    """State and work of each round of a loop are the same in every round."""
     loop = np.concatenate((speech.audio, silence(1.0)))
     held, frames = [], []
     for _ in range(12):
@@ -333,8 +326,8 @@ def test_a_long_looped_stream_keeps_its_state_bounded(speech, driver):
     assert growth[1] == growth[-1]
 
 
-def test_stats_after_finish_still_tell_the_state(speech, driver):
-    """The counters are there until the stream is closed."""
+def test_stats_after_finish_still_count_the_state(speech, driver):
+    """state_bytes is positive after finish and zero after close."""
     driver.feed(speech.audio)
     driver.finish()
     assert driver.processor.stats.state_bytes > 0
@@ -344,8 +337,8 @@ def test_stats_after_finish_still_tell_the_state(speech, driver):
     assert 0 == driver.processor.stats.state_bytes
 
 
-def test_pieces_of_words_are_not_torn_apart(coded_engine):
-    """Tokens carry their own spacing; a space is put only where two runs meet and want one."""
+def test_pieces_of_words_are_joined_without_spaces(coded_engine):
+    """Tokens keep their own spacing; only between two utterances is a space added."""
     engine = coded_engine(("trans", "crip", "tion", ",", " un", "believ", "able"))
     audio = encode([CodedToken(1 + i, 3 * i, 3) for i in range(7)])
     driver = StreamDriver(engine.stream())
@@ -357,8 +350,8 @@ def test_pieces_of_words_are_not_torn_apart(coded_engine):
     assert driver.text == "transcription, unbelievable transcription, unbelievable"
 
 
-def test_scripts_without_spaces_get_none(coded_engine):
-    """Across a pause the script's own join is used."""
+def test_a_script_without_spaces_gets_no_spaces(coded_engine):
+    """Two utterances of Chinese are joined without a space."""
     engine = coded_engine(("你好", "世界"))
     audio = encode([CodedToken(1, 0, 3), CodedToken(2, 4, 3)])
     driver = StreamDriver(engine.stream())
@@ -368,43 +361,3 @@ def test_scripts_without_spaces_get_none(coded_engine):
     driver.finish()
 
     assert driver.text == "你好世界你好世界"
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 100_000), st.booleans()), max_size=8))
-def test_a_stream_without_backlog_has_nothing_to_decode(speech, coded_engine, inserts):
-    """While there is a backlog a call makes progress; without one a call changes nothing."""
-    engine = coded_engine()
-    stream = engine.stream()
-    for samples, has_silence in inserts:
-        stream.insert_audio_chunk(speech.audio[:samples])
-        if has_silence:
-            stream.end_silence(0.5)
-        calls = 0
-        while stream.has_backlog:
-            stream.process_iter()
-            calls += 1
-        assert calls <= samples / 64_000 + 2
-        before = engine.calls, stream.get_buffer()
-        emission = stream.process_iter()
-        assert () == emission.committed
-        assert before == (engine.calls, stream.get_buffer())
-
-    stream.insert_audio_chunk(speech.audio)
-    assert stream.has_backlog
-    stream.finish()
-    assert not stream.has_backlog
-
-
-def test_a_failed_step_is_backlog(speech, coded_engine):
-    """A caller who drains a stream meets the error of a step that failed."""
-    stream = coded_engine(fail_at={4}).stream()
-    stream.insert_audio_chunk(speech.audio[: 16_000 * 4])
-    stream.process_iter()
-
-    assert stream.has_backlog
-    with pytest.raises(BackendError, match="call 4 fails"):
-        stream.process_iter()
-    assert stream.has_backlog
-    stream.process_iter()
-    assert not stream.has_backlog

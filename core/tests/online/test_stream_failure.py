@@ -1,4 +1,4 @@
-"""Failure of a stream: errors are raised, counted, bounded, and lose nothing."""
+"""Failure of a stream: errors are raised, counted and bounded, and no text is lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wlk_core.testing import StreamDriver
 
 @pytest.mark.parametrize("call", range(1, 21))
 def test_a_fault_loses_nothing(speech, coded_engine, call):
-    """A call that fails changes nothing: tried again, the text is that without the fault."""
+    """The text of a stream with a failed and repeated engine call is that without the failure."""
     engine = coded_engine(fail_at={call})
     driver = StreamDriver(engine.stream())
     faults = 0
@@ -33,7 +33,7 @@ def test_a_fault_loses_nothing(speech, coded_engine, call):
 
 
 def test_a_stream_breaks_after_three_failed_retries(speech, coded_engine):
-    """Failure is bounded, and every call says so from then on."""
+    """The fourth failure in a row raises StreamBroken, and so does every later call."""
     engine = coded_engine(fail_at=range(1, 100))
     driver = StreamDriver(engine.stream())
     driver.insert(speech.audio)
@@ -50,8 +50,8 @@ def test_a_stream_breaks_after_three_failed_retries(speech, coded_engine):
     assert 4 == engine.calls
 
 
-def test_a_broken_stream_hands_out_what_it_had_committed(speech, coded_engine):
-    """Text committed before the failure is never lost."""
+def test_a_broken_stream_returns_the_committed_text(speech, coded_engine):
+    """StreamBroken.committed has the tokens that no Emission carried."""
     engine = coded_engine(fail_at=range(8, 100))
     driver = StreamDriver(engine.stream())
     driver.insert(speech.audio)
@@ -118,7 +118,7 @@ def test_an_error_that_is_raised_later_is_counted_once(speech, coded_engine):
 
 
 def test_a_reset_forgets_the_error_of_the_last_call(speech, coded_engine):
-    """A new stream does not begin with the failure of the old one."""
+    """The first call after a reset does not raise the postponed error."""
     engine = coded_engine(fail_at={4})
     driver = StreamDriver(engine.stream())
     driver.insert(speech.audio)
@@ -151,11 +151,11 @@ class OutOfMemory:
 @pytest.mark.parametrize("call", ["feed", "end_utterance"])
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_failure_outside_the_steps_is_retried_too(speech, engine, call, times):
-    """What a recognizer raises anywhere is a BackendError, and no audio or word is lost."""
-    stream = OnlineStream(lambda: OutOfMemory(LocalAgreementRecognizer(engine.transcribe), call, 0))
-    driver = StreamDriver(stream)
+    """A MemoryError of feed or end_utterance is a BackendError, and no audio or word is lost."""
+    recognizer = OutOfMemory(LocalAgreementRecognizer(engine.transcribe), call, 0)
+    driver = StreamDriver(OnlineStream(lambda: recognizer))
     driver.feed(speech.audio[:150_000])
-    stream._recognizer.left = times
+    recognizer.left = times
     driver.insert(speech.audio[150_000:])
     for _ in range(times):
         with pytest.raises(BackendError, match="MemoryError: no room"):
@@ -185,7 +185,7 @@ def test_failures_outside_the_steps_are_bounded(speech, engine, call):
 
 
 def test_a_reset_that_fails_changes_nothing(speech, engine):
-    """A recognizer that cannot be made leaves the stream with the one it has."""
+    """If no new recognizer can be made, the stream goes on with the old recognizer."""
     recognizers = iter([LocalAgreementRecognizer(engine.transcribe)])
     driver = StreamDriver(OnlineStream(lambda: next(recognizers)))
     driver.feed(speech.audio[: 16_000 * 5])

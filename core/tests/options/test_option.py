@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from wlk_core.plugins import Option, OptionError
@@ -26,7 +28,9 @@ FLAG = Option(name="flag", type=bool, default=False)
         (Option(name="prompt"), "auto", "auto"),
     ],
 )
-def test_a_value_is_converted_to_the_type_of_its_option(option, value, expected):
+def test_a_value_is_converted_to_the_type_of_its_option(
+    option: Option, value: Any, expected: Any
+) -> None:
     """Text is parsed; "auto" stands for None where the option allows it and nowhere else."""
     converted = option.convert(value, owner="toy")
 
@@ -51,7 +55,9 @@ def test_a_value_is_converted_to_the_type_of_its_option(option, value, expected)
         (FLAG, "maybe", "toy: option flag is a bool; got 'maybe'"),
     ],
 )
-def test_a_value_that_the_option_does_not_take_is_refused(option, value, message):
+def test_a_value_that_the_option_does_not_take_is_refused(
+    option: Option, value: Any, message: str
+) -> None:
     """The message has the owner, the option, what it takes and what came."""
     with pytest.raises(OptionError) as caught:
         option.convert(value, owner="toy")
@@ -59,7 +65,7 @@ def test_a_value_that_the_option_does_not_take_is_refused(option, value, message
     assert message == str(caught.value)
 
 
-def test_a_choice_left_open_is_listed_among_the_choices():
+def test_a_choice_left_open_is_listed_among_the_choices() -> None:
     """An option with choices that also allows auto names it first."""
     option = Option(name="context", choices=("full", "fitted"), is_auto_allowed=True)
 
@@ -72,18 +78,18 @@ def test_a_choice_left_open_is_listed_among_the_choices():
     ("option", "text"),
     [(BEAM, "1"), (DEVICE, "auto"), (BUFFER, "auto"), (FLAG, "false"), (Option(name="x"), "none")],
 )
-def test_a_default_is_shown_as_users_type_it(option, text):
+def test_a_default_is_shown_as_users_type_it(option: Option, text: str) -> None:
     """None reads as auto where the choice is left open, and as none otherwise."""
     assert text == option.default_text
 
 
-def test_an_option_that_allows_auto_has_no_other_default():
+def test_an_option_that_allows_auto_has_no_other_default() -> None:
     """A declaration that contradicts itself fails where it stands."""
     with pytest.raises(ValueError, match="auto stands for None, so the default is None; got 12"):
         Option(name="buffer_seconds", type=float, default=12.0, is_auto_allowed=True)
 
 
-def test_only_a_stream_option_depends_on_a_policy():
+def test_only_a_stream_option_depends_on_a_policy() -> None:
     """The policy is chosen for each stream, after the model was loaded."""
     with pytest.raises(ValueError, match="only options of a stream depend on its policy"):
         Option(name="device", policies=("alignatt",))

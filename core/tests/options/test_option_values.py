@@ -28,7 +28,7 @@ AGREEMENT = attrs.evolve(
 )
 
 
-def test_pairs_are_split_by_scope_and_converted():
+def test_pairs_are_split_by_scope_and_converted() -> None:
     """Only the options that were given are returned; the first equals sign ends the key."""
     values = parse_options(
         SPEC, ["threads=2", "prompt=a=b", " buffer_seconds =8", "policy=local-agreement"]
@@ -38,7 +38,7 @@ def test_pairs_are_split_by_scope_and_converted():
     assert {"prompt": "a=b", "buffer_seconds": 8.0, "policy": "local-agreement"} == values.stream
 
 
-def test_values_can_be_resolved_again():
+def test_values_can_be_resolved_again() -> None:
     """What was converted is accepted by the spec as it is, an open choice included."""
     values = parse_options(SPEC, ["buffer_seconds=auto", "device=cpu"])
 
@@ -46,7 +46,7 @@ def test_values_can_be_resolved_again():
     assert values == split_options(SPEC, {**values.backend, **values.stream})
 
 
-def test_the_same_pair_twice_is_one():
+def test_the_same_pair_twice_is_one() -> None:
     """A script that repeats itself is no mistake."""
     assert {"threads": 2} == parse_options(SPEC, ["threads=2", "threads=2"]).backend
 
@@ -82,7 +82,7 @@ def test_the_same_pair_twice_is_one():
         "unknown policy",
     ],
 )
-def test_pairs_that_this_backend_does_not_take_are_refused(pairs, message):
+def test_pairs_that_this_backend_does_not_take_are_refused(pairs: list[str], message: str) -> None:
     """The message suggests the option of this backend that was probably meant."""
     with pytest.raises(OptionError) as caught:
         parse_options(SPEC, pairs)
@@ -91,7 +91,7 @@ def test_pairs_that_this_backend_does_not_take_are_refused(pairs, message):
 
 
 @pytest.mark.parametrize("name", ["border_seconds", "border_frames", "beam_size"])
-def test_an_option_of_other_backends_suggests_nothing_that_merely_looks_alike(name):
+def test_an_option_of_other_backends_suggests_nothing_that_merely_looks_alike(name: str) -> None:
     """border_seconds is no mistyped buffer_seconds: the message lists what there is."""
     with pytest.raises(OptionError) as caught:
         parse_options(AGREEMENT, [f"{name}=1"])
@@ -102,14 +102,14 @@ def test_an_option_of_other_backends_suggests_nothing_that_merely_looks_alike(na
     )
 
 
-def test_the_arithmetic_has_one_name():
+def test_the_arithmetic_has_one_name() -> None:
     """compute_type, precision and torch_dtype are answered with dtype."""
     for name in ("compute_type", "precision", "torch_dtype"):
         with pytest.raises(OptionError, match="did you mean dtype"):
             parse_options(AGREEMENT, [f"{name}=int8"])
 
 
-def test_an_option_of_the_other_scope_names_the_call_that_takes_it():
+def test_an_option_of_the_other_scope_names_the_call_that_takes_it() -> None:
     """load_backend and create_processor each point to the other."""
     with pytest.raises(OptionError, match=r"toy: prompt is an option of create_processor\(prompt="):
         SPEC.backend_options({"prompt": "x"})
@@ -117,14 +117,14 @@ def test_an_option_of_the_other_scope_names_the_call_that_takes_it():
         SPEC.stream_options({"threads": 1})
 
 
-def test_defaults_of_options_of_other_policies_are_filled_in():
+def test_defaults_of_options_of_other_policies_are_filled_in() -> None:
     """A backend finds every stream option by name, whatever the policy."""
     options = SPEC.stream_options({"policy": "local-agreement"})
 
     assert 0.5 == options["border_seconds"]
 
 
-def test_an_option_for_a_policy_that_the_spec_lacks_fails_where_it_is_declared():
+def test_an_option_for_a_policy_that_the_spec_lacks_fails_where_it_is_declared() -> None:
     """A plugin author sees the mistake at import."""
     with pytest.raises(ValueError, match="border_seconds is for the policies alignatt, which toy"):
         attrs.evolve(SPEC, policies=("local-agreement",))

@@ -5,10 +5,15 @@ from __future__ import annotations
 from importlib import metadata
 import sys
 from textwrap import dedent
+from typing import TYPE_CHECKING
 
 import pytest
 
 from wlk_core.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 _HEAD = """
 from wlk_core.plugins import BackendSpec, hookimpl
@@ -25,10 +30,18 @@ def load(spec, model, **options):
 class Site:
     """A folder of installed distributions."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def install(self, distribution, names, code="", *, module=None, version="0.1.0"):
+    def install(
+        self,
+        distribution: str,
+        names: list[str],
+        code: str = "",
+        *,
+        module: str | None = None,
+        version: str = "0.1.0",
+    ) -> None:
         """Install a plugin whose module is *code*, offering entry points called *names*."""
         module = module or f"{distribution.replace('-', '_')}_plugin"
         (self.folder / f"{module}.py").write_text(_HEAD + dedent(code), encoding="utf-8")
@@ -42,7 +55,7 @@ class Site:
         lines += "".join(f"{name} = {module}\n" for name in names)
         points.write_text(lines, encoding="utf-8")
 
-    def registry(self):
+    def registry(self) -> Registry:
         """Return a registry that sees this site and nothing else."""
         found = metadata.distributions(path=[str(self.folder)])
         return Registry(
@@ -54,7 +67,7 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path, monkeypatch):
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     """Return an empty site on the import path; its modules are unloaded afterwards."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delenv("WLK_STRICT_PLUGINS", raising=False)

@@ -5,6 +5,7 @@ from pathlib import Path
 import re
 import sys
 import tomllib
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +18,9 @@ from wlk_core import (
 )
 from wlk_core.registry import Registry, known_backends, missing_requirements
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 REPOSITORY = Path(__file__).resolve().parents[3]
 TOY = """
 @hookimpl
@@ -26,14 +30,14 @@ def wlk_backends():
 BROKEN = "import not_a_module\n"
 
 
-def test_a_backend_is_found_by_its_name(site):
+def test_a_backend_is_found_by_its_name(site: Any) -> None:
     """A plugin's backend is found under the name it declares."""
     site.install("wlk-toy", ["toy"], TOY)
 
     assert site.registry().spec("toy").name == "toy"
 
 
-def test_a_plugin_shows_its_distribution_and_version(site):
+def test_a_plugin_shows_its_distribution_and_version(site: Any) -> None:
     """A working plugin is a row with its distribution, version and backends."""
     site.install("wlk-toy", ["toy"], TOY, version="1.2.3")
 
@@ -48,7 +52,7 @@ def test_a_plugin_shows_its_distribution_and_version(site):
     assert [spec.name for spec in row.backends] == ["toy"]
 
 
-def test_finding_a_backend_imports_only_its_plugin(site):
+def test_finding_a_backend_imports_only_its_plugin(site: Any) -> None:
     """The entry point called like the backend is loaded and no other."""
     site.install("wlk-toy", ["toy"], TOY)
     site.install("wlk-other", ["other"], TOY.replace("toy", "other"))
@@ -59,7 +63,7 @@ def test_finding_a_backend_imports_only_its_plugin(site):
     assert "wlk_other_plugin" not in sys.modules
 
 
-def test_several_entry_points_of_one_module_are_one_plugin(site):
+def test_several_entry_points_of_one_module_are_one_plugin(site: Any) -> None:
     """A plugin with several backends is loaded once and shown once."""
     code = TOY + '    yield spec("toy-large")\n'
     site.install("wlk-toy", ["toy", "toy-large"], code)
@@ -69,14 +73,14 @@ def test_several_entry_points_of_one_module_are_one_plugin(site):
     assert len(registry.plugins()) == 1
 
 
-def test_a_backend_without_an_entry_point_of_its_name_is_found(site):
+def test_a_backend_without_an_entry_point_of_its_name_is_found(site: Any) -> None:
     """Every plugin is loaded where no entry point has the backend's name."""
     site.install("wlk-toy", ["something"], TOY)
 
     assert site.registry().spec("toy").name == "toy"
 
 
-def test_a_broken_plugin_is_a_row_and_harms_no_other(site):
+def test_a_broken_plugin_is_a_row_and_harms_no_other(site: Any) -> None:
     """A plugin that does not import is kept with its reason; the others work."""
     site.install("wlk-broken", ["broken"], BROKEN)
     site.install("wlk-toy", ["toy"], TOY)
@@ -89,7 +93,7 @@ def test_a_broken_plugin_is_a_row_and_harms_no_other(site):
     assert [spec.name for spec in registry.specs()] == ["toy"]
 
 
-def test_a_broken_plugin_is_an_error_when_its_backend_is_loaded(site):
+def test_a_broken_plugin_is_an_error_when_its_backend_is_loaded(site: Any) -> None:
     """The error for a broken plugin has the reason and the command that removes the plugin."""
     site.install("wlk-broken", ["broken"], BROKEN)
 
@@ -102,7 +106,9 @@ def test_a_broken_plugin_is_an_error_when_its_backend_is_loaded(site):
     )
 
 
-def test_strict_mode_raises_what_the_plugin_raised(site, monkeypatch):
+def test_strict_mode_raises_what_the_plugin_raised(
+    site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """WLK_STRICT_PLUGINS=1 lets a plugin's own exception through."""
     site.install("wlk-broken", ["broken"], BROKEN)
     monkeypatch.setenv("WLK_STRICT_PLUGINS", "1")
@@ -136,7 +142,9 @@ def test_strict_mode_raises_what_the_plugin_raised(site, monkeypatch):
     ],
     ids=["no hook", "no spec", "one name twice", "raising", "bad name", "exit", "unknown argument"],
 )
-def test_a_plugin_that_breaks_the_rules_is_named_with_its_fault(site, code, error):
+def test_a_plugin_that_breaks_the_rules_is_named_with_its_fault(
+    site: Any, code: str, error: str
+) -> None:
     """A plugin that imports but offers something else is listed with the reason, in one line."""
     site.install("wlk-odd", ["odd"], code)
 
@@ -148,7 +156,7 @@ def test_a_plugin_that_breaks_the_rules_is_named_with_its_fault(site, code, erro
     assert "\n" not in row.error
 
 
-def test_a_plugin_that_fails_is_not_left_half_registered(site):
+def test_a_plugin_that_fails_is_not_left_half_registered(site: Any) -> None:
     """A plugin whose hook raised takes no part in later calls."""
     site.install("wlk-odd", ["odd"], "@hookimpl\ndef wlk_backends():\n    raise RuntimeError\n")
     registry = site.registry()
@@ -158,7 +166,7 @@ def test_a_plugin_that_fails_is_not_left_half_registered(site):
 
 
 @pytest.mark.parametrize("api", [0, 99])
-def test_a_plugin_of_another_api_is_refused(site, api):
+def test_a_plugin_of_another_api_is_refused(site: Any, api: int) -> None:
     """The error for another plugin API names that API and the ones that are supported."""
     site.install(
         "wlk-old", ["old"], f"@hookimpl\ndef wlk_backends():\n    return [spec('old', api={api})]\n"
@@ -171,7 +179,7 @@ def test_a_plugin_of_another_api_is_refused(site, api):
         site.registry().spec("old")
 
 
-def test_two_distributions_with_one_backend_are_an_error_when_it_is_used(site):
+def test_two_distributions_with_one_backend_are_an_error_when_it_is_used(site: Any) -> None:
     """The error for a name that two distributions offer names both; other names still work."""
     site.install("wlk-first", ["toy"], TOY)
     site.install("wlk-second", ["toy"], TOY + '    yield spec("fine")\n')
@@ -189,7 +197,7 @@ def test_two_distributions_with_one_backend_are_an_error_when_it_is_used(site):
     assert registry.conflicts() == {"toy": ("wlk-first 0.1.0", "wlk-second 0.1.0")}
 
 
-def test_an_editable_install_beside_a_wheel_is_one_plugin(site):
+def test_an_editable_install_beside_a_wheel_is_one_plugin(site: Any) -> None:
     """Equal entry points of one distribution, its name spelt either way, are merged."""
     site.install("wlk-toy", ["toy"], TOY)
     site.install("wlk_toy", ["toy"], TOY, module="wlk_toy_plugin", version="0.1.1")
@@ -200,7 +208,7 @@ def test_an_editable_install_beside_a_wheel_is_one_plugin(site):
     assert registry.spec("toy").name == "toy"
 
 
-def test_an_unknown_backend_names_the_installed_ones(site):
+def test_an_unknown_backend_names_the_installed_ones(site: Any) -> None:
     """The error for an unknown name lists the installed backends and what did not load."""
     site.install("wlk-toy", ["toy"], TOY)
     site.install("wlk-broken", ["broken"], BROKEN)
@@ -214,7 +222,7 @@ def test_an_unknown_backend_names_the_installed_ones(site):
     )
 
 
-def test_a_misspelt_backend_is_guessed(site):
+def test_a_misspelt_backend_is_guessed(site: Any) -> None:
     """The error for a misspelt name suggests the installed backend with a similar name."""
     site.install("wlk-toy", ["toy"], TOY)
 
@@ -224,7 +232,9 @@ def test_a_misspelt_backend_is_guessed(site):
 
 @pytest.mark.parametrize("name", sorted(known_backends()))
 @pytest.mark.parametrize("installs", [["wlk-toy"], []], ids=["another backend", "no backend"])
-def test_a_backend_of_this_project_comes_with_its_install_command(site, name, installs):
+def test_a_backend_of_this_project_comes_with_its_install_command(
+    site: Any, name: str, installs: list[str]
+) -> None:
     """The error for a known backend has its install command, whatever else is installed."""
     for distribution in installs:
         site.install(distribution, ["toy"], TOY)
@@ -238,7 +248,7 @@ def test_a_backend_of_this_project_comes_with_its_install_command(site, name, in
     )
 
 
-def test_a_misspelt_backend_of_this_project_is_guessed_and_can_be_installed(site):
+def test_a_misspelt_backend_of_this_project_is_guessed_and_can_be_installed(site: Any) -> None:
     """A known backend with a similar name is suggested, with its install command."""
     site.install("wlk-toy", ["toy"], TOY)
 
@@ -248,13 +258,13 @@ def test_a_misspelt_backend_of_this_project_is_guessed_and_can_be_installed(site
         site.registry().spec("voxtral-fh")
 
 
-def test_every_plugin_of_this_project_has_an_install_command():
+def test_every_plugin_of_this_project_has_an_install_command() -> None:
     """Each entry point of each plugin is known, and its command names the distribution."""
     projects = [
         *REPOSITORY.glob("plugins/*/pyproject.toml"),
         REPOSITORY / "conformance/pyproject.toml",
     ]
-    offered = {}
+    offered: dict[str, str] = {}
     for path in projects:
         project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
         names = project.get("entry-points", {}).get("wlk.plugins", {})
@@ -266,7 +276,9 @@ def test_every_plugin_of_this_project_has_an_install_command():
 
 
 @pytest.mark.parametrize("find", [lambda r: r.spec("toy"), Registry.default_backend])
-def test_without_any_plugin_the_error_has_an_install_command(site, find):
+def test_without_any_plugin_the_error_has_an_install_command(
+    site: Any, find: Callable[[Registry], object]
+) -> None:
     """With no plugin at all, the error has a command that installs one."""
     with pytest.raises(BackendUnavailable) as caught:
         find(site.registry())
@@ -277,7 +289,7 @@ def test_without_any_plugin_the_error_has_an_install_command(site, find):
     )
 
 
-def test_with_only_broken_plugins_they_are_named(site):
+def test_with_only_broken_plugins_they_are_named(site: Any) -> None:
     """Where plugins are installed and none works, the error names them."""
     site.install("wlk-broken", ["broken"], BROKEN)
 
@@ -285,7 +297,7 @@ def test_with_only_broken_plugins_they_are_named(site):
         site.registry().default_backend()
 
 
-def test_the_default_backend_is_the_usable_one_with_the_highest_preference(site):
+def test_the_default_backend_is_the_usable_one_with_the_highest_preference(site: Any) -> None:
     """A preferred backend whose framework is missing gives way to the next."""
     site.install(
         "wlk-toy",
@@ -302,7 +314,7 @@ def test_the_default_backend_is_the_usable_one_with_the_highest_preference(site)
     assert site.registry().default_backend().name == "high"
 
 
-def test_a_backend_without_a_preference_is_never_the_default(site):
+def test_a_backend_without_a_preference_is_never_the_default(site: Any) -> None:
     """A backend that sends audio away is used only when it is named."""
     site.install(
         "wlk-toy",
@@ -321,7 +333,7 @@ def test_a_backend_without_a_preference_is_never_the_default(site):
         registry.default_backend()
 
 
-def test_with_no_usable_backend_the_preferred_one_says_what_is_missing(site):
+def test_with_no_usable_backend_the_preferred_one_says_what_is_missing(site: Any) -> None:
     """If every backend lacks its framework, the best one's install command is given."""
     site.install(
         "wlk-toy",
@@ -341,7 +353,7 @@ def test_with_no_usable_backend_the_preferred_one_says_what_is_missing(site):
         site.registry().default_backend()
 
 
-def test_missing_requirements_are_read_from_metadata(site):
+def test_missing_requirements_are_read_from_metadata(site: Any) -> None:
     """A missing requirement comes with the command that installs it; a present one is left out."""
     site.install(
         "wlk-toy",
@@ -356,7 +368,7 @@ def test_missing_requirements_are_read_from_metadata(site):
     assert missing_requirements(site.registry().spec("toy")) == {"nope-x": "pip install x"}
 
 
-def test_loading_gives_the_model_and_every_option(site):
+def test_loading_gives_the_model_and_every_option(site: Any) -> None:
     """A backend is loaded with the default model and the declared options filled in."""
     site.install(
         "wlk-toy",
@@ -375,7 +387,7 @@ def test_loading_gives_the_model_and_every_option(site):
     assert registry.load_backend("toy", "large", device="gpu") == ("large", {"device": "gpu"})
 
 
-def test_an_unknown_option_is_refused_before_the_model_loads(site):
+def test_an_unknown_option_is_refused_before_the_model_loads(site: Any) -> None:
     """An undeclared option raises OptionError."""
     site.install("wlk-toy", ["toy"], TOY)
 
@@ -393,7 +405,7 @@ def wlk_backends():
 """
 
 
-def test_an_absent_framework_makes_its_backend_unavailable(site):
+def test_an_absent_framework_makes_its_backend_unavailable(site: Any) -> None:
     """An import that fails inside load becomes BackendUnavailable with what installs it."""
     code = FRAMEWORK.format(module="no_such_framework", distribution="no-such-framework")
     site.install("wlk-toy", ["toy"], code)
@@ -408,7 +420,7 @@ def test_an_absent_framework_makes_its_backend_unavailable(site):
     assert isinstance(caught.value.__cause__, ImportError)
 
 
-def test_a_broken_framework_is_not_taken_for_an_absent_one(site):
+def test_a_broken_framework_is_not_taken_for_an_absent_one(site: Any) -> None:
     """A framework whose metadata is there and whose import fails is to be reinstalled."""
     code = FRAMEWORK.format(module="no_such_framework", distribution="attrs")
     site.install("wlk-toy", ["toy"], code)
@@ -433,8 +445,8 @@ def test_a_broken_framework_is_not_taken_for_an_absent_one(site):
 )
 @pytest.mark.parametrize("is_late", [False, True], ids=["with its module", "in the call"])
 def test_whatever_a_framework_raises_at_import_makes_its_backend_unavailable(
-    site, raised, reason, is_late
-):
+    site: Any, raised: str, reason: str, *, is_late: bool
+) -> None:
     """The import of a loader's module, or one inside the loader, fails in one line."""
     (site.folder / "toy_framework.py").write_text(f"raise {raised}\n")
     late = "    import toy_framework\n" if is_late else ""
@@ -469,7 +481,9 @@ def test_whatever_a_framework_raises_at_import_makes_its_backend_unavailable(
     ],
     ids=["no function", "no module"],
 )
-def test_a_loader_that_is_not_there_makes_its_backend_unavailable(site, loader, reason):
+def test_a_loader_that_is_not_there_makes_its_backend_unavailable(
+    site: Any, loader: str, reason: str
+) -> None:
     """A plugin that names a loader it does not have is to be reinstalled."""
     site.install(
         "wlk-toy",
@@ -485,7 +499,7 @@ def test_a_loader_that_is_not_there_makes_its_backend_unavailable(site, loader, 
         site.registry().load_backend("toy")
 
 
-def test_a_framework_that_another_package_breaks_is_not_blamed(site):
+def test_a_framework_that_another_package_breaks_is_not_blamed(site: Any) -> None:
     """The package that fails to import is named, where the backend does not require it."""
     (site.folder / "toy_framework.py").write_text("import toy_audio_framework\n")
     (site.folder / "toy_audio_framework.py").write_text("raise OSError('undefined symbol')\n")
@@ -507,7 +521,7 @@ def test_a_framework_that_another_package_breaks_is_not_blamed(site):
 
 
 @pytest.mark.parametrize("error", [RuntimeError, OSError, OptionError, ModelNotFoundError])
-def test_what_a_loader_raises_itself_is_passed_on(site, error):
+def test_what_a_loader_raises_itself_is_passed_on(site: Any, error: type[Exception]) -> None:
     """Only a failing import is a matter of the installation."""
     site.install(
         "wlk-toy",
@@ -528,7 +542,7 @@ def test_what_a_loader_raises_itself_is_passed_on(site, error):
         site.registry().load_backend("toy")
 
 
-def test_an_error_of_this_project_at_import_is_passed_on(site):
+def test_an_error_of_this_project_at_import_is_passed_on(site: Any) -> None:
     """A module that checks its surroundings words its own reason."""
     (site.folder / "toy_backend_plugin.py").write_text(
         "from wlk_core.errors import BackendUnavailable\n"
@@ -549,13 +563,13 @@ def test_an_error_of_this_project_at_import_is_passed_on(site):
 
 
 @pytest.mark.parametrize("load", ["", "package", "package:", ":load", "a.b:c.d", "a b:c", "a:b:c"])
-def test_a_loader_is_named_as_module_and_function(load):
+def test_a_loader_is_named_as_module_and_function(load: str) -> None:
     """Anything else fails where the backend is declared."""
     with pytest.raises(ValueError, match=r'load names a function as "package.module:function"'):
         BackendSpec(name="toy", api=1, summary="a toy", load=load)
 
 
-def test_a_failing_framework_still_lists(site):
+def test_a_failing_framework_still_lists(site: Any) -> None:
     """Listing works while loading does not."""
     code = FRAMEWORK.format(module="no_such_framework", distribution="attrs")
     site.install("wlk-toy", ["toy"], code)
@@ -563,14 +577,14 @@ def test_a_failing_framework_still_lists(site):
     assert [spec.name for spec in site.registry().specs()] == ["toy"]
 
 
-def test_the_owner_of_a_backend_is_its_plugin(site):
+def test_the_owner_of_a_backend_is_its_plugin(site: Any) -> None:
     """A backend leads back to the distribution it came from."""
     site.install("wlk-toy", ["toy"], TOY)
 
     assert site.registry().owner("toy").title == "wlk-toy 0.1.0"
 
 
-def test_load_backend_uses_what_is_installed(site, monkeypatch):
+def test_load_backend_uses_what_is_installed(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The module's own load_backend reads the entry points of this environment."""
     site.install("wlk-toy", ["toy"], TOY)
     points = metadata.entry_points
@@ -581,4 +595,6 @@ def test_load_backend_uses_what_is_installed(site, monkeypatch):
         lambda **chosen: found if chosen == {"group": "wlk.plugins"} else points(**chosen),
     )
 
-    assert load_backend("toy", "large") == ("large", {})
+    loaded: Any = load_backend("toy", "large")
+
+    assert ("large", {}) == loaded

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 
 from hypothesis import settings
 import numpy as np
 import pytest
 
-from wlk_qwen3_simul.simul.network import Looked
-from wlk_qwen3_simul.text.vocabulary import Vocabulary
+from wlk_qwen3_simul.engine.network import DecoderOutput
+from wlk_qwen3_simul.engine.vocabulary import Vocabulary
 
 # A busy machine is no failure, and every run draws the same examples.
 settings.register_profile("steady", deadline=None, derandomize=True)
@@ -18,7 +19,7 @@ settings.load_profile("steady")
 
 
 def load_tiny():
-    """Return the module that writes checkpoints: it lies beside the tests, which are no package."""
+    """Return the module that writes checkpoints, from beside the tests, which are no package."""
     path = Path(__file__).parent / "tiny.py"
     spec = importlib.util.spec_from_file_location("wlk_qwen3_simul_tiny", path)
     module = importlib.util.module_from_spec(spec)
@@ -28,16 +29,16 @@ def load_tiny():
 
 @pytest.fixture(scope="session")
 def tiny():
-    """Return what writes tiny checkpoints."""
+    """Return the module that writes tiny checkpoints."""
     return load_tiny()
 
 
 @pytest.fixture(scope="session")
 def files(tiny, tmp_path_factory):
-    """Return a directory with a tokenizer and nothing else."""
-    place = tmp_path_factory.mktemp("tokenizer")
-    tiny.write_tokenizer(place)
-    return place
+    """Return a directory with a tokenizer and no other file."""
+    directory = tmp_path_factory.mktemp("tokenizer")
+    tiny.write_tokenizer(directory)
+    return directory
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +55,7 @@ def checkpoint(tiny, tmp_path_factory):
     return tiny.write_checkpoint(tmp_path_factory.mktemp("tiny") / "model")
 
 
-class ToyEncoded:
+class ToyEncodedWindow:
     """One vector a token: the mean of its frames."""
 
     def __init__(self, vectors):
@@ -71,8 +72,8 @@ class ToyEncoded:
         return self.vectors.nbytes
 
 
-class ToyMemory:
-    """The state behind every position."""
+class ToyKVCache:
+    """The state after every position."""
 
     def __init__(self, width):
         self.states = np.zeros((0, width))
@@ -87,33 +88,34 @@ class ToyMemory:
         """Return the bytes of the states."""
         return self.states.nbytes
 
-    def keep(self, length):
-        """Forget what is behind."""
+    def truncate(self, length):
+        """Drop the later positions."""
         self.states = self.states[:length]
 
 
 class ToyNetwork:
     """
-    A recurrent network behind the seam: what it says depends on all it was told, in order.
+    A recurrent Network whose output depends on every position before it, in order.
 
-    So a pass behind kept state is easily told from one that forgets, or keeps too much.
+    A forward over a KV cache that lacks positions, or has too many, therefore differs from a fresh
+    one.
     """
 
-    mels = 4
+    mel_bands = 4
     window_frames = 200
 
     def __init__(self, *, vocabulary=400, seed=0, width=8, sharpness=4.0):
         rng = np.random.default_rng(seed)
-        self.vocabulary = vocabulary
-        self.turn = rng.normal(size=(width, width)) * 0.6
+        self.vocabulary_size = vocabulary
+        self.recurrence = rng.normal(size=(width, width)) * 0.6
         self.embedding = rng.normal(size=(vocabulary, width))
-        self.ear = rng.normal(size=(self.mels, width))
+        self.projection = rng.normal(size=(self.mel_bands, width))
         self.out = rng.normal(size=(width, vocabulary)) * sharpness
-        self.look = rng.normal(size=(width, 4000))
-        self.passes = []
+        self.attention = rng.normal(size=(width, 4000))
+        self.forwards = []  # positions of each forward
         self.frames = 0  # convolved
         self.encoded = 0  # seconds that went through the layers
-        self.fails = set()  # numbers of passes that raise halfway
+        self.fails = set()  # numbers of forwards that raise halfway
 
     def convolve(self, features):
         """Average every 8 frames of a second."""
@@ -121,46 +123,86 @@ class ToyNetwork:
         rows = range(0, features.shape[1], 8)
         return np.array([features[:, row : row + 8].mean(axis=1) for row in rows])
 
-    def encode(self, stems):
-        """Let what is in a window colour all of it."""
-        self.encoded += len(stems)
-        rows = np.concatenate(stems)
-        return ToyEncoded((rows + rows.mean()) @ self.ear)
+    def encode(self, seconds):
+        """Add the mean of the window to all of its tokens."""
+        self.encoded += len(seconds)
+        rows = np.concatenate(seconds)
+        return ToyEncodedWindow((rows + rows.mean()) @ self.projection)
 
-    def open(self):
-        """Return a memory without positions."""
-        return ToyMemory(len(self.turn))
+    def new_kv_cache(self):
+        """Return a KV cache without positions."""
+        return ToyKVCache(len(self.recurrence))
 
-    def extend(self, memory, parts, *, rows, audio):
-        """Turn the state by one position after another."""
-        self.passes.append(
-            sum(one.tokens if isinstance(one, ToyEncoded) else len(one) for one in parts)
+    def forward(self, kv_cache, parts, *, rows, audio):
+        """Advance the state by one position after another."""
+        self.forwards.append(
+            sum(part.tokens if isinstance(part, ToyEncodedWindow) else len(part) for part in parts)
         )
-        state = memory.states[-1] if memory.length else np.zeros(len(self.turn))
-        states = list(memory.states)
+        state = kv_cache.states[-1] if kv_cache.length else np.zeros(len(self.recurrence))
+        states = list(kv_cache.states)
         for part in parts:
-            told = part.vectors if isinstance(part, ToyEncoded) else self.embedding[list(part)]
-            for vector in told:
-                state = np.tanh(state @ self.turn + vector)
+            is_audio = isinstance(part, ToyEncodedWindow)
+            vectors = part.vectors if is_audio else self.embedding[list(part)]
+            for vector in vectors:
+                state = np.tanh(state @ self.recurrence + vector)
                 states.append(state)
-        if len(self.passes) in self.fails:
-            memory.states = np.array(states)
+        if len(self.forwards) in self.fails:
+            kv_cache.states = np.array(states)
             raise RuntimeError("out of memory")
-        memory.states = np.array(states)
-        last = memory.states[-rows:]
+        kv_cache.states = np.array(states)
+        last = kv_cache.states[-rows:]
         logits = last @ self.out
         logits = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-        attention = last @ self.look[:, : audio[1] - audio[0]]
+        attention = last @ self.attention[:, : audio[1] - audio[0]]
         attention = np.exp(attention) / np.exp(attention).sum(axis=1, keepdims=True)
-        return Looked(
+        return DecoderOutput(
             ids=logits.argmax(axis=1),
-            log_probs=logits.max(axis=1).astype(np.float32),
+            logprobs=logits.max(axis=1).astype(np.float32),
             attention=attention.astype(np.float32),
-            heed=np.ones(rows, dtype=np.float32),
+            audio_attention_mass=np.ones(rows, dtype=np.float32),
         )
 
 
 @pytest.fixture(scope="session")
 def toy():
-    """Return what makes a ToyNetwork."""
+    """Return the class ToyNetwork, because tests cannot import it from here."""
     return ToyNetwork
+
+
+@pytest.fixture
+def altered(tmp_path, checkpoint):
+    """Return a function that copies the tiny checkpoint with altered weights or config."""
+
+    def make(*, weights=None, config=None):
+        from safetensors.torch import load_file, save_file  # noqa: PLC0415 -- imports torch
+
+        for file in checkpoint.iterdir():
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+        if weights is not None:
+            state = load_file(checkpoint / "model.safetensors")
+            weights(state)
+            save_file(state, str(tmp_path / "model.safetensors"), metadata={"format": "pt"})
+        if config is not None:
+            table = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
+            config(table["thinker_config"])
+            (tmp_path / "config.json").write_text(json.dumps(table), encoding="utf-8")
+        return tmp_path
+
+    return make
+
+
+def untie(thinker):
+    """Untie the lm_head in the text config."""
+    thinker["text_config"]["tie_word_embeddings"] = False
+
+
+def untie_above(thinker):
+    """Untie the lm_head where the text config leaves it open."""
+    del thinker["text_config"]["tie_word_embeddings"]
+    thinker["tie_word_embeddings"] = False
+
+
+@pytest.fixture(params=[untie, untie_above])
+def untied(request):
+    """Return a change of the config after which the lm_head needs weights of its own."""
+    return request.param

@@ -1,4 +1,4 @@
-"""A stream says what the model says that hears all of it at once."""
+"""A stream commits the words of one decoding over all of its audio."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ pytest.importorskip("transformers", reason="needs wlk-qwen3-simul[torch]")
 
 from wlk_core import BackendUnavailable, load_backend
 from wlk_core.testing import StreamDriver, connected_digits
-from wlk_qwen3_simul.loading import BUNDLED
-from wlk_qwen3_simul.simul.engine import StreamSettings
-from wlk_qwen3_simul.simul.transcribe import transcribe
+from wlk_qwen3_simul.checkpoint import BUNDLED
+from wlk_qwen3_simul.engine.engine import DecodingOptions
+from wlk_qwen3_simul.engine.transcribe import transcribe
 
 pytestmark = [
     pytest.mark.slow,
@@ -36,17 +36,17 @@ def backend(request):
 
 @pytest.fixture(scope="module")
 def clip():
-    """Return twelve digits within ten seconds: nothing of them is cut from the buffer."""
+    """Return twelve digits within ten seconds, so that the buffer is never cut."""
     return connected_digits(12, seed=2, gap=(0.1, 0.5))
 
 
 @pytest.fixture(scope="module")
 def offline(backend, clip):
-    """Return the text of one pass over all of it, which is what was said."""
-    heard = transcribe(
-        clip.audio, engine=backend.engine, settings=StreamSettings(), prompt="", language="en"
+    """Return the text of one decoding over the whole clip, which is its transcript."""
+    hypothesis = transcribe(
+        clip.audio, engine=backend.engine, options=DecodingOptions(), prompt="", language="en"
     )
-    text = "".join(word.text for word in heard.words)
+    text = "".join(word.text for word in hypothesis.words)
 
     assert clip.text == text
     return text
@@ -54,10 +54,10 @@ def offline(backend, clip):
 
 @pytest.mark.parametrize("chunk_seconds", [0.1, 0.5, 1.0, 2.0, 5.0])
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_stream_commits_the_words_of_one_pass(backend, clip, offline, policy, chunk_seconds):
-    """Whatever the policy and however the audio comes."""
+def test_a_stream_commits_the_words_of_one_decoding(backend, clip, offline, policy, chunk_seconds):
+    """Neither the policy nor the length of the chunks changes a word."""
     if backend.spec.name == "qwen3-mlx-simul" and chunk_seconds != 1.0:
-        pytest.skip("MLX is held against torch, too: one size of chunks will do")
+        pytest.skip("other tests compare MLX with torch: one chunk length is enough")
     driver = StreamDriver(backend.create_processor(policy=policy, language="en"))
     driver.feed(clip.audio, chunk_seconds=chunk_seconds)
     driver.drain()

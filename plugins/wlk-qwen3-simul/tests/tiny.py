@@ -1,17 +1,17 @@
-"""A tiny Qwen3-ASR with random weights, written as the real ones are: for either engine."""
+"""Writing of tiny Qwen3-ASR checkpoints with random weights, in the layouts of the real ones."""
 
 from __future__ import annotations
 
 import json
 import re
 
-from wlk_qwen3_simul.text.vocabulary import Vocabulary
+from wlk_qwen3_simul.engine.vocabulary import Vocabulary
 
 WORDS = (
     " language", " English", " German", " hello", " world",
     "language", "system", "user", "assistant",
 )  # fmt: skip
-MARKS = (
+SPECIAL_TOKENS = (
     "<|endoftext|>",
     "<|im_start|>",
     "<|im_end|>",
@@ -69,53 +69,53 @@ HEADS = {
 
 
 def byte_letters():
-    """Return the letters that stand for the bytes of a byte-level vocabulary, by byte."""
-    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    rest = [byte for byte in range(256) if byte not in plain]
-    return {byte: chr(byte) for byte in plain} | {
-        byte: chr(256 + place) for place, byte in enumerate(rest)
+    """Return the letter of each byte in a byte-level vocabulary."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    rest = [byte for byte in range(256) if byte not in printable]
+    return {byte: chr(byte) for byte in printable} | {
+        byte: chr(256 + index) for index, byte in enumerate(rest)
     }
 
 
 def vocabulary():
-    """Return every byte and a few words as ids by letters, and the merges that make the words."""
+    """Return the ids of all bytes and a few words by their letters, and the merges of the words."""
     letters = byte_letters()
     ids = {letters[byte]: byte for byte in range(256)}
     merges = []
     for word in WORDS:
-        spelt = [letters[byte] for byte in word.encode()]
-        made = spelt[0]
-        for letter in spelt[1:]:
-            if (made, letter) not in merges:
-                merges.append((made, letter))
-            made += letter
-            ids.setdefault(made, len(ids))
+        first, *rest = (letters[byte] for byte in word.encode())
+        merged = first
+        for letter in rest:
+            if (merged, letter) not in merges:
+                merges.append((merged, letter))
+            merged += letter
+            ids.setdefault(merged, len(ids))
     return ids, merges
 
 
-def write_tokenizer(directory, *, marks=MARKS, is_whole=True):
-    """Write tokenizer.json, or without *is_whole* what the original repositories hold instead."""
+def write_tokenizer(directory, *, special_tokens=SPECIAL_TOKENS, is_whole=True):
+    """Write tokenizer.json; without *is_whole* the files of the original repositories instead."""
     ids, merges = vocabulary()
-    added = {mark: len(ids) + place for place, mark in enumerate(marks)}
+    added = {text: len(ids) + index for index, text in enumerate(special_tokens)}
     entries = {
         str(number): {
-            "content": mark,
+            "content": text,
             "lstrip": False,
             "normalized": False,
             "rstrip": False,
             "single_word": False,
-            "special": mark != "<asr_text>",
+            "special": text != "<asr_text>",
         }
-        for mark, number in added.items()
+        for text, number in added.items()
     }
     (directory / "vocab.json").write_text(json.dumps(ids), encoding="utf-8")
     lines = ["#version: 0.2", *(" ".join(pair) for pair in merges)]
     (directory / "merges.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    told = {"tokenizer_class": "Qwen2Tokenizer", "added_tokens_decoder": entries}
-    (directory / "tokenizer_config.json").write_text(json.dumps(told), encoding="utf-8")
-    if is_whole and set(marks) >= set(MARKS):
+    table = {"tokenizer_class": "Qwen2Tokenizer", "added_tokens_decoder": entries}
+    (directory / "tokenizer_config.json").write_text(json.dumps(table), encoding="utf-8")
+    if is_whole and set(special_tokens) >= set(SPECIAL_TOKENS):
         Vocabulary.read(directory).tokenizer.save(str(directory / "tokenizer.json"))
-    return len(ids) + len(marks)
+    return len(ids) + len(special_tokens)
 
 
 def write_config(directory, size):
@@ -123,7 +123,7 @@ def write_config(directory, size):
     audio = {**AUDIO, "model_type": "qwen3_asr_audio_encoder", "max_source_positions": 1500}
     rotation = {"mrope_interleaved": True, "mrope_section": SECTIONS, "rope_type": "default"}
     text = {**TEXT, "vocab_size": size, "model_type": "qwen3_asr_text", "rope_scaling": rotation}
-    told = {
+    table = {
         "architectures": ["Qwen3ASRForConditionalGeneration"],
         "model_type": "qwen3_asr",
         "thinker_config": {
@@ -133,22 +133,22 @@ def write_config(directory, size):
             "audio_token_id": size - 3,
         },
     }
-    (directory / "config.json").write_text(json.dumps(told), encoding="utf-8")
+    (directory / "config.json").write_text(json.dumps(table), encoding="utf-8")
 
 
 def write_checkpoint(directory, *, seed=0, layout="original"):
     """Write the whole directory; weights are drawn from *seed*."""
-    # Heavy, and only some environments have them.
+    # Slow to import, and missing in some environments.
     from safetensors.torch import save_file  # noqa: PLC0415
     import torch  # noqa: PLC0415
     from transformers import Qwen3ASRForConditionalGeneration  # noqa: PLC0415
 
-    from wlk_qwen3_simul.torch_checkpoint import _config  # noqa: PLC0415
+    from wlk_qwen3_simul.torch.checkpoint import read_config  # noqa: PLC0415
 
     directory.mkdir(parents=True, exist_ok=True)
     size = write_tokenizer(directory)
     write_config(directory, size)
-    config = _config(directory)
+    config = read_config(directory)
     model = Qwen3ASRForConditionalGeneration(config)
     drawn = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -166,12 +166,12 @@ def write_checkpoint(directory, *, seed=0, layout="original"):
     for name, weights in model.state_dict().items():
         if name == "lm_head.weight":
             continue
-        for pattern, given in ORIGINAL if layout == "original" else ():
-            name = re.sub(pattern, given, name)  # noqa: PLW2901 -- one name becomes another
+        for pattern, original in ORIGINAL if layout == "original" else ():
+            name = re.sub(pattern, original, name)  # noqa: PLW2901 -- one name becomes another
         state[name] = weights.clone().contiguous()
     save_file(state, str(directory / "model.safetensors"), metadata={"format": "pt"})
     if layout == "hf":
-        told = config.to_dict()
-        (directory / "config.json").write_text(json.dumps(told, default=str), encoding="utf-8")
+        table = config.to_dict()
+        (directory / "config.json").write_text(json.dumps(table, default=str), encoding="utf-8")
     (directory / "alignment_heads.json").write_text(json.dumps(HEADS), encoding="utf-8")
     return directory

@@ -1,4 +1,4 @@
-"""The digits model, loaded once, and a model of random weights for exact comparisons."""
+"""The digits model, loaded once."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from wlk_core import load_backend
 
 
 @pytest.fixture(scope="session", autouse=True)
-def one_thread():
-    """Keep to one thread: tests run beside others."""
+def _single_thread():
+    """Keep torch to one thread, because tests run beside others."""
     torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
-def backend(one_thread):
+def backend(_single_thread):
     """Return voxtral-hf with the bundled checkpoint."""
     with load_backend("voxtral-hf", "digits") as loaded:
         yield loaded

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from wlk_core import load_backend
-from wlk_voxtral_mlx import backend as backend_module
-from wlk_voxtral_mlx.network import Voxtral
+import wlk_voxtral_mlx
+from wlk_voxtral_mlx.mlx.modules import Voxtral
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from voxtral_layouts import SMALL, their_config, their_name, their_tensor
+from file_layouts import SMALL, file_config, file_tensor, name_in_file
 
-DIGITS = Path(backend_module.__file__).parent / "digits"
+DIGITS = Path(wlk_voxtral_mlx.__file__).parent / "digits"
 
 
 @pytest.fixture(scope="session")
@@ -32,16 +32,16 @@ def backend():
 
 @pytest.fixture(scope="session")
 def small():
-    """Return the shape of a small model whose windows are short and unlike."""
+    """Return the sizes of a small model whose windows are short and unequal."""
     return SMALL
 
 
 @pytest.fixture(scope="session")
 def random_weights():
     """
-    Return float32 weights of the small model under our names.
+    Return float32 weights of the small model under the names of our modules.
 
-    The audio dominates, so that an error in any cache changes what is said.
+    The audio dominates, so that an error in any cache changes the predictions.
     """
     rng = np.random.default_rng(5)
     weights = {}
@@ -60,18 +60,19 @@ def random_weights():
 def write(random_weights):
     """Return a function that writes the small model into a directory in some layout."""
 
-    def written(directory, layout, *, weights=None, config=None, shape=SMALL):
+    def write_files(directory, layout, *, weights=None, config=None, sizes=SMALL):
         directory.mkdir(parents=True, exist_ok=True)
         tensors = {
-            their_name(name, layout): their_tensor(name, tensor, layout, shape)
+            name_in_file(name, layout): file_tensor(name, tensor, layout, sizes)
             for name, tensor in (weights or random_weights).items()
         }
         is_mistral = layout == "Mistral"
         file = "consolidated.safetensors" if is_mistral else "model.safetensors"
         mx.save_safetensors(str(directory / file), tensors)
-        told = {**their_config(shape, layout), **(config or {})}
-        (directory / ("params.json" if is_mistral else "config.json")).write_text(json.dumps(told))
+        content = {**file_config(sizes, layout), **(config or {})}
+        config_file = directory / ("params.json" if is_mistral else "config.json")
+        config_file.write_text(json.dumps(content))
         shutil.copyfile(DIGITS / "tekken.json", directory / "tekken.json")
         return directory
 
-    return written
+    return write_files

@@ -1,4 +1,4 @@
-"""voxtral-mlx with the digits checkpoint keeps the contract, whoever's modules hold the weights."""
+"""voxtral-mlx with the digits checkpoint keeps the contract, with both kinds of modules."""
 
 from __future__ import annotations
 
@@ -22,4 +22,4 @@ class TestVoxtralVoxmlx(BackendConformance):
 
     backend = "voxtral-mlx"
     model = "digits"
-    options = {"engine": "voxmlx"}  # noqa: RUF012 -- the suite reads it, nobody writes
+    options = {"engine": "voxmlx"}  # noqa: RUF012 -- the suite only reads it

@@ -1,4 +1,4 @@
-"""Every layout finds its way into the same model."""
+"""Every layout of files gives the same model."""
 
 from __future__ import annotations
 
@@ -6,149 +6,152 @@ from importlib.util import find_spec
 import json
 
 import attrs
+from file_layouts import SMALL, file_config, file_tensor, name_in_file
 from mlx import nn
 import mlx.core as mx
 from mlx.utils import tree_flatten
 import numpy as np
 import pytest
-from voxtral_layouts import SMALL, their_config, their_name, their_tensor
 
 from wlk_core import ModelNotFoundError, load_backend
 from wlk_core.streaming import LogMel
 from wlk_core.testing import load_clip
-from wlk_voxtral_mlx.names import LAYOUTS, layout_of, place_of
-from wlk_voxtral_mlx.network import Voxtral
-from wlk_voxtral_mlx.shape import AttentionShape, Shape
-from wlk_voxtral_mlx.weights import arranged
+from wlk_voxtral_mlx.checkpoint import ModelConfig, TransformerConfig
+from wlk_voxtral_mlx.mlx.modules import Voxtral
+from wlk_voxtral_mlx.mlx.weight_names import LAYOUTS, layout_of, module_weight
+from wlk_voxtral_mlx.mlx.weights import renamed_tensors
 
-PUBLISHED = Shape(  # the defaults of transformers' configuration: Voxtral-Mini-4B-Realtime-2602
-    encoder=AttentionShape(
-        width=1280, layers=32, heads=32, key_heads=32, head_size=64, hidden=5120, window=750
-    ),
-    decoder=AttentionShape(
-        width=3072, layers=26, heads=32, key_heads=8, head_size=128, hidden=9216, window=8192
-    ),
-    vocabulary=131_072,
+PUBLISHED = (
+    ModelConfig(  # the defaults of transformers' configuration: Voxtral-Mini-4B-Realtime-2602
+        encoder=TransformerConfig(
+            width=1280, layers=32, heads=32, key_heads=32, head_size=64, hidden=5120, window=750
+        ),
+        decoder=TransformerConfig(
+            width=3072, layers=26, heads=32, key_heads=8, head_size=128, hidden=9216, window=8192
+        ),
+        vocabulary=131_072,
+    )
 )
-# Speech: to steady noise, random weights say the same id again and again.
+# Speech, because random weights predict the same id again and again for steady noise.
 MEL = LogMel()(load_clip("demo").audio[: 40 * 1280 + 240])
-CHOICES = 33  # of 40 steps: the prompt ends 8 positions behind the silence it is heard with
+PREDICTIONS = 33  # of 40 steps: the prompt ends 8 positions after the silence in front
 
 
-def said(backend):
-    """Return ids, their probabilities and leads, and the state behind 3.2 s of speech."""
-    choices, state, _ = backend.engine.decode(MEL, None, delay_steps=6, draft_steps=8)
-    surely = [(choice.probability, choice.margin) for choice in choices]
-    return [choice.id for choice in choices], surely, state
+def predicted(backend):
+    """Return ids, their probabilities and margins, and the state after 3.2 s of speech."""
+    predictions, state, _ = backend.engine.decode(MEL, None, delay_steps=6, draft_steps=8)
+    scores = [(prediction.probability, prediction.margin) for prediction in predictions]
+    return [prediction.id for prediction in predictions], scores, state
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_is_the_same_model(write, tmp_path, layout):
-    """Names, orders and configurations differ; what is said does not."""
+    """Names, orders and configurations differ; the predictions do not."""
     with load_backend("voxtral-mlx", str(write(tmp_path / "Mistral", "Mistral"))) as expected:
-        ids, surely, _ = said(expected)
+        ids, scores, _ = predicted(expected)
     with load_backend("voxtral-mlx", str(write(tmp_path / "other", layout))) as other:
-        came, others, _ = said(other)
+        other_ids, other_scores, _ = predicted(other)
 
-    assert CHOICES == len(ids)
+    assert PREDICTIONS == len(ids)
     assert len(set(ids)) > 3
-    assert ids == came
-    np.testing.assert_allclose(surely, others, rtol=1e-3, atol=1e-4)
+    assert ids == other_ids
+    np.testing.assert_allclose(scores, other_scores, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_published_sizes_find_their_places(layout):
-    """Every parameter of the 4B model has one tensor in each layout, of the size it asks for."""
-    wanted = {name: tensor.shape for name, tensor in tree_flatten(Voxtral(PUBLISHED).parameters())}
-    theirs = {
-        their_name(name, layout): their_tensor(
+def test_the_published_sizes_have_a_tensor_for_each_parameter(layout):
+    """Every parameter of the 4B model has a tensor of its size in each layout."""
+    shapes = {name: tensor.shape for name, tensor in tree_flatten(Voxtral(PUBLISHED).parameters())}
+    tensors = {
+        name_in_file(name, layout): file_tensor(
             name, mx.zeros(shape, dtype=mx.bfloat16), layout, PUBLISHED
         )
-        for name, shape in wanted.items()
+        for name, shape in shapes.items()
     }
-    ours = arranged({**theirs, "output.weight": mx.zeros((1,))}, PUBLISHED)
+    weights = renamed_tensors({**tensors, "output.weight": mx.zeros((1,))}, PUBLISHED)
 
-    assert 711 == len(wanted)
-    assert wanted == {name: tensor.shape for name, tensor in ours.items()}
-    assert layout == layout_of(list(theirs))
+    assert 711 == len(shapes)
+    assert shapes == {name: tensor.shape for name, tensor in weights.items()}
+    assert layout == layout_of(list(tensors))
 
 
 @pytest.mark.skipif(find_spec("voxmlx") is None, reason="pip install 'wlk-voxtral-mlx[voxmlx]'")
 def test_voxmlx_has_the_same_published_weights():
-    """Its modules at the published sizes are ours, and it takes Mistral's names for the same."""
+    """Its modules at the published sizes are ours, and so are its names for Mistral's tensors."""
     model_module = pytest.importorskip("voxmlx.model")
     remap = pytest.importorskip("voxmlx.weights")._remap_name
-    theirs = tree_flatten(
-        model_module.VoxtralRealtime(their_config(PUBLISHED, "voxmlx")).parameters()
+    reference_shapes = tree_flatten(
+        model_module.VoxtralRealtime(file_config(PUBLISHED, "voxmlx")).parameters()
     )
-    ours = {name: tensor.shape for name, tensor in tree_flatten(Voxtral(PUBLISHED).parameters())}
+    shapes = {name: tensor.shape for name, tensor in tree_flatten(Voxtral(PUBLISHED).parameters())}
 
-    assert ours == {name: tensor.shape for name, tensor in theirs}
-    for name in ours:
-        their = their_name(name, "Mistral")
-        assert remap(their) == place_of(their).name == name
+    assert shapes == {name: tensor.shape for name, tensor in reference_shapes}
+    for name in shapes:
+        in_file = name_in_file(name, "Mistral")
+        assert remap(in_file) == module_weight(in_file).name == name
 
 
 def test_transformers_has_the_same_published_weights():
-    """Its default configuration, on the meta device, asks for what we ask for, one for one."""
+    """Its default configuration, on the meta device, has our parameters, each of them once."""
     torch = pytest.importorskip("torch", reason="pip install torch transformers")
     transformers = pytest.importorskip("transformers", reason="pip install torch transformers")
     config = transformers.VoxtralRealtimeConfig()
     with torch.device("meta"):
         model = transformers.VoxtralRealtimeForConditionalGeneration(config)
-    theirs = {name: tuple(tensor.shape) for name, tensor in model.named_parameters()}
-    ours = {name: tensor.shape for name, tensor in tree_flatten(Voxtral(PUBLISHED).parameters())}
-    placed = {place_of(name).name: shape for name, shape in theirs.items()}
-    on_disk = {f"model.{their_name(name, 'transformers')}" for name in ours}
-    read = Shape.read(config.to_dict())
+    reference_shapes = {name: tuple(tensor.shape) for name, tensor in model.named_parameters()}
+    shapes = {name: tensor.shape for name, tensor in tree_flatten(Voxtral(PUBLISHED).parameters())}
+    shapes_by_name = {module_weight(name).name: shape for name, shape in reference_shapes.items()}
+    on_disk = {f"model.{name_in_file(name, 'transformers')}" for name in shapes}
+    read = ModelConfig.read(config.to_dict())
 
-    # Left alone, that configuration has another base of the rotary angles than what is published.
+    # The default configuration has another base of the rotary angles than the published one.
     assert PUBLISHED.encoder == attrs.evolve(read.encoder, rope_theta=1_000_000.0)
     assert attrs.evolve(PUBLISHED, encoder=read.encoder) == read
     assert on_disk == {
-        name.replace("model.language_model", "model.language_model.model") for name in theirs
+        name.replace("model.language_model", "model.language_model.model")
+        for name in reference_shapes
     }
-    assert set(ours) == set(placed)
-    for name, shape in ours.items():
+    assert set(shapes) == set(shapes_by_name)
+    for name, shape in shapes.items():
         is_convolution = name.startswith("encoder.conv") and name.endswith("weight")
         expected = (shape[0], shape[2], shape[1]) if is_convolution else shape
-        assert expected == placed[name], name
+        assert expected == shapes_by_name[name], name
 
 
-def test_what_the_converter_of_mlx_audio_writes_is_read(write, random_weights, tmp_path):
-    """It keeps Mistral's names beside a configuration of its own, and promises packed weights."""
+def test_files_of_the_converter_of_mlx_audio_are_read(write, random_weights, tmp_path):
+    """It keeps Mistral's names beside its own configuration, which declares packed weights."""
     with load_backend("voxtral-mlx", str(write(tmp_path / "Mistral", "Mistral"))) as expected:
-        ids, _, _ = said(expected)
-    config = {**their_config(SMALL, "mlx-audio"), "quantization": {"bits": 4, "group_size": 64}}
+        ids, _, _ = predicted(expected)
+    config = {**file_config(SMALL, "mlx-audio"), "quantization": {"bits": 4, "group_size": 64}}
     directory = write(tmp_path / "kept", "Mistral")
     (directory / "consolidated.safetensors").rename(directory / "model.safetensors")
     (directory / "params.json").unlink()
     (directory / "config.json").write_text(json.dumps(config))
     with load_backend("voxtral-mlx", str(directory)) as other:
-        came, _, _ = said(other)
+        other_ids, _, _ = predicted(other)
 
-    assert ids == came
+    assert ids == other_ids
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_configurations_tell_the_published_sizes(layout):
-    """Each kind of configuration is read to the same shape."""
-    assert PUBLISHED == Shape.read(json.loads(json.dumps(their_config(PUBLISHED, layout))))
+def test_configurations_give_the_published_sizes(layout):
+    """Each kind of configuration gives the same sizes."""
+    assert PUBLISHED == ModelConfig.read(json.loads(json.dumps(file_config(PUBLISHED, layout))))
 
 
-def test_a_configuration_may_be_silent_about_windows():
-    """Some files hold none, or text; the published windows stand in."""
-    config = their_config(PUBLISHED, "Mistral")
+def test_a_configuration_may_leave_out_the_windows():
+    """Some files lack them or write them as text; the published windows replace them."""
+    config = file_config(PUBLISHED, "Mistral")
     config["sliding_window"] = "8192"
     del config["multimodal"]["whisper_model_args"]["encoder_args"]["sliding_window"]
 
-    assert PUBLISHED == Shape.read(config)
+    assert PUBLISHED == ModelConfig.read(config)
 
 
 @pytest.mark.parametrize("engine", ["native", "voxmlx"])
 @pytest.mark.parametrize("bits", [4, 6, 8])
 def test_quantized_weights_are_read(write, random_weights, tmp_path, bits, engine):
-    """Groups that do not divide a matrix stay as they are; everything else is packed."""
+    """Matrices that groups do not divide stay as they are; all others are packed."""
     if engine == "voxmlx":
         pytest.importorskip("voxmlx", reason="pip install 'wlk-voxtral-mlx[voxmlx]'")
     packed = {}
@@ -163,17 +166,17 @@ def test_quantized_weights_are_read(write, random_weights, tmp_path, bits, engin
     config = {"quantization": {"bits": bits, "group_size": 64}}
     directory = write(tmp_path / "packed", "voxmlx", weights=packed, config=config)
     with load_backend("voxtral-mlx", str(directory), engine=engine) as backend:
-        ids, surely, state = said(backend)
-        shape = backend.engine._shape
+        ids, scores, state = predicted(backend)
+        config = backend.engine.network.config
 
-    assert CHOICES == len(ids)
-    assert np.isfinite(surely).all()
-    assert bits == shape.quantization.bits
+    assert PREDICTIONS == len(ids)
+    assert np.isfinite(scores).all()
+    assert bits == config.quantization.bits
     assert state.nbytes > 0
 
 
 def test_a_quantization_that_cannot_be_read_is_named(write, tmp_path):
-    """The message says what it is and what it could be."""
+    """The message gives the quantization and those that can be read."""
     config = {"quantization": {"bits": 7, "group_size": 64}}
     directory = write(tmp_path / "odd", "voxmlx", config=config)
 
@@ -181,19 +184,21 @@ def test_a_quantization_that_cannot_be_read_is_named(write, tmp_path):
         load_backend("voxtral-mlx", str(directory))
 
 
-def test_packed_weights_without_a_word_about_it_are_named(write, random_weights, tmp_path):
-    """Scales without a quantization in the configuration tell that a file is missing."""
+def test_packed_weights_without_a_declaration_are_named(write, random_weights, tmp_path):
+    """Scales without a quantization in the configuration are refused."""
     weights = {**random_weights, "adapter.w_in.scales": mx.zeros((64, 4))}
-    directory = write(tmp_path / "silent", "voxmlx", weights=weights)
+    directory = write(tmp_path / "undeclared", "voxmlx", weights=weights)
 
-    with pytest.raises(ModelNotFoundError, match=r"voxmlx layout .* does not say how"):
+    with pytest.raises(ModelNotFoundError, match=r"voxmlx layout .* does not declare how"):
         load_backend("voxtral-mlx", str(directory))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_missing_weight_is_named_with_its_layout(write, random_weights, tmp_path, layout):
-    """What was found and what is missing, in one line."""
-    weights = {name: one for name, one in random_weights.items() if "layers.1.mlp.up" not in name}
+    """The message gives the layout and the missing weight in one line."""
+    weights = {
+        name: weight for name, weight in random_weights.items() if "layers.1.mlp.up" not in name
+    }
     directory = write(tmp_path / "holes", layout, weights=weights)
 
     with pytest.raises(ModelNotFoundError, match=f"{layout} layout .*2 weights are missing"):
@@ -201,7 +206,7 @@ def test_a_missing_weight_is_named_with_its_layout(write, random_weights, tmp_pa
 
 
 def test_a_weight_of_another_size_is_named(write, random_weights, tmp_path):
-    """A configuration that does not belong to the weights is found out."""
+    """A configuration that belongs to other weights is refused."""
     weights = {**random_weights, "language_model.norm.weight": mx.zeros((63,))}
     directory = write(tmp_path / "sizes", "Mistral", weights=weights)
 
@@ -209,14 +214,38 @@ def test_a_weight_of_another_size_is_named(write, random_weights, tmp_path):
         load_backend("voxtral-mlx", str(directory))
 
 
+def test_a_projection_that_its_heads_do_not_divide_is_named(write, tmp_path):
+    """Rotary halves cannot be put side by side then."""
+    name = "language_model.layers.0.attention.q_proj.weight"
+    directory = write(tmp_path / "heads", "transformers")
+    file = directory / "model.safetensors"
+    tensors = mx.load(str(file))
+    tensors[name_in_file(name, "transformers")] = mx.zeros((62, 64))
+    mx.save_safetensors(str(file), tensors)
+
+    with pytest.raises(ModelNotFoundError, match=r"q_proj\.weight has the shape .*not 4 heads"):
+        load_backend("voxtral-mlx", str(directory))
+
+
+def test_groups_that_do_not_divide_packed_weights_are_named(write, random_weights, tmp_path):
+    """The configuration declares groups that are wider than a matrix of the model."""
+    scales = {"adapter.w_in.scales": mx.zeros((64, 2)), "adapter.w_in.biases": mx.zeros((64, 2))}
+    narrow = attrs.evolve(SMALL, encoder=attrs.evolve(SMALL.encoder, width=24, head_size=6))
+    config = {**file_config(narrow, "voxmlx"), "quantization": {"bits": 4, "group_size": 128}}
+    directory = write(
+        tmp_path / "groups", "voxmlx", weights={**random_weights, **scales}, config=config
+    )
+
+    with pytest.raises(ModelNotFoundError, match="voxmlx layout and could not be loaded"):
+        load_backend("voxtral-mlx", str(directory))
+
+
 @pytest.mark.parametrize("name", ["model.decoder.layers.0.fc1.weight", "vision.patch", "weight"])
-def test_names_of_other_models_have_no_place(name):
-    """Whisper's weights, say, are not taken for Voxtral's."""
-    assert place_of(name) is None
+def test_names_of_other_models_are_unknown(name):
+    """Weights of Whisper are not taken for those of Voxtral."""
+    assert module_weight(name) is None
 
 
-def test_the_tree_is_one_of_modules():
-    """Quantization packs what has a way to be packed: linear layers and the embedding."""
-    tree = Voxtral(SMALL)
-
-    assert isinstance(tree, nn.Module)
+def test_the_model_is_a_tree_of_modules():
+    """Quantization replaces linear layers and the embedding of such a tree."""
+    assert isinstance(Voxtral(SMALL), nn.Module)

@@ -1,8 +1,7 @@
-"""Text out of marked ids: whole characters, whole words, exact times."""
+"""Text out of token ids: whole characters, whole words, exact times."""
 
 from __future__ import annotations
 
-import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
@@ -10,18 +9,7 @@ import pytest
 from wlk_core.streaming import TokenPrediction
 from wlk_voxtral.detokenizer import StreamingDetokenizer
 
-PAD, WORD, FIRST = 0, 1, 2  # text ids: FIRST + a byte
-
-
-@attrs.frozen
-class Bytes:
-    """A vocabulary of single bytes."""
-
-    word_id: int = WORD
-
-    def piece(self, token):
-        """Return one byte."""
-        return bytes([token - FIRST]) if token >= FIRST else b""
+PAD, WORD, FIRST = 2, 3, 4  # text ids: FIRST + a byte
 
 
 def ids_of(data):
@@ -29,91 +17,100 @@ def ids_of(data):
     return [FIRST + value for value in data]
 
 
-def say(ids):
-    """Return what the ids say, and the text they were put into."""
-    text = StreamingDetokenizer(Bytes())
-    said = [one for token in ids if (one := text.push(TokenPrediction(token))) is not None]
-    last = text.finish()
-    return [*said, last] if last else said
+@pytest.fixture(scope="module")
+def texts_of(tokenizer):
+    """Return a function from token ids to the texts they complete."""
+
+    def complete(ids):
+        detokenizer = StreamingDetokenizer(tokenizer)
+        texts = [detokenizer.push(TokenPrediction(token_id)) for token_id in ids]
+        texts.append(detokenizer.finish())
+        return [text for text in texts if text is not None]
+
+    return complete
 
 
 WORDS = st.lists(st.text(min_size=1).filter(str.strip), min_size=1, max_size=6)
 
 
-@given(WORDS, st.integers(0, 5))
-def test_words_come_out_as_they_were_said(words, gap):
-    """Whatever the script, each marker gives back its word, byte by byte."""
+@given(words=WORDS, gap=st.integers(0, 5))
+def test_each_marker_gives_back_its_word(texts_of, words, gap):
+    """Words of any script come out whole, byte by byte."""
     words = [word.encode(errors="ignore").decode() for word in words]
     words = [word for word in words if word.strip()]
-    ids = [token for word in words for token in [WORD, *ids_of(word.encode()), *[PAD] * gap]]
+    ids = [token_id for word in words for token_id in [WORD, *ids_of(word.encode()), *[PAD] * gap]]
 
-    assert words == [one.text for one in say(ids)]
+    assert words == [text.text for text in texts_of(ids)]
 
 
-@given(WORDS, st.data())
-def test_no_character_is_lost_wherever_the_text_is_broken(words, data):
+@given(words=WORDS, data=st.data())
+def test_no_character_is_lost_wherever_the_text_is_broken(texts_of, words, data):
     """Markers and pads inside a character do not damage it."""
     text = "".join(words).encode(errors="ignore").decode()
     ids = ids_of(text.encode())
     for _ in range(data.draw(st.integers(0, 6))):
         ids.insert(data.draw(st.integers(0, len(ids))), data.draw(st.sampled_from([PAD, WORD])))
 
-    assert text.rstrip() == "".join(one.text for one in say(ids)).rstrip()
+    assert text.rstrip() == "".join(part.text for part in texts_of(ids)).rstrip()
 
 
-def test_bytes_that_are_no_text_are_left_out():
+def test_invalid_bytes_are_left_out(texts_of):
     """No replacement character ever comes."""
-    assert ["ab"] == [one.text for one in say([WORD, *ids_of(b"a\xff\xc3b\xe4\xbd"), PAD])]
+    ids = [WORD, *ids_of(b"a\xff\xc3b\xe4\xbd"), PAD]
+
+    assert ["ab"] == [text.text for text in texts_of(ids)]
 
 
-@pytest.mark.parametrize("place", [0, 5, 15, 30])
-def test_a_word_ends_where_its_marker_stands(place):
-    """The id number k stands for the audio up to 0.08 (k + 1) s."""
-    (said,) = say([*[PAD] * place, WORD, *ids_of(b" one"), PAD])
+@pytest.mark.parametrize("step", [0, 5, 15, 30])
+def test_a_word_ends_at_the_step_of_its_marker(texts_of, step):
+    """Id number k stands for the audio up to 0.08 (k + 1) s."""
+    (text,) = texts_of([*[PAD] * step, WORD, *ids_of(b" one"), PAD])
 
-    assert 0.08 * (place + 1) == pytest.approx(said.end)
+    assert 0.08 * (step + 1) == pytest.approx(text.end)
 
 
-def test_text_without_a_marker_ends_where_the_marker_would_have_stood():
-    """A model that forgets a marker still says when."""
-    first, second = say([WORD, *ids_of(b" a"), PAD, PAD, *ids_of(b" b"), PAD])
+def test_text_without_a_marker_ends_where_the_marker_would_have_been(texts_of):
+    """A model that leaves out a marker still gives a time."""
+    first, second = texts_of([WORD, *ids_of(b" a"), PAD, PAD, *ids_of(b" b"), PAD])
 
     assert (0.08, 0.40) == (pytest.approx(first.end), pytest.approx(second.end))
 
 
-def test_a_word_is_pending_until_something_else_comes():
+def test_a_word_is_pending_until_a_control_token_comes(tokenizer):
     """The growing word is shown, and is complete with the next marker or pad."""
-    text = StreamingDetokenizer(Bytes())
+    detokenizer = StreamingDetokenizer(tokenizer)
     shown = []
-    for token in [WORD, *ids_of(" né".encode()), PAD]:
-        complete = text.push(TokenPrediction(token))
-        shown.append(text.pending.text if text.pending else None)
+    for token_id in [WORD, *ids_of(" né".encode()), PAD]:
+        complete = detokenizer.push(TokenPrediction(token_id))
+        shown.append(detokenizer.pending.text if detokenizer.pending else None)
 
     assert [None, None, " n", " n", " né", None] == shown
     assert complete is not None
     assert " né" == complete.text
 
 
-def test_a_lone_space_waits_for_its_word():
-    """No empty token comes, and no space is lost."""
-    assert [" one"] == [one.text for one in say([WORD, *ids_of(b" "), PAD, WORD, *ids_of(b"one")])]
+def test_a_lone_space_waits_for_its_word(texts_of):
+    """No empty text comes, and no space is lost."""
+    ids = [WORD, *ids_of(b" "), PAD, WORD, *ids_of(b"one")]
+
+    assert [" one"] == [text.text for text in texts_of(ids)]
 
 
-def test_the_probability_is_the_mean_of_the_ids():
-    """Geometric, so that long words are not less probable for being long."""
-    text = StreamingDetokenizer(Bytes())
-    for probability, token in ((0.1, WORD), (0.5, FIRST + 97), (0.125, FIRST + 98)):
-        text.push(TokenPrediction(token, probability))
-    said = text.push(TokenPrediction(PAD))
+def test_the_probability_is_the_mean_of_the_ids(tokenizer):
+    """The mean is geometric, so that long words are not less probable for being long."""
+    detokenizer = StreamingDetokenizer(tokenizer)
+    for probability, token_id in ((0.1, WORD), (0.5, FIRST + 97), (0.125, FIRST + 98)):
+        detokenizer.push(TokenPrediction(token_id, probability))
+    text = detokenizer.push(TokenPrediction(PAD))
 
-    assert 0.25 == pytest.approx(said.probability)
+    assert 0.25 == pytest.approx(text.probability)
 
 
-@given(st.lists(st.integers(0, 257), max_size=60))
-def test_each_id_is_looked_at_once(ids):
+@given(ids=st.lists(st.integers(2, 259), max_size=60))
+def test_each_id_is_detokenised_once(tokenizer, ids):
     """The cost of the text path is one piece of bytes for each id of text."""
-    text = StreamingDetokenizer(Bytes())
-    for token in ids:
-        text.push(TokenPrediction(token))
+    detokenizer = StreamingDetokenizer(tokenizer)
+    for token_id in ids:
+        detokenizer.push(TokenPrediction(token_id))
 
-    assert sum(token >= FIRST for token in ids) == text.detokenised
+    assert sum(token_id >= FIRST for token_id in ids) == detokenizer.detokenised

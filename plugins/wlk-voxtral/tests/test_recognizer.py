@@ -1,9 +1,6 @@
-"""A recognizer for delayed streams around a scripted model."""
+"""The recognizer of a Voxtral stream around a scripted model."""
 
 from __future__ import annotations
-
-import base64
-import json
 
 import attrs
 from hypothesis import given, settings
@@ -15,93 +12,74 @@ from wlk_core import BackendError, OnlineStream, WorkCounters
 from wlk_core.streaming import LogMel, TokenPrediction
 from wlk_core.testing import StreamDriver, noise
 from wlk_voxtral.recognizer import VoxtralRecognizer, silence_features
-from wlk_voxtral.tokenizer import TekkenTokenizer
 
 PAD, WORD = 2, 3
-TEKKEN = TekkenTokenizer.from_json(
-    json.dumps(
-        {
-            "config": {"default_vocab_size": 260, "default_num_special_tokens": 4},
-            "vocab": [
-                {"rank": rank, "token_bytes": base64.b64encode(bytes([rank])).decode()}
-                for rank in range(256)
-            ],
-            "special_tokens": [
-                {"rank": rank, "token_str": name}
-                for rank, name in enumerate(("<s>", "</s>", "[STREAMING_PAD]", "[STREAMING_WORD]"))
-            ],
-            "audio": {
-                "transcription_format": "streaming",
-                "transcription_delay_ms": 480,
-                "streaming_n_left_pad_tokens": 32,
-            },
-        }
-    )
-)
 
 
 @attrs.frozen
 class State:
-    """How many cells of a run were heard, the silence in front of it included."""
+    """The steps of an utterance that were decoded, the silence in front of it included."""
 
-    cells: int
+    steps: int
     nbytes: int = 100
 
 
 @attrs.define
-class Script:
-    """A model that says certain ids at certain steps, and remembers the features it was given."""
+class ScriptedDecoder:
+    """A model that predicts certain ids at certain steps, and keeps the features it received."""
 
-    said: dict
+    ids: dict
     delay: int = 6
     fail_at: frozenset = frozenset()
     calls: int = 0
     mel: list = attrs.field(factory=list)
 
     def __call__(self, mel, state):
-        """Hear the cells and say what the script says for them."""
+        """Return the scripted ids of the steps, PAD elsewhere."""
         self.calls += 1
         if self.calls in self.fail_at:
             raise RuntimeError("out of memory")
         self.mel.append(mel)
-        first, cells = (0, len(mel) // 8) if state is None else (state.cells, len(mel) // 8)
-        steps = [cell - 1 - self.delay for cell in range(first, first + cells)]
-        choices = [TokenPrediction(self.said.get(step, PAD), 0.5) for step in steps if step >= 0]
-        return (
-            choices,
-            State(first + cells),
-            WorkCounters(decoder_positions=cells, encoder_frames=len(mel)),
-        )
+        first, count = (0, len(mel) // 8) if state is None else (state.steps, len(mel) // 8)
+        steps = [step - 1 - self.delay for step in range(first, first + count)]
+        predictions = [TokenPrediction(self.ids.get(step, PAD), 0.5) for step in steps if step >= 0]
+        work = WorkCounters(decoder_positions=count, encoder_frames=len(mel))
+        return predictions, State(first + count), work
 
 
-def spell(**words):
-    """Return the script of words by the step of their marker: at5=" one"."""
-    said = {}
-    for at, word in words.items():
-        step = int(at.removeprefix("at"))
-        said[step] = WORD
-        said |= {step + 1 + i: 4 + value for i, value in enumerate(word.encode())}
-    return said
+def script(**words):
+    """Return the ids of words by the step of their marker: at5=" one"."""
+    ids = {}
+    for key, word in words.items():
+        step = int(key.removeprefix("at"))
+        ids[step] = WORD
+        ids |= {step + 1 + i: 4 + value for i, value in enumerate(word.encode())}
+    return ids
 
 
-def stream_of(script):
-    """Return a driver of a stream on the scripted model."""
-    return StreamDriver(
-        OnlineStream(
-            lambda: VoxtralRecognizer(
-                script, tekken=TEKKEN, delay_steps=script.delay, log_mel=LogMel()
+@pytest.fixture(scope="module")
+def stream_of(tokenizer):
+    """Return a function that opens a stream on a scripted model, as a driver."""
+
+    def open_stream(decoder):
+        return StreamDriver(
+            OnlineStream(
+                lambda: VoxtralRecognizer(
+                    decoder, tokenizer=tokenizer, delay_steps=decoder.delay, log_mel=LogMel()
+                )
             )
         )
-    )
+
+    return open_stream
 
 
-WORDS = spell(at5=" one", at15=" né", at30="你好", at45=" four")
+WORDS = script(at5=" one", at15=" né", at30="你好", at45=" four")
 
 
 @pytest.mark.parametrize("delay", [3, 6, 10])
-def test_words_end_at_their_markers_whatever_the_delay(delay):
-    """The step number k ends at 0.08 (k + 1) s of the run."""
-    driver = stream_of(Script(WORDS, delay=delay))
+def test_words_end_at_their_markers_whatever_the_delay(stream_of, delay):
+    """Step number k ends at 0.08 (k + 1) s of the utterance."""
+    driver = stream_of(ScriptedDecoder(WORDS, delay=delay))
     driver.feed(noise(5.0))
     driver.finish()
 
@@ -112,31 +90,31 @@ def test_words_end_at_their_markers_whatever_the_delay(delay):
 @settings(
     deadline=None, derandomize=True, max_examples=40
 )  # features of seconds of audio each time
-@given(st.lists(st.integers(0, 9000), min_size=1, max_size=12), st.integers(0, 2**16))
-def test_features_are_those_of_the_whole_run_however_it_was_cut(cuts, seed):
-    """Every cell is heard once, in order, with the samples around it, bit by bit."""
+@given(cuts=st.lists(st.integers(0, 9000), min_size=1, max_size=12), seed=st.integers(0, 2**16))
+def test_features_are_those_of_the_whole_utterance_however_it_was_cut(stream_of, cuts, seed):
+    """Every step is decoded once, in order, with the samples around it, bit by bit."""
     audio = noise(1.0, level=0.1, seed=seed)[: sum(cuts)]
-    script = Script({})
-    driver = stream_of(script)
+    decoder = ScriptedDecoder({})
+    driver = stream_of(decoder)
     for piece in np.split(audio, np.cumsum(cuts)[:-1]):
         driver.insert(piece)
         driver.drain()
     driver.finish()
-    cells = -(-len(audio) // 1280)
-    whole = np.zeros(200 + 1280 * (1 + cells + 17) + 40, dtype=np.float32)
+    steps = -(-len(audio) // 1280)
+    whole = np.zeros(200 + 1280 * (1 + steps + 17) + 40, dtype=np.float32)
     whole[200 + 1280 : 200 + 1280 + len(audio)] = audio
 
     if len(audio):
-        np.testing.assert_array_equal(LogMel()(whole), np.concatenate(script.mel))
+        np.testing.assert_array_equal(LogMel()(whole), np.concatenate(decoder.mel))
     else:
-        assert 0 == script.calls
+        assert 0 == decoder.calls
 
 
 @pytest.mark.parametrize("samples", [1, 799, 1279, 1280, 1281, 8999, 9000, 9001, 40_000])
-def test_a_word_at_the_very_end_comes_out(samples):
-    """The marker of the last step of audio and its text come from the silence behind it."""
+def test_a_word_at_the_very_end_comes_out(stream_of, samples):
+    """The marker of the last step of audio and its text come with the padding after it."""
     last = -(-samples // 1280) - 1
-    driver = stream_of(Script(spell(**{f"at{last}": " last"})))
+    driver = stream_of(ScriptedDecoder(script(**{f"at{last}": " last"})))
     driver.insert(noise(3.0)[:samples])
     driver.finish()
 
@@ -144,18 +122,18 @@ def test_a_word_at_the_very_end_comes_out(samples):
     assert samples / 16_000 == pytest.approx(driver.tokens[0].end)
 
 
-def test_text_that_goes_on_behind_the_padding_is_heard_to_its_end():
-    """A word of more pieces than the padding has room for is not cut off."""
-    driver = stream_of(Script(spell(at11=" Donaudampfschifffahrtsgesellschaft")))
+def test_text_that_outlasts_the_padding_is_decoded_to_its_end(stream_of):
+    """A word with more pieces than the padding has steps is not cut off."""
+    driver = stream_of(ScriptedDecoder(script(at11=" Donaudampfschifffahrtsgesellschaft")))
     driver.insert(noise(1.0)[:15_360])
     driver.finish()
 
     assert "Donaudampfschifffahrtsgesellschaft" == driver.text
 
 
-def test_a_word_divided_by_a_silence_is_whole():
-    """What is said of a word when the silence begins is kept, and nothing is said twice."""
-    driver = stream_of(Script(spell(at12=" transcription")))
+def test_a_word_divided_by_a_silence_is_whole(stream_of):
+    """The part of a word before a silence is kept, and no part comes twice."""
+    driver = stream_of(ScriptedDecoder(script(at12=" transcription")))
     driver.feed(noise(1.0))
     assert () == driver.tokens
     driver.start_silence()
@@ -170,12 +148,12 @@ def test_a_word_divided_by_a_silence_is_whole():
 
 
 @pytest.mark.parametrize("chunk", [0.08, 0.3, 2.0])
-def test_times_do_not_depend_on_the_chunks(chunk):
-    """A quiet that comes with the same chunk says nothing about a word in front of it."""
+def test_times_do_not_depend_on_the_chunks(stream_of, chunk):
+    """Quiet audio that comes in the same chunk changes nothing about a word in front of it."""
     audio = np.concatenate([noise(3.0, level=0.01, seed=4), noise(3.0, level=1e-6, seed=5)])
-    audio[35_840:44_800] += noise(1.0, level=0.2, seed=6)[:8_960]  # up to the end of cell 34
-    script = spell(at34=" word")
-    drivers = [stream_of(Script(script)) for _ in range(2)]
+    audio[35_840:44_800] += noise(1.0, level=0.2, seed=6)[:8_960]  # up to the end of step 34
+    ids = script(at34=" word")
+    drivers = [stream_of(ScriptedDecoder(ids)) for _ in range(2)]
     for driver, seconds in zip(drivers, (6.0, chunk), strict=True):
         driver.feed(audio, chunk_seconds=seconds)
         driver.finish()
@@ -184,12 +162,12 @@ def test_times_do_not_depend_on_the_chunks(chunk):
     assert drivers[0].tokens == drivers[1].tokens
 
 
-def test_the_growing_word_is_shown():
-    """The hypothesis is what was said of the word so far."""
-    driver = stream_of(Script(spell(at2=" seven")))
+def test_the_growing_word_is_the_hypothesis(stream_of):
+    """The hypothesis is the part of the word that was decoded so far."""
+    driver = stream_of(ScriptedDecoder(script(at2=" seven")))
     shown = []
-    for cell in np.split(noise(1.6)[:25_600], 20):
-        driver.insert(cell)
+    for step in np.split(noise(1.6)[:25_600], 20):
+        driver.insert(step)
         driver.drain()
         shown.append(driver.processor.get_buffer().text)
 
@@ -198,10 +176,9 @@ def test_the_growing_word_is_shown():
 
 
 @pytest.mark.parametrize("call", range(1, 8))
-def test_a_call_that_fails_can_be_repeated(call):
-    """Nothing is taken before the model has answered."""
-    script = Script(WORDS, fail_at=frozenset({call}))
-    driver, faults = stream_of(script), 0
+def test_a_call_that_fails_can_be_repeated(stream_of, call):
+    """Nothing of the stream changes before the model has answered."""
+    driver, faults = stream_of(ScriptedDecoder(WORDS, fail_at=frozenset({call}))), 0
     for chunk in np.split(noise(5.0), 5):
         driver.insert(chunk)
         for _ in range(2):
@@ -220,9 +197,9 @@ def test_a_call_that_fails_can_be_repeated(call):
     assert "one né你好 four" == driver.text
 
 
-def test_state_and_work_of_a_long_run_do_not_grow():
-    """An hour holds what a minute holds."""
-    driver = stream_of(Script({}))
+def test_state_and_work_of_a_long_utterance_do_not_grow(stream_of):
+    """Each further four seconds hold and cost the same."""
+    driver = stream_of(ScriptedDecoder({}))
     held, work = [], [0]
     for _ in range(6):
         driver.feed(noise(4.0))
@@ -233,14 +210,14 @@ def test_state_and_work_of_a_long_run_do_not_grow():
     assert max(np.diff(work)[1:]) <= 51
 
 
-@pytest.mark.parametrize("cells", [1, 3])
-def test_silent_cells_are_what_a_model_hears_of_a_silent_recording(cells):
-    """Eight frames each, the same as those of zeros within a stream."""
-    script = Script({})
-    driver = stream_of(script)
+@pytest.mark.parametrize("steps", [1, 3])
+def test_silence_features_are_those_of_a_silent_recording(stream_of, steps):
+    """Each step has eight mel frames, the same as zeros within a stream."""
+    decoder = ScriptedDecoder({})
+    driver = stream_of(decoder)
     driver.insert(np.zeros(16_000, dtype=np.float32))
     driver.finish()
 
     np.testing.assert_array_equal(
-        np.concatenate(script.mel)[: 8 * cells], silence_features(LogMel(), cells)
+        np.concatenate(decoder.mel)[: 8 * steps], silence_features(LogMel(), steps)
     )

@@ -33,41 +33,55 @@ def content(**audio):
     }
 
 
-def test_ids_are_ranks_behind_the_control_tokens():
-    """Control tokens have no bytes, and entries beyond the vocabulary's size are none of it."""
-    tekken = TekkenTokenizer.from_json(json.dumps(content()))
+def test_ids_are_ranks_after_the_control_tokens():
+    """Control tokens have no bytes, and neither have entries past the size of the vocabulary."""
+    tokenizer = TekkenTokenizer.from_json(json.dumps(content()))
 
     assert [b"", b"", b"", b"", b"a", b"b", b"c", b"d", b"", b""] == [
-        tekken.piece(token) for token in range(10)
+        tokenizer.piece(token_id) for token_id in range(10)
     ]
-    assert (0, 1, 2, 3) == (tekken.bos_id, tekken.eos_id, tekken.pad_id, tekken.word_id)
+    assert (0, 1, 2, 3) == (
+        tokenizer.bos_id,
+        tokenizer.eos_id,
+        tokenizer.pad_id,
+        tokenizer.word_id,
+    )
 
 
 @pytest.mark.parametrize("delay", [80, 240, 480, 800, 2400])
 def test_the_prompt_is_as_long_as_the_silence_and_the_delay(delay):
-    """A step of 80 ms, one id: the first, the silence in front, and the delay."""
-    tekken = TekkenTokenizer.from_json(json.dumps(content(transcription_delay_ms=delay)))
+    """The prompt has the first id, and one id for each step of silence and of delay."""
+    tokenizer = TekkenTokenizer.from_json(json.dumps(content(transcription_delay_ms=delay)))
 
-    assert delay == 80 * tekken.delay_steps
-    assert (0, *[2] * (32 + delay // 80)) == tekken.prompt(tekken.delay_steps)
+    assert delay == 80 * tokenizer.delay_steps
+    assert (0, *[2] * (32 + delay // 80)) == tokenizer.prompt(tokenizer.delay_steps)
 
 
-@given(st.integers(-100, 5000))
-def test_delays_are_multiples_of_80_ms(delay):
-    """What the format does not have is refused with what it has."""
-    if delay % 80 == 0 and 80 <= delay <= 2400:
-        assert delay == 80 * TekkenTokenizer.steps_of(delay)
-    else:
-        with pytest.raises(ValueError, match="multiple of 80 ms from 80 to 2400"):
-            TekkenTokenizer.steps_of(delay)
+@given(st.integers(1, 30))
+def test_a_delay_of_the_format_is_a_number_of_steps(steps):
+    """Delays are multiples of 80 ms up to 2400."""
+    assert steps == TekkenTokenizer.steps_of(80 * steps)
+
+
+@given(
+    st.one_of(
+        st.integers(-100, 79),
+        st.integers(2401, 5000),
+        st.integers(80, 2400).filter(lambda delay: delay % 80),
+    )
+)
+def test_any_other_delay_is_refused(delay):
+    """The message gives the delays of the format."""
+    with pytest.raises(ValueError, match="multiple of 80 ms from 80 to 2400"):
+        TekkenTokenizer.steps_of(delay)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
-        ("", "no tekken.json"),
-        ("{}", "no tekken.json: KeyError: 'config'"),
-        ("[]", "no tekken.json"),
+        ("", "not a tekken.json"),
+        ("{}", "not a tekken.json: KeyError: 'config'"),
+        ("[]", "not a tekken.json"),
         (json.dumps(content(transcription_format="instruct")), "no streaming transcription"),
         (json.dumps(content(transcription_delay_ms=None)), "no streaming transcription"),
         (json.dumps(content(transcription_delay_ms=100)), "multiple of 80 ms"),
@@ -75,7 +89,7 @@ def test_delays_are_multiples_of_80_ms(delay):
     ],
     ids=["empty", "object", "list", "offline", "no delay", "odd delay", "no markers"],
 )
-def test_a_file_of_another_kind_is_refused(text, told):
-    """The message says what is missing."""
-    with pytest.raises(ValueError, match=told):
+def test_another_file_is_refused(text, message):
+    """The message gives what is missing."""
+    with pytest.raises(ValueError, match=message):
         TekkenTokenizer.from_json(text)

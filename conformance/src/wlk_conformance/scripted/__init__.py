@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wlk_conformance.scripted.backend import EngineFault, ScriptedBackend
+    from wlk_conformance.scripted.backend import ScriptedBackend
     from wlk_conformance.scripted.engine import DIGIT_WORDS, ScriptedEngine
     from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
     from wlk_conformance.scripted.tokenizer import END_OF_TEXT_ID
@@ -15,7 +15,6 @@ __all__ = [
     "DIGIT_WORDS",
     "END_OF_TEXT_ID",
     "SCRIPTED_SPEC",
-    "EngineFault",
     "ScriptedBackend",
     "ScriptedEngine",
 ]
@@ -25,7 +24,6 @@ _HOME = {
     "DIGIT_WORDS": "wlk_conformance.scripted.engine",
     "END_OF_TEXT_ID": "wlk_conformance.scripted.tokenizer",
     "SCRIPTED_SPEC": "wlk_conformance.scripted.plugin",
-    "EngineFault": "wlk_conformance.scripted.backend",
     "ScriptedBackend": "wlk_conformance.scripted.backend",
     "ScriptedEngine": "wlk_conformance.scripted.engine",
 }

@@ -13,7 +13,7 @@ from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming import AlignAtt, Word
 
 if TYPE_CHECKING:
-    from wlk_core.testing.coded_audio import HeardToken
+    from wlk_core.testing.coded_audio import DetectedToken
 
 __all__ = ["BUFFER_SECONDS", "FRAME_SAMPLES", "POLICY", "aligned_word", "jitter"]
 
@@ -23,7 +23,9 @@ POLICY = AlignAtt(border_frames=8, rewind_frames=25)  # 0.16 s, 0.5 s
 BUFFER_SECONDS = 8.0  # of audio kept while committed words can be released
 
 
-def aligned_word(token: HeardToken, text: str, *, first_sample: int, samples: int) -> AlignedWord:
+def aligned_word(
+    token: DetectedToken, text: str, *, first_sample: int, samples: int
+) -> AlignedWord:
     """
     Return *text* aligned with *token*, a piece of it in every frame from the first to the last.
 

@@ -1,138 +1,107 @@
-"""ScriptedBackend: streams of every shape over the scripted engine, with every seam for tests."""
+"""ScriptedBackend: streams of every shape over the scripted engine."""
 
 from __future__ import annotations
 
-from functools import wraps
-import threading
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING
 
-import attrs
 import numpy as np
 
 from wlk_conformance.scripted.alignment import BUFFER_SECONDS, FRAME_SAMPLES, POLICY
 from wlk_conformance.scripted.engine import DIGIT_WORDS, ScriptedEngine
 from wlk_conformance.scripted.native import NativeRecognizer
 from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
-from wlk_core.errors import OptionError, StreamClosed
-from wlk_core.online import AlignAttRecognizer, LocalAgreementRecognizer, OnlineStream
-from wlk_core.testing.coded_audio import CELL_SAMPLES
+from wlk_core.plugins import (
+    AlignAttRecognizer,
+    LoadedBackend,
+    LocalAgreementRecognizer,
+    ModelNotFoundError,
+)
+from wlk_core.testing import CELL_SAMPLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from types import TracebackType
+    from collections.abc import Callable, Iterable, Sequence
 
-    from wlk_core.backend import BackendSpec
-    from wlk_core.online import Recognizer
+    from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
 
-__all__ = ["EngineFault", "ScriptedBackend"]
-
-_Arguments = ParamSpec("_Arguments")
-_Result = TypeVar("_Result")
+__all__ = ["ScriptedBackend", "load", "open_stream"]
 
 
-class EngineFault(RuntimeError):  # noqa: N818 -- requested by a test, not a mistake
-    """A fault that a test requested of the scripted engine."""
-
-
-@attrs.define
-class ScriptedBackend:
+class ScriptedBackend(LoadedBackend[ScriptedEngine]):
     """
     A backend without a model: its engine reads coded audio, see ScriptedEngine.
 
     The stream option `policy` chooses one of the shapes that recognizers have: local-agreement,
-    alignatt or native.  `fail_at` names engine calls, counted from 1 over all streams, that raise
-    EngineFault instead of answering; `before_call` runs before each of them.
+    alignatt or native.  `fail_before` and `fail_after` name the engine calls that fail, counted
+    from 1 over all streams; they are set on `engine_calls`.
     """
 
-    vocabulary: Sequence[str] = DIGIT_WORDS
-    tick_seconds: float = 1.0
-    fail_at: frozenset[int] = attrs.field(default=frozenset(), converter=frozenset)
-    changes_mind: bool = attrs.field(default=False, kw_only=True)
-    before_call: Callable[[], None] | None = attrs.field(default=None, kw_only=True)
-    calls: int = attrs.field(default=0, init=False)
-    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
-    _is_closed: bool = attrs.field(default=False, init=False)
-
-    @property
-    def spec(self) -> BackendSpec:
-        """The declaration this backend keeps to."""
-        return SCRIPTED_SPEC
-
-    @property
-    def engine(self) -> ScriptedEngine:
-        """The engine, which reads the vocabulary as it is now."""
-        return ScriptedEngine(self.vocabulary, changes_mind=self.changes_mind)
-
-    def create_processor(
-        self, *, language: str | None = None, task: str = "transcribe", **options: Any
-    ) -> OnlineStream:
-        """Return a stream with a recognizer of the `policy` given over the scripted engine."""
-        if self._is_closed:
-            raise StreamClosed("the backend is closed; load it again")
-        self.spec.check_language(language)
-        self.spec.check_task(task)
-        chosen = self.spec.stream_options(options)
-        tick, policy = chosen["tick_seconds"], chosen["policy"]
-        if policy == "native" and tick is not None:
-            raise OptionError(
-                "scripted: with policy native every cell of 80 ms is a step; leave tick_seconds out"
-            )
-        tick = self.tick_seconds if tick is None else tick
-        engine = self.engine
-
-        def make() -> Recognizer:
-            if policy == "alignatt":
-                return AlignAttRecognizer(
-                    self._counted(engine.align),
-                    policy=POLICY,
-                    frame_samples=FRAME_SAMPLES,
-                    language=language,
-                    tick_seconds=tick,
-                    buffer_seconds=BUFFER_SECONDS,
-                )
-            if policy == "native":
-                return NativeRecognizer(self._counted(engine.decode_step), language=language)
-            return LocalAgreementRecognizer(
-                self._counted(engine.transcribe), language=language, tick_seconds=tick
-            )
-
-        return OnlineStream(make)
-
-    def warmup(self) -> None:
-        """Run the engine once on silence."""
-        transcribe = self._counted(self.engine.transcribe)
-        transcribe(np.zeros(CELL_SAMPLES, dtype=np.float32), prompt="", language=None)
-
-    def close(self) -> None:
-        """Refuse new streams."""
-        self._is_closed = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
+    def __init__(
         self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        spec: BackendSpec = SCRIPTED_SPEC,
+        *,
+        vocabulary: Sequence[str] = DIGIT_WORDS,
+        changes_mind: bool = False,
+        fail_before: Iterable[int] = (),
+        fail_after: Iterable[int] = (),
     ) -> None:
-        self.close()
+        engine = ScriptedEngine(vocabulary, changes_mind=changes_mind)
+        super().__init__(spec, engine, open_stream=open_stream, warmup=_warmup)
+        self.engine_calls.fail_before = frozenset(fail_before)
+        self.engine_calls.fail_after = frozenset(fail_after)
 
-    def _counted(self, call: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-        """Count each engine call, hold it or let it fail where a test requested that."""
+    @property
+    def vocabulary(self) -> Sequence[str]:
+        """The words of the engine; see wlk_conformance.SupportsCodedAudio."""
+        return self.engine.vocabulary
 
-        @wraps(call)
-        def counted(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
-            self._begin_call()
-            return call(*args, **kwargs)
+    @vocabulary.setter
+    def vocabulary(self, words: Sequence[str]) -> None:
+        self.engine.vocabulary = words
 
-        return counted
 
-    def _begin_call(self) -> None:
-        if self.before_call is not None:
-            self.before_call()
-        with self._lock:
-            self.calls += 1
-            number = self.calls
-        if number in self.fail_at:
-            raise EngineFault(f"engine call {number} was scripted to fail")
+def load(spec: BackendSpec, model: str | None) -> ScriptedBackend:
+    """
+    Return the scripted backend.
+
+    Raises:
+        ModelNotFoundError: *model* is not its only one.
+
+    """
+    if model not in (None, "digits"):
+        raise ModelNotFoundError(
+            f"the scripted backend has one model, digits; got {model!r}; "
+            "leave it out, or use: wlk-conformance scripted --model digits"
+        )
+    return ScriptedBackend(spec)
+
+
+def open_stream(
+    engine: ScriptedEngine, config: StreamConfig, calls: EngineCalls
+) -> Callable[[], Recognizer]:
+    """Return a function that makes the recognizer of the policy; see LoadedBackend."""
+    language = config.language
+    if config.policy == "native":
+        return partial(NativeRecognizer, calls.wrap(engine.decode_step), language=language)
+    tick_seconds = config.options["tick_seconds"]
+    if config.policy == "alignatt":
+        return partial(
+            AlignAttRecognizer,
+            calls.wrap(engine.align),
+            policy=POLICY,
+            frame_samples=FRAME_SAMPLES,
+            language=language,
+            tick_seconds=tick_seconds,
+            buffer_seconds=BUFFER_SECONDS,
+        )
+    return partial(
+        LocalAgreementRecognizer,
+        calls.wrap(engine.transcribe),
+        language=language,
+        tick_seconds=tick_seconds,
+    )
+
+
+def _warmup(engine: ScriptedEngine, calls: EngineCalls) -> None:
+    silence = np.zeros(CELL_SAMPLES, dtype=np.float32)
+    calls.wrap(engine.transcribe)(silence, prompt="", language=None)

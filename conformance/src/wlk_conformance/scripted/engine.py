@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wlk_conformance.scripted.native import DecoderState
     from wlk_conformance.scripted.tokenizer import Piece
     from wlk_core.online import AlignedWord
-    from wlk_core.testing.coded_audio import HeardToken
+    from wlk_core.testing.coded_audio import DetectedToken
 
 __all__ = ["DIGIT_WORDS", "ScriptedEngine"]
 
@@ -106,11 +106,11 @@ class ScriptedEngine:
         """Decode a step of 80 ms, as a natively streaming model does; see native.decode_step."""
         return decode_step(audio, state, self.vocabulary)
 
-    def _spelling(self, token: HeardToken, *, is_cut_off: bool) -> str:
+    def _spelling(self, token: DetectedToken, *, is_cut_off: bool) -> str:
         is_mistaken = self.changes_mind and is_cut_off
         return self.vocabulary[token.id % len(self.vocabulary) if is_mistaken else token.id - 1]
 
-    def _tokens(self, audio: NDArray[np.float32]) -> list[HeardToken]:
+    def _tokens(self, audio: NDArray[np.float32]) -> list[DetectedToken]:
         return [
             token
             for token in read_tokens(audio)

@@ -2,46 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from wlk_core import API_VERSION, BackendSpec, Option, hookimpl
-from wlk_core.errors import ModelNotFoundError
+import attrs
+
+from wlk_core.plugins import API_VERSION, BackendSpec, hookimpl
+from wlk_core.standard_options import TICK_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wlk_conformance.scripted.backend import ScriptedBackend
-
 __all__ = ["SCRIPTED_SPEC", "wlk_backends"]
-
-
-def _load(model: str | None, **_options: Any) -> ScriptedBackend:
-    if model not in (None, "digits"):
-        raise ModelNotFoundError(
-            f"the scripted backend has one model, digits; got {model!r}; "
-            "leave it out, or use: wlk-conformance scripted --model digits"
-        )
-    from wlk_conformance.scripted.backend import ScriptedBackend  # noqa: PLC0415 -- brings numpy
-
-    return ScriptedBackend()
-
 
 SCRIPTED_SPEC = BackendSpec(
     name="scripted",
     api=API_VERSION,
     summary="reads coded audio: no model, the reference for the contract",
-    load=_load,
-    options=(
-        Option(
-            name="tick_seconds",
-            type=float,
-            default=None,
-            minimum=0.1,
-            maximum=10.0,
-            help="seconds of audio between two hypotheses",
-            scope="stream",
-        ),
-    ),
+    load="wlk_conformance.scripted.backend:load",
+    options=(attrs.evolve(TICK_SECONDS, minimum=0.1, policies=("local-agreement", "alignatt")),),
     capabilities=frozenset(
         {
             "hypothesis",

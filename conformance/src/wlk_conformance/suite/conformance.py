@@ -20,7 +20,7 @@ from wlk_conformance.suite.times import TimeRules
 __all__ = ["BackendConformance"]
 
 
-class BackendConformance(  # the last base comes first: the contract's order
+class BackendConformance(  # tests run in the order of the contract: the last base first
     QualityRules,
     ResourceRules,
     FailureRules,
@@ -34,16 +34,16 @@ class BackendConformance(  # the last base comes first: the contract's order
     PackagingRules,
 ):
     """
-    The contract, as tests of one backend.
+    The contract, as tests of a backend.
 
-    A test module of the backend says::
+    A test module of the backend contains::
 
         class TestParakeet(BackendConformance):
             backend = "parakeet"
             model = "tests/tiny-model"
 
-    Rules are declared away in the backend's spec, with their reason, and nowhere else: a subclass
-    that overrides a test is refused.
+    A rule that a backend cannot keep is declared in its spec as a deviation, with the reason.  A
+    subclass that overrides a test is refused.
 
     Attributes:
         backend: the name of an installed backend.

@@ -1,4 +1,4 @@
-"""Rules PKG: what a plugin declares, imports and refuses."""
+"""Rules PKG: the declarations, imports and refusals of a plugin."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from wlk_conformance.isolation import run_python
 from wlk_conformance.network import network_blocked
 from wlk_conformance.output import standard_output
-from wlk_conformance.rules import NotApplicable, rule, rule_tests
+from wlk_conformance.rules import NotApplicable, rule, rule_ids
 from wlk_core import API_FLOOR, API_VERSION, BackendSpec
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wlk_conformance.subject import Subject
+    from wlk_conformance.backend_under_test import BackendUnderTest
 
 __all__ = ["PackagingRules"]
 
@@ -33,41 +33,41 @@ class PackagingRules:
     @rule(
         "PKG-01",
         causes=(
-            "api is taken from wlk_core.API_VERSION of the day instead of written as a number",
-            "a deviation names a rule by an id that was never in the contract",
+            "api is set to wlk_core.API_VERSION instead of a literal number",
+            "a deviation names a rule that is not in the contract",
         ),
     )
-    def test_the_spec_is_valid(self, wlk: Subject) -> None:
+    def test_the_spec_is_valid(self, wlk: BackendUnderTest) -> None:
         """The spec is valid and its `api` is inside the core's window."""
         spec = wlk.spec
         assert isinstance(spec, BackendSpec), f"expected a BackendSpec, got {type(spec).__name__}"
         assert API_FLOOR <= spec.api <= API_VERSION, (
-            f"api is {spec.api}, this core speaks {API_FLOOR} to {API_VERSION}"
+            f"api is {spec.api}, this core supports {API_FLOOR} to {API_VERSION}"
         )
         assert spec.summary.strip(), "the summary is empty"
-        assert "\n" not in spec.summary, "the summary is one line"
+        assert "\n" not in spec.summary, "the summary must be one line"
         for name, values in (("languages", spec.languages), ("policies", spec.policies)):
             assert len(set(values)) == len(values), f"{name} repeats a value: {values}"
         names = [option.name for option in spec.all_options]
         assert len(set(names)) == len(names), f"an option is declared twice: {sorted(names)}"
         for option in spec.all_options:
-            assert option.name.isidentifier(), f"option {option.name!r} is no keyword"
+            assert option.name.isidentifier(), f"option {option.name!r} is not an identifier"
             if option.default is not None:
                 option.convert(option.default, owner=spec.name)
         assert spec.max_delay is None or 0 < spec.max_delay < math.inf, (
-            f"max_delay is None or a positive number of seconds, got {spec.max_delay}"
+            f"max_delay must be None or a positive number of seconds, got {spec.max_delay}"
         )
-        assert set(spec.bounds) <= BOUNDS, f"bounds are among {sorted(BOUNDS)}: {spec.bounds}"
-        unknown = sorted(set(spec.deviations) - (_rule_ids() - {"PKG-01"}))
-        assert not unknown, f"deviations are declared for no such rules: {', '.join(unknown)}"
+        assert set(spec.bounds) <= BOUNDS, f"bounds must be among {sorted(BOUNDS)}: {spec.bounds}"
+        unknown = sorted(set(spec.deviations) - (rule_ids() - {"PKG-01"}))
+        assert not unknown, f"deviations are declared for unknown rules: {', '.join(unknown)}"
         bare = sorted(key for key, reason in spec.deviations.items() if not reason.strip())
         assert not bare, f"deviations are declared without a reason: {', '.join(bare)}"
 
     @rule("PKG-01", causes=("a capability is declared for what only some models can do",))
-    def test_what_the_spec_declares_is_there(self, wlk: Subject) -> None:
+    def test_what_the_spec_declares_is_there(self, wlk: BackendUnderTest) -> None:
         """A declared probability or language is on the tokens; an undeclared one is None."""
-        fed = wlk.speech(5, seed=1)
-        tokens = wlk.heard(wlk.solo(fed), fed)
+        stimulus = wlk.speech(5, seed=1)
+        tokens = wlk.require_tokens(wlk.solo(stimulus), stimulus)
         for token in tokens:
             if wlk.has("probabilities"):
                 assert token.probability is not None, f"{token} has no probability"
@@ -82,60 +82,63 @@ class PackagingRules:
             "the package's __init__ imports the framework",
         ),
     )
-    def test_importing_the_plugin_is_light(self, wlk: Subject) -> None:
+    def test_importing_the_plugin_is_light(self, wlk: BackendUnderTest) -> None:
         """
-        Importing the plugin module imports nothing heavy.
+        Importing the plugin module imports no heavy package.
 
-        That is none of numpy, torch, mlx, transformers, faster_whisper, huggingface_hub.
+        Heavy are numpy, torch, mlx, transformers, faster_whisper and huggingface_hub.
         """
-        came = json.loads(run_python(_IMPORT, _point(wlk), wlk.spec.name, *HEAVY).splitlines()[-1])
-        assert not came, f"importing {_point(wlk)} imports {', '.join(came)}"
+        output = run_python(_IMPORT, _point(wlk), wlk.spec.name, *HEAVY)
+        imported = json.loads(output.splitlines()[-1])
+        assert not imported, f"importing {_point(wlk)} imports {', '.join(imported)}"
 
     @rule(
         "PKG-03",
         causes=(
-            "the framework is handed the name as it is and fetches it by itself",
+            "the framework receives the name as it is and fetches the model by itself",
             "the framework's own error is passed on without the command that helps",
         ),
     )
-    def test_a_model_that_cannot_be_found_is_named(self, wlk: Subject) -> None:
+    def test_a_model_that_cannot_be_found_is_named(self, wlk: BackendUnderTest) -> None:
         """
         A model that cannot be found raises ModelNotFoundError naming it and the command.
 
-        That is the command that gets it; a local path never touches the network; offline mode
-        never does.
+        The command is the one that fetches it.  A local path never touches the network, and offline
+        mode never does.
         """
         for model in (NOWHERE, os.path.join(".", "no", "such", "model-52e1")):  # noqa: PTH118 -- a Path drops the dot
             wlk.recipes.append(f"load(model={model!r}), offline")
             with network_blocked() as attempts:
                 error = _refused(ModelNotFoundError, wlk.load, model, **wlk.backend_options)
             assert not attempts, f"model {model!r} touched the network offline: {attempts[0]}"
-            assert model.split("/")[-1] in str(error), f"the message does not name it: {error}"
+            assert model.split("/")[-1] in str(error), (
+                f"the message does not name the model: {error}"
+            )
             assert "wlk-core" in str(error) or "--model" in str(error), (
                 f"the message names no command that helps: {error}"
             )
 
     @rule("PKG-03", causes=("a hub library asks for a newer revision at each load",))
-    def test_a_model_that_is_here_needs_no_network(self, wlk: Subject) -> None:
+    def test_a_local_model_needs_no_network(self, wlk: BackendUnderTest) -> None:
         """A local path, a bundled model and one in the cache never touch the network."""
-        wlk.backend  # noqa: B018 -- a backend that does not load is told once
+        wlk.backend  # noqa: B018 -- a backend that does not load fails here, with its own message
         with network_blocked() as attempts:
             wlk.another_backend()
-        assert not attempts, f"loading a model that is here touched the network: {attempts[0]}"
+        assert not attempts, f"loading a local model touched the network: {attempts[0]}"
 
     @rule(
         "PKG-04",
         causes=(
-            "**kwargs swallow what nobody reads",
+            "**kwargs swallow options that are never read",
             "an unknown language is passed on to the model's prompt",
         ),
     )
-    def test_nothing_is_dropped_in_silence(self, wlk: Subject) -> None:
+    def test_no_option_is_dropped(self, wlk: BackendUnderTest) -> None:
         """
         An unknown, unsupported or contradictory option raises OptionError naming the choices.
 
         That holds for model, language, task, policy, device, dtype, alignment heads, LoRA, cache
-        directory and all others, at load or creation.  Nothing is dropped in silence.
+        directory and all others, at load or creation.  No option is silently dropped.
         """
         _check_load_options(wlk)
         _check_stream_options(wlk)
@@ -147,7 +150,7 @@ class PackagingRules:
             "the framework is imported by the plugin module instead of inside load",
         ),
     )
-    def test_a_missing_framework_is_told(self, wlk: Subject) -> None:
+    def test_a_missing_framework_is_reported(self, wlk: BackendUnderTest) -> None:
         """
         A framework that is absent or broken gives BackendUnavailable with reason and command.
 
@@ -159,38 +162,32 @@ class PackagingRules:
         for state in ("absent", "broken"):
             wlk.recipes.append(f"load with {hidden} {state}")
             lines = run_python(_HIDE, _point(wlk), wlk.spec.name, hidden, state).splitlines()
-            came = json.loads(lines[-1])
-            assert came["listed"], f"listing backends fails with {hidden} {state}"
-            assert came["error"] == BackendUnavailable.__name__, (
-                f"with {hidden} {state} loading gives {came['error']}: {came['message']}"
+            result = json.loads(lines[-1])
+            assert result["listed"], f"listing backends fails with {hidden} {state}"
+            assert result["error"] == BackendUnavailable.__name__, (
+                f"with {hidden} {state} loading gives {result['error']}: {result['message']}"
             )
             commands = set(wlk.spec.requires.values())
-            assert any(command in came["message"] for command in commands), (
-                f"the message names no command that installs it: {came['message']}"
+            assert any(command in result["message"] for command in commands), (
+                f"the message names no command that installs it: {result['message']}"
             )
 
     @rule("PKG-06", causes=("a framework's progress line or a forgotten print",))
-    def test_standard_output_belongs_to_the_caller(self, wlk: Subject) -> None:
+    def test_standard_output_belongs_to_the_caller(self, wlk: BackendUnderTest) -> None:
         """Nothing is written to standard output: it carries the caller's results."""
-        fed = wlk.speech(3, seed=2)
-        wlk.backend  # noqa: B018 -- a backend that does not load is told once
+        stimulus = wlk.speech(3, seed=2)
+        wlk.backend  # noqa: B018 -- a backend that does not load fails here, with its own message
         with standard_output() as written:
             other = wlk.another_backend()
             other.warmup()
-            driver = wlk.run(fed, of=other)
+            driver = wlk.run(stimulus, of=other)
             driver.processor.get_buffer()
             driver.processor.close()
         text = written()
         assert not text, f"written to standard output: {text[:200]!r}"
 
 
-def _rule_ids() -> set[str]:
-    from wlk_conformance.suite import BackendConformance  # noqa: PLC0415 -- made of this module
-
-    return {declared.id for declared, _ in rule_tests(BackendConformance)}
-
-
-def _point(wlk: Subject) -> str:
+def _point(wlk: BackendUnderTest) -> str:
     if wlk.entry_point is None:
         raise NotApplicable("it was not loaded from an installed plugin")
     return wlk.entry_point
@@ -200,16 +197,18 @@ def _refused(
     kind: type[Exception], call: Callable[..., object], *args: object, **kwargs: object
 ) -> Exception:
     try:
-        came = call(*args, **kwargs)
+        result = call(*args, **kwargs)
     except kind as error:
         return error
-    shown = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
-    raise AssertionError(f"expected {kind.__name__} for {shown}, and it was accepted: {came!r}")
+    listed = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
+    raise AssertionError(f"expected {kind.__name__} for {listed}, got {result!r}")
 
 
-def _check_load_options(wlk: Subject) -> None:
+def _check_load_options(wlk: BackendUnderTest) -> None:
     name = wlk.spec.name
-    wlk.recipes.append("load with options that are not declared or take other values")
+    wlk.recipes.append(
+        "load with options that are not declared, or with values that they do not take"
+    )
     _refused(OptionError, wlk.load_with, no_such_option=1)
     for option in wlk.spec.all_options:
         bad = _bad_value(option)
@@ -220,10 +219,10 @@ def _check_load_options(wlk: Subject) -> None:
         _check_choices(option.choices, error)
 
 
-def _check_stream_options(wlk: Subject) -> None:
+def _check_stream_options(wlk: BackendUnderTest) -> None:
     spec = wlk.spec
     wlk.recipes.append("create_processor with options that are not declared")
-    wlk.backend  # noqa: B018 -- a backend that does not load is told once
+    wlk.backend  # noqa: B018 -- a backend that does not load fails here, with its own message
     _refused(OptionError, wlk.stream, no_such_option=1)
     for language in ("xx-nowhere", "EN_us", ""):
         error = _refused(OptionError, wlk.stream, language=language)
@@ -285,10 +284,10 @@ sys.meta_path.insert(0, Hide())
 from wlk_core.registry import Registry
 registry = Registry([EntryPoint(name, point, "wlk.plugins")])
 listed = name in [spec.name for spec in registry.specs()]
-came = {"listed": listed, "error": "nothing", "message": ""}
+result = {"listed": listed, "error": "nothing", "message": ""}
 try:
     registry.load_backend(name)
 except BaseException as error:
-    came.update(error=type(error).__name__, message=str(error))
-print(json.dumps(came))
+    result.update(error=type(error).__name__, message=str(error))
+print(json.dumps(result))
 """

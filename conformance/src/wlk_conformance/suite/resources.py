@@ -1,4 +1,4 @@
-"""Rules RES: what a stream holds and what it costs, counted and not timed."""
+"""Rules RES: the state that a stream holds and the work it costs, counted and not timed."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from wlk_conformance.rules import NotApplicable, rule
 from wlk_core import SAMPLE_RATE
 
 if TYPE_CHECKING:
-    from wlk_conformance.material import Fed
-    from wlk_conformance.subject import Subject
+    from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_conformance.stimuli import Stimulus
     from wlk_core import StreamStats
     from wlk_core.testing import StreamDriver
 
 __all__ = ["ResourceRules"]
 
 MINUTE = 60.0  # seconds
-SHORT = 20.0  # seconds, in place of the minute where each second costs an engine call
-GROWTH = 1.02  # what the last round may be of an early one, each ending in a pause
-UNEVEN = 1.25  # the same without pauses: buffers are trimmed at other places in each round
+SHORT = 20.0  # seconds, instead of the minute for engines that take time
+GROWTH = 1.02  # the last round relative to an early one, if each ends in a pause
+UNEVEN = 1.25  # the same without pauses, because each round trims its buffers elsewhere
 DETOKENISED = 9  # ids detokenised for each id the model emitted, at most
 COUNTERS = (
     "encoder_frames", "decoder_positions", "decoder_forwards", "host_syncs", "detokenised_ids",
@@ -31,7 +31,7 @@ COUNTERS = (
 
 @attrs.frozen
 class _Loop:
-    """The counters after each round of the same audio; entry 0 stands before the first."""
+    """The counters after each round of the same audio; entry 0 is before the first round."""
 
     seconds: float
     stats: tuple[StreamStats, ...]
@@ -39,7 +39,7 @@ class _Loop:
 
     @property
     def early(self) -> range:
-        """The rounds of minute 2, and the one after it where rounds are not alike."""
+        """The rounds of minute 2, and the next round where rounds differ."""
         rounds = max(1, round(MINUTE / self.seconds))
         return range(rounds + 1, 2 * rounds + (1 if self.is_paused else 3))
 
@@ -49,7 +49,7 @@ class _Loop:
         return len(self.stats) - 1
 
     def check(self, name: str, values: list[int]) -> None:
-        """Make sure that the last of *values*, one a round, is not above those of early rounds."""
+        """Assert that the last of *values*, one a round, is not above those of early rounds."""
         early = max(values[number - 1] for number in self.early)
         allowed = (GROWTH if self.is_paused else UNEVEN) * early
         assert values[-1] <= allowed, (
@@ -61,8 +61,8 @@ class _Loop:
 class ResourceRules:
     """Rules of memory and work."""
 
-    @rule("RES-01", causes=("ids, positions or text of the whole stream are kept (B28)",))
-    def test_state_is_bounded(self, wlk: Subject) -> None:
+    @rule("RES-01", causes=("ids, positions or text of the whole stream are kept",))
+    def test_state_is_bounded(self, wlk: BackendUnderTest) -> None:
         """
         State is bounded by a declared constant.
 
@@ -70,19 +70,19 @@ class ResourceRules:
         """
         _check_state(_loop(wlk, is_paused=True))
 
-    @rule("RES-01", kinds="O", causes=("a cache is emptied at pauses only (B15)",))
-    def test_state_is_bounded_without_a_pause(self, wlk: Subject) -> None:
-        """Ten minutes without a single pause hold what two hold, but for where a cut falls."""
-        _check_state(_loop(_exactly(wlk), is_paused=False))
+    @rule("RES-01", kinds="O", causes=("a cache is emptied at pauses only",))
+    def test_state_is_bounded_without_a_pause(self, wlk: BackendUnderTest) -> None:
+        """Ten minutes without a pause hold what two hold, apart from where a cut falls."""
+        _check_state(_loop(_with_coded_audio(wlk), is_paused=False))
 
-    @rule("RES-01", tier="long", causes=("as above, more slowly",))
-    def test_state_is_bounded_for_an_hour(self, wlk: Subject) -> None:
+    @rule("RES-01", tier="long", causes=("state or work that grows slowly",))
+    def test_state_is_bounded_for_an_hour(self, wlk: BackendUnderTest) -> None:
         """On a looped identical minute, state_bytes at minute 60 <= 1.02 x minute 2."""
         for is_paused in (True, False):
             _check_state(_loop(wlk, is_paused=is_paused, is_hour=True))
 
-    @rule("RES-02", causes=("the whole list of ids is decoded at each call (B28)",))
-    def test_work_does_not_grow(self, wlk: Subject) -> None:
+    @rule("RES-02", causes=("the whole list of ids is detokenised at each call",))
+    def test_work_does_not_grow(self, wlk: BackendUnderTest) -> None:
         """
         Work per audio second does not grow.
 
@@ -90,45 +90,45 @@ class ResourceRules:
         """
         _check_work(_loop(wlk, is_paused=True))
 
-    @rule("RES-02", kinds="O", causes=("attention over everything since the last pause (B15)",))
-    def test_work_does_not_grow_without_a_pause(self, wlk: Subject) -> None:
-        """Minute 10 without a single pause costs what minute 2 cost, but for where a cut falls."""
-        _check_work(_loop(_exactly(wlk), is_paused=False))
+    @rule("RES-02", kinds="O", causes=("attention over everything since the last pause",))
+    def test_work_does_not_grow_without_a_pause(self, wlk: BackendUnderTest) -> None:
+        """Minute 10 without a pause costs what minute 2 cost, apart from where a cut falls."""
+        _check_work(_loop(_with_coded_audio(wlk), is_paused=False))
 
-    @rule("RES-02", tier="long", causes=("as above, more slowly",))
-    def test_work_does_not_grow_for_an_hour(self, wlk: Subject) -> None:
+    @rule("RES-02", tier="long", causes=("state or work that grows slowly",))
+    def test_work_does_not_grow_for_an_hour(self, wlk: BackendUnderTest) -> None:
         """Every work counter at minute 60 <= 1.02 x minute 2."""
         for is_paused in (True, False):
             _check_work(_loop(wlk, is_paused=is_paused, is_hour=True))
 
-    @rule("RES-03", kinds="G,S", causes=("a word waits for the next one, which may never come",))
-    def test_the_declared_delay_holds(self, wlk: Subject) -> None:
+    @rule("RES-03", kinds="G,S", causes=("a word waits for the next word, which may never come",))
+    def test_the_declared_delay_holds(self, wlk: BackendUnderTest) -> None:
         """The declared `max_delay` holds: older audio is committed or in the hypothesis."""
         delay = wlk.spec.max_delay
         if delay is None:
             raise NotApplicable("no max_delay is declared")
-        fed = wlk.speech(10, seed=21, gap=(0.3, 0.9), tail=delay + 1.0)
+        stimulus = wlk.speech(10, seed=21, gap=(0.3, 0.9), tail=delay + 1.0)
         driver = wlk.stream()
-        for chunk in fed.chunks(0.5):
+        for chunk in stimulus.chunks(0.5):
             driver.insert(chunk)
             driver.drain()
-            behind = driver.clock - driver.processed_up_to
-            assert behind <= delay, (
-                f"{behind:.2f} s of audio wait at {driver.clock:.2f} s, declared is {delay:g} s"
+            backlog = driver.clock - driver.processed_up_to
+            assert backlog <= delay, (
+                f"{backlog:.2f} s of audio wait at {driver.clock:.2f} s, declared is {delay:g} s"
             )
-            if wlk.material.kind == "coded":
-                _check_shown(driver, fed, delay)
-        wlk.heard(driver.tokens, fed)
+            if wlk.speech_source.kind == "coded":
+                _check_shown(driver, stimulus, delay)
+        wlk.require_tokens(driver.tokens, stimulus)
 
-    @rule("RES-04", causes=("the hypothesis is decoded from its first id at each call (B28)",))
-    def test_each_id_is_detokenised_a_few_times(self, wlk: Subject) -> None:
+    @rule("RES-04", causes=("the hypothesis is detokenised from its first id at each call",))
+    def test_each_id_is_detokenised_a_few_times(self, wlk: BackendUnderTest) -> None:
         """The text path is O(1): ids detokenised per id emitted <= 9."""
         stats = _loop(wlk, is_paused=True).stats[-1]
         if stats.detokenised_ids is None:
             raise NotApplicable("detokenised_ids is not counted")
         emitted = stats.decoder_forwards or stats.decoder_positions
         if not emitted:
-            raise NotApplicable("what the model emits is not counted")
+            raise NotApplicable("the ids that the model emits are not counted")
         ratio = stats.detokenised_ids / emitted
         wlk.note(f"{ratio:.2f} ids detokenised per id emitted")
         assert ratio <= DETOKENISED, (
@@ -136,22 +136,22 @@ class ResourceRules:
         )
 
 
-def _exactly(wlk: Subject) -> Subject:
-    if wlk.material.kind != "coded":
+def _with_coded_audio(wlk: BackendUnderTest) -> BackendUnderTest:
+    if wlk.speech_source.kind != "coded":
         raise NotApplicable("ten minutes without a pause are part of the long tier: --long")
     return wlk
 
 
-def _loop(wlk: Subject, *, is_paused: bool, is_hour: bool = False) -> _Loop:
-    is_short = wlk.material.kind != "coded" and not is_hour
+def _loop(wlk: BackendUnderTest, *, is_paused: bool, is_hour: bool = False) -> _Loop:
+    is_short = wlk.speech_source.kind != "coded" and not is_hour
     seconds, count = SHORT if is_short else MINUTE, 60 if is_hour else 10
-    fed = _filled(wlk, seconds)
+    stimulus = _filled(wlk, seconds)
 
     def loop() -> _Loop:
         driver = wlk.stream()
         stats = [driver.processor.stats]
         for _ in range(count):
-            driver.feed(fed.audio)
+            driver.feed(stimulus.audio)
             driver.drain()
             if is_paused:
                 driver.silence(1.0)
@@ -160,15 +160,15 @@ def _loop(wlk: Subject, *, is_paused: bool, is_hour: bool = False) -> _Loop:
 
     pause = "a second of silence after each" if is_paused else "no silence"
     wlk.recipes.append(f"{count} times the same {seconds:g} s, {pause}")
-    return wlk.remember(f"{count} times {seconds} s, {pause}", loop)
+    return wlk.cached(f"{count} times {seconds} s, {pause}", loop)
 
 
-def _filled(wlk: Subject, seconds: float) -> Fed:
-    """Return exactly *seconds* of speech, a whole number of any tick: each round is cut alike."""
-    fed = wlk.speech(round(seconds * 0.75), seed=22, gap=(0.3, 1.1))
+def _filled(wlk: BackendUnderTest, seconds: float) -> Stimulus:
+    """Return exactly *seconds* of speech, a multiple of any tick: each round is cut alike."""
+    stimulus = wlk.speech(round(seconds * 0.75), seed=22, gap=(0.3, 1.1))
     audio = np.zeros(round(seconds * SAMPLE_RATE), dtype=np.float32)
-    audio[: len(fed.audio)] = fed.audio[: len(audio)]
-    return attrs.evolve(fed, audio=audio)
+    audio[: len(stimulus.audio)] = stimulus.audio[: len(audio)]
+    return attrs.evolve(stimulus, audio=audio)
 
 
 def _check_state(loop: _Loop) -> None:
@@ -187,13 +187,13 @@ def _check_work(loop: _Loop) -> None:
         loop.check(name, [after - before for before, after in pairwise(sums)])
 
 
-def _check_shown(driver: StreamDriver, fed: Fed, delay: float) -> None:
+def _check_shown(driver: StreamDriver, stimulus: Stimulus, delay: float) -> None:
     shown = (*driver.tokens, *driver.processor.get_buffer().tokens)
-    due = [word for word in fed.words if word.end < driver.clock - delay]
+    due = [word for word in stimulus.words if word.end < driver.clock - delay]
     if len(shown) >= len(due):
         return
     late = due[len(shown)]
     raise AssertionError(
-        f"{late.text!r} ended {driver.clock - late.end:.2f} s ago and is nowhere to be seen; "
+        f"{late.text!r} ended {driver.clock - late.end:.2f} s ago and is not visible; "
         f"declared is {delay:g} s"
     )

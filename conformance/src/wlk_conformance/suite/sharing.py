@@ -9,103 +9,104 @@ from typing import TYPE_CHECKING, Any
 from wlk_conformance.compare import check_same
 from wlk_conformance.fingerprint import fingerprint
 from wlk_conformance.rules import NotApplicable, rule
-from wlk_conformance.seams import SupportsEngineGate, SupportsFaults
-from wlk_conformance.suite.held import while_a_step_runs
+from wlk_conformance.suite.concurrency import while_a_step_runs
 from wlk_core.errors import BackendError, ConcurrentCallError, OptionError, StreamClosed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wlk_conformance.material import Fed
-    from wlk_conformance.subject import Subject
+    from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_conformance.stimuli import Stimulus
     from wlk_core.testing import StreamDriver
 
 __all__ = ["SharingRules"]
 
 STREAMS = 4
-LIMIT = 60.0  # seconds: a thread that has not ended by then is stuck
-MEETING = 0.05  # seconds an engine call waits for one of another stream, at most
-ATTEMPTS = 20  # to bring about an overlap where the engine cannot be held
+LIMIT = 60.0  # seconds after which a thread counts as stuck
+MEETING = 0.05  # seconds an engine call waits at most for a call of another stream
+ATTEMPTS = 20  # at an overlap, where the engine cannot be held
 
 
 class SharingRules:
     """Rules of streams that share a model."""
 
     @rule("ISO-01", causes=("decoder state or a prompt is kept on the backend",))
-    def test_interleaved_streams_equal_solo_runs(self, wlk: Subject) -> None:
+    def test_interleaved_streams_equal_solo_runs(self, wlk: BackendUnderTest) -> None:
         """N interleaved streams equal solo runs."""
-        fed = _different(wlk)
-        drivers = [wlk.stream() for _ in fed]
-        pieces = [one.chunks(0.7) for one in fed]
+        stimuli = _different(wlk)
+        drivers = [wlk.stream() for _ in stimuli]
+        pieces = [stimulus.chunks(0.7) for stimulus in stimuli]
         for turn in range(max(map(len, pieces))):
             for driver, chunks in zip(drivers, pieces, strict=True):
                 driver.feed(chunks[turn] if turn < len(chunks) else chunks[0][:0])
         for driver in drivers:
             driver.finish()
-        _check_solo(wlk, fed, drivers, "interleaved")
+        _check_solo(wlk, stimuli, drivers, "interleaved")
 
-    @rule("ISO-02", causes=("hooks or caches of one stream are seen by another's pass (B03, B04)",))
-    def test_threaded_streams_equal_solo_runs(self, wlk: Subject) -> None:
+    @rule("ISO-02", causes=("hooks or caches of one stream are used by the pass of another",))
+    def test_threaded_streams_equal_solo_runs(self, wlk: BackendUnderTest) -> None:
         """N threaded streams equal solo runs (forced interleaving in the engine)."""
-        fed = _different(wlk)
-        drivers = [wlk.stream() for _ in fed]
+        stimuli = _different(wlk)
+        drivers = [wlk.stream() for _ in stimuli]
         meeting = threading.Barrier(2)
 
         def wait() -> None:
             try:
                 meeting.wait(MEETING)
             except threading.BrokenBarrierError:
-                meeting.reset()  # nobody came: the other streams are at their end
+                meeting.reset()  # the other streams have ended
 
-        def run(driver: StreamDriver, one: Fed) -> None:
-            driver.feed(one.audio, chunk_seconds=0.5)
+        def run(driver: StreamDriver, stimulus: Stimulus) -> None:
+            driver.feed(stimulus.audio, chunk_seconds=0.5)
             driver.finish()
 
         with wlk.gate(wait) as is_forced:
-            _together([_call(run, driver, one) for driver, one in zip(drivers, fed, strict=True)])
+            _together([_call(run, *pair) for pair in zip(drivers, stimuli, strict=True)])
         if not is_forced:
             wlk.note("interleaved by chance: the engine cannot be held")
-        _check_solo(wlk, fed, drivers, "threaded")
+        _check_solo(wlk, stimuli, drivers, "threaded")
 
     @rule("ISO-03", causes=("a device stream or a cache belongs to the thread that made it",))
-    def test_every_call_may_come_from_a_new_thread(self, wlk: Subject) -> None:
-        """Every call of a stream from a fresh thread, one at a time, works."""
+    def test_every_call_may_come_from_a_new_thread(self, wlk: BackendUnderTest) -> None:
+        """Every call of a stream works from a fresh thread, one call at a time."""
         if wlk.spec.thread_affinity == "same-thread":
-            raise NotApplicable("thread_affinity is declared to be same-thread")
-        fed = wlk.speech(6, seed=5)
+            raise NotApplicable("thread_affinity is declared as same-thread")
+        stimulus = wlk.speech(6, seed=5)
         driver = wlk.stream()
-        for chunk in fed.chunks(1.0):
+        for chunk in stimulus.chunks(1.0):
             _together([_call(driver.insert, chunk)])
             _together([driver.process])
             _together([driver.processor.get_buffer])
         _together([driver.drain])
         _together([driver.finish])
-        check_same(wlk.solo(fed), driver.tokens, what="each call from a thread of its own")
+        check_same(wlk.solo(stimulus), driver.tokens, what="each call from a fresh thread")
         _together([driver.processor.close])
 
-    @rule("ISO-04", causes=("layers are replaced during a call and put back after it (B03)",))
-    def test_the_model_is_not_changed(self, wlk: Subject) -> None:
+    @rule("ISO-04", causes=("layers are replaced during a call and put back after it",))
+    def test_the_model_is_not_changed(self, wlk: BackendUnderTest) -> None:
         """
         The shared model is not mutated, also after exceptions.
 
         Module ids, hook counts and parameter names are the same before, between and after.
         """
-        fed = wlk.speech(4, seed=3)
-        wlk.run(fed)  # what is made on first use is there from here on
+        stimulus = wlk.speech(4, seed=3)
+        wlk.run(stimulus)  # creates everything that is made on first use
         before = fingerprint(wlk.backend)
         driver = wlk.stream()
-        driver.feed(fed.audio)
+        driver.feed(stimulus.audio)
         _check_unchanged(before, wlk, "between two calls")
         stepping = wlk.stream()
-        stepping.insert(fed.audio)
+        stepping.insert(stimulus.audio)
         while_a_step_runs(wlk, stepping, lambda: _check_unchanged(before, wlk, "in a step"))
         driver.finish()
         driver.processor.close()
         _check_unchanged(before, wlk, "after a stream")
-        if isinstance(wlk.backend, SupportsFaults):
-            with wlk.faults(1):
+        if wlk.engine_calls is None:
+            return
+        for is_after in (False, True):
+            with wlk.faults(1, after=is_after):
                 failing = wlk.stream()
-                failing.insert(fed.audio)
+                failing.insert(stimulus.audio)
                 with suppress(BackendError):
                     failing.finish()
             _check_unchanged(before, wlk, "after an exception")
@@ -113,21 +114,21 @@ class SharingRules:
     @rule(
         "ISO-05",
         requires="language-forcing",
-        causes=("transcribe_kargs of the backend are written by each stream (B50)",),
+        causes=("each stream writes its options to the backend",),
     )
-    def test_the_language_belongs_to_the_stream(self, wlk: Subject) -> None:
+    def test_the_language_belongs_to_the_stream(self, wlk: BackendUnderTest) -> None:
         """Language and task belong to the stream, not to the backend."""
         languages = _accepted(wlk)
-        fed = wlk.speech(4, seed=3)
+        stimulus = wlk.speech(4, seed=3)
         calls: list[dict[str, Any]] = [{"language": code} for code in languages]
         calls += [{"language": None}, {"language": languages[0]}]
         if wlk.has("translation"):
-            with suppress(OptionError):  # a model of a backend that translates need not
+            with suppress(OptionError):  # not every model of a backend that translates does
                 wlk.stream(language=languages[0], task="translate")
                 calls.append({"language": languages[0], "task": "translate"})
-        expected = [wlk.run(fed, **call).tokens for call in calls]
+        expected = [wlk.run(stimulus, **call).tokens for call in calls]
         drivers = [wlk.stream(**call) for call in calls]
-        for chunk in fed.chunks(1.0):
+        for chunk in stimulus.chunks(1.0):
             for driver in drivers:
                 driver.feed(chunk)
         for call, tokens, driver in zip(calls, expected, drivers, strict=True):
@@ -136,47 +137,50 @@ class SharingRules:
             check_same(tokens, driver.tokens, what=f"{call} beside other streams")
             for token in driver.tokens:
                 assert token.detected_language == call["language"] or not call["language"], (
-                    f"{call} and {token.text!r} came as {token.detected_language!r}"
+                    f"{call}, and {token.text!r} is reported as {token.detected_language!r}"
                 )
-        wlk.heard(drivers[0].tokens, fed)
+        wlk.require_tokens(drivers[0].tokens, stimulus)
 
     @rule(
         "ISO-06",
         causes=("a lock makes the second call wait for the first", "both run and share a buffer"),
     )
-    def test_overlapping_calls_are_refused(self, wlk: Subject) -> None:
+    def test_overlapping_calls_are_refused(self, wlk: BackendUnderTest) -> None:
         """
         Exclusive calls that overlap raise ConcurrentCallError and change nothing.
 
         `close()` from another thread takes effect after the step; two backends in one process
         work.
         """
-        fed = wlk.speech(8, seed=7)
+        stimulus = wlk.speech(8, seed=7)
         for _ in range(ATTEMPTS):
             driver = wlk.stream()
-            driver.insert(fed.audio)
+            driver.insert(stimulus.audio)
             refused: list[str] = []
-            is_held = isinstance(wlk.backend, SupportsEngineGate)
+            is_held = wlk.engine_calls is not None
             overlap = _call(_overlap, driver, refused, is_held=is_held)
             while_a_step_runs(wlk, driver, overlap)
             if refused:
                 break
-            assert not is_held, "a call was accepted while another one was running"
+            assert not is_held, "a call was accepted while another call was running"
         else:
-            wlk.note(f"no overlap came about in {ATTEMPTS} attempts")
+            wlk.note(f"no overlap occurred in {ATTEMPTS} attempts")
             return
         driver.drain()
         driver.finish()
         check_same(
-            wlk.solo(fed), driver.tokens, what="after overlapping calls were refused", tolerance=0.1
+            wlk.solo(stimulus),
+            driver.tokens,
+            what="after overlapping calls were refused",
+            tolerance=0.1,
         )
 
     @rule("ISO-06", causes=("close frees what a running step is using",))
-    def test_close_waits_for_the_step(self, wlk: Subject) -> None:
+    def test_close_waits_for_the_step(self, wlk: BackendUnderTest) -> None:
         """A close from another thread ends the stream after its step."""
-        fed = wlk.speech(6, seed=5)
+        stimulus = wlk.speech(6, seed=5)
         driver = wlk.stream()
-        driver.insert(fed.audio)
+        driver.insert(stimulus.audio)
         while_a_step_runs(wlk, driver, driver.processor.close, may_raise=(StreamClosed,))
         try:
             driver.process()
@@ -185,22 +189,22 @@ class SharingRules:
         raise AssertionError("process_iter was accepted after close()")
 
     @rule("ISO-06", causes=("module-level state", "a framework that is initialised twice"))
-    def test_two_backends_work_side_by_side(self, wlk: Subject) -> None:
+    def test_two_backends_work_side_by_side(self, wlk: BackendUnderTest) -> None:
         """Two backends in one process work, and closing one leaves the other."""
-        fed = wlk.speech(6, seed=5)
+        stimulus = wlk.speech(6, seed=5)
         other = wlk.another_backend()
         mine, theirs = wlk.stream(), wlk.stream(of=other)
-        for chunk in fed.chunks(1.0):
+        for chunk in stimulus.chunks(1.0):
             mine.feed(chunk)
             theirs.feed(chunk)
         theirs.finish()
         other.close()
         mine.finish()
-        _check_solo(wlk, [fed, fed], [mine, theirs], "on two backends")
+        _check_solo(wlk, [stimulus, stimulus], [mine, theirs], "on two backends")
 
 
-def _accepted(wlk: Subject) -> list[str]:
-    """Return two languages that streams of this model can be forced to, one where it has one."""
+def _accepted(wlk: BackendUnderTest) -> list[str]:
+    """Return two languages that this model can be forced to, or its only language."""
     accepted: list[str] = []
     for code in dict.fromkeys(("en", *wlk.spec.languages)):
         with suppress(OptionError):
@@ -212,23 +216,23 @@ def _accepted(wlk: Subject) -> list[str]:
     return accepted
 
 
-def _different(wlk: Subject) -> list[Fed]:
+def _different(wlk: BackendUnderTest) -> list[Stimulus]:
     return [wlk.speech(4 + index, seed=50 + index) for index in range(STREAMS)]
 
 
 def _check_solo(
-    wlk: Subject, fed: Sequence[Fed], drivers: Sequence[StreamDriver], how: str
+    wlk: BackendUnderTest, stimuli: Sequence[Stimulus], drivers: Sequence[StreamDriver], how: str
 ) -> None:
-    for number, (one, driver) in enumerate(zip(fed, drivers, strict=True), 1):
-        expected = wlk.heard(wlk.solo(one), one)
-        what = f"stream {number} of {len(fed)}, {how}, against alone"
+    for number, (stimulus, driver) in enumerate(zip(stimuli, drivers, strict=True), 1):
+        expected = wlk.require_tokens(wlk.solo(stimulus), stimulus)
+        what = f"stream {number} of {len(stimuli)}, {how}, against alone"
         check_same(expected, driver.tokens, what=what, tolerance=0.1)
 
 
-def _check_unchanged(before: dict[str, str], wlk: Subject, when: str) -> None:
+def _check_unchanged(before: dict[str, str], wlk: BackendUnderTest, when: str) -> None:
     now = fingerprint(wlk.backend)
     changed = sorted(
-        place for place in before.keys() | now.keys() if before.get(place) != now.get(place)
+        path for path in before.keys() | now.keys() if before.get(path) != now.get(path)
     )
     assert not changed, (
         f"{when} {changed[0]} is {now.get(changed[0], 'gone')}, was "
@@ -237,7 +241,7 @@ def _check_unchanged(before: dict[str, str], wlk: Subject, when: str) -> None:
 
 
 def _overlap(driver: StreamDriver, refused: list[str], *, is_held: bool) -> None:
-    """Make exclusive calls; a step that is not held may end between two, so there it is one."""
+    """Make exclusive calls; only one where a step is not held, because it may end between two."""
     processor = driver.processor
     calls: dict[str, Callable[[], object]] = {"process_iter": driver.process}
     if is_held:
@@ -249,11 +253,11 @@ def _overlap(driver: StreamDriver, refused: list[str], *, is_held: bool) -> None
         }
     for name, call in calls.items():
         try:
-            came = call()
+            result = call()
         except ConcurrentCallError:
             refused.append(name)
         else:
-            assert not is_held, f"{name} was accepted during process_iter and gave {came!r}"
+            assert not is_held, f"{name} was accepted during process_iter and returned {result!r}"
 
 
 def _call(function: Callable[..., object], *args: object, **kwargs: object) -> Callable[[], None]:
@@ -264,7 +268,7 @@ def _call(function: Callable[..., object], *args: object, **kwargs: object) -> C
 
 
 def _together(calls: Sequence[Callable[[], object]]) -> None:
-    """Make each call on a fresh thread, all at once; raise what one of them raised."""
+    """Make each call on a fresh thread, all at once; raise the first exception of a call."""
     failures: list[BaseException] = []
     begin = threading.Barrier(len(calls))
 

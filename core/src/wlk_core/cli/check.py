@@ -1,8 +1,9 @@
-"""Really load a backend, in a process of its own: a framework that crashes takes only that."""
+"""Load a backend in a process of its own, because a framework that crashes takes its process."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -10,61 +11,142 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+import attrs
 import click
 
-from wlk_core.errors import BackendUnavailable
+from wlk_core.cli.main import print_error
+from wlk_core.errors import BackendUnavailable, ModelNotFoundError
 
 if TYPE_CHECKING:
     from wlk_core.backend import BackendSpec
     from wlk_core.registry import Registry
 
-__all__ = ["load_elsewhere", "load_here"]
+__all__ = ["CheckResult", "check_backend", "load_here", "report"]
 
-_PATIENCE = 600.0  # seconds; a cold import of torch from a slow disk takes one of them a hundred
+_PATIENCE_SECONDS = 600.0  # a cold import of torch from a slow disk takes 100
+_NO_MODEL = 3  # exit status of the process where the model is what is missing
+_WINDOWS_CRASH = 0xC0000000  # exit statuses from here on are exceptions of Windows
+
+_DEATHS = {
+    "SIGILL": "its framework was built for another processor",
+    "SIGKILL": "the system stopped it, most likely because memory ran out",
+    "SIGXCPU": "it exceeded its limit of processor time",
+}
+_STOPS = frozenset({"SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM"})
 
 
-def load_here(registry: Registry, name: str) -> None:
-    """Load the backend in this process and run its model once."""
-    model = _model(registry.spec(name))
-    with registry.load_backend(name, model) as backend:
-        backend.warmup()
-
-
-def load_elsewhere(registry: Registry, name: str, *, as_json: bool) -> None:
+@attrs.frozen(kw_only=True)
+class CheckResult:
     """
-    Load the backend in another process, without the network, and say how that went.
+    How loading a backend and running its model went.
 
-    Raises:
-        BackendUnavailable: it did not load, with the reason the other process gave.
+    Attributes:
+        model: the model that was loaded.
+        error: why it failed, None where it works.
+        has_model: whether there was a model to load.
+        detail: what the plugin logged about the loaded model, such as its device; may be empty.
+        seconds: how long it took.
 
     """
-    model = _model(registry.spec(name))
+
+    model: str | None
+    error: str | None = None
+    has_model: bool = True
+    detail: str = ""
+    seconds: float = 0.0
+
+
+def load_here(registry: Registry, name: str) -> int:
+    """Load the backend in this process, run its model once and print what the plugin logs."""
+    spec = registry.spec(name)
+    model = _model(spec)
+    log = _Details(spec)
+    try:
+        with log, registry.load_backend(name, model) as backend:
+            backend.warmup()
+    except ModelNotFoundError as error:
+        print_error(error)
+        return _NO_MODEL
+    click.echo(log.last)
+    return 0
+
+
+def check_backend(spec: BackendSpec, *, timeout_seconds: float = _PATIENCE_SECONDS) -> CheckResult:
+    """Load the backend in another process, without the network."""
+    model = _model(spec)
     began = time.perf_counter()
     try:
         finished = subprocess.run(  # noqa: S603 -- this very program
-            [sys.executable, "-m", "wlk_core", "backends", "--check-here", name],
+            [sys.executable, "-m", "wlk_core", "backends", "--check-here", spec.name],
             env={**os.environ, "HF_HUB_OFFLINE": "1"},
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             encoding="utf-8",
             errors="replace",
-            timeout=_PATIENCE,
+            timeout=timeout_seconds,
             check=False,
         )
-        error = _failure(name, finished)
     except subprocess.TimeoutExpired:
-        error = f"backend {name} did not load within {_PATIENCE:.0f} seconds"
+        error = f"backend {spec.name} did not load within {timeout_seconds:.0f} seconds"
+        return CheckResult(model=model, error=error, seconds=timeout_seconds)
+    output = finished.stdout.strip().splitlines()
+    return CheckResult(
+        model=model,
+        error=_failure(spec.name, finished),
+        has_model=finished.returncode != _NO_MODEL,
+        detail=output[-1] if output else "",
+        seconds=time.perf_counter() - began,
+    )
+
+
+def report(registry: Registry, name: str, *, as_json: bool) -> None:
+    """
+    Check a backend and print how that went.
+
+    Raises:
+        BackendUnavailable: it did not load, with the reason that the other process printed.
+
+    """
+    result = check_backend(registry.spec(name))
     if as_json:
-        click.echo(
-            json.dumps(
-                {"name": name, "ok": error is None, "model": model, "error": error}, indent=2
-            )
-        )
-    if error is not None:
-        raise BackendUnavailable(error)
+        described = {
+            "name": name,
+            "ok": result.error is None,
+            "model": result.model,
+            "error": result.error,
+        }
+        click.echo(json.dumps(described, indent=2))
+    if result.error is not None:
+        raise BackendUnavailable(result.error)
     if not as_json:
-        seconds = time.perf_counter() - began
-        click.echo(f"{name}: loaded model {model} and ran it ({seconds:.1f} s)")
+        detail = f"; {result.detail}" if result.detail else ""
+        click.echo(
+            f"{name}: loaded model {result.model} and ran it ({result.seconds:.1f} s){detail}"
+        )
+
+
+class _Details(logging.Handler):
+    """Keeps the last message of level INFO that a plugin logs: loaders log device and dtype."""
+
+    def __init__(self, spec: BackendSpec) -> None:
+        super().__init__(logging.INFO)
+        self.last = ""
+        loader = spec.load if isinstance(spec.load, str) else spec.load.__module__
+        self._logger = logging.getLogger(loader.partition(":")[0].partition(".")[0])
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the message."""
+        if record.levelno == logging.INFO:
+            self.last = " ".join(record.getMessage().split())
+
+    def __enter__(self) -> None:
+        self._logger.setLevel(logging.INFO)
+        self._logger.propagate = False
+        self._logger.addHandler(self)
+
+    def __exit__(self, *_error: object) -> None:
+        self._logger.removeHandler(self)
 
 
 def _model(spec: BackendSpec) -> str | None:
@@ -72,11 +154,25 @@ def _model(spec: BackendSpec) -> str | None:
 
 
 def _failure(name: str, finished: subprocess.CompletedProcess[str]) -> str | None:
-    if finished.returncode == 0:
+    status = finished.returncode
+    if status == 0:
         return None
-    if finished.returncode < 0:
-        how = signal.Signals(-finished.returncode).name
-        return f"backend {name} crashed its process ({how}): its framework does not suit this CPU"
+    if status < 0:
+        return _death(name, -status)
+    if status >= _WINDOWS_CRASH:
+        return f"backend {name} crashed its process (exception {status:#010x})"
     lines = [line for line in finished.stderr.splitlines() if line.startswith("wlk-core: ")]
     reason = lines[-1].removeprefix("wlk-core: ") if lines else finished.stderr.strip()[-200:]
-    return reason or f"backend {name} ended its process with status {finished.returncode}"
+    return reason or f"backend {name} ended its process with status {status}"
+
+
+def _death(name: str, number: int) -> str:
+    """Describe a process that a signal ended; few signals have one cause."""
+    try:
+        called = signal.Signals(number).name
+    except ValueError:
+        called = f"signal {number}"
+    if called in _STOPS:
+        return f"the process of backend {name} was stopped ({called}) before it was done"
+    cause = f": {_DEATHS[called]}" if called in _DEATHS else ""
+    return f"backend {name} crashed its process ({called}){cause}"

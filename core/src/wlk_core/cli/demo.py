@@ -1,4 +1,4 @@
-"""The command ``demo``: the bundled sample becomes timed words before your eyes."""
+"""The command ``demo``: the bundled sample becomes timed words, live."""
 
 from __future__ import annotations
 
@@ -12,92 +12,90 @@ import attrs
 import click
 
 from wlk_core.cli.main import registry_of
+from wlk_core.cli.sample import demo_sample
+from wlk_core.config import choose_settings
 from wlk_core.errors import BackendUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from wlk_core.cli.records import Outcome
+    from wlk_core.backend import BackendSpec
+    from wlk_core.cli.sample import SampleWord
+    from wlk_core.cli.serialize import Outcome
     from wlk_core.registry import Registry
-    from wlk_core.streaming.words import Word
     from wlk_core.tokens import ASRToken
 
 __all__ = ["demo"]
 
 MODEL = "digits"
-SAMPLE = "demo"
 _CHUNK_SECONDS = 0.5  # short enough to look live
 
 
 @attrs.frozen
-class Heard:
+class TimedWord:
     """A committed word and the moment, in seconds of the stream, at which it was committed."""
 
     text: str
     moment: float
 
 
-@click.command(short_help="Hear the bundled sample.")
-@click.option("--backend", metavar="NAME", help="Who listens; see: wlk-core backends.")
+@click.command(short_help="Transcribe the bundled sample.")
+@click.option("--backend", metavar="NAME", help="Backend to use; see: wlk-core backends.")
 @click.option("--fast", is_flag=True, help="Do not wait for the audio to be spoken.")
 @click.pass_context
 def demo(context: click.Context, *, backend: str | None, fast: bool) -> None:
     """
-    Hear the bundled sample, spoken digits, with the model that comes with a backend.
+    Transcribe the bundled sample, spoken digits, with the model that comes with a backend.
 
     Each line is a word, with its start and end in seconds, at the moment it is final.  No network
     is used.
     """
-    from wlk_core.cli.destinations import StandardOutput  # noqa: PLC0415 -- as below
-    from wlk_core.cli.records import Outcome  # noqa: PLC0415 -- brings numpy
-    from wlk_core.cli.screen import loading, open_screen  # noqa: PLC0415 -- brings numpy
-    from wlk_core.cli.transcribe import Listening  # noqa: PLC0415 -- as above
+    from wlk_core.audio import audio_duration  # noqa: PLC0415 -- brings av
+    from wlk_core.cli.live_view import loading, open_live_view  # noqa: PLC0415 -- brings numpy
+    from wlk_core.cli.outputs import StandardOutput  # noqa: PLC0415 -- as above
+    from wlk_core.cli.runner import TranscribeConfig, session_events  # noqa: PLC0415 -- as above
+    from wlk_core.cli.serialize import Outcome  # noqa: PLC0415 -- brings numpy
     from wlk_core.session import Commit  # noqa: PLC0415 -- brings numpy
-    from wlk_core.testing.digits import clip_path, load_clip  # noqa: PLC0415 -- brings numpy
 
     registry = registry_of(context)
-    name = backend if backend is not None else _capable(registry)
-    spec = registry.spec(name)
-    if MODEL not in spec.models:
-        raise BackendUnavailable(
-            f"backend {name} brings no {MODEL} model for the demo; one that does, if any, is "
-            "named by: wlk-core backends"
-        )
-    clip = load_clip(SAMPLE)
-    listening = Listening(
-        spec=spec,
-        model=MODEL,
-        language=None,
-        chunk_seconds=_CHUNK_SECONDS,
-        realtime=not fast,
+    spec = _capable(registry, backend)
+    sample = demo_sample()
+    seconds = audio_duration(sample.path)
+    config = TranscribeConfig(
+        spec=spec, model=MODEL, chunk_seconds=_CHUNK_SECONDS, realtime=not fast
     )
-    outcome = Outcome(file=str(clip_path(SAMPLE)), backend=name, model=MODEL)
-    heard: list[Heard] = []
-    click.echo(f"{clip.seconds:.1f} s of spoken digits, heard by {name}:")
-    with loading(f"{name} {MODEL}"):
-        engine = registry.load_backend(name, MODEL)
-    with engine:
-        engine.warmup()
-        with open_screen(shows_committed=False) as screen:
-            out = StandardOutput(screen.hide if sys.stdout.isatty() else lambda: None)
-            screen.begin(SAMPLE, clip.seconds)
+    outcome = Outcome(file=str(sample.path), backend=spec.name, model=MODEL)
+    words: list[TimedWord] = []
+    click.echo(f"{seconds:.1f} s of spoken digits, transcribed by {spec.name}:")
+    with loading(f"{spec.name} {MODEL}"):
+        loaded = registry.load_backend(spec.name, MODEL)
+    with loaded:
+        loaded.warmup()
+        with open_live_view(shows_committed=False) as view:
+            output = StandardOutput(view.hide if sys.stdout.isatty() else lambda: None)
+            view.begin(sample.path.stem, seconds)
             began = time.perf_counter()
-            for event in listening.events(engine, outcome.file, outcome):
+            for event in session_events(config, loaded, outcome.file, outcome):
                 if isinstance(event, Commit):
                     moment = event.audio_time if fast else time.perf_counter() - began
-                    heard += (Heard(token.text.strip(), moment) for token in event.tokens)
-                    out.write("".join(map(_line, event.tokens)))
-                screen.show(event)
-    click.echo(_figures(outcome, heard, clip.words, fast=fast))
+                    words += (TimedWord(token.text.strip(), moment) for token in event.tokens)
+                    output.write("".join(map(_line, event.tokens)))
+                view.show(event)
+    click.echo(_figures(outcome, words, sample.words, fast=fast))
 
 
-def _capable(registry: Registry) -> str:
-    """Return the default backend, or the best other one that brings the model."""
-    default = registry.default_backend()
-    if MODEL in default.models:
-        return default.name
+def _capable(registry: Registry, name: str | None) -> BackendSpec:
+    """Return the backend of that name, else the default or the best other one with the model."""
+    chosen = registry.spec(name) if name is not None else choose_settings(registry).spec
+    if MODEL in chosen.models:
+        return chosen
     others = [spec for spec in registry.usable() if MODEL in spec.models]
-    return others[0].name if others else default.name
+    if name is None and others:
+        return others[0]
+    raise BackendUnavailable(
+        f"backend {chosen.name} brings no {MODEL} model for the demo; backends that do: "
+        f"{', '.join(spec.name for spec in others) or 'none of those installed'}"
+    )
 
 
 def _line(token: ASRToken) -> str:
@@ -105,29 +103,24 @@ def _line(token: ASRToken) -> str:
 
 
 def _figures(
-    outcome: Outcome, heard: Sequence[Heard], spoken: Sequence[Word], *, fast: bool
+    outcome: Outcome, words: Sequence[TimedWord], spoken: Sequence[SampleWord], *, fast: bool
 ) -> str:
-    delays = list(_delays(heard, spoken))
-    lines = [
-        (
-            f"{outcome.audio_time:.2f} s of audio, {len(heard)} words, "
-            f"{len(delays)} of the {len(spoken)} spoken"
-        )
-    ]
+    delays = list(_delays(words, spoken))
+    counts = f"{len(words)} words, {len(delays)} of the {len(spoken)} spoken"
+    lines = [f"{outcome.audio_time:.2f} s of audio, {counts}"]
     if delays:
-        waiting = "computing left out" if fast else "computing included"
-        lines.append(f"median latency {median(delays):.2f} s behind the end of a word, {waiting}")
+        included = "computing left out" if fast else "computing included"
+        lines.append(f"median latency {median(delays):.2f} s after the end of a word, {included}")
     if outcome.stats is not None and outcome.audio_time:
         factor = outcome.stats.busy_seconds / outcome.audio_time
         lines.append(f"real-time factor {factor:.3f} (computing / audio)")
     return "\n".join(lines)
 
 
-def _delays(heard: Iterable[Heard], spoken: Iterable[Word]) -> Iterable[float]:
-    """Yield how long after its known end each word that was heard right was committed."""
-    heard, spoken = list(heard), list(spoken)
-    texts = [word.text for word in heard]
-    matcher = SequenceMatcher(None, texts, [word.text.strip() for word in spoken], autojunk=False)
+def _delays(words: Sequence[TimedWord], spoken: Sequence[SampleWord]) -> Iterator[float]:
+    """Yield how long after its known end each correct word was committed."""
+    texts = [word.text for word in words]
+    matcher = SequenceMatcher(None, texts, [word.text for word in spoken], autojunk=False)
     for match in matcher.get_matching_blocks():
         for offset in range(match.size):
-            yield heard[match.a + offset].moment - spoken[match.b + offset].end
+            yield words[match.a + offset].moment - spoken[match.b + offset].end

@@ -1,4 +1,4 @@
-"""The command group and the one place where a failure becomes a line and an exit status."""
+"""The command group, and the conversion of every failure into a line and an exit status."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wlk_core.cli.tables import printable
 from wlk_core.errors import OptionError, WLKError
 
 if TYPE_CHECKING:
@@ -17,20 +18,22 @@ if TYPE_CHECKING:
 
     from wlk_core.registry import Registry
 
-__all__ = ["execute", "main", "prepare_streams", "registry_of", "say"]
+__all__ = ["execute", "main", "prepare_streams", "print_error", "registry_of"]
 
 FAILED = 1
 USAGE = 2
 
 # Each command lives in a module of its own, which is imported when the command is used.
 _COMMANDS = {
-    "transcribe": ("transcribe", "Write down what is said in recordings."),
-    "demo": ("demo", "Hear the bundled sample become timed words, live and offline."),
-    "backends": ("listing", "List the backends: models, policies, options, what is missing."),
-    "plugins": ("listing", "List the installed plugins, broken ones too."),
-    "models": ("models", "List the models and where they are."),
-    "pull": ("models", "Fetch a model from its hub."),
+    "transcribe": ("transcribe", "Transcribe recordings and pipes, words as they are final."),
+    "demo": ("demo", "Transcribe the bundled sample live, without a download."),
+    "doctor": ("doctor", "Report what is installed, what works, and what to type next."),
+    "backends": ("backends", "List the backends, or one with its models and options."),
+    "plugins": ("plugins", "List the installed plugins, broken ones too."),
+    "models": ("models", "List the models and where each is."),
+    "pull": ("models", "Fetch a model into the Hugging Face cache."),
     "rm": ("models", "Remove a model that was pulled."),
+    "config": ("configure", "Show or change the defaults in config.toml."),
 }
 
 
@@ -56,7 +59,11 @@ class _LazyGroup(click.Group):
             formatter.write_dl([(name, about) for name, (_, about) in _COMMANDS.items()])
 
 
-@click.group(cls=_LazyGroup, no_args_is_help=False)
+@click.group(
+    cls=_LazyGroup,
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(package_name="wlk-core", message="wlk-core %(version)s")
 def main() -> None:
     """
@@ -70,55 +77,60 @@ def execute(arguments: Sequence[str], registry: Registry | None = None) -> int:
     """
     Run one command line and return its exit status.
 
-    Whatever fails is one line on standard error.  `registry` replaces what is installed.
+    Each failure is one line on standard error.  `registry` replaces what is installed.
     """
+    if sys.stdout is None:  # the descriptor was closed before this program began
+        print_error("standard output is closed; send it to a file or a pipe")
+        return FAILED
     try:
         status = main.main(list(arguments), "wlk-core", standalone_mode=False, obj=registry)
         sys.stdout.flush()
         return status if isinstance(status, int) else 0
     except click.UsageError as error:
-        where = error.ctx.command_path if error.ctx else "wlk-core"
-        say(f"{_plain(error.format_message())} (see: {where} --help)")
+        command = error.ctx.command_path if error.ctx else "wlk-core"
+        print_error(f"{_plain(error.format_message())} (see: {command} --help)")
         return USAGE
     except OptionError as error:
-        say(error)
+        print_error(error)
         return USAGE
     except WLKError as error:
-        say(error)
+        print_error(error)
     except (click.Abort, KeyboardInterrupt):
-        say("interrupted; what was done by then is kept")
+        print_error("interrupted; what was done by then is kept")
     except BrokenPipeError:
-        _let_go_of_output()  # whoever read this has seen enough
+        _detach_standard_output()  # the reader has closed the pipe: it needs no more
     except OSError as error:
-        say(error)
-        _let_go_of_output()
+        print_error(error)
+        _detach_standard_output()
     except Exception as error:
-        # The last seam: a defect of ours is still one line, and the traceback for the asking.
+        # The last seam: a defect of ours is still one line, with a traceback on request.
         if os.environ.get("WLK_TRACEBACK", "0") not in {"", "0"}:
             raise
-        say(f"{type(error).__name__}: {error} (a defect; see where with WLK_TRACEBACK=1)")
+        print_error(
+            f"{type(error).__name__}: {error} (a defect; get the traceback with WLK_TRACEBACK=1)"
+        )
     return FAILED
 
 
 def prepare_streams() -> None:
-    """Let results be UTF-8 whatever the locale."""
+    """Let results be UTF-8 in every locale."""
     for stream in (sys.stdout, sys.stderr):
         # Of text that is no Unicode (a file name) the escape is also what JSON would write.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
-def say(message: object) -> None:
-    """Write one line to standard error."""
-    click.echo(f"wlk-core: {' '.join(str(message).split())}", err=True)
+def print_error(message: object) -> None:
+    """Write one line to standard error; control characters become escapes."""
+    click.echo(f"wlk-core: {printable(' '.join(str(message).split()))}", err=True)
 
 
 def registry_of(context: click.Context) -> Registry:
     """
     Return the registry of this run.
 
-    On first use the installed plugins are looked at, and what is logged below an error is hushed:
-    of a failure that was overcome nobody needs a line, and of the others there is one already.
+    The first call finds the installed plugins.  From then on only errors are logged, because a
+    recovered failure is not worth a line and any other is printed by the command itself.
     """
     import logging  # noqa: PLC0415 -- as below
 
@@ -127,7 +139,7 @@ def registry_of(context: click.Context) -> Registry:
     root = context.find_root()
     if root.obj is None:
         logging.basicConfig(format="wlk-core: %(message)s", level=logging.ERROR)
-        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its failures are ours
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its failures are raised
         root.obj = Registry()
     registry: Registry = root.obj
     return registry
@@ -138,12 +150,12 @@ def _plain(message: str) -> str:
     return f"{message[:1].lower()}{message[1:]}".rstrip(".")
 
 
-def _let_go_of_output() -> None:
-    """Point standard output nowhere, so that the interpreter's last flush cannot fail."""
+def _detach_standard_output() -> None:
+    """Point standard output at the null device, so that the interpreter's last flush succeeds."""
     try:
         descriptor = sys.stdout.fileno()
     except (OSError, ValueError, AttributeError):
         return  # not a real file: there is nothing that a flush could break
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, descriptor)
-    os.close(nowhere)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
+    os.close(null)

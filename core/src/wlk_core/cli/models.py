@@ -10,6 +10,7 @@ import click
 
 from wlk_core import models as store
 from wlk_core.cli.main import registry_of
+from wlk_core.cli.plugins import install_hint
 from wlk_core.cli.tables import megabytes, table
 from wlk_core.errors import ModelNotFoundError
 
@@ -33,7 +34,7 @@ def models(context: click.Context, *, backend: str | None, as_json: bool) -> Non
         click.echo(json.dumps(described, indent=2))
         return
     if not specs:
-        click.echo("no backend is installed; install one, for example: pip install wlk-whisper")
+        click.echo(install_hint())
         return
     click.echo(
         table(

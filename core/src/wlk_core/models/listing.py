@@ -8,7 +8,7 @@ import attrs
 
 from wlk_core.models.hub_cache import CachedRepo, cache_directory, matching
 from wlk_core.models.pull_record import records
-from wlk_core.models.references import packaged_word
+from wlk_core.models.references import is_local, local_directory, packaged_word
 from wlk_core.models.state import cached_state
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from wlk_core.backend import BackendSpec
 
-__all__ = ["Model", "describe", "list_models"]
+__all__ = ["Model", "describe_model", "list_models"]
 
 
 @attrs.frozen(kw_only=True)
@@ -31,9 +31,10 @@ class Model:
         name: what a user types: the size alias, else the repository id.
         repo: the repository it comes from, None for a bundled one.
         state: "pulled" (by wlk-core), "cached" (by another tool), "incomplete" or "absent"; for a
-            model that is not fetched from a hub the spec's own word for it, such as "bundled".
-        revision: the commit in the cache, None if there is none.
-        size: bytes of its files on disk, None if there are none.
+            model that is not fetched from a hub "local" (a directory) or the spec's own word, such
+            as "bundled".
+        revision: the commit in the cache, None without a snapshot.
+        size: bytes of its files on disk, None without any.
         path: its directory, None for absent and bundled ones.
         is_default: whether the backend takes it when no model is named.
 
@@ -53,30 +54,31 @@ def list_models(
     specs: Iterable[BackendSpec], *, cache_dir: str | os.PathLike[str] | None = None
 ) -> tuple[Model, ...]:
     """Return the models that *specs* name, and those pulled for them; never uses the network."""
-    cache = cache_directory(cache_dir)
     models = []
     for spec in specs:
-        models += [describe(alias, spec, cache) for alias in spec.models]
         pulled = {record.repo for record in records(backend=spec.name)}
-        models += [
-            describe(repo, spec, cache) for repo in sorted(pulled - set(spec.models.values()))
-        ]
+        names = [*spec.models, *sorted(pulled - set(spec.models.values()))]
+        models += [describe_model(name, spec, cache_dir=cache_dir) for name in names]
     return tuple(models)
 
 
-def describe(name: str, spec: BackendSpec, cache: Path) -> Model:
-    """Return the state of one model, named by its alias or its repository."""
-    word = packaged_word(name, spec)
+def describe_model(
+    name: str, spec: BackendSpec, *, cache_dir: str | os.PathLike[str] | None = None
+) -> Model:
+    """Return the state of one model, named by its alias, its repository or its directory."""
+    is_directory = is_local(name, spec)
+    word = "local" if is_directory else packaged_word(name, spec)
     model = Model(
         backend=spec.name,
         name=name,
         repo=None if word else spec.models.get(name, name),
         state=word or "absent",
+        path=local_directory(name) if is_directory else None,
         is_default=name == spec.default_model,
     )
     if model.repo is None:
         return model
-    repo = CachedRepo(cache, model.repo)
+    repo = CachedRepo(cache_directory(cache_dir), model.repo)
     state = cached_state(repo, spec)
     if state.revision is None:
         return attrs.evolve(model, state=state.word)

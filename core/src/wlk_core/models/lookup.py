@@ -11,7 +11,7 @@ from wlk_core.models.hub_cache import (
     missing_patterns,
     offline_mode,
 )
-from wlk_core.models.listing import Model, describe
+from wlk_core.models.listing import Model, describe_model
 from wlk_core.models.references import (
     BUNDLED,
     is_local,
@@ -84,10 +84,10 @@ def pull(ref: str, spec: BackendSpec, *, cache_dir: str | os.PathLike[str] | Non
         raise ModelNotFoundError(
             f"{ref} is a directory and needs no pulling; use it with: --model {ref}"
         )
-    cache = cache_directory(cache_dir)
     if packaged_word(ref, spec) is None:
-        _pull(ref, CachedRepo(cache, repository(ref, spec)), spec, offline=None)
-    return describe(ref, spec, cache)
+        repo = CachedRepo(cache_directory(cache_dir), repository(ref, spec))
+        _pull(ref, repo, spec, offline=None)
+    return describe_model(ref, spec, cache_dir=cache_dir)
 
 
 def _pull(ref: str, repo: CachedRepo, spec: BackendSpec, *, offline: bool | None) -> str:

@@ -35,7 +35,7 @@ class CachedState:
 
     @property
     def usable_revision(self) -> str | None:
-        """The commit whose snapshot holds the whole model, None if there is none."""
+        """The commit whose snapshot holds the whole model, None without such a snapshot."""
         return self.revision if self.word in {"pulled", "cached"} else None
 
 

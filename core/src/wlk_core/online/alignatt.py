@@ -114,17 +114,17 @@ class AlignAttRecognizer:
     """
     Decode a bounded buffer every `tick_seconds` and commit by AlignAtt, whole words only.
 
-    The buffer is a BoundedWindow: longer than `buffer_seconds` it is cut between committed words,
-    and never does the decoder get more than `max_seconds` of audio, or twice a tick and a cut
-    where that is more.
+    The buffer is a BoundedWindow.  Once it is longer than `buffer_seconds` it is cut after a
+    committed word.  The decoder never gets more audio than `max_seconds`, or than twice a tick and
+    a cut if that is more.
 
     A decoder that keeps state between its calls passes it as *cache*: it is reset when an
     utterance ends, and its bytes are counted.  Where such state survives cuts at certain samples
     only, cuts fall on multiples of *cut_samples* of the utterance.
 
     Raises:
-        ValueError: *cut_samples* is not a multiple of the frame, or more than half of what is left
-            of `max_seconds` before the next tick, so that no cut could be forced.
+        ValueError: *cut_samples* is not a multiple of the frame, or no cut could be forced because
+            it is more than half of `max_seconds` less a tick.
 
     """
 
@@ -248,9 +248,9 @@ class AlignAttRecognizer:
         """
         Return whether a word has audio of its own after the committed words.
 
-        Two kinds do not: the rest of a committed word that a cut left in the buffer, and a
-        committed word emitted again because attention jumped back.  Both align to almost no audio,
-        so times and frames decide; text does not, because speakers repeat words.
+        The rest of a committed word that a cut left in the buffer has none.  Nor has a committed
+        word that is emitted again because attention jumped back.  Both align to almost no audio, so
+        times and frames decide; text does not, because speakers repeat words.
         """
         word = aligned.word
         has_room = word.end - word.start > NO_ROOM_SECONDS

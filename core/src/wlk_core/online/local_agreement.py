@@ -54,8 +54,8 @@ class LocalAgreementRecognizer:
     """
     Re-transcribe a growing buffer every `tick_seconds` and commit what two hypotheses agree on.
 
-    The buffer is a BoundedWindow: longer than `buffer_seconds` it is cut between committed words,
-    and never does the engine get more than `max_seconds` of audio.
+    The buffer is a BoundedWindow.  Once it is longer than `buffer_seconds` it is cut after a
+    committed word, and the engine never gets more than `max_seconds` of audio.
     """
 
     def __init__(

@@ -70,8 +70,8 @@ class Recognizer(Protocol):
         """
         Do one bounded piece of work, or return None where there is nothing to do.
 
-        Where the work happens must depend on the samples of the utterance alone, never on how
-        they were fed: a policy ticks on its own grid.  With `is_last` the utterance is complete:
+        Where the work happens depends on the samples of the utterance alone, never on how they
+        were fed.  So a policy ticks on its own grid.  With `is_last` the utterance is complete, and
         the steps up to the first None consume and commit all of it.
         """
         ...

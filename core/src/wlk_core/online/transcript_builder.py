@@ -37,7 +37,7 @@ class TranscriptBuilder:
     Turn committed words into tokens: spacing, order of times and speakers.
 
     Tokens carry their own spacing; only where two utterances meet is a join put between them that
-    suits the script.  Times keep the contract although models jitter: starts never go back, no
+    suits the script.  Times keep the contract although models jitter.  Starts never go back, no
     token starts before the last committed end or before `stable`, and none leaves its utterance.
     """
 

@@ -180,7 +180,8 @@ async def astream(
 
     Every call of the processor runs in a thread of asyncio, one at a time.  A thread is held only
     while the model works and, where *chunks* is a plain iterable, while its next chunk is awaited:
-    give live sources as async iterables.
+    give live sources as async iterables.  Two calls may come from different threads; run a backend
+    that declares ``thread_affinity="same-thread"`` with `stream` in a thread of your own instead.
 
     A consumer that is cancelled, or that closes the generator, closes the processor.  The
     cancellation waits for the step that is running, because no engine can be interrupted, so that

@@ -89,8 +89,8 @@ class EnergyContour:
     """
     The loudness of a growing utterance, of which the newest *seconds* count.
 
-    It gives word starts to models that emit word ends only.  What is loud before the end of a
-    word, back to the first pause or to the end of the word before, is taken for the word.
+    It gives word starts to models that emit word ends only.  A word is what is loud before its
+    end, back to the first pause or to the end of the word before.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -116,9 +116,8 @@ class EnergyContour:
         """
         Return where the word began that ended at *end*; not before *after*, in seconds.
 
-        *now* is when the word was complete.  Frames after *now*, and frames more than the length
-        of the contour before it, change nothing: so the start does not depend on how much audio
-        arrived at once.
+        *now* is when the word was complete.  Frames after *now* change nothing, nor do frames too
+        old for the contour, because the start must not depend on how much audio arrived at once.
         """
         stop = min(round(now / FRAME_SECONDS), self._first + len(self._decibels))
         oldest = max(round((now - self._seconds) / FRAME_SECONDS), self._first)

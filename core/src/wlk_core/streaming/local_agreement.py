@@ -64,9 +64,9 @@ def split_overlap(
     The audio of the last commits is often still in the buffer, so a hypothesis begins with words
     that were committed before.  Time separates them from new ones: a word whose middle lies before
     `committed_end` is old.  Times move a little from one hypothesis to the next, and an end may
-    reach into the pause after its word.  So the boundary moves by one word at most, if a word next
-    to it has the letters and about the time of the last committed word: that word is the last old
-    one.  Text alone never removes a word, so words that a speaker repeats survive.
+    reach into the pause after its word.  So the boundary moves by a word if a word next to it has
+    the letters and about the time of the last committed word; then that is the last old word.
+    Text alone never removes a word, so words that a speaker repeats survive.
 
     Args:
         words: the hypothesis, in order, times in the same seconds as the rest.

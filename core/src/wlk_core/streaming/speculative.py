@@ -48,8 +48,8 @@ def speculative_decode(
     Decode *count* positions greedily and return the predictions after the last known id.
 
     In most steps of a stream the model predicts *pad*, which is silence.  So up to *width*
-    positions are run in one forward with *pad* as draft, and kept up to the first prediction of
-    another id (speculative decoding, arXiv:2211.17192).  *marker* announces text, so no draft
+    positions are run in one forward with *pad* as draft.  They are kept up to the first prediction
+    of another id (speculative decoding, arXiv:2211.17192).  *marker* announces text, so no draft
     follows it.  A *width* of 1 decodes step by step.
 
     Wide forwards round differently.  A prediction with a margin below *min_margin* could therefore
@@ -58,7 +58,7 @@ def speculative_decode(
     Args:
         model: the decoder, and the audio of these positions.
         count: positions to run.
-        known_ids: the inputs known beforehand: the rest of a prompt, or the last prediction.
+        known_ids: inputs known beforehand, which are the rest of a prompt or the last prediction.
         pad: the id of silence.
         marker: the id after which text follows.
         width: positions of one forward, at most; the rest of a prompt comes on top.

@@ -11,8 +11,8 @@ class Timeline:
     """
     Map sample numbers of a stream to stream seconds, silence included.
 
-    Audio is counted in whole samples and silences are kept as exact fractions, because no order
-    and no number of them may make the clock drift.  Every time is rounded once, when it is read.
+    Audio is counted in whole samples and silences are exact fractions, because no order and no
+    number of them may make the clock drift.  Every time is rounded once, when it is read.
     The state is one entry for each silence not yet forgotten.
     """
 
@@ -51,8 +51,8 @@ class Timeline:
         """
         Return the stream time of *sample*.
 
-        Where a silence lies directly before the sample the later time is returned, or the earlier
-        one with `before_silence`: the end of the audio that precedes it.
+        A sample directly after a silence has two times.  The later one is returned, or with
+        `before_silence` the earlier one, the end of the audio before the silence.
 
         Raises:
             IndexError: the sample is not appended yet.

@@ -226,13 +226,13 @@ class BoundedWindow(Generic[T]):
 
         Of the last committed word a remainder may lie after the cut, which is not a word.
 
-        Ends lie at or after the remainder, so among ends the earlier one counts: the end of the
-        last word, or REMAINDER_SECONDS after the cut if the engine put the end far into the pause.
-        A later boundary would hide the next word.
+        The end of the last word lies after the remainder, and far into the pause if the engine
+        put it there.  So it is lowered to REMAINDER_SECONDS after the cut at most, because a later
+        boundary would hide the next word.
 
-        A middle of the last word lies before the cut, so it is raised to the middle of the longest
-        remainder.  Where cuts are far apart (*cut_samples*) that may be half of a long word, and
-        with an earlier boundary the remainder would be committed as a word of its own.
+        The middle of the last word lies before the cut.  So it is raised to the middle of the
+        longest remainder, because an earlier boundary would commit the remainder as a word.  Where
+        cuts are far apart (*cut_samples*) the remainder may be half of a long word.
         """
         if self._prefix_is_forced:
             return max(self.overlap_end, (cut + self.dropped_end + REMAINDER_SECONDS) / 2)

@@ -1,170 +1,117 @@
-"""A backend over any Network: open streams of either policy on one loaded model."""
+"""Streams of either policy on one loaded Qwen3-ASR, whatever framework runs it."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
+import attrs
 import numpy as np
 
-from wlk_core import (
-    AgreementRecognizer,
-    AttendedWord,
-    AttentionRecognizer,
-    OnlineStream,
+from wlk_core.plugins import (
+    SAMPLE_RATE,
+    AlignAtt,
+    AlignAttRecognizer,
+    AlignedWord,
+    LocalAgreementRecognizer,
     OptionError,
-    StreamClosed,
+    Word,
 )
-from wlk_core.streaming import AlignAtt, Word
-from wlk_qwen3_simul.audio.frames import FRAME_SAMPLES, HOP, RATE
-from wlk_qwen3_simul.simul.engine import StreamSettings
-from wlk_qwen3_simul.simul.listener import Listener
-from wlk_qwen3_simul.simul.telling import Token
-from wlk_qwen3_simul.simul.transcribe import transcribe
-from wlk_qwen3_simul.specs import ALIGNATT
+from wlk_qwen3_simul.engine.decoder import CachedDecoder
+from wlk_qwen3_simul.engine.detokenize import WordToken
+from wlk_qwen3_simul.engine.engine import DecodingOptions
+from wlk_qwen3_simul.engine.frames import FRAME_SAMPLES, HOP_SAMPLES
+from wlk_qwen3_simul.engine.transcribe import transcribe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from types import TracebackType
+    from collections.abc import Callable
 
-    from wlk_core import BackendSpec, Recognizer
-    from wlk_qwen3_simul.simul.engine import Engine
+    from wlk_core.plugins import EngineCalls, Recognizer, StreamConfig
+    from wlk_qwen3_simul.engine.engine import Engine
 
-__all__ = ["SimulBackend"]
+__all__ = ["open_stream", "warmup"]
 
-WORD = " a"  # any text
+WARMUP_TEXT = " a"  # any text
 
 
-class SimulBackend:
-    """A Qwen3-ASR shared by any number of streams; see Backend.  Two differ in its loading."""
+def open_stream(
+    engine: Engine, config: StreamConfig, calls: EngineCalls
+) -> Callable[[], Recognizer]:
+    """
+    Return a function that makes a recognizer for a stream; see LoadedBackend.
 
-    def __init__(self, spec: BackendSpec, engine: Engine) -> None:
-        self._spec = spec
-        self._engine: Engine | None = engine
+    Raises:
+        OptionError: the checkpoint was not trained for the language, or the prompt contains a
+            special token.
 
-    @property
-    def spec(self) -> BackendSpec:
-        """The declaration this backend keeps to."""
-        return self._spec
+    """
+    engine.checkpoint.check_language(config.language)
+    prompt = config.options["prompt"] or ""
+    if special := engine.vocabulary.special_token_in(prompt):
+        raise OptionError(
+            f"option prompt contains {special!r}, which the model reads as a turn of its "
+            "conversation; leave it out"
+        )
+    options = DecodingOptions(hotwords=prompt, max_new_tokens=config.options["max_new_tokens"])
+    make = _alignatt if config.policy == "alignatt" else _local_agreement
+    return partial(make, engine, config, calls, options)
 
-    @property
-    def engine(self) -> Engine:
-        """
-        The loaded model.
 
-        Raises:
-            StreamClosed: the backend is closed.
+def warmup(engine: Engine, calls: EngineCalls) -> None:
+    """
+    Run the model on silence as streams run it: a first call, and one over the KV cache.
 
-        """
-        if self._engine is None:
-            raise StreamClosed("the backend is closed; load it again")
-        return self._engine
-
-    def create_processor(
-        self, *, language: str | None = None, task: str = "transcribe", **options: Any
-    ) -> OnlineStream:
-        """Return a new stream; see Backend."""
-        engine = self.engine
-        self._spec.check_language(language)
-        self._spec.check_task(task)
-        engine.checkpoint.check_language(language)
-        chosen = self._spec.stream_options(options)
-        hotwords = chosen["init_prompt"] or ""
-        if mark := engine.vocabulary.mark_in(hotwords):
-            raise OptionError(
-                f"{self._spec.name}: init_prompt holds {mark!r}, which the model takes for the "
-                "frame of its conversation; leave it out"
-            )
-        if chosen["policy"] == "alignatt":
-            make = _attention
-        else:
-            make = _agreement
-            if foreign := [option.name for option in ALIGNATT if option.name in options]:
-                raise OptionError(
-                    f"policy={chosen['policy']} takes no {', '.join(foreign)}: leave it out or "
-                    "choose policy=alignatt"
-                )
-        return OnlineStream(
-            partial(make, engine, hotwords=hotwords, language=language, chosen=chosen)
+    Silence has no words, so a committed word is forced; no stream is involved.
+    """
+    decode = calls.wrap(CachedDecoder(engine, DecodingOptions(max_new_tokens=2)))
+    language = (engine.checkpoint.languages or ("en",))[0]
+    silence = np.zeros(2 * SAMPLE_RATE, dtype=np.float32)
+    ids = engine.vocabulary.encode(WARMUP_TEXT)
+    committed = AlignedWord(
+        word=Word(0.0, 0.5, WARMUP_TEXT),
+        frames=(0,) * len(ids),
+        tokens=tuple(WordToken(token, -1, index) for index, token in enumerate(ids)),
+    )
+    for seconds in (1, 2):
+        decode(
+            silence[: seconds * SAMPLE_RATE],
+            first_sample=0,
+            context=(committed,),
+            prompt="",
+            language=language,
+            is_last=False,
         )
 
-    def warmup(self) -> None:
-        """
-        Run the model on silence as its streams run it: a first call, and one behind kept state.
 
-        Silence has no words, so a word is forced behind it.  It goes through no stream.
-
-        Raises:
-            StreamClosed: the backend is closed.  What else the engine raises is passed on.
-
-        """
-        engine = self.engine
-        listener = Listener(engine, StreamSettings(max_new_tokens=2))
-        language = (engine.checkpoint.languages or ("en",))[0]
-        silence = np.zeros(2 * RATE, dtype=np.float32)
-        ids = engine.vocabulary.encode(WORD)
-        said = AttendedWord(
-            word=Word(0.0, 0.5, WORD),
-            frames=(0,) * len(ids),
-            tokens=tuple(Token(one, -1, place) for place, one in enumerate(ids)),
-        )
-        for seconds in (1, 2):
-            listener(
-                silence[: seconds * RATE],
-                first_sample=0,
-                context=(said,),
-                prompt="",
-                language=language,
-                is_last=False,
-            )
-
-    def close(self) -> None:
-        """Let go of the model; streams that are open keep it until they are closed."""
-        self._engine = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-def _agreement(
-    engine: Engine, *, hotwords: str, language: str | None, chosen: Mapping[str, Any]
+def _local_agreement(
+    engine: Engine, config: StreamConfig, calls: EngineCalls, options: DecodingOptions
 ) -> Recognizer:
-    settings = StreamSettings(hotwords=hotwords, max_new_tokens=chosen["max_new_tokens"])
-    return AgreementRecognizer(
-        partial(transcribe, engine=engine, settings=settings),
-        language=language,
-        tick_seconds=chosen["tick_seconds"],
-        buffer_seconds=chosen["buffer_seconds"] or engine.checkpoint.buffer_seconds,
+    return LocalAgreementRecognizer(
+        calls.wrap(partial(transcribe, engine=engine, options=options)),
+        language=config.language,
+        tick_seconds=config.options["tick_seconds"],
+        buffer_seconds=config.options["buffer_seconds"] or engine.checkpoint.buffer_seconds,
     )
 
 
-def _attention(
-    engine: Engine, *, hotwords: str, language: str | None, chosen: Mapping[str, Any]
+def _alignatt(
+    engine: Engine, config: StreamConfig, calls: EngineCalls, options: DecodingOptions
 ) -> Recognizer:
-    rewind = _frames(chosen["rewind_seconds"])
-    settings = StreamSettings(
-        hotwords=hotwords, max_new_tokens=chosen["max_new_tokens"], rewind_frames=rewind
-    )
-    listener = Listener(engine, settings)
-    return AttentionRecognizer(
-        listener,
-        policy=AlignAtt(border_frames=_frames(chosen["border_seconds"]), rewind_frames=rewind),
+    rewind = _frames(config.options["rewind_seconds"])
+    decoder = CachedDecoder(engine, attrs.evolve(options, rewind_frames=rewind))
+    return AlignAttRecognizer(
+        calls.wrap(decoder),
+        policy=AlignAtt(
+            border_frames=_frames(config.options["border_seconds"]), rewind_frames=rewind
+        ),
         frame_samples=FRAME_SAMPLES,
-        language=language,
-        tick_seconds=chosen["tick_seconds"],
-        buffer_seconds=chosen["buffer_seconds"] or engine.checkpoint.buffer_seconds,
-        cut_samples=engine.network.window_frames * HOP,
-        kept=listener,
+        language=config.language,
+        tick_seconds=config.options["tick_seconds"],
+        buffer_seconds=config.options["buffer_seconds"] or engine.checkpoint.buffer_seconds,
+        cut_samples=engine.network.window_frames * HOP_SAMPLES,
+        cache=decoder,
     )
 
 
 def _frames(seconds: float) -> int:
-    return round(seconds * RATE / FRAME_SAMPLES)
+    return round(seconds * SAMPLE_RATE / FRAME_SAMPLES)

@@ -1,35 +1,36 @@
-"""What a directory of model files says about itself, beyond its weights."""
+"""The settings that a checkpoint declares in wlk.json and config.json."""
 
 from __future__ import annotations
 
-import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_core import ModelNotFoundError, OptionError
+from wlk_core.plugins import ModelNotFoundError, OptionError, read_json_table
+from wlk_qwen3_simul.engine.frames import SECOND_MEL_FRAMES
 from wlk_qwen3_simul.languages import LANGUAGES
+from wlk_qwen3_simul.models import DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
-__all__ = ["Checkpoint", "ties_head"]
+__all__ = ["BUNDLED", "Checkpoint", "check_windows", "ties_head"]
 
+BUNDLED = {DIGITS: Path(__file__).parent / "digits"}
 MANIFEST = "wlk.json"
 BUFFER_SECONDS = 12.0  # one whole window of context and an open one
-LEAST_SECONDS, MOST_SECONDS = 8.0, 25.0  # of a buffer: a window, and what the core's bound leaves
+MIN_SECONDS, MAX_SECONDS = 8.0, 25.0  # of a buffer: one window, and what the core's bound leaves
 COMPUTE_TYPES = ("auto", "float32", "float16", "bfloat16")
 
 
 @attrs.frozen(kw_only=True)
 class Checkpoint:
     """
-    Limits and wishes of a checkpoint.
+    Languages and defaults of a checkpoint.
 
-    A directory may hold a ``wlk.json`` that names the languages the checkpoint was trained for, the
-    compute type it wants, and the length of buffer it hears best.  Other checkpoints have no
-    limits of their own.
+    A directory may hold a ``wlk.json`` with the languages that the checkpoint was trained for, its
+    compute type, and its best buffer length.  Other checkpoints have no limits of their own.
     """
 
     name: str
@@ -40,70 +41,90 @@ class Checkpoint:
     @classmethod
     def read(cls, directory: Path, *, name: str) -> Checkpoint:
         """
-        Return what *directory* says; nothing is required of it.
+        Return the settings in *directory*; every one of them is optional.
 
         Raises:
-            ModelNotFoundError: it says what cannot be understood, or kept to.
+            ModelNotFoundError: wlk.json is damaged, or has an invalid value.
 
         """
-        place = directory / MANIFEST
-        if not place.is_file():
+        path = directory / MANIFEST
+        if not path.is_file():
             return cls(name=name)
-        try:
-            told = json.loads(place.read_text(encoding="utf-8"))
-            return cls(
-                name=name,
-                languages=_languages(told["languages"]) if "languages" in told else None,
-                compute_type=_compute_type(told.get("compute_type", "auto")),
-                buffer_seconds=_seconds(told.get("buffer_seconds", BUFFER_SECONDS)),
-            )
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise ModelNotFoundError(
-                f"{place} cannot be read: {' '.join(str(error).split())}; pull the model again"
-            ) from error
+        table = read_json_table(path)
+        if not table:
+            raise _invalid(path, "expected a table of settings")
+        return cls(
+            name=name,
+            languages=_languages(table.get("languages"), path),
+            compute_type=_compute_type(table.get("compute_type", "auto"), path),
+            buffer_seconds=_seconds(table.get("buffer_seconds", BUFFER_SECONDS), path),
+        )
 
     def check_language(self, language: str | None) -> None:
         """
-        Check what a stream asks of this checkpoint.
+        Check that the checkpoint was trained for *language*.
 
         Raises:
-            OptionError: a language the checkpoint was not trained for.
+            OptionError: it was not.
 
         """
         if language is None or self.languages is None or language in self.languages:
             return
         raise OptionError(
-            f"the model {self.name} hears {', '.join(self.languages)} only, not {language!r}; "
+            f"the model {self.name} recognises {', '.join(self.languages)} only, not {language!r}; "
             "choose another model or leave the language out"
         )
 
 
-def ties_head(told: Mapping[str, Any]) -> bool:
-    """Tell whether a config.json in the original layout says that the head is the embedding."""
-    thinker = told["thinker_config"]
-    for part in (thinker.get("text_config", {}), thinker, told):
+def ties_head(config: Mapping[str, Any]) -> bool:
+    """Return whether *config*, in the original layout, makes the embedding the output head."""
+    thinker = config["thinker_config"]
+    for part in (thinker.get("text_config", {}), thinker, config):
         if "tie_word_embeddings" in part:
             return bool(part["tie_word_embeddings"])
-    return True  # as the published ones are
+    return True  # as in the published models
 
 
-def _languages(told: Any) -> tuple[str, ...]:
-    if not isinstance(told, list) or not told or not all(one in LANGUAGES for one in told):
-        raise ValueError(f"expected languages as a list of codes such as 'en', got {told!r}")
-    return tuple(told)
+def check_windows(half: Any, window: Any, path: Path) -> None:
+    """
+    Check the windows of the encoder: *half* a second, and *window* of whole seconds, in mel frames.
 
+    Raises:
+        ModelNotFoundError: the config.json at *path* declares others.
 
-def _compute_type(told: Any) -> str:
-    if told not in COMPUTE_TYPES:
-        choices = ", ".join(COMPUTE_TYPES)
-        raise ValueError(f"expected compute_type as one of {choices}, got {told!r}")
-    return str(told)
-
-
-def _seconds(told: Any) -> float:
-    is_number = isinstance(told, (int, float)) and not isinstance(told, bool)
-    if not is_number or not LEAST_SECONDS <= told <= MOST_SECONDS:
-        raise ValueError(
-            f"expected buffer_seconds from {LEAST_SECONDS:g} to {MOST_SECONDS:g}, got {told!r}"
+    """
+    is_second = isinstance(half, int) and 2 * half == SECOND_MEL_FRAMES
+    if not is_second or not isinstance(window, int) or window % SECOND_MEL_FRAMES or window <= 0:
+        raise ModelNotFoundError(
+            f"{path} does not describe a Qwen3-ASR: expected n_window={SECOND_MEL_FRAMES // 2} and "
+            f"n_window_infer as a multiple of {SECOND_MEL_FRAMES}, as in the published models, got "
+            f"{half!r} and {window!r}; pull the model again"
         )
-    return float(told)
+
+
+def _languages(value: Any, path: Path) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    codes = value if isinstance(value, list) else []
+    if not codes or not all(isinstance(code, str) and code in LANGUAGES for code in codes):
+        raise _invalid(path, f"expected languages as a list of codes such as 'en', got {value!r}")
+    return tuple(codes)
+
+
+def _compute_type(value: Any, path: Path) -> str:
+    if value not in COMPUTE_TYPES:
+        choices = ", ".join(COMPUTE_TYPES)
+        raise _invalid(path, f"expected compute_type as one of {choices}, got {value!r}")
+    return str(value)
+
+
+def _seconds(value: Any, path: Path) -> float:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not MIN_SECONDS <= value <= MAX_SECONDS:
+        limits = f"from {MIN_SECONDS:g} to {MAX_SECONDS:g}"
+        raise _invalid(path, f"expected buffer_seconds {limits}, got {value!r}")
+    return float(value)
+
+
+def _invalid(path: Path, reason: str) -> ModelNotFoundError:
+    return ModelNotFoundError(f"{path} has an invalid setting: {reason}; pull the model again")

@@ -1,10 +1,10 @@
-"""The languages of Qwen3-ASR: codes as users give them, names as the model writes them."""
+"""The languages of Qwen3-ASR: codes for users, and the names that the model writes."""
 
 from __future__ import annotations
 
 __all__ = ["LANGUAGES", "code_of"]
 
-# Qwen/Qwen3-ASR, model card; codes are ISO 639-1, and 639-3 where that has none.
+# Model card of Qwen/Qwen3-ASR; codes are ISO 639-1, and ISO 639-3 where that has none.
 LANGUAGES: dict[str, str] = {
     "ar": "Arabic",
     "cs": "Czech",
@@ -41,5 +41,5 @@ _CODES = {name.casefold(): code for code, name in LANGUAGES.items()}
 
 
 def code_of(name: str) -> str | None:
-    """Return the code of a language as the model names it; None for "None" and unknown names."""
+    """Return the code of the language that the model calls *name*; None where it is unknown."""
     return _CODES.get(name.strip().casefold())

@@ -1,4 +1,4 @@
-"""Mistral's tokenizer as a table from ids to bytes, and what it says about a streaming format."""
+"""Mistral's tokenizer of a streaming model: the bytes of token ids, and the layout of a stream."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from typing import Any
 
 import attrs
 
+from wlk_voxtral.step import STEP_MS
+
 __all__ = ["TekkenTokenizer"]
 
-STEP_MS = 80  # of audio for each token: 12.5 Hz
-LONGEST_DELAY_STEPS = 30  # 2.4 s, the longest that Voxtral Realtime is meant for
+MAX_DELAY_STEPS = 30  # 2.4 s, the longest delay that Voxtral Realtime was trained for
+SPECIAL_TOKENS = ("<s>", "</s>", "[STREAMING_PAD]", "[STREAMING_WORD]")
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class TekkenTokenizer:
     """
-    What a tekken.json holds that decoding a stream of ids needs.
+    What decoding a stream of token ids needs of a tekken.json.
 
-    Ids below `specials` are control tokens and have no text.  `word_id` announces a word where it
-    ends, `pad_id` stands where nothing is said, and the text lags `delay_steps` behind the audio,
-    in front of which lie `left_pad_steps` of silence (arXiv:2602.11298, the format of Voxtral
-    Realtime).
+    Ids below `specials` are control tokens and have no text.  `word_id` marks the end of a word in
+    front of its text, and `pad_id` stands for a step without text.  Text comes `delay_steps` after
+    its audio, which follows `left_pad_steps` of silence (arXiv:2602.11298).
     """
 
-    pieces: tuple[bytes, ...]  #: of the vocabulary, the first one has the id `specials`
+    pieces: tuple[bytes, ...]  #: of the vocabulary; the first has the id `specials`
     specials: int
     bos_id: int
     eos_id: int
@@ -40,39 +41,37 @@ class TekkenTokenizer:
         Read the content of a tekken.json.
 
         Raises:
-            ValueError: it is no such file, or its model does not stream; the message says why.
+            ValueError: it is another file, or its model does not stream; the message gives the
+                reason.
 
         """
         try:
-            told: dict[str, Any] = json.loads(text)
-            config = told["config"]
+            content: dict[str, Any] = json.loads(text)
+            config = content["config"]
             specials = int(config["default_num_special_tokens"])
             count = int(config["default_vocab_size"]) - specials
-            entries = sorted(told["vocab"], key=_rank)[:count]
+            entries = sorted(content["vocab"], key=_rank)[:count]
             pieces = tuple(base64.b64decode(entry["token_bytes"]) for entry in entries)
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"it is no tekken.json: {type(error).__name__}: {error}") from error
-        audio = told.get("audio") or {}
-        named = {one["token_str"]: int(one["rank"]) for one in told.get("special_tokens") or ()}
-        delay = audio.get("transcription_delay_ms")
-        if audio.get("transcription_format") != "streaming" or delay is None:
+            raise ValueError(f"it is not a tekken.json: {type(error).__name__}: {error}") from error
+        audio = content.get("audio") or {}
+        ids = {entry["token_str"]: _rank(entry) for entry in content.get("special_tokens") or ()}
+        delay_ms = audio.get("transcription_delay_ms")
+        if audio.get("transcription_format") != "streaming" or delay_ms is None:
             raise ValueError(
-                "it describes no streaming transcription: audio.transcription_delay_ms"
+                "it describes no streaming transcription: audio.transcription_delay_ms is missing"
             )
-        missing = [
-            name for name in ("<s>", "</s>", "[STREAMING_PAD]", "[STREAMING_WORD]")
-            if name not in named
-        ]  # fmt: skip
-        if missing:
-            raise ValueError(f"it names no {', '.join(missing)} among its special tokens")
+        if missing := [name for name in SPECIAL_TOKENS if name not in ids]:
+            raise ValueError(f"its special tokens lack {', '.join(missing)}")
+        bos_id, eos_id, pad_id, word_id = (ids[name] for name in SPECIAL_TOKENS)
         return cls(
             pieces=pieces,
             specials=specials,
-            bos_id=named["<s>"],
-            eos_id=named["</s>"],
-            pad_id=named["[STREAMING_PAD]"],
-            word_id=named["[STREAMING_WORD]"],
-            delay_steps=cls.steps_of(delay),
+            bos_id=bos_id,
+            eos_id=eos_id,
+            pad_id=pad_id,
+            word_id=word_id,
+            delay_steps=cls.steps_of(delay_ms),
             left_pad_steps=int(audio.get("streaming_n_left_pad_tokens") or 0),
         )
 
@@ -86,21 +85,21 @@ class TekkenTokenizer:
 
         """
         steps = round(delay_ms / STEP_MS)
-        if steps * STEP_MS != delay_ms or not 1 <= steps <= LONGEST_DELAY_STEPS:
+        if steps * STEP_MS != delay_ms or not 1 <= steps <= MAX_DELAY_STEPS:
             raise ValueError(
                 f"a delay is a multiple of {STEP_MS} ms from {STEP_MS} to "
-                f"{LONGEST_DELAY_STEPS * STEP_MS}, got {delay_ms:g}"
+                f"{MAX_DELAY_STEPS * STEP_MS}, got {delay_ms:g}"
             )
         return steps
 
     def prompt(self, delay_steps: int) -> tuple[int, ...]:
-        """Return the ids that open a run: the text begins with the one that follows them."""
+        """Return the ids that open an utterance; its text begins with the id that follows them."""
         return (self.bos_id, *[self.pad_id] * (self.left_pad_steps + delay_steps))
 
-    def piece(self, token: int) -> bytes:
-        """Return the bytes of an id; control tokens and ids beyond the vocabulary have none."""
-        place = token - self.specials
-        return self.pieces[place] if 0 <= place < len(self.pieces) else b""
+    def piece(self, token_id: int) -> bytes:
+        """Return the bytes of an id; control tokens and ids past the vocabulary have none."""
+        index = token_id - self.specials
+        return self.pieces[index] if 0 <= index < len(self.pieces) else b""
 
 
 def _rank(entry: dict[str, Any]) -> int:

@@ -1,0 +1,259 @@
+"""The backend under test, as the rules see it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+
+from wlk_conformance.call_log import CallLog, RecordingProcessor
+from wlk_conformance.rules import NotApplicable
+from wlk_conformance.seams import SupportsEngineCalls
+from wlk_conformance.stimuli import choose_speech_source
+from wlk_core.errors import WLKError
+from wlk_core.testing import StreamDriver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from wlk_conformance.stimuli import SpeechSource, Stimulus
+    from wlk_core import ASRToken, Backend, BackendSpec, OnlineProcessor
+    from wlk_core.online.engine_calls import EngineCalls
+
+__all__ = ["CALL_ARGUMENTS", "BackendUnderTest", "LoadFailure"]
+
+_T = TypeVar("_T")
+CALL_ARGUMENTS = ("language", "task")  # of create_processor, beside the declared options
+
+
+class LoadFailure(Exception):  # noqa: N818 -- an outcome for the rules, not a mistake of the suite
+    """The backend could not be loaded; the cause explains why."""
+
+
+@attrs.define(eq=False)
+class BackendUnderTest:
+    """
+    A backend with its model and options, loaded once and shared by the rules.
+
+    The calls of every stream that a rule opens through it are logged, and the stream is closed
+    when the rule ends.
+
+    Attributes:
+        spec: what the plugin declares.
+        load: loads it, as `wlk_core.load_backend` does.
+        model: as given, None for the spec's default.
+        options: as given; those of scope "stream", and `language` and `task`, go to the streams.
+        tiers: the tiers to run.
+        entry_point: "module" or "module:attribute" of the plugin, None where it is not installed.
+
+    """
+
+    spec: BackendSpec
+    load: Callable[..., Backend]
+    model: str | None = None
+    options: Mapping[str, Any] = attrs.field(factory=dict)
+    tiers: frozenset[str] = frozenset({"contract"})
+    entry_point: str | None = None
+    touch: Callable[[], None] = attrs.field(default=lambda: None)
+    hung_in: str | None = attrs.field(default=None, init=False)
+    notes: list[str] = attrs.field(factory=list, init=False)
+    recipes: list[str] = attrs.field(factory=list, init=False)
+    call_logs: list[CallLog] = attrs.field(factory=list, init=False)
+    _backend: Backend | None = attrs.field(default=None, init=False)
+    _load_error: BaseException | None = attrs.field(default=None, init=False)
+    _speech_source: SpeechSource | None = attrs.field(default=None, init=False)
+    _opened: list[OnlineProcessor] = attrs.field(factory=list, init=False)
+    _others: list[Backend] = attrs.field(factory=list, init=False)
+    _cache: dict[str, Any] = attrs.field(factory=dict, init=False)
+
+    @property
+    def backend(self) -> Backend:
+        """
+        The backend, loaded on first use.
+
+        Raises:
+            LoadFailure: the first attempt failed; it is not repeated.
+
+        """
+        if self._load_error is not None:
+            raise LoadFailure(f"{type(self._load_error).__name__}: {self._load_error}") from (
+                self._load_error
+            )
+        if self._backend is None:
+            try:
+                self._backend = self.load_with()
+            except Exception as error:
+                self._load_error = error
+                raise LoadFailure(f"{type(error).__name__}: {error}") from error
+        return self._backend
+
+    @property
+    def refusal(self) -> WLKError | None:
+        """The backend's own explanation of why it could not be loaded."""
+        return self._load_error if isinstance(self._load_error, WLKError) else None
+
+    @property
+    def engine_calls(self) -> EngineCalls | None:
+        """The seam of the engine, None where the backend has none."""
+        backend = self.backend
+        return backend.engine_calls if isinstance(backend, SupportsEngineCalls) else None
+
+    @property
+    def speech_source(self) -> SpeechSource:
+        """The source of speech that suits the model."""
+        if self._speech_source is None:
+            model = self.model or self.spec.default_model
+            self._speech_source = choose_speech_source(self.backend, model)
+        return self._speech_source
+
+    @property
+    def backend_options(self) -> dict[str, Any]:
+        """The options that loading takes."""
+        streams = set(self.stream_options)
+        return {name: value for name, value in self.options.items() if name not in streams}
+
+    @property
+    def stream_options(self) -> dict[str, Any]:
+        """The options that creating a stream takes."""
+        known = {option.name for option in self.spec.all_options if option.scope == "stream"}
+        known.update(CALL_ARGUMENTS)
+        return {name: value for name, value in self.options.items() if name in known}
+
+    def load_with(self, **changes: Any) -> Backend:
+        """Load the backend with its options and *changes*."""
+        return self.load(self.model, **{**self.backend_options, **changes})
+
+    def another_backend(self) -> Backend:
+        """Load the backend once more, for this rule alone."""
+        self.backend  # noqa: B018 -- a backend that does not load fails here, with its own message
+        other = self.load_with()
+        self._others.append(other)
+        return other
+
+    def has(self, capability: str) -> bool:
+        """Return whether the spec declares *capability*."""
+        return capability in self.spec.capabilities
+
+    def stream(self, *, of: Backend | None = None, **changes: Any) -> StreamDriver:
+        """Open a stream; `changes` are arguments of create_processor."""
+        arguments = {**self.stream_options, **changes}
+        processor = (of or self.backend).create_processor(**arguments)
+        self._opened.append(processor)
+        opened_with = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+        log = CallLog(f"stream {len(self.call_logs) + 1}", opened_with)
+        self.call_logs.append(log)
+        return StreamDriver(RecordingProcessor(processor, log, self.touch))
+
+    def speech(self, count: int, **how: Any) -> Stimulus:
+        """Return *count* words of the speech source, and note how to make them again."""
+        return self.log_stimulus(self.speech_source.speech(count, **how))
+
+    def log_stimulus(self, stimulus: Stimulus) -> Stimulus:
+        """Note how *stimulus* was made and return it."""
+        if stimulus.recipe not in self.recipes:
+            self.recipes.append(stimulus.recipe)
+        return stimulus
+
+    def run(
+        self, stimulus: Stimulus, *, chunk_seconds: float = 1.0, **changes: Any
+    ) -> StreamDriver:
+        """Feed a new stream in chunks, drain it, finish it and return it."""
+        driver = self.stream(**changes)
+        driver.feed(stimulus.audio, chunk_seconds=chunk_seconds)
+        driver.drain()
+        driver.finish()
+        return driver
+
+    def solo(self, stimulus: Stimulus) -> tuple[ASRToken, ...]:
+        """Return the tokens of *stimulus* in a stream of its own, in chunks of a second; cached."""
+        self.log_stimulus(stimulus)
+        return self.cached(f"solo {stimulus.recipe}", lambda: self.run(stimulus).tokens)
+
+    def require_tokens(
+        self, tokens: Sequence[ASRToken], stimulus: Stimulus | None = None
+    ) -> Sequence[ASRToken]:
+        """
+        Return *tokens* if there are any, because a rule about text is not passed by silence.
+
+        Raises:
+            AssertionError: there are none, though the model recognises this speech.
+            NotApplicable: there are none, and whether the model recognises it is not known.
+
+        """
+        if tokens:
+            return tokens
+        what = "speech"
+        if stimulus is not None:
+            what = f"{len(stimulus.words)} words in {stimulus.seconds:.1f} s of speech"
+        if self.speech_source.is_recognisable:
+            raise AssertionError(f"no tokens came back for {what}")
+        raise NotApplicable(f"no tokens came back for {what}; run with --model digits")
+
+    def cached(self, key: str, make: Callable[[], _T]) -> _T:
+        """Return the result of the first *make* that was called for *key*."""
+        if key not in self._cache:
+            self._cache[key] = make()
+        value: _T = self._cache[key]
+        return value
+
+    def note(self, line: str) -> None:
+        """Add *line* to the report of this rule, passed or not."""
+        self.notes.append(line)
+
+    @contextmanager
+    def faults(self, *calls: int, after: bool = False) -> Iterator[EngineCalls]:
+        """
+        Make engine calls fail, numbered from now on: 1 is the next call.
+
+        With *after* they fail once the engine has run, so that its state is ahead of the stream.
+
+        Raises:
+            NotApplicable: the backend has no such seam.
+
+        """
+        engine_calls = self.engine_calls
+        if engine_calls is None:
+            raise NotApplicable("its engine cannot be made to fail (see SupportsEngineCalls)")
+        numbers = frozenset(engine_calls.count + call for call in calls)
+        if after:
+            engine_calls.fail_after = numbers
+        else:
+            engine_calls.fail_before = numbers
+        try:
+            yield engine_calls
+        finally:
+            engine_calls.fail_before = engine_calls.fail_after = frozenset()
+
+    @contextmanager
+    def gate(self, wait: Callable[[], None]) -> Iterator[bool]:
+        """Run *wait* before every engine call; yields False where the engine cannot be held."""
+        engine_calls = self.engine_calls
+        if engine_calls is None:
+            yield False
+            return
+        engine_calls.before_call = wait
+        try:
+            yield True
+        finally:
+            engine_calls.before_call = None
+
+    def begin_rule(self) -> None:
+        """Drop what the last rule noted."""
+        self.notes.clear()
+        self.recipes.clear()
+        self.call_logs.clear()
+
+    def end_rule(self) -> None:
+        """Close what the rule opened."""
+        opened, self._opened = self._opened, []
+        others, self._others = self._others, []
+        closing: list[OnlineProcessor | Backend] = [*opened, *others]
+        for resource in closing:
+            with suppress(Exception):  # LIFE-10 judges closing; here it must not hide a finding
+                resource.close()
+
+    def close(self) -> None:
+        """Close the backend, unless one of its calls hangs."""
+        if self._backend is not None and self.hung_in is None:
+            self._backend.close()

@@ -1,0 +1,220 @@
+"""What the rules feed to streams: speech that suits the model, and signals that are no speech."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import attrs
+import numpy as np
+
+from wlk_conformance.scripted.engine import DIGIT_WORDS
+from wlk_conformance.seams import SupportsCodedAudio
+from wlk_core import SAMPLE_RATE
+from wlk_core.testing import (
+    CELL_SECONDS,
+    CodedToken,
+    connected_digits,
+    encode,
+    noise,
+    partition,
+    script_words,
+    silence,
+    tone,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from wlk_core import Backend
+    from wlk_core.streaming import Word
+
+__all__ = [
+    "CodedSpeech",
+    "DigitSpeech",
+    "SpeechSource",
+    "Stimulus",
+    "choose_speech_source",
+    "tones",
+    "white_noise",
+    "zeros",
+]
+
+WORD_CELLS = 3  # cells of 80 ms a coded word lasts: 0.24 s, as long as a spoken digit
+TRACE = 0.0005  # standard deviation of the noise under spoken digits, as in any recording
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Stimulus:
+    """
+    Audio, the words spoken in it (seconds from its start) and how to make it again.
+
+    For a model that is not a `digits` checkpoint these are the words of the script.  No rule of the
+    contract tier demands that such a model recognises them.
+    """
+
+    audio: NDArray[np.float32]
+    words: tuple[Word, ...] = ()
+    recipe: str
+
+    @property
+    def seconds(self) -> float:
+        """The length of the audio."""
+        return len(self.audio) / SAMPLE_RATE
+
+    @property
+    def text(self) -> str:
+        """The words, joined and without the first one's space."""
+        return "".join(word.text for word in self.words).lstrip()
+
+    def chunks(self, seconds: float) -> list[NDArray[np.float32]]:
+        """Return the audio in pieces of *seconds*."""
+        return list(partition(self.audio, seconds))
+
+    def cut(self, seconds: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the audio before and from *seconds*."""
+        sample = round(seconds * SAMPLE_RATE)
+        return self.audio[:sample], self.audio[sample:]
+
+
+class SpeechSource(Protocol):
+    """A source of speech that suits a model."""
+
+    @property
+    def kind(self) -> Literal["coded", "digits", "unknown"]:
+        """Coded audio, digits for a model trained on them, or digits for any other model."""
+        ...
+
+    @property
+    def is_recognisable(self) -> bool:
+        """Whether the model recognises the words: an empty transcript is then a failure."""
+        ...
+
+    def speech(
+        self,
+        count: int,
+        *,
+        seed: int = 0,
+        gap: tuple[float, float] = (0.1, 0.3),
+        lead: float = 0.2,
+        tail: float = 0.3,
+        digits: tuple[int, ...] | None = None,
+    ) -> Stimulus:
+        """Return *count* digits, drawn from *seed* unless listed, with pauses around them."""
+        ...
+
+
+@attrs.frozen
+class CodedSpeech:
+    """Coded audio: text and times are known exactly."""
+
+    vocabulary: Sequence[str] = DIGIT_WORDS
+
+    @property
+    def kind(self) -> Literal["coded", "digits", "unknown"]:
+        """Coded audio."""
+        return "coded"
+
+    @property
+    def is_recognisable(self) -> bool:
+        """A scripted engine recognises everything."""
+        return True
+
+    def speech(
+        self,
+        count: int,
+        *,
+        seed: int = 0,
+        gap: tuple[float, float] = (0.1, 0.3),
+        lead: float = 0.2,
+        tail: float = 0.3,
+        digits: tuple[int, ...] | None = None,
+    ) -> Stimulus:
+        """Return coded words in whole cells."""
+        rng = np.random.default_rng(seed)
+        low, high = (round(seconds / CELL_SECONDS) for seconds in gap)
+        cell = round(lead / CELL_SECONDS)
+        tokens: list[CodedToken] = []
+        for index in range(count):
+            digit = int(rng.integers(10)) if digits is None else digits[index % len(digits)]
+            tokens.append(CodedToken(digit % len(self.vocabulary) + 1, cell, WORD_CELLS))
+            cell += WORD_CELLS + int(rng.integers(low, high + 1)) * (index < count - 1)
+        return self.script(
+            tokens,
+            cells=cell + round(tail / CELL_SECONDS),
+            recipe=f"coded digits: count={count} seed={seed} gap={gap} lead={lead} tail={tail}"
+            + (f" digits={digits}" if digits else ""),
+        )
+
+    def script(
+        self, tokens: Sequence[CodedToken], *, cells: int | None = None, recipe: str | None = None
+    ) -> Stimulus:
+        """Return exactly *tokens*."""
+        listed = ", ".join(f"{token.id}@{token.start}+{token.cells}" for token in tokens)
+        return Stimulus(
+            audio=encode(tokens, cells=cells),
+            words=script_words(tokens, self.vocabulary),
+            recipe=recipe or f"coded tokens id@cell+cells: {listed}",
+        )
+
+
+@attrs.frozen
+class DigitSpeech:
+    """Spoken digits in the project's own synthetic voices."""
+
+    kind: Literal["coded", "digits", "unknown"] = "digits"
+
+    @property
+    def is_recognisable(self) -> bool:
+        """Only the `digits` checkpoints must recognise digits."""
+        return self.kind == "digits"
+
+    def speech(
+        self,
+        count: int,
+        *,
+        seed: int = 0,
+        gap: tuple[float, float] = (0.1, 0.3),
+        lead: float = 0.2,
+        tail: float = 0.3,
+        digits: tuple[int, ...] | None = None,
+    ) -> Stimulus:
+        """Return connected digits over a trace of noise."""
+        clip = connected_digits(count, seed=seed, gap=gap, lead=lead, tail=tail, digits=digits)
+        trace = noise(clip.seconds, level=TRACE, seed=seed)[: len(clip.audio)]
+        return Stimulus(
+            audio=np.clip(clip.audio + trace, -1.0, 1.0).astype(np.float32),
+            words=clip.words,
+            recipe=f"connected_digits({count}, seed={seed}, gap={gap}, lead={lead}, tail={tail}"
+            + (f", digits={digits})" if digits else ")"),
+        )
+
+
+def choose_speech_source(backend: Backend, model: str | None) -> SpeechSource:
+    """Return coded audio for a scripted engine, and digits for any other model."""
+    if isinstance(backend, SupportsCodedAudio):
+        return CodedSpeech(vocabulary=backend.vocabulary)
+    return DigitSpeech(kind="digits" if model == "digits" else "unknown")
+
+
+def zeros(seconds: float) -> Stimulus:
+    """Return digital silence."""
+    return Stimulus(audio=silence(seconds), recipe=f"{seconds} s of zeros")
+
+
+def white_noise(seconds: float, *, seed: int = 0, level: float = 0.01) -> Stimulus:
+    """Return seeded white noise."""
+    return Stimulus(
+        audio=noise(seconds, seed=seed, level=level),
+        recipe=f"noise({seconds}, seed={seed}, level={level})",
+    )
+
+
+def tones(seconds: float) -> Stimulus:
+    """Return three pure tones in a row: sound, and no word of any vocabulary."""
+    third = seconds / 3
+    pieces = [tone(third, hertz=hertz, level=0.05) for hertz in (220.0, 440.0, 1000.0)]
+    return Stimulus(
+        audio=np.concatenate(pieces), recipe=f"{seconds} s of tones at 220, 440, 1000 Hz"
+    )

@@ -1,0 +1,204 @@
+"""A run of the suite in a subprocess, watched from outside."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+import subprocess
+import sys
+import tempfile
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Self
+
+import attrs
+
+from wlk_conformance.events import Events
+from wlk_conformance.loading import find_backend
+from wlk_conformance.report import Report, judge_all
+from wlk_conformance.rules import SUITE_VERSION, RuleTest, TestOutcome, rule_tests
+from wlk_conformance.runner import not_reached, reason_to_skip
+from wlk_conformance.suite import BackendConformance
+from wlk_conformance.watchdog import PATIENCE
+from wlk_core.errors import BackendUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_core.registry import PluginInfo
+
+__all__ = ["SuiteRun"]
+
+TICK = 0.1  # seconds between two reads of the events
+GRACE = 30.0  # seconds more than the run's own limit before it is ended from outside
+LINES = 15  # of the output of a run that ended early
+
+
+@attrs.define
+class SuiteRun:
+    """
+    The suite on one installed backend, run by pytest in a subprocess.
+
+    The current directory has no effect: no configuration, no conftest, no other plugin.  A run
+    that hangs, crashes or is killed is reported all the same.
+    """
+
+    under_test: BackendUnderTest
+    owner: PluginInfo
+    pairs: tuple[str, ...] = ()
+    time_limit: float = 120.0
+    tests: Sequence[RuleTest] = attrs.field(
+        factory=lambda: [test for test, _ in rule_tests(BackendConformance)], init=False
+    )
+    outcomes: list[TestOutcome] = attrs.field(factory=list, init=False)
+
+    @classmethod
+    def prepare(
+        cls,
+        backend: str,
+        *,
+        model: str | None,
+        pairs: Sequence[str],
+        tiers: Sequence[str],
+        time_limit: float,
+    ) -> Self:
+        """
+        Find the backend and check the options, KEY=VALUE texts; loads nothing.
+
+        Raises:
+            BackendUnavailable: it is not installed, or broken.
+            OptionError: an option is unknown or does not take the value.
+
+        """
+        under_test, owner = find_backend(backend, model=model, pairs=pairs, tiers=tiers)
+        return cls(under_test, owner, tuple(pairs), time_limit)
+
+    @property
+    def explanations(self) -> list[str]:
+        """The full text of each failure that no deviation covers."""
+        deviations = self.under_test.spec.deviations
+        return [
+            outcome.explanation
+            for outcome in self.outcomes
+            if outcome.status == "fail" and outcome.rule not in deviations and outcome.explanation
+        ]
+
+    def run(self, *, progress: Callable[[str | None], None] | None = None) -> Report:
+        """
+        Run the suite and return its report.
+
+        Raises:
+            BackendUnavailable: the backend could not be loaded and explained why.
+
+        """
+        with tempfile.TemporaryDirectory(prefix="wlk-conformance-") as folder:
+            events = Events(Path(folder) / "events.jsonl")
+            printed = Path(folder) / "printed.txt"
+            ended = self._watch(events, printed, progress)
+            if events.refusal is not None:
+                raise BackendUnavailable(events.refusal)
+            self.outcomes = list(events.outcomes)
+            self._complete(events, ended, printed)
+        return Report(
+            backend=self.under_test.spec.name,
+            distribution=self.owner.distribution,
+            version=self.owner.version,
+            model=self.under_test.model or self.under_test.spec.default_model,
+            options=self.under_test.options,
+            suite=SUITE_VERSION,
+            rules=judge_all(
+                self.tests,
+                self.outcomes,
+                deviations=self.under_test.spec.deviations,
+                suite=SUITE_VERSION,
+            ),
+        )
+
+    def _watch(
+        self, events: Events, printed: Path, progress: Callable[[str | None], None] | None
+    ) -> str:
+        """Wait for the run to end, or end it; return how it stopped."""
+        with printed.open("wb") as output:
+            process = subprocess.Popen(  # noqa: S603 -- this interpreter, arguments of our own
+                self._command(events.path),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=_environment(),
+            )
+        moved = monotonic()
+        try:
+            while True:
+                is_over = _wait(process)
+                if events.read():
+                    moved = monotonic()
+                    if progress is not None and events.running is not None:
+                        progress(events.running[0])
+                if is_over:
+                    return f"the process ended with status {process.returncode}"
+                if monotonic() - moved > PATIENCE * self.time_limit + GRACE:
+                    return "hung"
+        finally:
+            process.kill()
+            process.wait()
+            if progress is not None:
+                progress(None)
+
+    def _command(self, events: Path) -> list[str]:
+        ini = Path(__file__).with_name("installed.ini")
+        command = [
+            sys.executable,
+            "-P",  # a numpy.py in the current directory is not numpy
+            *("-m", "pytest", "-q", "--noconftest"),
+            *("-c", str(ini), "--rootdir", str(ini.parent)),
+            *("-p", "no:cacheprovider", "-p", "wlk_conformance.pytest_plugin"),
+            *("--pyargs", "wlk_conformance.installed"),
+            f"--wlk-backend={self.under_test.spec.name}",
+            f"--wlk-events={events}",
+            f"--wlk-time-limit={self.time_limit}",
+            *(f"--wlk-option={pair}" for pair in self.pairs),
+            *(f"--wlk-{tier}" for tier in sorted(self.under_test.tiers - {"contract"})),
+        ]
+        if self.under_test.model is not None:
+            command.append(f"--wlk-model={self.under_test.model}")
+        return command
+
+    def _complete(self, events: Events, ended: str, printed: Path) -> None:
+        """Add the outcomes of the tests that did not run."""
+        done = {outcome.test for outcome in self.outcomes}
+        missing = [test for test in self.tests if test.name not in done]
+        if not missing:
+            return
+        tail = printed.read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:]
+        last = events.running or (missing[0].id, missing[0].name)
+        for test in missing:
+            reason = reason_to_skip(test, self.under_test)
+            if test.name == last[1]:
+                explanation = "\n".join([f"{test.id}  {ended}", *tail])
+                outcome = TestOutcome(
+                    rule=test.id,
+                    test=test.name,
+                    status="fail",
+                    detail=ended,
+                    explanation=explanation,
+                )
+            elif reason is not None:
+                outcome = TestOutcome(rule=test.id, test=test.name, status="n/a", detail=reason)
+            else:
+                outcome = not_reached(test, f"{ended} in {last[0]}")
+            self.outcomes.append(outcome)
+
+
+def _wait(process: subprocess.Popen[bytes]) -> bool:
+    try:
+        process.wait(TICK)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _environment() -> dict[str, str]:
+    environment: dict[str, Any] = dict(os.environ)
+    environment.pop("PYTEST_ADDOPTS", None)
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    return environment

@@ -1,0 +1,5 @@
+"""Scripted backends that each break one rule, which proves that the suite detects it."""
+
+from __future__ import annotations
+
+__all__: list[str] = []  # imports nothing, because two modules stand for plugins, which are light

@@ -1,0 +1,95 @@
+"""The pages that are generated from the rules and from reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+import runpy
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+compliance_page = runpy.run_path(str(ROOT / "tools" / "compliance_page.py"))["compliance_page"]
+
+
+def report(backend, *, suite="1.0", options=None, detail="why", **outcomes):
+    """Return a report as JSON would give it."""
+    rules = [
+        {"id": rule, "outcome": outcome, "sentence": f"{rule} holds. And more.", "detail": detail}
+        for rule, outcome in outcomes.items()
+    ]
+    return {
+        "backend": backend,
+        "options": options or {},
+        "suite": suite,
+        "verdict": "not compliant" if "fail" in outcomes.values() else "compliant",
+        "rules": rules,
+    }
+
+
+def test_the_contract_is_current():
+    """Run `python tools/contract_page.py` after a change of a rule."""
+    script = runpy.run_path(str(ROOT / "tools" / "contract_page.py"))
+
+    assert script["page"]() == (ROOT / "docs" / "contract.md").read_text(encoding="utf-8")
+
+
+def test_a_backend_is_a_line():
+    """A line counts the rules that were tested, passed, deviate and were not tested."""
+    page = compliance_page(
+        [report("first", A="pass", B="fail"), report("second", A="n/a", B="deviation")]
+    )
+
+    assert "| `first` | **not compliant** | 2 of 2 | 1 | 0 | 0 |\n" in page
+    assert "| `second` | compliant | 1 of 2 | 0 | 1 | 1 |\n" in page
+
+
+@pytest.mark.parametrize("name", ["policy", "engine"])
+def test_a_policy_or_engine_that_was_chosen_has_a_line_of_its_own(name):
+    """A backend may be proven with each of them; other options are not shown."""
+    chosen = report("first", options={name: "swift", "base_url": "http://127.0.0.1:1"}, A="pass")
+    page = compliance_page([chosen, report("first", A="pass")])
+
+    assert "| `first` swift | compliant |" in page
+    assert "| `first` | compliant |" in page
+    assert "127.0.0.1" not in page
+
+
+def test_a_rule_that_did_not_pass_has_its_reason():
+    """Rules that were not tested, deviate or fail are listed in the contract's order."""
+    page = compliance_page(
+        [
+            report("first", A="n/a", B="fail", C="pass"),
+            report("second", A="n/a", B="pass", C="deviation"),
+        ]
+    )
+
+    assert page.endswith(
+        "| A | n/a | all | why |\n"
+        "| B | **fail** | `first` | why |\n"
+        "| C | deviation | `second` | why |\n"
+    )
+
+
+def test_backends_with_the_same_reason_share_a_row():
+    """A reason that begins with the name of its backend is the same for every backend."""
+    reports = [
+        report("first", detail="first does not declare word-times", A="n/a"),
+        report("second", detail="second does not declare word-times", A="n/a"),
+        report("third", A="pass"),
+    ]
+
+    assert "| A | n/a | `first`, `second` | does not declare word-times |\n" in compliance_page(
+        reports
+    )
+
+
+def test_rules_that_passed_everywhere_are_not_listed():
+    """A page of backends that pass everything has no table of exceptions."""
+    assert "Reason" not in compliance_page([report("first", A="pass")])
+
+
+@pytest.mark.parametrize("reports", [[], [report("first"), report("second", suite="1.1")]])
+def test_reports_of_different_suites_are_not_compared(reports):
+    """The lines of one page are comparable."""
+    with pytest.raises(ValueError, match="expected reports of one suite"):
+        compliance_page(reports)

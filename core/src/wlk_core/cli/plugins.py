@@ -1,0 +1,72 @@
+"""The command ``plugins``: the installed distributions that offer backends."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wlk_core.cli.main import registry_of
+from wlk_core.cli.tables import table
+from wlk_core.registry import known_backends
+
+if TYPE_CHECKING:
+    from wlk_core.registry import Registry
+
+__all__ = ["install_hint", "plugin_rows", "plugins"]
+
+
+@click.command(short_help="List the installed plugins.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+@click.pass_context
+def plugins(context: click.Context, *, as_json: bool) -> None:
+    """List every installed plugin: distribution, version, ok or broken, and why."""
+    rows = plugin_rows(registry_of(context))
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    if not rows:
+        click.echo(install_hint())
+        return
+    click.echo(
+        table(
+            (row["name"], row["version"], row["status"], row["error"] or ", ".join(row["backends"]))
+            for row in rows
+        )
+    )
+
+
+def install_hint() -> str:
+    """Return what an installation without plugins prints in place of a list."""
+    command = next(iter(known_backends().values()))
+    return (
+        "no backend is installed: wlk-core carries no model of its own.\n"
+        f"Install one, for example: {command}"
+    )
+
+
+def plugin_rows(registry: Registry) -> list[dict[str, Any]]:
+    """Return every plugin as the JSON that scripts rely on."""
+    conflicts = registry.conflicts()
+    rows = []
+    for plugin in registry.plugins():
+        names = [spec.name for spec in plugin.backends]
+        error = plugin.error or next(
+            (
+                f"backend {name!r} is offered by {' and '.join(conflicts[name])}: uninstall one"
+                for name in names
+                if name in conflicts
+            ),
+            None,
+        )
+        rows.append(
+            {
+                "name": plugin.distribution,
+                "version": plugin.version,
+                "status": "broken" if error else "ok",
+                "backends": names,
+                "error": error,
+            }
+        )
+    return rows

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+BROKEN = "import not_a_module\n"
+
+
+def test_backends_is_a_table_of_one_line_each(install_needy, command, monkeypatch):
+    """A line has the state, default model, policies and summary; a star marks the default."""
+    install_needy()
+    monkeypatch.setenv("COLUMNS", "120")
+
+    assert command("backends").out.splitlines() == [
+        "BACKEND  STATE                    MODEL   POLICIES                   SUMMARY",
+        "needy    needs no-such-framework  big     alignatt, local-agreement  needs much",
+        "toy*     installed                digits  local-agreement, alignatt  reads coded audio",
+        "",
+        "more about one: wlk-core backends needy",
+    ]
+
+
+@pytest.mark.parametrize("columns", [50, 80, 120])
+def test_backends_fits_the_terminal(install_needy, command, monkeypatch, columns):
+    """No line of the listing is wider than a terminal; policies are left out of a narrow one."""
+    install_needy()
+    monkeypatch.setenv("COLUMNS", str(columns))
+
+    lines = command("backends").out.splitlines()
+
+    assert max(map(len, lines)) <= max(columns, 39)
+    assert ("POLICIES" in lines[0]) == (columns > 80)
+
+
+def test_the_star_follows_the_configuration(install_needy, command):
+    """A default of config.toml is marked; a mistake in it stops no listing."""
+    install_needy()
+    command("config", "set", "backend", "needy")
+
+    assert command("backends").out.splitlines()[1].startswith("needy*  ")
+
+
+def test_a_mistake_in_the_configuration_stops_no_listing(command, tmp_path):
+    """The listing needs nothing of the file."""
+    (tmp_path / "wlk").mkdir()
+    (tmp_path / "wlk" / "config.toml").write_text("backend = 5")
+
+    assert command("backends").out.splitlines()[1].startswith("toy*  ")
+
+
+def test_backends_with_a_name_shows_everything_about_it(install_needy, command):
+    """A backend whose framework is absent is described with the install command."""
+    install_needy()
+
+    assert command("backends", "needy").out.splitlines() == [
+        "needy  (wlk-needy 0.1.0)  needs no-such-framework",
+        "  needs much",
+        "  install       pip install no-such-framework",
+        "  models        digits, big*",
+        "  policies      alignatt, local-agreement",
+        "  languages     2: en, de",
+        "  options",
+        "    policy=STR            how text is decided to be final (one of: alignatt,",
+        "                          local-agreement; default: alignatt)",
+        "    device=STR            device (one of: cpu, cuda; default: cpu)",
+    ]
+
+
+def test_an_option_of_one_policy_names_it(command):
+    """The details name the policies that take an option."""
+    assert "(policy: alignatt; default: 0.5)" in " ".join(command("backends", "toy").out.split())
+
+
+@pytest.mark.parametrize("columns", [50, 80])
+def test_the_details_fit_the_terminal(install_needy, command, monkeypatch, columns):
+    """So does the description of a backend."""
+    install_needy()
+    monkeypatch.setenv("COLUMNS", str(columns))
+
+    assert max(map(len, command("backends", "needy").out.splitlines())) <= columns
+
+
+def test_backends_of_an_unknown_name_is_refused(command):
+    """The error lists those that are installed."""
+    assert command("backends", "toi") == (
+        1,
+        "",
+        "wlk-core: no backend called 'toi'; installed: toy (did you mean toy?)\n",
+    )
+
+
+def test_backends_names_plugins_that_were_left_out(site, command):
+    """A broken plugin is mentioned below the backends that work."""
+    site.install("wlk-broken", "broken", BROKEN)
+
+    assert command("backends").out.endswith("left out: wlk-broken (see: wlk-core plugins)\n")
+
+
+def test_backends_as_json(install_needy, command):
+    """Scripts get the whole declaration and what is missing."""
+    install_needy()
+
+    needy, toy = json.loads(command("backends", "--json").out)
+
+    assert needy["installed"] is False
+    assert needy["missing"] == [
+        {"distribution": "no-such-framework", "install": "pip install no-such-framework"}
+    ]
+    assert (needy["distribution"], needy["version"]) == ("wlk-needy", "0.1.0")
+    assert needy["models"] == {"digits": "bundled", "big": "a/big"}
+    assert [(option["name"], option["scope"]) for option in needy["options"]] == [
+        ("policy", "stream"),
+        ("device", "backend"),
+    ]
+    assert (toy["name"], toy["installed"], toy["missing"]) == ("toy", True, [])
+    assert toy == json.loads(command("backends", "toy", "--json").out)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Return where config.toml is looked for."""
+    return tmp_path / "wlk" / "config.toml"
+
+
+def test_the_path_is_printed(command, path):
+    """The file need not exist."""
+    assert command("config", "path") == (0, f"{path}\n", "")
+
+
+def test_an_empty_configuration_is_its_path(command, path):
+    """Without any value the path is printed where values would be."""
+    assert command("config", "show") == (0, f"{path}  (does not exist)\n", "")
+
+
+def test_a_value_is_set_shown_and_removed(command, path, monkeypatch):
+    """Every value has its line, and variables are listed beside the file."""
+    assert command("config", "set", "model", "digits").out == f"model is digits in {path}\n"
+    command("config", "set", "options.toy.tick_seconds", "2")
+    monkeypatch.setenv("WLK_LANGUAGE", "de")
+
+    assert command("config", "show").out.splitlines() == [
+        str(path),
+        "model                     digits  line 1",
+        "options.toy.tick_seconds  2.0     line 4",
+        "WLK_LANGUAGE              de      environment",
+    ]
+
+    command("config", "unset", "model")
+
+    assert "digits" not in command("config", "show").out
+
+
+def test_the_configuration_as_json(command, path):
+    """Scripts get the path and every value."""
+    command("config", "set", "backend", "toy")
+
+    assert json.loads(command("config", "show", "--json").out) == {
+        "path": str(path),
+        "values": [{"key": "backend", "value": "toy", "line": 1}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "text"),
+    [
+        (["set", "backend", "nope"], 1, "no backend called 'nope'; installed: toy"),
+        (["set", "options.toy.tick_sec", "2"], 2, "no option is called 'tick_sec' (did you mean t"),
+        (["set", "options.toy.tick_seconds", "99"], 2, "option tick_seconds lies between 0.1 and"),
+        (["set", "tick_seconds", "2"], 2, "tick_seconds is no key of the configuration; expected"),
+        (["unset", "model"], 2, "model is not set in "),
+        (["set", "model"], 2, "missing argument 'VALUE' (see: wlk-core config set --help)"),
+        ([], 2, "missing command (see: wlk-core config --help)"),
+    ],
+)
+def test_a_change_that_means_nothing_is_one_line(command, path, arguments, status, text):
+    """Only what a command would accept is written."""
+    done = command("config", *arguments)
+
+    assert (done.status, done.out) == (status, "")
+    assert text in done.err
+    assert done.err.count("\n") == 1
+    assert not path.exists()
+
+
+def test_show_names_a_mistake_that_a_backend_finds(command, path):
+    """A value that the backend does not take is named by file, line and key."""
+    path.parent.mkdir()
+    path.write_text("[options.toy]\ntick_seconds = 99\n")
+
+    done = command("config", "show")
+
+    assert done.status == 2
+    assert f"{path}, line 2, key options.toy.tick_seconds: toy: option tick_se" in done.err
+
+
+def test_transcribe_uses_the_configuration(command, recording, path):
+    """The language of the file is forced; a flag precedes it."""
+    path.parent.mkdir()
+    path.write_text('language = "de"\n[options.toy]\ntick_seconds = 0.5\n')
+    arguments = ("transcribe", "--no-vad", recording("a.wav", 1), "--format", "json")
+
+    assert json.loads(command(*arguments).out)["language"] == "de"
+    assert json.loads(command(*arguments, "--language", "en").out)["language"] == "en"
+
+
+def test_transcribe_names_a_mistake_in_the_configuration(command, recording, path):
+    """The line leads to the mistake."""
+    path.parent.mkdir()
+    path.write_text('\nlanguage = "xx"\n')
+
+    done = command("transcribe", recording("a.wav", 1))
+
+    assert done.status == 2
+    assert done.err.startswith(f"wlk-core: {path}, line 2, key language: toy does not support")

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+BROKEN = "import not_a_module\n"
+
+
+def test_plugins_shows_each_distribution(command):
+    """A working plugin is a line with its backends."""
+    assert command("plugins") == (0, "wlk-toy  0.1.0  ok  toy\n", "")
+
+
+def test_plugins_shows_what_is_broken_and_why(site, command):
+    """A broken plugin is a line with the reason."""
+    site.install("wlk-broken", "broken", BROKEN)
+
+    done = command("plugins")
+
+    assert done.out.splitlines() == [
+        "wlk-broken  0.1.0  broken  No module named 'not_a_module'",
+        "wlk-toy     0.1.0  ok      toy",
+    ]
+
+
+def test_plugins_shows_two_distributions_with_one_backend(site, command):
+    """A backend that two distributions offer is a fault of both."""
+    site.install(
+        "wlk-other",
+        "toy",
+        "from wlk_toy_cli_plugin import wlk_backends\n",
+    )
+
+    rows = json.loads(command("plugins", "--json").out)
+
+    assert [row["status"] for row in rows] == ["broken", "broken"]
+    assert "is offered by wlk-other 0.1.0 and wlk-toy 0.1.0" in rows[0]["error"]
+
+
+def test_plugins_as_json(site, command):
+    """Scripts get the name, version, status, backends and error of each plugin."""
+    site.install("wlk-broken", "broken", BROKEN)
+
+    assert json.loads(command("plugins", "--json").out) == [
+        {
+            "name": "wlk-broken",
+            "version": "0.1.0",
+            "status": "broken",
+            "backends": [],
+            "error": "No module named 'not_a_module'",
+        },
+        {
+            "name": "wlk-toy",
+            "version": "0.1.0",
+            "status": "ok",
+            "backends": ["toy"],
+            "error": None,
+        },
+    ]
+
+
+@pytest.mark.parametrize("name", ["plugins", "backends"])
+def test_listing_nothing_names_what_to_install(empty_site, name, command):
+    """Without any plugin a listing names one to install, and JSON is an empty list."""
+    for path in empty_site.folder.glob("*.dist-info/*"):
+        path.unlink()
+
+    assert "Install one, for example: pip install " in command(name).out
+    assert command(name, "--json").out == "[]\n"

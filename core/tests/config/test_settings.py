@@ -1,0 +1,256 @@
+"""What a command uses: flags before variables before config.toml before the backend's own."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from wlk_core import BackendUnavailable, ModelNotFoundError, OptionError
+from wlk_core.config import check_config, choose_settings, read_config
+
+FILE = """\
+backend = "other"
+model = "file"
+[options.other]
+beam_size = 2
+device = "cpu"
+[options.toy]
+beam_size = 3
+"""
+
+
+def options_of(settings):
+    """Return the options of both scopes in one table."""
+    return {**settings.options.backend, **settings.options.stream}
+
+
+def test_without_any_setting_the_defaults_of_the_backend_count(registry):
+    """The preferred backend, its default model, a detected language and no option."""
+    settings = choose_settings(registry)
+
+    assert (settings.spec.name, settings.model, settings.language) == ("toy", "base", None)
+    assert options_of(settings) == {}
+
+
+def test_the_file_precedes_the_defaults(registry, write):
+    """Backend, model and options come from config.toml."""
+    write(FILE)
+
+    settings = choose_settings(registry)
+
+    assert (settings.spec.name, settings.model) == ("other", "file")
+    assert settings.options.backend == {"device": "cpu"}
+    assert settings.options.stream == {"beam_size": 2}
+
+
+def test_variables_precede_the_file(registry, write, monkeypatch):
+    """WLK_MODEL and WLK_OPTION_<NAME> replace the values of the file."""
+    write(FILE)
+    monkeypatch.setenv("WLK_MODEL", "variable")
+    monkeypatch.setenv("WLK_OPTION_BEAM_SIZE", "4")
+
+    settings = choose_settings(registry)
+
+    assert (settings.spec.name, settings.model) == ("other", "variable")
+    assert options_of(settings) == {"beam_size": 4, "device": "cpu"}
+
+
+def test_flags_precede_all(registry, write, monkeypatch):
+    """A flag replaces the value of a variable."""
+    write(FILE)
+    monkeypatch.setenv("WLK_MODEL", "variable")
+    monkeypatch.setenv("WLK_OPTION_BEAM_SIZE", "4")
+
+    settings = choose_settings(
+        registry, backend="toy", model="flag", pairs=["beam_size=5", "fast=on"]
+    )
+
+    assert (settings.spec.name, settings.model, settings.model_origin) == ("toy", "flag", None)
+    assert options_of(settings) == {"beam_size": 5, "fast": True}
+
+
+@pytest.fixture
+def layers(write, monkeypatch):
+    """Return a function that writes the file and sets variables."""
+
+    def write_all(file, variables):
+        write(file)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+
+    return write_all
+
+
+@pytest.mark.parametrize(
+    ("variables", "backend", "model"),
+    [
+        ({}, None, "file"),
+        ({}, "other", "base"),
+        ({"WLK_BACKEND": "other"}, None, "base"),
+        ({"WLK_BACKEND": "toy", "WLK_MODEL": "variable"}, None, "variable"),
+        ({"WLK_MODEL": "variable"}, None, "variable"),
+        ({"WLK_MODEL": "variable"}, "toy", "base"),
+    ],
+)
+def test_a_model_belongs_to_its_backend(registry, layers, variables, backend, model):
+    """A model is not used with a backend that something precedent to it chose."""
+    layers(FILE, variables)
+
+    assert model == choose_settings(registry, backend=backend).model
+
+
+@pytest.mark.parametrize(
+    ("variables", "flag", "language"),
+    [
+        ({}, None, "de"),
+        ({"WLK_LANGUAGE": "en"}, None, "en"),
+        ({"WLK_LANGUAGE": "en"}, "auto", None),
+        ({"WLK_LANGUAGE": "auto"}, None, None),
+    ],
+)
+def test_the_language_is_set_in_the_same_order(registry, layers, variables, flag, language):
+    """The text "auto" means detection, wherever it is set."""
+    layers('language = "de"', variables)
+
+    assert language == choose_settings(registry, language=flag).language
+
+
+def test_the_file_may_leave_the_language_open(registry, write):
+    """The text "auto" in the file is the default."""
+    write('language = "auto"')
+
+    assert choose_settings(registry).language is None
+
+
+POLICIES = '[options.toy]\npolicy = "alignatt"\nborder_seconds = 1\n'
+
+
+def test_the_policy_of_the_file_decides_on_the_options_of_flags(registry, write):
+    """An option of a policy is accepted with the policy that the file sets."""
+    write('[options.toy]\npolicy = "alignatt"\n')
+
+    settings = choose_settings(registry, pairs=["border_seconds=2"])
+
+    assert options_of(settings) == {"policy": "alignatt", "border_seconds": 2.0}
+
+
+@pytest.mark.parametrize("how", ["flag", "pair", "variable"])
+def test_options_of_another_policy_than_the_chosen_are_left_out(registry, write, monkeypatch, how):
+    """A policy that precedes the file makes its options for another policy void."""
+    write(POLICIES)
+    if how == "variable":
+        monkeypatch.setenv("WLK_OPTION_POLICY", "local-agreement")
+
+    settings = choose_settings(
+        registry,
+        policy="local-agreement" if how == "flag" else None,
+        pairs=["policy=local-agreement"] if how == "pair" else [],
+    )
+
+    assert options_of(settings) == {"policy": "local-agreement"}
+
+
+def test_an_option_of_another_policy_in_one_layer_is_a_mistake(registry, write, path):
+    """A file that contradicts itself is named."""
+    write(POLICIES.replace("alignatt", "local-agreement"))
+
+    with pytest.raises(OptionError) as caught:
+        choose_settings(registry)
+
+    assert str(caught.value).startswith(f"{path}, line 3, key options.toy.border_seconds: toy: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "[options.toy]\nbeamsize = 1",
+            ", line 2, key options.toy.beamsize: toy: no option is call",
+        ),
+        (
+            "[options.toy]\n\nbeam_size = 99",
+            ", line 3, key options.toy.beam_size: toy: option beam",
+        ),
+        (
+            "[options.toy]\npolicy = 'x'",
+            ", line 2, key options.toy.policy: toy: option policy is o",
+        ),
+        ("language = 'xx'", ", line 1, key language: toy does not support the language 'xx'"),
+    ],
+)
+def test_a_mistake_in_the_file_names_file_line_and_key(registry, write, path, text, message):
+    """What the backend does not take is named by its origin."""
+    write(text)
+
+    with pytest.raises(OptionError, match=re.escape(f"{path}{message}")):
+        choose_settings(registry)
+
+
+def test_a_backend_of_the_file_that_is_absent_is_named(registry, write, path):
+    """So is a backend that is not installed."""
+    write("backend = 'nope'")
+
+    with pytest.raises(
+        BackendUnavailable, match=re.escape(f"{path}, line 1, key backend: no back")
+    ):
+        choose_settings(registry)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("WLK_OPTION_BEAMSIZE", "1", "WLK_OPTION_BEAMSIZE: toy: no option is called 'beamsize'"),
+        ("WLK_OPTION_BEAM_SIZE", "x", "WLK_OPTION_BEAM_SIZE: toy: option beam_size is an int"),
+        ("WLK_LANGUAGE", "xx", "WLK_LANGUAGE: toy does not support the language 'xx'"),
+    ],
+)
+def test_a_mistake_in_a_variable_names_it(registry, monkeypatch, name, value, message):
+    """A variable is named like a line of the file."""
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(OptionError, match=re.escape(message)):
+        choose_settings(registry)
+
+
+def test_a_language_that_the_backend_cannot_force_names_the_flag(registry, write):
+    """A default language may not suit every backend; one flag leaves it out."""
+    write('language = "de"')
+
+    with pytest.raises(OptionError, match=r"line 1, key language: other .* --language auto\)"):
+        choose_settings(registry, backend="other")
+    assert choose_settings(registry, backend="other", language="auto").language is None
+
+
+def test_a_mistake_in_a_flag_has_no_origin(registry):
+    """Users see what they typed."""
+    with pytest.raises(OptionError, match=r"^toy: no option is called 'beamsize' \(did you mean"):
+        choose_settings(registry, pairs=["beamsize=1"])
+
+
+@pytest.mark.parametrize(("flag", "start"), [("flag", "no such"), (None, "WLK_MODEL: no such")])
+def test_a_model_that_cannot_be_loaded_is_named_with_its_origin(registry, monkeypatch, flag, start):
+    """The settings load the backend, so that the error can name where the model was set."""
+    monkeypatch.setenv("WLK_MODEL", "variable")
+
+    def load(name, model, **options):
+        raise ModelNotFoundError(f"no such model: {name} {model} {options}")
+
+    registry.load_backend = load
+    settings = choose_settings(registry, model=flag, pairs=["fast=1", "beam_size=2"])
+
+    with pytest.raises(ModelNotFoundError) as caught:
+        settings.load(registry)
+
+    text = f"{start} model: toy {flag or 'variable'} {{'fast': True}}"
+    assert text == str(caught.value)
+
+
+def test_the_whole_file_can_be_checked(registry, write, path):
+    """Every backend that is installed checks its options; others are left alone."""
+    write("[options.absent]\nx = 1\n[options.other]\nbeam_size = 'many'\n")
+
+    with pytest.raises(
+        OptionError, match=re.escape(f"{path}, line 4, key options.other.beam_size")
+    ):
+        check_config(read_config(), registry)

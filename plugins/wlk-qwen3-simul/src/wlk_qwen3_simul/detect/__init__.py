@@ -1,1 +1,0 @@
-"""Finding alignment heads: clips with known word times in, scores of all heads out."""

@@ -1,0 +1,116 @@
+"""Scores of decoder heads: how often each attends to the spoken word, corrected for chance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from wlk_qwen3_simul.engine.alignment_heads import ROWS, AlignmentHead
+from wlk_qwen3_simul.engine.frames import FRAME_SECONDS, frame_of_token
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from wlk_qwen3_simul.engine.alignment_heads import Row
+
+__all__ = ["Scores", "best_heads", "hits", "token_seconds"]
+
+TOLERANCE = 0.1  # seconds beside a word that still count as in it: an audio token is 0.08 s long
+
+
+@attrs.define(eq=False)
+class Scores:
+    """
+    Hits of every head under either convention, added up over clips.
+
+    Attributes:
+        hits: int64[layers, heads] by row; see Row.
+        expected: the mean number of hits of a head that attends to random audio.
+        tokens: the number of tokens scored.
+
+    """
+
+    hits: dict[Row, NDArray[np.int64]]
+    expected: float = 0.0
+    tokens: int = 0
+
+    @classmethod
+    def zero(cls, layers: int, heads: int) -> Scores:
+        """Return the scores before the first clip."""
+        return cls({row: np.zeros((layers, heads), np.int64) for row in ROWS})
+
+    def add(self, attention: NDArray[np.float32], spans: Sequence[tuple[float, float]]) -> None:
+        """
+        Count a clip.
+
+        Args:
+            attention: float32[layers, heads, tokens + 1, audio]: row i predicts text token i, and
+                row i + 1 is the step that it is fed at.
+            spans: seconds from the start of the audio in which the word of each token is spoken.
+
+        """
+        peaks = attention.argmax(axis=-1)
+        times = token_seconds(attention.shape[-1])
+        is_hit = np.array([hits(times, span) for span in spans], dtype=np.bool_)
+        is_hit = is_hit.reshape(-1, len(times))
+        number = np.arange(len(is_hit))
+        self.hits["predict"] += np.count_nonzero(is_hit[number, peaks[:, :, :-1]], axis=-1)
+        self.hits["self"] += np.count_nonzero(is_hit[number, peaks[:, :, 1:]], axis=-1)
+        self.expected += float(is_hit.mean(axis=-1).sum())
+        self.tokens += len(is_hit)
+
+    @property
+    def chance(self) -> float:
+        """Share of the tokens that a head hits which attends to random audio."""
+        return self.expected / max(self.tokens, 1)
+
+    def corrected(self, row: Row) -> NDArray[np.float64]:
+        """Return float64[layers, heads]: 0 for chance, 1 for every token (Cohen's kappa)."""
+        share = self.hits[row] / max(self.tokens, 1)
+        return (share - self.chance) / max(1 - self.chance, 1e-9)
+
+
+def token_seconds(count: int) -> NDArray[np.float64]:
+    """Return float64[count, 2]: the seconds at which each audio token begins and ends."""
+    starts = np.array([frame_of_token(token) for token in range(count + 1)]) * FRAME_SECONDS
+    return np.stack([starts[:-1], starts[1:]], axis=1)
+
+
+def hits(times: NDArray[np.float64], span: tuple[float, float]) -> NDArray[np.bool_]:
+    """Return bool[audio]: whether each audio token belongs to a word of *span*, in seconds."""
+    middles = times.mean(axis=1)
+    start, end = span
+    is_near: NDArray[np.bool_] = (middles >= start - TOLERANCE) & (middles <= end + TOLERANCE)
+    return is_near
+
+
+def best_heads(
+    scores: Scores, *, max_heads: int, min_share: float
+) -> tuple[Row, tuple[AlignmentHead, ...]]:
+    """
+    Return the better convention and its heads, the best first.
+
+    Args:
+        scores: of all heads.
+        max_heads: the most heads to return.
+        min_share: share of the best head's score that every returned head reaches.
+
+    """
+    candidates: list[tuple[float, Row, tuple[AlignmentHead, ...]]] = []
+    for row in ROWS:
+        corrected = scores.corrected(row)
+        order = np.argsort(-corrected, axis=None, kind="stable")[:max_heads]
+        pairs = [divmod(int(index), corrected.shape[1]) for index in order]
+        limit = min_share * corrected.max()
+        heads = tuple(
+            AlignmentHead(layer=layer, head=head, score=round(float(corrected[layer, head]), 4))
+            for layer, head in pairs
+            if corrected[layer, head] >= limit
+        )
+        candidates.append((float(corrected.max()), row, heads))
+    _, row, heads = max(candidates, key=lambda candidate: candidate[0])
+    return row, heads

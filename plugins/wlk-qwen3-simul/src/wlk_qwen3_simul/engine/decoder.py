@@ -1,0 +1,199 @@
+"""The AlignAtt engine call over a KV cache: new audio after the committed text."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from wlk_core.plugins import SAMPLE_RATE, AlignedHypothesis, BackendError, WorkCounters
+from wlk_qwen3_simul.engine.alignment import align_tokens
+from wlk_qwen3_simul.engine.budget import token_budget
+from wlk_qwen3_simul.engine.decoding import decode
+from wlk_qwen3_simul.engine.detokenize import draft_tokens, forced_tokens, words_from_tokens
+from wlk_qwen3_simul.engine.encoder import IncrementalEncoder
+from wlk_qwen3_simul.engine.header import MAX_HEADER_TOKENS, read_header
+from wlk_qwen3_simul.engine.prompt import ChatPrompt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wlk_core.plugins import AlignedWord
+    from wlk_qwen3_simul.engine.alignment import DecoderStep
+    from wlk_qwen3_simul.engine.decoding import DecodingResult
+    from wlk_qwen3_simul.engine.encoder import EncodedAudio
+    from wlk_qwen3_simul.engine.engine import DecodingOptions, Engine
+    from wlk_qwen3_simul.engine.network import EncodedWindow, KVCache
+
+__all__ = ["CachedDecoder"]
+
+
+class CachedDecoder:
+    """
+    Per-stream decoder with a KV cache; implements the core's AlignAttDecoder and DecoderCache.
+
+    The cache holds the mel frames and embeddings of closed windows, and the keys and values of the
+    prompt and these windows.  A call runs the open window, the prompt after the audio, the
+    committed text and the draft, which is the rest of the previous call's text.  The result is
+    that of a call without any cache.
+    """
+
+    def __init__(self, engine: Engine, options: DecodingOptions) -> None:
+        self._engine = engine
+        self._options = options
+        self._prompt = ChatPrompt.build(engine.vocabulary, options.hotwords)
+        self.reset()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of frames, embeddings, keys and values held."""
+        return self._encoder.nbytes + (0 if self._kv_cache is None else self._kv_cache.nbytes)
+
+    def reset(self) -> None:
+        """Clear the cache, because the utterance has ended."""
+        self._encoder: IncrementalEncoder[Any, Any] = IncrementalEncoder(self._engine.network)
+        self._call = 0  # number of the latest call in this utterance; tokens carry it
+        self._decoded: tuple[int, ...] = ()  # by the latest call: the text after the forced tokens
+        self._detected: tuple[int, ...] = ()  # by the latest call: the header, where it was decoded
+        self._header: tuple[int, ...] = ()  # of the latest call, forced or detected
+        self._drop_kv_cache()
+
+    def _drop_kv_cache(self) -> None:
+        # The next call opens one: opening may fail, and only engine calls may fail.
+        self._kv_cache: KVCache | None = None
+        self._cached: tuple[EncodedWindow, ...] = ()  # windows whose keys and values it holds
+
+    def __call__(
+        self,
+        audio: NDArray[np.float32],
+        *,
+        first_sample: int,
+        context: tuple[AlignedWord, ...],
+        prompt: str,
+        language: str | None,
+        is_last: bool,
+    ) -> AlignedHypothesis:
+        """Return the words of *audio* after the words of *context*; see AlignAttDecoder."""
+        encoded = self._encoder.encode(audio, first_sample=first_sample)
+        work = WorkCounters(encoder_frames=encoded.frames)
+        if encoded.tokens == 0:
+            return AlignedHypothesis(language=language, work=work)
+        text = forced_tokens(context, self._engine.vocabulary)
+        # A detected language without a code is forced by the header that was decoded for it.
+        header = self._header if language is None and context else self._prompt.header(language)
+        draft = draft_tokens(context, self._decoded, self._engine.vocabulary, call=self._call)
+        room = self._room(len(audio), context, language)
+        if not header:
+            draft, room = (*self._detected, *draft), room + MAX_HEADER_TOKENS
+        result = self._decode(
+            encoded,
+            forced=(*self._prompt.after_audio, *header, *text),
+            draft=draft,
+            room=room,
+            halt=None if is_last else partial(self._is_astray, has_header=bool(header)),
+        )
+        header_tokens = 0
+        if not header:
+            header_tokens, language = self._read_header(result)
+        words = words_from_tokens(
+            result.without_first(header_tokens),
+            self._engine,
+            audio,
+            call=self._call + 1,
+            floor=context[-1].word.end if context else 0.0,
+            preceding=None if context else prompt,
+            is_last=is_last,
+        )
+        # Nothing fails from here on, so the state always belongs to the returned words.
+        self._call += 1
+        self._detected = result.ids[:header_tokens]
+        self._header = header or self._detected
+        self._decoded = result.ids[header_tokens:]
+        work += attrs.evolve(result.work, detokenised_ids=len(result.ids))
+        return AlignedHypothesis(words=words, language=language, work=work)
+
+    def _read_header(self, result: DecodingResult) -> tuple[int, str | None]:
+        """
+        Return the number of header tokens in *result*, and the language they name.
+
+        Raises:
+            BackendError: the model emits text without a header, and would be silent for ever.
+
+        """
+        header = read_header(result.ids, self._engine.vocabulary)
+        if header is not None:
+            return header.tokens, header.language
+        # A text that ends at once is silence, and needs no header.
+        if result.loop or len(result.ids) >= MAX_HEADER_TOKENS:
+            raise BackendError(
+                f"the model emitted {len(result.ids)} tokens without the header in which Qwen3-ASR "
+                "names a detected language; set the language",
+                retryable=False,
+            )
+        return len(result.ids), None
+
+    def _decode(
+        self,
+        encoded: EncodedAudio[Any],
+        *,
+        forced: Sequence[int],
+        draft: Sequence[int],
+        room: int,
+        halt: Callable[[Sequence[int], Sequence[DecoderStep]], bool] | None,
+    ) -> DecodingResult:
+        """Run the positions that the KV cache lacks, and decode the text after them."""
+        kv_cache, cached = self._kv_cache, self._cached
+        # A forward that fails leaves a KV cache of unknown content, so that it is dropped first.
+        self._drop_kv_cache()
+        if kv_cache is None:
+            kv_cache = self._engine.network.new_kv_cache()
+        before = self._prompt.before_audio
+        same = 0
+        for old, new in zip(cached, encoded.closed, strict=False):
+            if old is not new:
+                break
+            same += 1
+        parts: list[EncodedWindow | Sequence[int]] = list(encoded.windows[same:])
+        if kv_cache.length:
+            tokens = sum(window.tokens for window in encoded.closed[:same])
+            kv_cache.truncate(len(before) + tokens)
+        else:
+            parts.insert(0, before)
+        result = decode(
+            self._engine.network,
+            kv_cache,
+            parts,
+            forced=forced,
+            draft=draft,
+            room=room,
+            ends=self._engine.vocabulary.end_ids,
+            audio=(len(before), len(before) + encoded.tokens),
+            halt=halt,
+        )
+        self._kv_cache, self._cached = kv_cache, encoded.closed
+        return result
+
+    def _room(self, samples: int, context: tuple[AlignedWord, ...], language: str | None) -> int:
+        """Return how many tokens the text after the committed words may have."""
+        end = context[-1].word.end if context else 0.0
+        uncommitted = samples - min(samples, max(0, round(end * SAMPLE_RATE)))
+        return token_budget(uncommitted, language, limit=self._options.max_new_tokens)
+
+    def _is_astray(
+        self, ids: Sequence[int], steps: Sequence[DecoderStep], *, has_header: bool
+    ) -> bool:
+        """Return whether the newest token attends so far back that no later word can be final."""
+        rewind = self._options.rewind_frames
+        if rewind is None:
+            return False
+        first = 0
+        if not has_header:
+            header = read_header(ids, self._engine.vocabulary)
+            first = len(ids) if header is None else header.tokens
+        tokens = align_tokens(ids[first:], steps[first:], by_self=self._engine.by_self)
+        farthest = max((token.frame for token in tokens), default=0)
+        return bool(tokens) and tokens[-1].frame < farthest - rewind

@@ -1,0 +1,129 @@
+"""Greedy decoding over a KV cache: one forward verifies the draft, steps decode the rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from wlk_core.plugins import WorkCounters
+from wlk_core.streaming import Loop, find_loop
+from wlk_qwen3_simul.engine.alignment import steps_from_output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from wlk_qwen3_simul.engine.alignment import DecoderStep
+    from wlk_qwen3_simul.engine.network import CacheT, Network, WindowT
+
+__all__ = ["DecodingResult", "decode"]
+
+# More repeats than real speech has in one buffer; decoding stops here.
+LOOP_TIMES = 12
+LOOP_LONGEST = 16  # tokens of the longest repeated n-gram that is detected
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class DecodingResult:
+    """
+    The text of one decoding.
+
+    Attributes:
+        ids: the tokens after the forced ones, without the end; all of them were fed.
+        steps: one more than ids: step i predicted token i, and token i was fed at step i + 1.
+        ended: whether the decoder emitted an end; false where *room*, a loop or *halt* stopped it.
+        loop: the repetition that stopped it, as indices into ids.
+        work: what the decoding cost.
+
+    """
+
+    ids: tuple[int, ...]
+    steps: tuple[DecoderStep, ...]
+    ended: bool
+    loop: Loop | None
+    work: WorkCounters
+
+    def without_first(self, count: int) -> DecodingResult:
+        """Return the same result without the first *count* tokens, such as a header."""
+        loop = self.loop
+        if loop is not None:
+            start, end = max(0, loop.start - count), max(0, loop.end - count)
+            loop = Loop(start=start, period=loop.period, end=end)
+        return attrs.evolve(self, ids=self.ids[count:], steps=self.steps[count:], loop=loop)
+
+
+def decode(
+    network: Network[Any, WindowT, CacheT],
+    kv_cache: CacheT,
+    parts: Sequence[WindowT | Sequence[int]],
+    *,
+    forced: Sequence[int],
+    draft: Sequence[int],
+    room: int,
+    ends: frozenset[int],
+    audio: tuple[int, int],
+    halt: Callable[[Sequence[int], Sequence[DecoderStep]], bool] | None = None,
+) -> DecodingResult:
+    """
+    Decode the text after the positions of *kv_cache*, *parts* and *forced*.
+
+    The tokens are those of greedy decoding whatever the draft: only draft tokens that the model
+    predicts anyway are kept.  The forward that verifies the draft is the one that runs the prompt.
+
+    Args:
+        network: runs the layers.
+        kv_cache: holds the positions before; afterwards also the parts and the text.
+        parts: encoded windows and token ids that the KV cache lacks, in order.
+        forced: ids after the parts, at least one.
+        draft: a guess at the first tokens of the text.
+        room: the most tokens that the text may have.
+        ends: ids that end the text.
+        audio: see Network.forward.
+        halt: called after every token with the text so far and its steps; true ends the text.
+
+    """
+    draft = draft[:room]
+    before = kv_cache.length
+    output = network.forward(
+        kv_cache, [*parts, [*forced, *draft]], rows=1 + len(draft), audio=audio
+    )
+    positions = kv_cache.length - before
+    work = WorkCounters(decoder_positions=positions, decoder_forwards=1, host_syncs=1)
+    steps = steps_from_output(output)
+    accepted = _count_accepted(draft, steps, ends=ends, halt=halt)
+    kv_cache.truncate(kv_cache.length - (len(draft) - accepted))
+    ids, steps = list(draft[:accepted]), steps[: accepted + 1]
+    while True:
+        token = steps[-1].token
+        loop = find_loop(ids, times=LOOP_TIMES, longest=LOOP_LONGEST)
+        ended = token in ends
+        if ended or loop or len(ids) >= room or (ids and halt and halt(ids, steps)):
+            return DecodingResult(
+                ids=tuple(ids), steps=tuple(steps), ended=ended, loop=loop, work=work
+            )
+        steps += steps_from_output(network.forward(kv_cache, [[token]], rows=1, audio=audio))
+        ids.append(token)
+        work += WorkCounters(decoder_positions=1, decoder_forwards=1, host_syncs=1)
+
+
+def _count_accepted(
+    draft: Sequence[int],
+    steps: Sequence[DecoderStep],
+    *,
+    ends: frozenset[int],
+    halt: Callable[[Sequence[int], Sequence[DecoderStep]], bool] | None,
+) -> int:
+    """
+    Return how many tokens of *draft* the model predicts anyway before anything ends the text.
+
+    *halt* is called again for every draft token, because with more audio the same tokens attend
+    to other frames.
+    """
+    loop = find_loop(draft, times=LOOP_TIMES, longest=LOOP_LONGEST)
+    most = loop.end if loop else len(draft)
+    for count, token in enumerate(draft[:most]):
+        if steps[count].token != token or token in ends:
+            return count
+        if count and halt and halt(draft[:count], steps[: count + 1]):
+            return count
+    return most

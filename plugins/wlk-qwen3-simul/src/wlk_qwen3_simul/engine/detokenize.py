@@ -1,0 +1,127 @@
+"""Words with times from decoded tokens, and token ids from committed words."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from wlk_core.plugins import AlignedWord
+from wlk_core.streaming import Word, joined, keep_spoken_repetitions
+from wlk_qwen3_simul.engine.alignment import align_tokens
+from wlk_qwen3_simul.engine.frames import FRAME_SECONDS
+from wlk_qwen3_simul.engine.timing import word_times
+from wlk_qwen3_simul.engine.word_split import split_words
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from wlk_qwen3_simul.engine.decoding import DecodingResult
+    from wlk_qwen3_simul.engine.engine import Engine
+    from wlk_qwen3_simul.engine.vocabulary import Vocabulary
+
+__all__ = ["WordToken", "draft_tokens", "forced_tokens", "words_from_tokens"]
+
+
+@attrs.frozen
+class WordToken:
+    """A token of a word, with the call that decoded it and its index in the text of that call."""
+
+    id: int
+    call: int
+    index: int
+
+
+def words_from_tokens(
+    result: DecodingResult,
+    engine: Engine,
+    audio: NDArray[np.float32],
+    *,
+    call: int,
+    floor: float,
+    preceding: str | None,
+    is_last: bool,
+) -> tuple[AlignedWord, ...]:
+    """
+    Return the words of a decoding, in seconds and frames from the start of *audio*.
+
+    Args:
+        result: the text alone, without a header.
+        engine: the vocabulary and the alignment convention.
+        audio: float32[n], the audio that was decoded.
+        call: the number of the call that decoded the text.
+        floor: seconds; the end of the committed words before this text.
+        preceding: the text that the first word is joined to, "" at the start of a transcript;
+            None where the first word follows a committed word of the same buffer.
+        is_last: whether the last word is complete although the decoder emitted no end.
+
+    """
+    aligned = align_tokens(result.ids, result.steps, by_self=engine.by_self)
+    tokens = keep_spoken_repetitions(aligned, [token.frame for token in aligned], result.loop)
+    spans = split_words(
+        [token.id for token in tokens],
+        engine.vocabulary,
+        is_complete=result.ended or is_last,
+    )
+    frames = [tuple(token.frame for token in tokens[span.first : span.stop]) for span in spans]
+    words: list[AlignedWord] = []
+    times = word_times(_attended_seconds(frames), audio, floor=floor)
+    for span, own_frames, (start, end) in zip(spans, frames, times, strict=True):
+        text = joined(preceding, span.text.lstrip()) if preceding is not None else span.text
+        preceding = None
+        own = tokens[span.first : span.stop]
+        probability = float(np.mean([math.exp(min(0.0, token.logprob)) for token in own]))
+        words.append(
+            AlignedWord(
+                word=Word(start, end, text, probability),
+                frames=own_frames,
+                tokens=tuple(
+                    WordToken(token.id, call, index)
+                    for index, token in enumerate(own, start=span.first)
+                ),
+            )
+        )
+    return tuple(words)
+
+
+def _attended_seconds(frames: list[tuple[int, ...]]) -> list[tuple[float, float]]:
+    """Return the seconds of the first and the last token of each word, which never go back."""
+    seconds: list[tuple[float, float]] = []
+    farthest = 0
+    for own in frames:
+        first = max(farthest, own[0])
+        farthest = max(first, own[-1])
+        seconds.append((first * FRAME_SECONDS, farthest * FRAME_SECONDS))
+    return seconds
+
+
+def forced_tokens(context: tuple[AlignedWord, ...], vocabulary: Vocabulary) -> tuple[int, ...]:
+    """
+    Return the ids of the context words, as a text that begins with them.
+
+    The first word is encoded anew without its space, because a text begins without one.
+    """
+    ids = [token.id for word in context for token in word.tokens if isinstance(token, WordToken)]
+    if not context or not vocabulary.bytes_of(ids[0]).startswith(b" "):
+        return tuple(ids)
+    first = vocabulary.encode(context[0].word.text.lstrip())
+    return (*first, *ids[len(context[0].tokens) :])
+
+
+def draft_tokens(
+    context: tuple[AlignedWord, ...],
+    decoded: tuple[int, ...],
+    vocabulary: Vocabulary,
+    *,
+    call: int,
+) -> tuple[int, ...]:
+    """Return the tokens *decoded* by call number *call* that follow the committed words."""
+    last = context[-1].tokens[-1] if context else None
+    draft = decoded
+    if isinstance(last, WordToken) and last.call == call:
+        draft = decoded[last.index + 1 :]
+    if context or not draft or not vocabulary.bytes_of(draft[0]).startswith(b" "):
+        return draft
+    return tuple(vocabulary.encode(vocabulary.decode(draft).lstrip()))

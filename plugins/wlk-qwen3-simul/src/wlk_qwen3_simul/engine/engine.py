@@ -1,0 +1,57 @@
+"""A loaded Qwen3-ASR with its tokenizer and limits, as every policy uses it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from wlk_core.plugins import ModelNotFoundError
+
+if TYPE_CHECKING:
+    from wlk_qwen3_simul.checkpoint import Checkpoint
+    from wlk_qwen3_simul.engine.network import AnyNetwork
+    from wlk_qwen3_simul.engine.vocabulary import Vocabulary
+
+__all__ = ["DecodingOptions", "Engine"]
+
+
+@attrs.frozen(kw_only=True)
+class DecodingOptions:
+    """The decoding options of one stream, which are never stored on the shared model."""
+
+    hotwords: str = ""  #: text of the system turn
+    max_new_tokens: int = 256  #: of one hypothesis, committed text not counted
+    rewind_frames: int | None = None  #: of 40 ms; attention that jumps back farther ends the text
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Engine:
+    """
+    A loaded network and what belongs to it; calls may come from any thread.
+
+    Attributes:
+        network: runs the layers.
+        vocabulary: the tokenizer of the checkpoint.
+        checkpoint: languages and defaults of the checkpoint.
+        by_self: whether the alignment heads attend to a token's audio at the step that the token
+            is fed at; otherwise they do so at the step that predicts it.
+
+    Raises:
+        ModelNotFoundError: the tokenizer has ids that the network has no embedding for.
+
+    """
+
+    network: AnyNetwork
+    vocabulary: Vocabulary
+    checkpoint: Checkpoint
+    by_self: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        highest, rows = self.vocabulary.highest_id, self.network.vocabulary_size
+        if highest >= rows:
+            raise ModelNotFoundError(
+                f"the tokenizer of {self.checkpoint.name} has ids up to {highest}, and its decoder "
+                f"an embedding of {rows} rows: they belong to different models; pull the model "
+                "again"
+            )

@@ -1,0 +1,152 @@
+"""The seam between decoding and the framework that runs the layers of Qwen3-ASR."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "AnyNetwork",
+    "CacheT",
+    "ConvOutput",
+    "ConvT",
+    "DecoderOutput",
+    "EncodedWindow",
+    "KVCache",
+    "Network",
+    "WindowT",
+]
+
+
+class ConvOutput(Protocol):
+    """The convolutions' output for one second of audio; opaque, compared by identity."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        ...
+
+
+class EncodedWindow(Protocol):
+    """The encoder's output for one window; opaque but for its length, compared by identity."""
+
+    @property
+    def tokens(self) -> int:
+        """Audio tokens of the window."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        ...
+
+
+class KVCache(Protocol):
+    """The decoder's keys and values of one stream."""
+
+    @property
+    def length(self) -> int:
+        """Positions held."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        ...
+
+    def truncate(self, length: int) -> None:
+        """Drop all but the first *length* positions."""
+        ...
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class DecoderOutput:
+    """
+    The decoder's output at the last positions of one forward, on the host after one transfer.
+
+    Attributes:
+        ids: int64[rows], the likeliest next token at each position.
+        logprobs: float32[rows], the logprob of that token.
+        attention: float32[rows, audio], the attention of the alignment heads to each audio token:
+            a softmax over the audio alone, averaged over the heads.
+        audio_attention_mass: float32[rows], the share of their attention that went to the audio.
+
+    """
+
+    ids: NDArray[np.int64]
+    logprobs: NDArray[np.float32]
+    attention: NDArray[np.float32]
+    audio_attention_mass: NDArray[np.float32]
+
+
+ConvT = TypeVar("ConvT", bound=ConvOutput)
+WindowT = TypeVar("WindowT", bound=EncodedWindow)
+CacheT = TypeVar("CacheT", bound=KVCache)
+
+
+class Network(Protocol[ConvT, WindowT, CacheT]):
+    """
+    A loaded Qwen3-ASR, shared by all streams and called from any thread.
+
+    The type variables are the framework's own types: the output of the convolutions, the encoder
+    output of a window, and the KV cache.
+    """
+
+    @property
+    def mel_bands(self) -> int:
+        """Bands of a mel frame: 128 in the published models."""
+        ...
+
+    @property
+    def window_frames(self) -> int:
+        """Mel frames of a window, beyond which the encoder does not attend: 800."""
+        ...
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Rows of the token embedding."""
+        ...
+
+    def convolve(self, features: NDArray[np.float32]) -> ConvT:
+        """Convolve float32[mel_bands, frames], normalised: one second, or the start of one."""
+        ...
+
+    def encode(self, seconds: Sequence[ConvT]) -> WindowT:
+        """Encode the seconds of one window, or of the start of one; the last may be short."""
+        ...
+
+    def new_kv_cache(self) -> CacheT:
+        """Return a KV cache without positions."""
+        ...
+
+    def forward(
+        self,
+        kv_cache: CacheT,
+        parts: Sequence[WindowT | Sequence[int]],
+        *,
+        rows: int,
+        audio: tuple[int, int],
+    ) -> DecoderOutput:
+        """
+        Run the decoder over *parts* after the positions of *kv_cache*, and append them to it.
+
+        Args:
+            kv_cache: from `new_kv_cache`; after a forward that fails it must not be used again.
+            parts: encoded windows and token ids in order, at least *rows* positions in all; the
+                last *rows* positions are token ids.
+            rows: number of positions at the end to return the output of, at least one.
+            audio: the positions of the audio tokens, as (start, stop).
+
+        """
+        ...
+
+
+#: A network of whatever framework, for code that passes its types on unseen.
+AnyNetwork: TypeAlias = Network[Any, Any, Any]

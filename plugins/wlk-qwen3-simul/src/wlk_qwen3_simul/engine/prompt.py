@@ -1,0 +1,55 @@
+"""The chat turns around the audio: the ids of the prompt and of a forced header."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from wlk_qwen3_simul.engine.vocabulary import (
+    AUDIO_END,
+    AUDIO_START,
+    TEXT_START,
+    TURN_END,
+    TURN_START,
+)
+from wlk_qwen3_simul.languages import LANGUAGES
+
+if TYPE_CHECKING:
+    from wlk_qwen3_simul.engine.vocabulary import Vocabulary
+
+__all__ = ["ChatPrompt"]
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class ChatPrompt:
+    """
+    The chat turns of Qwen3-ASR as token ids; the audio tokens go between the two halves.
+
+    Attributes:
+        vocabulary: the tokenizer of the ids.
+        before_audio: the system turn with the hotwords, and the start of the user's turn.
+        after_audio: the end of the user's turn, and the start of the assistant's.
+
+    """
+
+    vocabulary: Vocabulary
+    before_audio: tuple[int, ...]
+    after_audio: tuple[int, ...]
+
+    @classmethod
+    def build(cls, vocabulary: Vocabulary, hotwords: str = "") -> ChatPrompt:
+        """Build the turns with *hotwords* as the text of the system turn."""
+        special, encode = vocabulary.special_ids, vocabulary.encode
+        before = [special[TURN_START], *encode("system\n"), *encode(hotwords), special[TURN_END]]
+        before += [*encode("\n"), special[TURN_START], *encode("user\n"), special[AUDIO_START]]
+        after = [special[AUDIO_END], special[TURN_END], *encode("\n")]
+        after += [special[TURN_START], *encode("assistant\n")]
+        return cls(vocabulary=vocabulary, before_audio=tuple(before), after_audio=tuple(after))
+
+    def header(self, language: str | None) -> tuple[int, ...]:
+        """Return the header that forces the language with code *language*; () to detect it."""
+        if language is None:
+            return ()
+        ids = self.vocabulary.encode(f"language {LANGUAGES[language]}")
+        return (*ids, self.vocabulary.special_ids[TEXT_START])

@@ -1,0 +1,105 @@
+"""Word times: attended frames, tightened to the speech around them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wlk_core.streaming import background_level, loud_frames, loudness, true_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["word_times"]
+
+# All of them in loudness frames of 10 ms.
+REACH = 80  # before the first and after the last word, which may extend to there
+TOKEN = 8  # of one audio token
+GAP = 5  # of quiet that separate two words: longer than most closures
+FRAMES_PER_SECOND = 100
+
+
+def word_times(
+    attended: Sequence[tuple[float, float]], audio: NDArray[np.float32], *, floor: float = 0.0
+) -> tuple[tuple[float, float], ...]:
+    """
+    Return the start and end of words, in seconds from the start of *audio*.
+
+    Attention locates a token within 0.1 s and does not locate its edges.  Two words are separated
+    at the longest pause between their attended times, or at the quietest moment where there is no
+    pause; the speech on either side is the word.  Audio of constant loudness keeps the attended
+    times.
+
+    Args:
+        attended: seconds that the first and the last token of each word attend to.
+        audio: float32[n] at 16 kHz.
+        floor: seconds; no word begins before it.
+
+    """
+    if not attended:
+        return ()
+    level = loudness(audio)
+    count = len(level)
+    if count == 0:
+        return tuple((floor, floor) for _ in attended)
+    marks = [
+        (
+            min(round(first * FRAMES_PER_SECOND) + TOKEN // 2, count - 1),
+            min(round(last * FRAMES_PER_SECOND) + TOKEN // 2, count),
+        )
+        for first, last in attended
+    ]
+    background = background_level(level)
+    edges = [max(round(floor * FRAMES_PER_SECOND), marks[0][0] - REACH, 0)]
+    for (_, before), (after, _) in pairwise(marks):
+        edges.append(_separator(level, before, after, background))
+    edges.append(min(count, marks[-1][1] + REACH))
+    times: list[tuple[float, float]] = []
+    for index, (first, last) in enumerate(marks):
+        left, right = edges[index], max(edges[index], edges[index + 1])
+        start, stop = _speech(level[left:right], first - left, last - left, background)
+        floor = max(floor, (left + start) / FRAMES_PER_SECOND)
+        times.append((floor, max(floor, (left + stop) / FRAMES_PER_SECOND)))
+    return tuple(times)
+
+
+def _separator(level: NDArray[np.float64], before: int, after: int, background: float) -> int:
+    """Return the frame that separates a word attended at *before* from the next at *after*."""
+    if after - before < 2:  # noqa: PLR2004 -- no frame lies between
+        return max(0, (before + after) // 2)
+    span = level[before:after]
+    is_quiet = ~loud_frames(span, background=background)
+    pauses = [(start, stop) for start, stop in true_runs(is_quiet) if stop - start >= GAP]
+    if pauses:
+        start, stop = max(pauses, key=lambda run: run[1] - run[0])
+        return before + (start + stop) // 2
+    width = min(GAP, len(span))
+    smooth = np.convolve(span, np.ones(width) / width, mode="same")
+    return before + int(smooth.argmin())
+
+
+def _speech(span: NDArray[np.float64], first: int, last: int, background: float) -> tuple[int, int]:
+    """Return where the speech in *span* begins before *first* and stops after *last*."""
+    if len(span) == 0:
+        return 0, 0
+    first, last = min(max(first, 0), len(span)), min(max(last, 0), len(span))
+    sounds = _merged(true_runs(loud_frames(span, background=background)))
+    near = [run for run in sounds if run[1] >= first - GAP and run[0] <= last + GAP]
+    if not near:
+        return max(0, first - TOKEN // 2), min(len(span), last + TOKEN // 2)
+    return near[0][0], near[-1][1]
+
+
+def _merged(runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return *runs*, merged where less than a pause separates them."""
+    merged: list[tuple[int, int]] = []
+    for start, stop in runs:
+        if merged and start - merged[-1][1] < 2 * GAP:
+            merged[-1] = (merged[-1][0], stop)
+        else:
+            merged.append((start, stop))
+    return merged

@@ -1,0 +1,192 @@
+"""The tokenizer of a checkpoint: text to ids, and ids to the exact bytes they stand for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+from wlk_core.plugins import ModelNotFoundError, read_json_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+__all__ = ["AUDIO_END", "AUDIO_START", "TEXT_START", "TURN_END", "TURN_START", "Vocabulary"]
+
+TURN_START, TURN_END = "<|im_start|>", "<|im_end|>"
+AUDIO_START, AUDIO_END = "<|audio_start|>", "<|audio_end|>"
+TEXT_START = "<asr_text>"
+END_OF_TEXT = "<|endoftext|>"
+SPECIAL_TOKENS = (TURN_START, TURN_END, AUDIO_START, AUDIO_END, TEXT_START)
+
+# The pre-tokenizer pattern of Qwen2, which vocab.json and merges.txt do not contain;
+# tokenizer.json of Qwen/Qwen2.5.
+_PRETOKENS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|"
+    r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def _byte_letters() -> dict[str, int]:
+    """Return the byte of each letter of a byte-level vocabulary (GPT-2)."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    rest = [byte for byte in range(256) if byte not in printable]
+    letters = {chr(byte): byte for byte in printable}
+    return letters | {chr(256 + index): byte for index, byte in enumerate(rest)}
+
+
+_BYTES = _byte_letters()
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Vocabulary:
+    """
+    A tokenizer with the ids of its special tokens, as the checkpoint has them.
+
+    Attributes:
+        tokenizer: text to ids.
+        special_ids: the id of each special token by its text.
+        end_ids: ids that end a text.
+
+    """
+
+    tokenizer: Tokenizer
+    special_ids: dict[str, int]
+    end_ids: frozenset[int]
+    _added_ids: frozenset[int]
+
+    @classmethod
+    def read(cls, directory: Path) -> Vocabulary:
+        """
+        Read tokenizer.json, or vocab.json with merges.txt where a checkpoint has no other.
+
+        Raises:
+            ModelNotFoundError: the files are missing, damaged, or lack a special token.
+
+        """
+        tokenizer = _tokenizer(directory)
+        special_ids: dict[str, int] = {}
+        for text in SPECIAL_TOKENS:
+            token = tokenizer.token_to_id(text)
+            if token is None:
+                raise ModelNotFoundError(
+                    f"the tokenizer in {directory} has no {text}: it does not belong to Qwen3-ASR; "
+                    "pull the model again, or name another"
+                )
+            special_ids[text] = token
+        added = frozenset(tokenizer.get_added_tokens_decoder()) | frozenset(special_ids.values())
+        ends = {special_ids[TURN_END], special_ids[TURN_START], *_configured_ends(directory)}
+        end_of_text = tokenizer.token_to_id(END_OF_TEXT)
+        if end_of_text is not None:
+            ends.add(end_of_text)
+        return cls(
+            tokenizer=tokenizer,
+            special_ids=special_ids,
+            end_ids=frozenset(ends),
+            added_ids=added,
+        )
+
+    @property
+    def highest_id(self) -> int:
+        """The highest id of the tokenizer and of the ids that end a text."""
+        return max(*self.end_ids, *self.tokenizer.get_vocab().values())
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of *text*, which must contain no special token: see special_token_in."""
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def special_token_in(self, text: str) -> str | None:
+        """Return a special token that *text* spells out, or None."""
+        added = (str(token) for token in self.tokenizer.get_added_tokens_decoder().values())
+        return next((token for token in (*SPECIAL_TOKENS, *added) if token in text), None)
+
+    def bytes_of(self, token: int) -> bytes:
+        """Return the bytes of *token* in a text; b"" for special tokens and unknown ids."""
+        if token in self._added_ids:
+            return b""
+        letters = self.tokenizer.id_to_token(token)
+        if letters is None:
+            return b""
+        return bytes(_BYTES[letter] for letter in letters if letter in _BYTES)
+
+    def decode(self, tokens: Iterable[int]) -> str:
+        """Return the text of *tokens*; bytes that make no character are left out."""
+        text = b"".join(map(self.bytes_of, tokens))
+        return text.decode("utf-8", errors="ignore").replace("\ufffd", "")
+
+
+def _tokenizer(directory: Path) -> Tokenizer:
+    whole = directory / "tokenizer.json"
+    if whole.is_file():
+        try:
+            # tokenizers raises a bare Exception from a file, and a ValueError from bytes.
+            return Tokenizer.from_buffer(whole.read_bytes())
+        except (OSError, ValueError) as error:
+            raise _damaged(whole, error) from error
+    vocab, merges = directory / "vocab.json", directory / "merges.txt"
+    if not (vocab.is_file() and merges.is_file()):
+        raise ModelNotFoundError(
+            f"expected tokenizer.json, or vocab.json with merges.txt, in {directory}, found "
+            "neither; pull the model again"
+        )
+    added = _added_tokens(directory / "tokenizer_config.json")
+    ids = read_json_table(vocab) | {token.content: number for number, token in added.items()}
+    pairs = _merges(merges)
+    try:
+        tokenizer = Tokenizer(models.BPE(vocab=ids, merges=pairs))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise _damaged(vocab, error) from error
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(_PRETOKENS), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([added[number] for number in sorted(added)])
+    return tokenizer
+
+
+def _merges(path: Path) -> list[tuple[str, str]]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise _damaged(path, error) from error
+    merges = (line.partition(" ") for line in lines if line and not line.startswith("#v"))
+    return [(left, right) for left, _, right in merges]
+
+
+def _added_tokens(path: Path) -> dict[int, AddedToken]:
+    entries = read_json_table(path).get("added_tokens_decoder", {})
+    if not isinstance(entries, dict):
+        raise _damaged(path, f"expected added_tokens_decoder as a table, got {entries!r}")
+    return dict(_added_token(path, number, entry) for number, entry in entries.items())
+
+
+def _added_token(path: Path, number: str, entry: Any) -> tuple[int, AddedToken]:
+    content = entry.get("content") if isinstance(entry, dict) else None
+    if not (number.isascii() and number.isdecimal() and isinstance(content, str)):
+        raise _damaged(
+            path,
+            f"expected added_tokens_decoder to hold tokens by their ids, got {number!r}: {entry!r}",
+        )
+    return int(number), AddedToken(content, normalized=False, special=True)
+
+
+def _configured_ends(directory: Path) -> list[int]:
+    """Return the eos_token_id of generation_config.json as a list, which may be empty."""
+    path = directory / "generation_config.json"
+    value = read_json_table(path).get("eos_token_id")
+    ends = value if isinstance(value, list) else [] if value is None else [value]
+    if not all(isinstance(end, int) and not isinstance(end, bool) and end >= 0 for end in ends):
+        raise _damaged(path, f"expected eos_token_id as ids, got {value!r}")
+    return ends
+
+
+def _damaged(path: Path, reason: object) -> ModelNotFoundError:
+    text = " ".join(str(reason).split())
+    return ModelNotFoundError(f"{path} cannot be read: {text}; pull the model again")

@@ -1,0 +1,114 @@
+"""Loading of a Qwen3-ASR directory with mlx-qwen3-asr, complete or not at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import mlx.core as mx
+from mlx.utils import tree_map
+from mlx_qwen3_asr import load_model as load_files
+
+from wlk_core.plugins import ModelNotFoundError, read_json_table
+from wlk_qwen3_simul.checkpoint import check_windows, ties_head
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["load_model"]
+
+# What mlx-qwen3-asr raises over damaged files, or a config of another model.
+_LOAD_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    KeyError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+
+def load_model(directory: Path, *, dtype: Any) -> Any:
+    """
+    Load the Qwen3-ASR in *directory*, in the original layout, with weights of *dtype*.
+
+    The weights must fit the config key for key, because a model with random weights would emit
+    text, too.
+
+    Raises:
+        ModelNotFoundError: the model is missing, damaged or incomplete.
+
+    """
+    table = _read_config(directory)
+    try:
+        model, config = load_files(str(directory), dtype=dtype)
+    except _LOAD_ERRORS as error:
+        raise _damaged(directory, error) from error
+    _check_head(directory, table, is_tied=config.text_config.tie_word_embeddings)
+    audio = config.audio_config
+    check_windows(audio.n_window, audio.n_window_infer, directory / "config.json")
+    # mlx-qwen3-asr leaves weights that are stored in half precision as they are.
+    model.update(tree_map(lambda weights: _cast(weights, dtype), model.parameters()))
+    mx.eval(model.parameters())
+    return model
+
+
+def _cast(weights: Any, dtype: Any) -> Any:
+    is_floating = isinstance(weights, mx.array) and mx.issubdtype(weights.dtype, mx.floating)
+    return weights.astype(dtype) if is_floating else weights
+
+
+def _check_head(directory: Path, table: dict[str, Any], *, is_tied: bool) -> None:
+    """Raise ModelNotFoundError where config.json and the weights disagree about the lm_head."""
+    weights = _read_weights(directory)
+    head, embedding = weights.get("lm_head.weight"), weights.get("model.embed_tokens.weight")
+    if head is None:
+        if not ties_head(table):
+            raise ModelNotFoundError(
+                f"the weights in {directory} hold no lm_head, and its config.json does not tie it "
+                "to the embedding; pull the model again"
+            )
+        return
+    # An lm_head that was quantised apart from the embedding is kept.
+    is_embedding = embedding is not None and (
+        "lm_head.scales" in weights or bool(mx.array_equal(head, embedding))
+    )
+    if is_tied and not is_embedding:
+        raise ModelNotFoundError(
+            f"the weights in {directory} hold an lm_head of their own, and its config.json ties "
+            "the lm_head to the embedding; pull the model again"
+        )
+
+
+def _read_weights(directory: Path) -> dict[str, Any]:
+    weights: dict[str, Any] = {}
+    for file in sorted(directory.glob("*.safetensors")):
+        try:
+            arrays: Any = mx.load(str(file))  # lazily: an array is read when it is evaluated
+        except (OSError, RuntimeError, ValueError) as error:
+            raise _damaged(directory, error) from error
+        weights.update((key.removeprefix("thinker."), array) for key, array in arrays.items())
+    return weights
+
+
+def _read_config(directory: Path) -> dict[str, Any]:
+    table = read_json_table(directory / "config.json")
+    kind = table.get("model_type")
+    if kind != "qwen3_asr":
+        raise ModelNotFoundError(
+            f"expected a Qwen3-ASR in {directory}, and its config.json has model_type={kind!r}"
+        )
+    if "thinker_config" not in table:
+        raise ModelNotFoundError(
+            f"{directory} is in the layout of transformers, which mlx-qwen3-asr does not read; use "
+            "the original repository, such as Qwen/Qwen3-ASR-0.6B, or the backend qwen3-simul"
+        )
+    return table
+
+
+def _damaged(directory: Path, error: Exception) -> ModelNotFoundError:
+    reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return ModelNotFoundError(
+        f"the weights in {directory} cannot be loaded: {reason[:300]}; pull the model again"
+    )

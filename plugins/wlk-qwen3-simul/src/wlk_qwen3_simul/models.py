@@ -1,0 +1,28 @@
+"""Model names: size aliases, the repositories they stand for, and the files of a model."""
+
+from __future__ import annotations
+
+__all__ = ["DIGITS", "FILES", "MODELS"]
+
+DIGITS = "digits"  #: the bundled checkpoint
+
+# The original layout, which torch and MLX both load.  torch also loads the `-hf` repositories, by
+# their full names.
+MODELS = {
+    DIGITS: "bundled",
+    "0.6b": "Qwen/Qwen3-ASR-0.6B",
+    "1.7b": "Qwen/Qwen3-ASR-1.7B",
+}
+
+FILES = (
+    "config.json",
+    "generation_config.json",
+    "merges.txt",
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "model-?????-of-?????.safetensors",
+    "preprocessor_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.json",
+)

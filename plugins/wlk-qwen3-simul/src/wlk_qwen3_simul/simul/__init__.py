@@ -1,1 +1,0 @@
-"""Qwen3-ASR made simultaneous, on whatever framework runs its layers."""

@@ -1,1 +1,0 @@
-"""What the model is told and says: tokens, the prompt, the header, words."""

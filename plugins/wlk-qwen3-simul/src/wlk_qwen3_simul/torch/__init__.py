@@ -1,0 +1,1 @@
+"""Qwen3-ASR on torch: a Network of the modules of transformers."""

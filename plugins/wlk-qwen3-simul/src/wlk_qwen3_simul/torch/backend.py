@@ -1,0 +1,74 @@
+"""The qwen3-simul backend: load a checkpoint and run it on torch."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from wlk_core.frameworks.torch import choose_device, choose_dtype
+from wlk_core.plugins import LoadedBackend, locate
+from wlk_qwen3_simul.backend import open_stream, warmup
+from wlk_qwen3_simul.checkpoint import BUNDLED, Checkpoint
+from wlk_qwen3_simul.engine.engine import Engine
+from wlk_qwen3_simul.engine.find_heads import find_heads
+from wlk_qwen3_simul.engine.vocabulary import Vocabulary
+from wlk_qwen3_simul.torch.checkpoint import load_model
+from wlk_qwen3_simul.torch.network import TorchNetwork
+
+if TYPE_CHECKING:
+    from wlk_core.plugins import BackendSpec
+
+__all__ = ["load"]
+
+logger = logging.getLogger(__name__)
+
+
+def load(
+    spec: BackendSpec,
+    model: str | None,
+    *,
+    device: str,
+    dtype: str,
+    alignment_heads: str | None,
+    cache_dir: str | None,
+) -> LoadedBackend[Engine]:
+    """
+    Find *model* and load it.
+
+    Raises:
+        ModelNotFoundError: the model is missing or damaged, or is not a Qwen3-ASR.
+        OptionError: the alignment heads are unknown or do not fit the model.
+        BackendUnavailable: the machine has no such device.
+
+    """
+    chosen = choose_device(device)
+    name = model or str(spec.default_model)
+    directory = locate(name, spec=spec, bundled=BUNDLED, cache_dir=cache_dir)
+    checkpoint = Checkpoint.read(directory, name=name)
+    vocabulary = Vocabulary.read(directory)
+    loaded = load_model(
+        directory,
+        device=chosen,
+        dtype=choose_dtype(
+            dtype, device=chosen, declared=checkpoint.compute_type, accelerated=torch.bfloat16
+        ),
+    )
+    text: Any = loaded.config.text_config
+    heads = find_heads(
+        alignment_heads,
+        directory,
+        name=name,
+        layers=text.num_hidden_layers,
+        heads=text.num_attention_heads,
+    )
+    network = TorchNetwork(loaded, alignment_heads=heads.pairs)
+    logger.info("%s runs in %s on %s", name, network.dtype, network.device)
+    engine = Engine(
+        network=network,
+        vocabulary=vocabulary,
+        checkpoint=checkpoint,
+        by_self=heads.row == "self",
+    )
+    return LoadedBackend(spec, engine, open_stream=open_stream, warmup=warmup)

@@ -1,0 +1,197 @@
+"""Loading of a Qwen3-ASR directory in either layout on torch, complete or not at all."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+import sys
+from typing import TYPE_CHECKING, Any
+
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
+from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
+from transformers.utils import logging
+
+from wlk_core.plugins import ModelNotFoundError, read_json_table
+from wlk_qwen3_simul.checkpoint import check_windows, ties_head
+from wlk_qwen3_simul.engine.frames import SECOND_TOKENS
+from wlk_qwen3_simul.torch.attention import ATTENTION_NAME, register
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import torch
+
+__all__ = ["load_model", "read_config"]
+
+# Weight names of the original layout and those of transformers; its own names match none of these.
+_KEY_MAPPING = {
+    r"^thinker\.model\.": "model.language_model.",
+    r"^thinker\.audio_tower\.proj1\.": "model.multi_modal_projector.linear_1.",
+    r"^thinker\.audio_tower\.proj2\.": "model.multi_modal_projector.linear_2.",
+    r"^thinker\.audio_tower\.": "model.audio_tower.",
+    r"^thinker\.lm_head\.": "lm_head.",
+}
+# Fields of the original config that transformers' config does not have.
+_DROPPED_FIELDS = ("architectures", "conv_chunksize", "max_source_positions", "model_type")
+# The types of transformers leave out half of its interface.
+_MODEL_CLASS: Any = Qwen3ASRForConditionalGeneration
+_LOGGING: Any = logging
+# What transformers raises over a config.json with a value of the wrong type, or an unknown layer.
+_CONFIG_ERRORS = (
+    ArithmeticError,
+    AttributeError,
+    KeyError,
+    RuntimeError,
+    StrictDataclassError,
+    TypeError,
+    ValueError,
+)
+
+
+def load_model(
+    directory: Path, *, device: torch.device, dtype: torch.dtype
+) -> Qwen3ASRForConditionalGeneration:
+    """
+    Load the Qwen3-ASR in *directory* onto *device*, with weights of *dtype*.
+
+    The layout is the original one (`thinker.*`) or that of the `-hf` repositories.  The weights
+    must fit the config key for key, because a model with random weights would emit text, too.
+
+    Raises:
+        ModelNotFoundError: the model is missing, damaged or incomplete.
+
+    """
+    register()
+    config = read_config(directory)
+    model: Any
+    try:
+        with _quiet():
+            model, report = _MODEL_CLASS.from_pretrained(
+                directory,
+                config=config,
+                key_mapping=_KEY_MAPPING,
+                dtype=dtype,
+                output_loading_info=True,
+                use_safetensors=True,
+                local_files_only=True,
+            )
+    except (OSError, SafetensorError, *_CONFIG_ERRORS) as error:
+        raise ModelNotFoundError(
+            f"the weights in {directory} cannot be loaded: {' '.join(str(error).split())[:300]}; "
+            "pull the model again"
+        ) from error
+    _check_keys(directory, report)
+    _check_head(directory, model)
+    model.set_attn_implementation({"audio_config": "sdpa", "text_config": ATTENTION_NAME})
+    model.to(device)
+    model.train(mode=False)
+    model.requires_grad_(requires_grad=False)
+    loaded: Qwen3ASRForConditionalGeneration = model
+    return loaded
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Show transformers' progress bars on a terminal only, and its table of keys never."""
+    level, shows_progress = _LOGGING.get_verbosity(), _LOGGING.is_progress_bar_enabled()
+    _LOGGING.set_verbosity_error()  # _check_keys raises an error for what its warnings report
+    if not sys.stderr.isatty():
+        _LOGGING.disable_progress_bar()
+    try:
+        yield
+    finally:
+        _LOGGING.set_verbosity(level)
+        if shows_progress:
+            _LOGGING.enable_progress_bar()
+
+
+def read_config(directory: Path) -> Qwen3ASRConfig:
+    """
+    Return the config of *directory*, in either layout.
+
+    Raises:
+        ModelNotFoundError: config.json is missing, damaged, or describes another kind of model.
+
+    """
+    path = directory / "config.json"
+    table = read_json_table(path)
+    if table.get("model_type") != "qwen3_asr":
+        raise ModelNotFoundError(
+            f"expected a Qwen3-ASR in {directory}, and its config.json has "
+            f"model_type={table.get('model_type')!r}"
+        )
+    fields = _convert(table, path) if "thinker_config" in table else table
+    try:
+        config: Qwen3ASRConfig = Qwen3ASRConfig.from_dict(fields)
+    except _CONFIG_ERRORS as error:
+        raise _invalid(path, " ".join(str(error).split())) from error
+    audio: Any = config.audio_config
+    check_windows(audio.n_window, audio.n_window_infer, path)
+    return config
+
+
+def _convert(table: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return the config of the original layout with the field names of transformers."""
+    thinker = table["thinker_config"]
+    audio = _section(thinker, "audio_config", path)
+    text = _section(thinker, "text_config", path)
+    theta = text.pop("rope_theta", 1e6)
+    # The three position rows of mrope are equal for audio, which makes it the plain rotation.
+    text.pop("rope_scaling", None)
+    text["rope_parameters"] = {"rope_type": "default", "rope_theta": theta}
+    return {
+        "audio_config": {
+            **audio,
+            "model_type": "qwen3_asr_encoder",
+            "max_position_embeddings": SECOND_TOKENS,
+        },
+        "text_config": {**text, "model_type": "qwen3"},
+        "audio_token_id": thinker.get("audio_token_id", 151676),
+        "tie_word_embeddings": ties_head(table),
+    }
+
+
+def _section(thinker: Any, name: str, path: Path) -> dict[str, Any]:
+    """Return the fields of a part of thinker_config that transformers' config has, too."""
+    section = thinker.get(name) if isinstance(thinker, dict) else None
+    if not isinstance(section, dict):
+        raise _invalid(path, f"expected {name} as a table in thinker_config")
+    return {key: value for key, value in section.items() if key not in _DROPPED_FIELDS}
+
+
+def _invalid(path: Path, reason: str) -> ModelNotFoundError:
+    return ModelNotFoundError(
+        f"{path} does not describe a Qwen3-ASR: {reason}; pull the model again"
+    )
+
+
+def _check_keys(directory: Path, report: dict[str, Any]) -> None:
+    """Raise ModelNotFoundError unless the weights fit the config key for key."""
+    faults = []
+    for kind, claim in (
+        ("missing_keys", "missing"),
+        ("unexpected_keys", "unknown"),
+        ("mismatched_keys", "of another shape"),
+        ("error_msgs", "unreadable"),
+    ):
+        keys = sorted({str(key) for key in report.get(kind) or ()})
+        if keys:
+            more = ", ..." if len(keys) > 2 else ""  # noqa: PLR2004 -- two examples
+            faults.append(f"{len(keys)} {claim} ({', '.join(keys[:2])}{more})")
+    if faults:
+        raise ModelNotFoundError(
+            f"the weights in {directory} do not fit its config.json: {'; '.join(faults)}; "
+            "pull the model again"
+        )
+
+
+def _check_head(directory: Path, model: Qwen3ASRForConditionalGeneration) -> None:
+    """Raise ModelNotFoundError where config.json ties an lm_head that has weights of its own."""
+    embedding = model.get_input_embeddings().weight
+    # transformers ties them unless the file holds both and they differ.
+    if model.config.tie_word_embeddings and model.lm_head.weight is not embedding:
+        raise ModelNotFoundError(
+            f"the weights in {directory} hold an lm_head of their own, and its config.json ties "
+            "the lm_head to the embedding; pull the model again"
+        )

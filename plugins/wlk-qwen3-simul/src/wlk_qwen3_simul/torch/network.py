@@ -1,0 +1,174 @@
+"""The Network on torch, made of the modules of transformers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+import torch
+from torch.nn import functional
+
+from wlk_qwen3_simul.engine.frames import SECOND_MEL_FRAMES, token_count
+from wlk_qwen3_simul.engine.network import DecoderOutput
+from wlk_qwen3_simul.torch.attention import AttentionCapture
+from wlk_qwen3_simul.torch.kv_cache import TorchKVCache
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+    from transformers import Qwen3ASRForConditionalGeneration
+
+__all__ = ["TorchEncodedWindow", "TorchNetwork"]
+
+
+@attrs.frozen(eq=False)
+class TorchEncodedWindow:
+    """Embeddings of the audio tokens of one window, [tokens, width]."""
+
+    embeddings: torch.Tensor
+
+    @property
+    def tokens(self) -> int:
+        """Audio tokens of the window."""
+        return int(self.embeddings.shape[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the embeddings."""
+        return int(self.embeddings.nbytes)
+
+
+class TorchNetwork:
+    """A Qwen3-ASR on torch, shared by all streams and never changed; see Network."""
+
+    def __init__(
+        self,
+        model: Qwen3ASRForConditionalGeneration,
+        *,
+        alignment_heads: Sequence[tuple[int, int]],
+    ) -> None:
+        self._model: Any = model
+        by_layer: dict[int, list[int]] = {}
+        for layer, head in alignment_heads:
+            by_layer.setdefault(layer, []).append(head)
+        self._heads = {
+            layer: torch.tensor(heads, device=self.device) for layer, heads in by_layer.items()
+        }
+
+    @property
+    def mel_bands(self) -> int:
+        """Bands of a mel frame."""
+        return int(self._model.config.audio_config.num_mel_bins)
+
+    @property
+    def window_frames(self) -> int:
+        """Mel frames of a window."""
+        return int(self._model.config.audio_config.n_window_infer)
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Rows of the token embedding."""
+        return int(self._model.config.text_config.vocab_size)
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return torch.device(self._model.device)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The number format of the weights."""
+        dtype: torch.dtype = self._model.dtype
+        return dtype
+
+    def convolve(self, features: NDArray[np.float32]) -> torch.Tensor:
+        """
+        Convolve float32[mel_bands, frames], at most one second.
+
+        Raises:
+            ValueError: there are no frames, or more than a second has.
+
+        """
+        frames = features.shape[1]
+        if not 0 < frames <= SECOND_MEL_FRAMES:
+            raise ValueError(f"expected 1 to {SECOND_MEL_FRAMES} frames, got {frames}")
+        encoder = self._model.model.audio_tower
+        # The convolutions read zeros after the last second, as they do in any longer audio.
+        padded = np.zeros((self.mel_bands, SECOND_MEL_FRAMES), dtype=np.float32)
+        padded[:, :frames] = features
+        with torch.inference_mode():
+            states = torch.from_numpy(padded)[None, None].to(self.device, self.dtype)
+            for convolution in (encoder.conv2d1, encoder.conv2d2, encoder.conv2d3):
+                states = functional.gelu(convolution(states))
+            states = encoder.conv_out(states.permute(0, 3, 1, 2).flatten(2))[0]
+            positions = encoder.positional_embedding.positional_embedding[: len(states)]
+            output: torch.Tensor = states + positions.to(states.dtype)
+            return output[: token_count(frames)].clone()
+
+    def encode(self, seconds: Sequence[torch.Tensor]) -> TorchEncodedWindow:
+        """Encode the seconds of at most one window."""
+        encoder = self._model.model.audio_tower
+        with torch.inference_mode():
+            states = torch.cat(list(seconds))
+            boundaries = torch.tensor([0, len(states)], dtype=torch.int32)
+            for layer in encoder.layers:
+                states = layer(states, boundaries, max_seqlen=len(states))[0]
+            states = encoder.ln_post(states)
+            return TorchEncodedWindow(self._model.model.multi_modal_projector(states))
+
+    def new_kv_cache(self) -> TorchKVCache:
+        """Return a KV cache without positions."""
+        return TorchKVCache()
+
+    def forward(
+        self,
+        kv_cache: TorchKVCache,
+        parts: Sequence[TorchEncodedWindow | Sequence[int]],
+        *,
+        rows: int,
+        audio: tuple[int, int],
+    ) -> DecoderOutput:
+        """Run the decoder over *parts*, with one transfer to the host; see Network."""
+        decoder = self._model.model.language_model
+        with torch.inference_mode():
+            embedded = torch.cat([self._embed(part) for part in parts])[None]
+            cached, new = kv_cache.length, embedded.shape[1]
+            mask = None
+            if cached and new > 1:
+                mask = torch.ones(new, cached + new, dtype=torch.bool, device=self.device)
+                mask = mask.tril(diagonal=cached)[None, None]
+            capture = AttentionCapture(self._heads, rows, audio)
+            states = decoder(
+                inputs_embeds=embedded,
+                position_ids=torch.arange(cached, cached + new, device=self.device)[None],
+                attention_mask={"full_attention": mask},
+                past_key_values=kv_cache,
+                use_cache=True,
+                attention_capture=capture,
+            ).last_hidden_state[0, -rows:]
+            logits = self._model.lm_head(states).float()
+            best, ids = logits.max(dim=-1)
+            columns = [
+                # Whole numbers below 2**24 are exact in float32.
+                ids.float()[:, None],
+                (best - logits.logsumexp(dim=-1))[:, None],
+                torch.cat(capture.masses).mean(dim=0)[:, None],
+                torch.cat(capture.weights).mean(dim=0),
+            ]
+            packed = torch.cat(columns, dim=1).cpu().numpy()
+        kv_cache.length = cached + new
+        return DecoderOutput(
+            ids=packed[:, 0].astype(np.int64),
+            logprobs=packed[:, 1],
+            audio_attention_mass=packed[:, 2],
+            attention=packed[:, 3:],
+        )
+
+    def _embed(self, part: TorchEncodedWindow | Sequence[int]) -> torch.Tensor:
+        if isinstance(part, TorchEncodedWindow):
+            return part.embeddings
+        ids = torch.tensor(part, dtype=torch.long, device=self.device)
+        embedded: torch.Tensor = self._model.model.language_model.embed_tokens(ids)
+        return embedded

@@ -1,0 +1,79 @@
+"""Manifests of clips: lines of JSON, words with times."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from wlk_core import OptionError
+from wlk_qwen3_simul.detect_heads.manifest import EXAMPLE, Clip, ClipWord, read_manifest
+
+
+def written(folder, *lines):
+    """Return the path of a new manifest with *lines*."""
+    path = folder / "clips.jsonl"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_the_example_of_the_messages_is_a_line(tmp_path):
+    """Paths are relative to the manifest; empty lines are skipped."""
+    (clip,) = read_manifest(written(tmp_path, "", EXAMPLE, ""))
+
+    word = ClipWord(text="hello", start=0.31, end=0.74)
+    assert Clip(audio=tmp_path / "clip.wav", language="en", words=(word,)) == clip
+
+
+@pytest.mark.parametrize(("language", "text"), [("en", "a b"), ("ko", "a b"), ("zh", "ab")])
+def test_words_are_joined_as_their_language_is_written(language, text):
+    """Some languages are written with spaces between words, and some without."""
+    words = tuple(ClipWord(text=text, start=0.0, end=1.0) for text in "ab")
+    clip = Clip(audio=None, language=language, words=words)
+
+    assert text == "".join(clip.pieces)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{",
+        "[]",
+        '{"audio": "a.wav"}',
+        '{"audio": 3, "words": []}',
+        '{"audio": "a.wav", "words": [{"text": "", "start": 0, "end": 1}]}',
+        '{"audio": "a.wav", "words": [{"text": "a", "start": "now", "end": 1}]}',
+        '{"audio": "a.wav", "words": ["a"]}',
+    ],
+)
+def test_an_invalid_line_is_refused_with_its_number_and_an_example(tmp_path, line):
+    """The message shows a valid line."""
+    with pytest.raises(OptionError, match=r"clips\.jsonl, line 2: .*clip\.wav") as caught:
+        read_manifest(written(tmp_path, EXAMPLE, line))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("times", [[(0.5, 0.4)], [(0.5, 0.5)], [(-0.1, 0.4)], [(0.5, 1), (0.4, 2)]])
+def test_times_that_go_back_are_refused(tmp_path, times):
+    """Scores against wrong times would find wrong heads."""
+    words = [{"text": "a", "start": start, "end": end} for start, end in times]
+    line = json.dumps({"audio": "a.wav", "words": words})
+
+    with pytest.raises(OptionError, match="line 1: the word 'a'"):
+        read_manifest(written(tmp_path, line))
+
+
+def test_an_unknown_language_is_refused_with_the_list(tmp_path):
+    """A header names the language, and the model has no header for this one."""
+    line = json.dumps({"audio": "a.wav", "language": "la", "words": []})
+
+    with pytest.raises(OptionError, match=r"expected language as one of ar, cs, .* zh, got 'la'"):
+        read_manifest(written(tmp_path, line))
+
+
+def test_a_manifest_that_is_empty_or_missing_is_refused(tmp_path):
+    """Without clips there would be no scores to choose heads by."""
+    with pytest.raises(OptionError, match="lists no clip"):
+        read_manifest(written(tmp_path, ""))
+    with pytest.raises(OptionError, match="cannot be read"):
+        read_manifest(tmp_path / "none.jsonl")

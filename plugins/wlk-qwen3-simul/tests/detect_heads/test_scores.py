@@ -1,0 +1,135 @@
+"""Scores of heads: hits in the word under both conventions, corrected for chance."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from wlk_core import OptionError
+from wlk_qwen3_simul.detect_heads.command import choose
+from wlk_qwen3_simul.detect_heads.scores import TOLERANCE, Scores, best_heads, hits, token_seconds
+from wlk_qwen3_simul.engine.frames import token_count
+
+AUDIO = token_count(600)  # tokens of six seconds
+SPANS = [(0.2, 0.6), (0.9, 1.3), (1.3, 1.3 + 0.4), (3.1, 3.5), (5.0, 5.6)]
+
+
+def attention_to(seconds, *, audio=AUDIO):
+    """Return float32[tokens + 1, audio]: rows that attend to the audio at these times."""
+    rows = np.full((len(seconds), audio), 0.1 / audio, np.float32)
+    times = token_seconds(audio).mean(axis=1)
+    for row, time in zip(rows, seconds, strict=True):
+        row[np.abs(times - time).argmin()] += 0.9
+    return rows
+
+
+def middles():
+    """Return the middles of the words."""
+    return [(start + end) / 2 for start, end in SPANS]
+
+
+@given(st.integers(1, 2000))
+def test_audio_tokens_follow_one_another_without_gaps(count):
+    """Each stands for 80 ms, the last of a second for 40."""
+    times = token_seconds(count)
+
+    assert (times[1:, 0] == times[:-1, 1]).all()
+    assert times[0, 0] == 0
+    lengths = np.round(times[:, 1] - times[:, 0], 6)
+    assert {0.04} == set(lengths[12::13]) or count < 13
+    assert {0.08} == set(np.delete(lengths, np.s_[12::13]))
+
+
+def test_an_audio_token_in_a_word_or_right_beside_it_is_a_hit():
+    """Tokens that begin up to an audio token away from the word count as beside it."""
+    times = token_seconds(AUDIO)
+    is_near = hits(times, (1.0, 1.4))
+    near = times[is_near].mean(axis=1)
+
+    assert near.min() >= 1.0 - TOLERANCE
+    assert near.max() <= 1.4 + TOLERANCE
+    assert 8 == is_near.sum()
+
+
+@pytest.mark.parametrize(
+    ("row", "seconds"), [("predict", [*middles(), 0]), ("self", [0, *middles()])]
+)
+def test_both_conventions_are_scored_and_the_better_one_is_returned(row, seconds):
+    """A head that attends to a word when it predicts it is wrong at the step it is fed at."""
+    scores = Scores.zero(2, 3)
+    attention = np.stack([np.stack([attention_to([3.0] * 6)] * 3)] * 2)
+    attention[1, 2] = attention_to(seconds)
+    scores.add(attention, SPANS)
+    best_row, heads = best_heads(scores, max_heads=5, min_share=0.8)
+
+    assert row == best_row
+    assert [(1, 2, 1.0)] == [(head.layer, head.head, head.score) for head in heads]
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_random_attention_scores_about_zero(seed):
+    """Chance is what the width of the words makes it, clip by clip."""
+    rng = np.random.default_rng(seed)
+    scores = Scores.zero(4, 4)
+    for _ in range(60):
+        scores.add(rng.random((4, 4, len(SPANS) + 1, AUDIO), np.float32), SPANS)
+
+    assert abs(scores.corrected("predict").mean()) < 0.04
+    assert abs(scores.corrected("self").mean()) < 0.04
+    assert 0.09 < scores.chance < 0.13
+
+
+def test_long_words_are_hit_by_chance_and_count_for_less():
+    """A head that always attends to the middle of a clip of one word scores zero."""
+    scores = Scores.zero(1, 1)
+    audio = token_count(100)
+    scores.add(attention_to([0.5, 0.5], audio=audio)[None, None], [(0.0, 1.0)])
+
+    assert 1 == scores.hits["predict"][0, 0]
+    assert 1.0 == scores.chance
+    assert 0.0 == scores.corrected("predict")[0, 0]
+
+
+def test_a_clip_without_words_changes_nothing():
+    """It has no token to score."""
+    scores = Scores.zero(1, 2)
+    scores.add(np.ones((1, 2, 1, AUDIO), np.float32), [])
+
+    assert 0 == scores.tokens
+    assert 0.0 == scores.chance
+
+
+def test_heads_far_below_the_best_are_left_out():
+    """They would spoil the average of the better heads."""
+    scores = Scores.zero(1, 3)
+    half = [*middles()[:2], 0, 0, 0, 0]
+    all_words = [*middles(), 0]
+    rows = np.stack([attention_to(all_words), attention_to(half), attention_to(all_words)])
+    scores.add(rows[None], SPANS)
+    _, heads = best_heads(scores, max_heads=5, min_share=0.8)
+    _, best = best_heads(scores, max_heads=1, min_share=0.8)
+
+    assert [(0, 0), (0, 2)] == [(head.layer, head.head) for head in heads]
+    assert heads[:1] == best
+
+
+def test_a_model_without_alignment_heads_is_refused():
+    """The message names what to check."""
+    scores = Scores.zero(1, 2)
+    scores.add(np.stack([attention_to([5.9] * 6)] * 2)[None], SPANS)
+
+    with pytest.raises(OptionError, match=r"no head of mine attends to the .*word times"):
+        choose(scores, "mine", clips=1)
+
+
+def test_chosen_heads_name_their_source():
+    """The source has the number of tokens and clips, and the chance of a hit."""
+    scores = Scores.zero(1, 2)
+    scores.add(np.stack([attention_to([*middles(), 0])] * 2)[None], SPANS)
+    heads = choose(scores, "mine", clips=1)
+
+    assert ("mine", 1, 2, "predict") == (heads.model, heads.layers, heads.heads, heads.row)
+    assert "5 tokens of 1 clips" in heads.source
+    assert 0 < heads.chance < 0.2

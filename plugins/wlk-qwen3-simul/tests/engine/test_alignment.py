@@ -1,0 +1,16 @@
+"""Tokens take their frames from the step that their heads attend at."""
+
+from __future__ import annotations
+
+from wlk_qwen3_simul.engine.alignment import DecoderStep, align_tokens
+
+
+def test_a_token_has_the_frame_of_the_step_its_heads_attend_at():
+    """That is the step that predicted it or was fed it; a step without audio has no frame."""
+    steps = [DecoderStep(7, -0.1, 10), DecoderStep(8, -0.2, None), DecoderStep(9, -0.3, 30)]
+    predicted = align_tokens([7, 8], steps, by_self=False)
+    fed = align_tokens([7, 8], steps, by_self=True)
+
+    assert [10, 10] == [token.frame for token in predicted]
+    assert [0, 30] == [token.frame for token in fed]
+    assert [-0.1, -0.2] == [token.logprob for token in fed]

@@ -1,0 +1,219 @@
+"""The cache of a decoder never changes its words."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from wlk_core import BackendError, WorkCounters
+from wlk_qwen3_simul.checkpoint import Checkpoint
+from wlk_qwen3_simul.engine.decoder import CachedDecoder
+from wlk_qwen3_simul.engine.engine import DecodingOptions, Engine
+from wlk_qwen3_simul.engine.header import MAX_HEADER_TOKENS
+from wlk_qwen3_simul.engine.prompt import ChatPrompt
+from wlk_qwen3_simul.engine.vocabulary import TEXT_START
+
+RATE = 16_000
+WINDOW = 2 * RATE  # of the toy
+
+
+@pytest.fixture
+def engine(toy, vocabulary):
+    """Return an engine around a toy that emits words."""
+    return engine_of(toy, vocabulary)
+
+
+def engine_of(toy, vocabulary, **scales):
+    """Return an engine around a toy with some special tokens made likelier."""
+    network = toy(seed=11, vocabulary=330)
+    for name, scale in scales.items():
+        network.out[:, IDS[name](vocabulary)] *= scale
+    return Engine(network=network, vocabulary=vocabulary, checkpoint=Checkpoint(name="toy"))
+
+
+IDS = {
+    "text_start": lambda vocabulary: vocabulary.special_ids[TEXT_START],
+    "ends": lambda vocabulary: list(vocabulary.end_ids),
+}
+
+
+def noise(seconds, seed=0):
+    """Return audio whose seconds are of different loudness."""
+    rng = np.random.default_rng(seed)
+    loud = np.repeat(rng.uniform(0.01, 1.0, size=int(seconds) + 1), RATE)
+    return (rng.normal(size=round(seconds * RATE)) * loud[: round(seconds * RATE)]).astype("f4")
+
+
+def call(decoder, audio, *, start=0, context=(), language="en", is_last=False, prompt=""):
+    """Call the decoder with the utterance from *start* on."""
+    return decoder(
+        audio[start:],
+        first_sample=start,
+        context=context,
+        prompt=prompt,
+        language=language,
+        is_last=is_last,
+    )
+
+
+def summary(hypothesis):
+    """Return everything of the words that two calls are compared by."""
+    return [
+        (word.word.text, word.frames, [token.id for token in word.tokens], word.word.start)
+        for word in hypothesis.words
+    ]
+
+
+@settings(max_examples=15)
+@given(
+    st.lists(st.floats(0.1, 2.5), min_size=1, max_size=6),
+    st.integers(0, 99),
+    st.tuples(st.sampled_from(["en", None]), st.integers(0, 3), st.sampled_from([None, 0, 8, 40])),
+)
+def test_every_call_returns_what_a_fresh_decoder_would(toy, vocabulary, lengths, seed, choice):
+    """The audio grows, words are committed, windows close, and the buffer is cut."""
+    engine = engine_of(toy, vocabulary, text_start=10.0)
+    language, taken, rewind = choice
+    audio = noise(sum(lengths), seed)
+    options = DecodingOptions(max_new_tokens=12, rewind_frames=rewind)
+    cached = CachedDecoder(engine, options)
+    end, start, context = 0, 0, ()
+    for length in lengths:
+        end += max(1, round(length * RATE))
+        forced = language if language or not context else "en"
+        first = call(cached, audio[:end], start=start, context=context, language=forced)
+        fresh = CachedDecoder(engine, options)
+        call(fresh, audio[:start], language=forced) if start else None
+        again = call(fresh, audio[:end], start=start, context=context, language=forced)
+
+        assert summary(again) == summary(first)
+        assert again.language == first.language
+        context += first.words[:taken]
+        if end - start > 2 * WINDOW:
+            start = (end - WINDOW) // WINDOW * WINDOW
+            context = context[-1:]
+
+
+def test_only_new_positions_are_run(engine, vocabulary):
+    """The prompt and closed windows are run once, however many calls follow."""
+    audio = noise(9.0)
+    decoder = CachedDecoder(engine, DecodingOptions(max_new_tokens=4))
+    network = engine.network
+    positions = []
+    for second in range(1, 10):
+        network.forwards.clear()
+        call(decoder, audio[: second * RATE])
+        positions.append(network.forwards[0])
+    prompt = ChatPrompt.build(vocabulary)
+    closed, opened, draft = 26, 26, 4  # tokens of a window that has just closed, and of an open one
+
+    after_audio = len(prompt.after_audio) + len(prompt.header("en"))
+    assert max(positions[1:]) <= closed + opened + after_audio + draft
+    assert positions[-1] <= positions[2]
+
+
+def test_a_forward_that_fails_halfway_leaves_no_trace(engine):
+    """The same call, made again, returns what it would have returned."""
+    audio = noise(5.0)
+    decoder, sane = (CachedDecoder(engine, DecodingOptions(max_new_tokens=6)) for _ in range(2))
+    call(decoder, audio[: 3 * RATE])
+    call(sane, audio[: 3 * RATE])
+    for later in range(1, 4):
+        engine.network.fails = {len(engine.network.forwards) + later}
+        with pytest.raises(RuntimeError, match="out of memory"):
+            for _ in range(9):
+                call(decoder, audio)
+        engine.network.fails = set()
+
+    assert summary(call(sane, audio)) == summary(call(decoder, audio))
+
+
+def test_an_utterance_that_has_ended_leaves_no_trace(engine):
+    """The next utterance gets the words that it would get as the first."""
+    audio = noise(3.0)
+    decoder = CachedDecoder(engine, DecodingOptions(max_new_tokens=6))
+    first = call(decoder, audio)
+    held = decoder.nbytes
+    call(decoder, noise(4.0), start=0)
+    decoder.reset()
+
+    assert 0 < held
+    assert decoder.nbytes < held / 10
+    assert summary(first) == summary(call(decoder, audio))
+
+
+def test_a_kv_cache_is_opened_by_a_call_alone(engine):
+    """Opening it may fail, and a stream recovers from failures of an engine call only."""
+    audio = noise(3.0)
+    real, failures = engine.network.new_kv_cache, []
+
+    def failing():
+        failures.append(1)
+        raise RuntimeError("out of memory")
+
+    sane = CachedDecoder(engine, DecodingOptions(max_new_tokens=6))
+    engine.network.new_kv_cache = failing
+    decoder = CachedDecoder(engine, DecodingOptions(max_new_tokens=6))
+    decoder.reset()
+
+    assert not failures
+    with pytest.raises(RuntimeError, match="out of memory"):
+        call(decoder, audio)
+    engine.network.new_kv_cache = real
+    assert summary(call(sane, audio)) == summary(call(decoder, audio))
+
+
+def test_words_before_a_cut_give_the_first_word_its_space(engine):
+    """A word is joined to earlier text; at the start of a transcript it has no space."""
+    audio = noise(2.0)
+    fresh = [CachedDecoder(engine, DecodingOptions(max_new_tokens=30)) for _ in range(2)]
+    alone = call(fresh[0], audio, is_last=True).words[0].word.text
+    joined = call(fresh[1], audio, is_last=True, prompt="earlier").words[0].word.text
+
+    assert alone == alone.lstrip()
+    assert joined.lstrip() == alone
+
+
+def test_work_is_counted(engine):
+    """Frames, positions, forwards and transfers are those that the network counted."""
+    network = engine.network
+    result = call(CachedDecoder(engine, DecodingOptions(max_new_tokens=5)), noise(2.5))
+
+    # The window of 2 s and the half second after it, which is encoded as a whole one.
+    assert 100 * network.encoded == result.work.encoder_frames == 300
+    assert sum(network.forwards) == result.work.decoder_positions
+    assert len(network.forwards) == result.work.decoder_forwards == result.work.host_syncs
+    assert isinstance(result.work, WorkCounters)
+
+
+def test_a_model_that_never_emits_a_language_is_an_error(engine):
+    """It would be silent for ever; the error changes nothing, and a given language works."""
+    audio = noise(3.0)
+    decoder = CachedDecoder(engine, DecodingOptions(max_new_tokens=30))
+    with pytest.raises(BackendError, match="set the language") as caught:
+        call(decoder, audio, language=None)
+
+    assert not caught.value.retryable
+    fresh = CachedDecoder(engine, DecodingOptions(max_new_tokens=30))
+    assert summary(call(fresh, audio)) == summary(call(decoder, audio))
+
+
+def test_a_text_that_ends_at_once_is_silence(toy, vocabulary):
+    """Silence needs no header where the language is to be detected."""
+    engine = engine_of(toy, vocabulary, ends=20.0)
+    result = call(CachedDecoder(engine, DecodingOptions()), noise(3.0), language=None)
+
+    assert () == result.words
+    assert result.language is None
+    assert result.work.decoder_forwards < MAX_HEADER_TOKENS
+
+
+@pytest.mark.parametrize("samples", [1, 150, 200, 201, 3200])
+def test_the_shortest_audio_is_decoded(engine, samples):
+    """Audio may be shorter than a frame, and shorter than the mirror at its end."""
+    decoder = CachedDecoder(engine, DecodingOptions(max_new_tokens=5))
+    result = call(decoder, noise(1.0)[:samples], is_last=True)
+
+    assert result.work.encoder_frames == 100

@@ -1,0 +1,132 @@
+"""A draft changes what a decoding costs, never its tokens."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from wlk_qwen3_simul.engine.alignment import align_tokens
+from wlk_qwen3_simul.engine.decoding import LOOP_TIMES, decode
+
+PROMPT = (1, 2, 3)
+
+
+def run(network, *, draft=(), ends=frozenset({5}), room=20, halt=None):
+    """Return the decoding after the prompt, and its KV cache."""
+    kv_cache = network.new_kv_cache()
+    result = decode(
+        network,
+        kv_cache,
+        [],
+        forced=PROMPT,
+        draft=draft,
+        room=room,
+        ends=ends,
+        audio=(0, 2),
+        halt=halt,
+    )
+    return result, kv_cache
+
+
+def astray(rewind):
+    """Return a halt at a token that attends more than *rewind* frames before an earlier one."""
+
+    def halt(ids, steps):
+        frames = [token.frame for token in align_tokens(ids, steps, by_self=False)]
+        return frames[-1] < max(frames) - rewind
+
+    return halt
+
+
+@given(
+    st.integers(0, 300),
+    st.lists(st.integers(0, 30), max_size=8),
+    st.integers(0, 20),
+    st.sampled_from([None, *map(astray, (0, 1, 3))]),
+)
+def test_the_text_is_that_without_a_draft(toy, seed, guess, right, halt):
+    """The draft may be right at first and wrong then, right all along, or never right."""
+    network = toy(seed=seed, vocabulary=40)
+    endless, _ = run(network, ends=frozenset())  # a draft may continue after the end
+    plain, _ = run(network, halt=halt)
+    drafted, kv_cache = run(network, draft=(*endless.ids[:right], *guess), halt=halt)
+
+    assert plain.ids == drafted.ids
+    assert plain.ended == drafted.ended
+    assert plain.loop == drafted.loop
+    assert [step.frame for step in plain.steps] == [step.frame for step in drafted.steps]
+    assert len(PROMPT) + len(plain.ids) == kv_cache.length
+
+
+def test_a_draft_that_is_right_takes_one_forward(toy):
+    """Its verification also costs a single transfer to the host."""
+    network = toy(seed=3)
+    plain, _ = run(network, room=9)
+    drafted, _ = run(network, room=9, draft=plain.ids)
+
+    assert 1 == drafted.work.decoder_forwards == drafted.work.host_syncs
+    assert len(plain.ids) + 1 == plain.work.decoder_forwards
+
+
+def test_the_room_bounds_the_text(toy):
+    """A text never has more tokens than there is room for, whatever the draft."""
+    network = toy(seed=3)
+
+    assert 4 == len(run(network, room=4)[0].ids)
+    assert 4 >= len(run(network, room=4, draft=range(10))[0].ids)
+
+
+def test_a_loop_ends_the_text(toy):
+    """A decoder that repeats itself for ever is stopped, and the result contains the loop."""
+    network = toy(seed=1, sharpness=0.0)  # every token is as likely as token 0
+    result, _ = run(network, room=200)
+
+    assert not result.ended
+    assert (0, 1, LOOP_TIMES) == (result.loop.start, result.loop.period, result.loop.end)
+    assert result.without_first(3).loop.end == LOOP_TIMES - 3
+
+
+def test_a_halt_is_called_after_every_token(toy):
+    """It receives one step more than tokens."""
+    network = toy(seed=2)
+    calls = []
+
+    def halt(ids, steps):
+        calls.append((len(ids), len(steps)))
+        return len(ids) == 3
+
+    result, _ = run(network, halt=halt)
+
+    assert [(1, 2), (2, 3), (3, 4)] == calls
+    assert 3 == len(result.ids)
+
+
+def test_a_halt_inside_a_draft_cuts_it_there(toy):
+    """The rest of the draft is neither in the result nor in the KV cache."""
+    network = toy(seed=2)
+    endless, _ = run(network, ends=frozenset())
+    result, kv_cache = run(network, draft=endless.ids[:8], halt=lambda ids, _: len(ids) == 3)
+
+    assert endless.ids[:3] == result.ids
+    assert 4 == len(result.steps)
+    assert len(PROMPT) + 3 == kv_cache.length
+
+
+def test_a_draft_with_a_loop_is_cut_where_the_loop_is_complete(toy):
+    """The text without a draft ends at the same token."""
+    network = toy(seed=1, sharpness=0.0)
+    plain, _ = run(network, room=200)
+    drafted, _ = run(network, room=200, draft=[0] * (LOOP_TIMES + 5))
+
+    assert plain.ids == drafted.ids
+    assert plain.loop == drafted.loop
+
+
+def test_overflow_is_an_error_and_not_a_text(toy):
+    """Logits that are not finite mean that the model needs another number format."""
+    network = toy(seed=2)
+    network.out[:] = float("nan")
+
+    with pytest.raises(FloatingPointError, match="load the model in float32 or bfloat16"):
+        run(network)

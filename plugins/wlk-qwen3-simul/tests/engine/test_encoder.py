@@ -1,0 +1,192 @@
+"""The incremental encoder returns at every step what encoding everything at once would."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from wlk_core.testing import connected_digits
+from wlk_qwen3_simul.engine.encoder import IncrementalEncoder
+
+RATE = 16_000
+
+
+def sounds(kind, seconds, seed):
+    """Return audio whose loudest moment comes early, late, or after digital silence."""
+    rng = np.random.default_rng(seed)
+    audio = rng.normal(size=round(seconds * RATE)).astype(np.float32) * 1e-5
+    third = len(audio) // 3
+    if kind == "quiet then loud":
+        audio[2 * third : 2 * third + 4000] *= 50_000
+    elif kind == "silence first":
+        audio[:third] = 0.0
+        audio[third:] *= 10_000
+    else:
+        audio *= 10_000
+    return audio
+
+
+def full(network, audio):
+    """Return all tokens of *audio*, encoded at once by a fresh encoder."""
+    return vectors(IncrementalEncoder(network).encode(audio, first_sample=0))
+
+
+def vectors(encoded):
+    """Return the embeddings of all windows."""
+    return np.concatenate([window.vectors for window in encoded.windows])
+
+
+@settings(max_examples=12)
+@given(
+    st.sampled_from(["loud", "quiet then loud", "silence first"]),
+    st.lists(st.floats(0.02, 1.7), min_size=1, max_size=12),
+    st.integers(0, 999),
+)
+def test_at_every_step_the_tokens_are_those_of_the_whole(toy, kind, steps, seed):
+    """The chunks of the audio, and the moment at which the floor rises, make no difference."""
+    network = toy()
+    audio = sounds(kind, sum(steps) + 0.1, seed)
+    encoder = IncrementalEncoder(network)
+    end = 0
+    for step in steps:
+        end += max(1, round(step * RATE))
+        encoded = encoder.encode(audio[:end], first_sample=0)
+
+        assert full(network, audio[:end]) == pytest.approx(vectors(encoded), abs=1e-5)
+
+
+def test_a_closed_window_is_encoded_once_while_the_floor_stays(toy):
+    """The same objects come back, and the work of a call does not grow with the utterance."""
+    network = toy()
+    audio = sounds("loud", 30.0, 1)
+    encoder = IncrementalEncoder(network)
+    before = ()
+    frames = []
+    for second in range(1, 31):
+        encoded = encoder.encode(audio[: second * RATE], first_sample=0)
+        assert all(old is new for old, new in zip(before, encoded.closed, strict=False))
+        before = encoded.closed
+        frames.append(encoded.frames)
+
+    assert 100 * network.encoded == sum(frames)
+    assert max(frames[2:16]) >= max(frames[16:])
+    assert 15 == len(before)
+
+
+@pytest.mark.parametrize(("samples", "closed"), [(31_960, 0), (31_999, 0), (32_000, 1)])
+def test_a_window_is_closed_with_its_last_sample(toy, samples, closed):
+    """The last frame is no longer mirrored, because it ends where the window does."""
+    encoded = IncrementalEncoder(toy()).encode(sounds("loud", 2.1, 0)[:samples], first_sample=0)
+
+    assert closed == len(encoded.closed)
+
+
+def test_a_window_is_encoded_again_when_the_floor_rises_over_it(toy):
+    """A loud sound changes the normalisation of quiet windows, and of no others."""
+    network = toy()
+    audio = sounds("quiet then loud", 9.0, 4)
+    encoder = IncrementalEncoder(network)
+    early = encoder.encode(audio[: 5 * RATE], first_sample=0)
+    late = encoder.encode(audio, first_sample=0)
+
+    assert all(old is not new for old, new in zip(early.closed, late.closed, strict=False))
+    assert full(network, audio) == pytest.approx(vectors(late), abs=1e-5)
+
+
+def test_a_cut_leaves_the_other_windows_as_they_are(toy):
+    """After a cut the tokens are those of the utterance, without the first of them."""
+    network = toy()
+    audio = sounds("loud", 9.0, 5)
+    encoder = IncrementalEncoder(network)
+    before = encoder.encode(audio[: 7 * RATE], first_sample=0)
+    after = encoder.encode(audio[4 * RATE :], first_sample=4 * RATE)
+
+    assert after.closed[0] is before.closed[2]
+    assert full(network, audio)[2 * 26 :] == pytest.approx(vectors(after), abs=1e-5)
+
+
+@pytest.mark.parametrize("more", [1, 30, 200, 16_000])
+def test_a_cut_at_the_very_end_of_the_received_audio_is_no_gap(toy, more):
+    """The last frame before the cut is final only once audio follows it."""
+    network = toy()
+    audio = sounds("loud", 5.0, 6)[: 4 * RATE + more]
+    encoder = IncrementalEncoder(network)
+    encoder.encode(audio[: 4 * RATE], first_sample=0)
+    after = encoder.encode(audio[4 * RATE :], first_sample=4 * RATE)
+    rest = full(network, audio)[2 * 26 :]
+
+    assert len(rest) == after.tokens
+    if after.tokens:
+        assert rest == pytest.approx(vectors(after), abs=1e-5)
+
+
+def test_audio_that_does_not_continue_is_refused(toy):
+    """A gap, or a cut within a window, would give the encoder other audio than was recorded."""
+    encoder = IncrementalEncoder(toy())
+    encoder.encode(np.zeros(RATE, dtype=np.float32), first_sample=0)
+
+    with pytest.raises(ValueError, match="multiple of 32000 samples"):
+        encoder.encode(np.zeros(RATE, dtype=np.float32), first_sample=1000)
+    with pytest.raises(ValueError, match="continues at sample 16000"):
+        encoder.encode(np.zeros(RATE, dtype=np.float32), first_sample=32_000)
+
+
+@pytest.mark.parametrize("seconds", [0.3, 5.0, 8.0, 9.99])
+def test_the_same_audio_is_not_encoded_again(toy, seconds):
+    """A stream that ends with a tick encodes the same audio twice."""
+    encoder = IncrementalEncoder(toy())
+    audio = sounds("loud", seconds, 7)
+    before = encoder.encode(audio, first_sample=0)
+    after = encoder.encode(audio, first_sample=0)
+
+    assert before.windows == after.windows
+    assert 0 == after.frames
+
+
+@pytest.mark.parametrize(("is_silent", "frames"), [(True, 100), (False, 200 + 100)])
+def test_a_window_that_ends_in_silence_is_not_encoded_again_when_it_closes(toy, is_silent, frames):
+    """Its last frame was mirrored, and mirrored silence is silence."""
+    encoder = IncrementalEncoder(toy())
+    audio = sounds("loud", 3.0, 8)
+    if is_silent:
+        audio[2 * RATE - 600 : 2 * RATE + 600] = 0.0
+    before = encoder.encode(audio[: 2 * RATE - 20], first_sample=0)
+    after = encoder.encode(audio, first_sample=0)
+
+    assert is_silent == (before.open is after.closed[0])
+    assert frames == after.frames
+
+
+@pytest.mark.parametrize(
+    ("tick", "early", "most"),
+    [
+        # Frames through the encoder's layers, and frames convolved, for each new frame.
+        pytest.param(1, 0, (4.5, 1), id="1 s"),  # 1 to 8 seconds of each window: 36 to 8
+        pytest.param(2, 0, (2.5, 1), id="2 s"),  # 2 + 4 + 6 + 8
+        # The same, and all 8 again when the window has closed.
+        pytest.param(1, 20, (5.5, 2), id="1 s, just before the second is over"),
+        pytest.param(2, 20, (3.5, 1.5), id="2 s, just before the second is over"),
+    ],
+)
+@pytest.mark.parametrize("is_silent", [True, False], ids=["pauses of silence", "noise"])
+def test_the_work_of_ten_minutes_is_flat(toy, tick, early, most, is_silent):
+    """The mel frames encoded for each new frame do not depend on the length of the stream."""
+    network = toy()
+    network.window_frames = 800
+    audio = connected_digits(20, seed=1).audio[: 16 * RATE]
+    if not is_silent:
+        audio = audio + sounds("loud", 16.0, 0)[: len(audio)] * 1e-2
+    encoder = IncrementalEncoder(network)
+    loops = np.tile(audio, 10)
+    loops = loops[: len(loops) // (8 * RATE) * 8 * RATE]
+    start, frames = 0, []
+    for end in range(tick * RATE - early, len(loops) + 1, tick * RATE):
+        start = max(start, (end - 12 * RATE) // (8 * RATE) * 8 * RATE)
+        frames.append(encoder.encode(loops[start:end], first_sample=start).frames)
+
+    assert 100 * network.encoded == sum(frames)
+    # A tenth more, because the loudest word raises the floor over the audio before it.
+    assert sum(frames) <= (most[0] + 0.1) * len(loops) / 160
+    assert network.frames <= (most[1] + 0.1) * len(loops) / 160

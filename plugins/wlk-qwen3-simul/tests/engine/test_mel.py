@@ -1,0 +1,70 @@
+"""Log-mel frames are those of transformers, however the audio comes."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from wlk_qwen3_simul.engine.mel import MelStream, normalise
+
+
+def frames_of(chunks, *, bands=128):
+    """Return a stream that received *chunks*, and all of its frames at this moment."""
+    stream = MelStream(bands)
+    for chunk in chunks:
+        stream.push(chunk)
+    return stream, np.concatenate([stream.between(0, stream.final), stream.provisional()], axis=1)
+
+
+@pytest.mark.parametrize("samples", [1, 150, 200, 201, 360, 7999, 8000, 16_000, 16_161, 50_000])
+def test_frames_are_those_of_transformers(samples):
+    """Audio may have any length, also less than one frame or than the least that is padded."""
+    pytest.importorskip("torch", reason="needs wlk-qwen3-simul[torch]")
+    transformers = pytest.importorskip("transformers", reason="needs wlk-qwen3-simul[torch]")
+    audio = np.random.default_rng(samples).normal(size=samples).astype(np.float32) * 0.1
+    theirs = transformers.Qwen3ASRFeatureExtractor()(
+        audio, sampling_rate=16_000, padding=True, return_tensors="np", n_window=0
+    )["input_features"][0]
+    _, log_mel = frames_of([audio])
+
+    assert theirs.shape == log_mel.shape
+    assert normalise(log_mel, float(log_mel.max())) == pytest.approx(theirs, abs=2e-5)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(1, 4000), min_size=1, max_size=12), st.integers(0, 99))
+def test_frames_do_not_depend_on_how_the_audio_was_cut(lengths, seed):
+    """Final frames stay, and the provisional ones are those of the audio so far."""
+    audio = np.random.default_rng(seed).normal(size=sum(lengths)).astype(np.float32)
+    chunks = np.split(audio, np.cumsum(lengths)[:-1])
+    _, whole = frames_of([audio], bands=20)
+    _, pieces = frames_of(chunks, bands=20)
+
+    assert whole == pytest.approx(pieces, abs=1e-6)
+
+
+@settings(max_examples=30)
+@given(st.integers(600, 60_000), st.integers(1, 40_000))
+def test_a_final_frame_is_changed_by_no_later_audio(first, more):
+    """Final frames of the shorter audio are those of the longer audio."""
+    audio = np.random.default_rng(first).normal(size=first + more).astype(np.float32)
+    early, frames = frames_of([audio[:first]], bands=20)
+    _, later = frames_of([audio], bands=20)
+
+    assert frames[:, : early.final] == pytest.approx(later[:, : early.final], abs=1e-6)
+
+
+def test_dropped_frames_leave_the_numbers_of_the_others():
+    """Frames are dropped at the front only."""
+    audio = np.random.default_rng(3).normal(size=64_000).astype(np.float32)
+    stream, whole = frames_of([audio], bands=20)
+    before = stream.nbytes
+    stream.drop(300)
+    after = stream.nbytes
+    stream.push(audio)
+
+    assert after < before
+    assert whole[:, 300:398] == pytest.approx(stream.between(300, 398))
+    assert 300 == stream.start

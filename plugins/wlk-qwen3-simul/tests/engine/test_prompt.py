@@ -1,0 +1,93 @@
+"""The ids around the audio are those the model was trained with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from wlk_qwen3_simul.checkpoint import BUNDLED
+from wlk_qwen3_simul.engine.frames import token_count
+from wlk_qwen3_simul.engine.prompt import ChatPrompt
+from wlk_qwen3_simul.engine.vocabulary import Vocabulary
+from wlk_qwen3_simul.languages import LANGUAGES
+
+
+def text_of(vocabulary, ids):
+    """Return ids as text, special tokens included."""
+    names = {number: name for name, number in vocabulary.special_ids.items()}
+    pieces = (
+        names[token].encode() if token in names else vocabulary.bytes_of(token) for token in ids
+    )
+    return b"".join(pieces).decode("utf-8")
+
+
+@pytest.mark.parametrize("hotwords", ["", "Ann, Köln"])
+def test_the_turns_are_those_the_model_was_trained_with(vocabulary, hotwords):
+    """The hotwords are in the system turn, the audio in the user's, the text in the assistant's."""
+    prompt = ChatPrompt.build(vocabulary, hotwords)
+    system = f"<|im_start|>system\n{hotwords}<|im_end|>\n"
+    user = "<|im_start|>user\n<|audio_start|>"
+    assistant = "<|audio_end|><|im_end|>\n<|im_start|>assistant\n"
+
+    assert system + user == text_of(vocabulary, prompt.before_audio)
+    assert assistant == text_of(vocabulary, prompt.after_audio)
+
+
+def test_the_header_forces_a_language_by_its_name(vocabulary):
+    """There is no header for a language to be detected, because the model emits it."""
+    prompt = ChatPrompt.build(vocabulary)
+
+    assert "language German<asr_text>" == text_of(vocabulary, prompt.header("de"))
+    assert () == prompt.header(None)
+
+
+needs_digits = pytest.mark.skipif(
+    not (BUNDLED["digits"] / "tokenizer.json").is_file(),
+    reason="the digits checkpoint is not built",
+)
+REQUESTS = pytest.mark.parametrize(
+    ("language", "hotwords"),
+    [(None, ""), (None, "Ann, Köln"), ("en", ""), ("de", "Ann, Köln"), ("yue", "")],
+    ids=[
+        "detected",
+        "detected with hotwords",
+        "forced",
+        "forced with hotwords",
+        "of three letters",
+    ],
+)
+
+
+def ours(language, hotwords, *, audio):
+    """Return all ids before the text, with *audio* as the audio tokens."""
+    prompt = ChatPrompt.build(Vocabulary.read(BUNDLED["digits"]), hotwords)
+    return [*prompt.before_audio, *audio, *prompt.after_audio, *prompt.header(language)]
+
+
+@needs_digits
+@REQUESTS
+def test_the_ids_are_those_of_a_transcription_request_of_transformers(language, hotwords):
+    """Turns, hotwords and header agree, and there are as many audio tokens."""
+    pytest.importorskip("torch", reason="needs wlk-qwen3-simul[torch]")
+    transformers = pytest.importorskip("transformers", reason="needs wlk-qwen3-simul[torch]")
+    processor = transformers.Qwen3ASRProcessor.from_pretrained(BUNDLED["digits"])
+    request = processor.apply_transcription_request(
+        np.zeros(24_000, dtype=np.float32),
+        language=None if language is None else LANGUAGES[language],
+        prompt=hotwords or None,
+    )
+    audio = [processor.audio_token_id] * token_count(150)
+
+    assert ours(language, hotwords, audio=audio) == request["input_ids"][0].tolist()
+
+
+@needs_digits
+@REQUESTS
+def test_the_ids_are_those_of_mlx_qwen3_asr(language, hotwords):
+    """Its own transcriber builds its prompts with the same function."""
+    theirs = pytest.importorskip("mlx_qwen3_asr.tokenizer", reason="needs wlk-qwen3-simul[mlx]")
+    tokenizer = theirs.Tokenizer(str(BUNDLED["digits"]))
+    name = None if language is None else LANGUAGES[language]
+    ids = tokenizer.build_prompt_tokens(5, language=name, context=hotwords)
+
+    assert ours(language, hotwords, audio=[tokenizer.AUDIO_TOKEN_ID] * 5) == ids

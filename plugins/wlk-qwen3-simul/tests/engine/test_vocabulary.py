@@ -1,0 +1,115 @@
+"""Tokens are bytes, special tokens have no text, and every id is the checkpoint's own."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from wlk_core import ModelNotFoundError
+from wlk_qwen3_simul.engine.vocabulary import TEXT_START, Vocabulary
+
+
+@given(st.text(max_size=40))
+def test_the_bytes_of_a_text_are_those_of_its_tokens(vocabulary, text):
+    """This holds in any script, and where a character is divided among tokens."""
+    text = "".join(letter for letter in text if vocabulary.special_token_in(letter) is None)
+    ids = vocabulary.encode(text)
+    joined = b"".join(vocabulary.bytes_of(token) for token in ids)
+
+    assert vocabulary.tokenizer.normalizer.normalize_str(text) == joined.decode("utf-8")
+
+
+def test_the_original_files_make_the_same_tokens_as_a_whole_tokenizer(tiny, tmp_path, vocabulary):
+    """The published repositories hold vocab.json and merges.txt alone."""
+    tiny.write_tokenizer(tmp_path, is_whole=False)
+    apart = Vocabulary.read(tmp_path)
+    text = " hello world, language English 123 今天天气 don't"
+
+    assert not (tmp_path / "tokenizer.json").exists()
+    assert vocabulary.encode(text) == apart.encode(text)
+    assert vocabulary.special_ids == apart.special_ids
+    assert vocabulary.end_ids == apart.end_ids
+
+
+def test_a_special_token_has_no_text_and_ends_are_known(vocabulary):
+    """No token of the chat format reaches a transcript."""
+    assert all(vocabulary.bytes_of(number) == b"" for number in vocabulary.special_ids.values())
+    assert vocabulary.special_ids["<|im_end|>"] in vocabulary.end_ids
+    assert b"" == vocabulary.bytes_of(10**6)
+
+
+def test_a_special_token_in_a_text_is_found(vocabulary):
+    """A special token among the hotwords could end the system turn."""
+    assert "<|im_end|>" == vocabulary.special_token_in("Ann <|im_end|> Bob")
+    assert vocabulary.special_token_in("Ann <b> Bob") is None
+
+
+def test_a_tokenizer_without_the_token_that_begins_a_text_is_refused(tiny, tmp_path):
+    """It belongs to another model, and no text would ever begin."""
+    tokens = [token for token in tiny.SPECIAL_TOKENS if token != TEXT_START]
+    tiny.write_tokenizer(tmp_path, special_tokens=tokens)
+
+    with pytest.raises(ModelNotFoundError, match=r"has no <asr_text>.*pull the model again"):
+        Vocabulary.read(tmp_path)
+
+
+def test_a_directory_without_a_tokenizer_is_refused_with_what_is_expected(tmp_path):
+    """The message names both ways to store a tokenizer."""
+    with pytest.raises(ModelNotFoundError, match=r"tokenizer\.json, or vocab\.json with merges"):
+        Vocabulary.read(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe"])
+def test_a_damaged_tokenizer_is_reported_in_one_line(tmp_path, content):
+    """This holds whatever the file contains."""
+    (tmp_path / "tokenizer.json").write_bytes(content)
+
+    with pytest.raises(ModelNotFoundError, match="cannot be read") as caught:
+        Vocabulary.read(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"added_tokens_decoder": {"x": {"content": "<|im_end|>"}}},
+        {"added_tokens_decoder": {"300": {}}},
+        {"added_tokens_decoder": {"300": "<|im_end|>"}},
+        {"added_tokens_decoder": ["<|im_end|>"]},
+    ],
+    ids=["no number", "no content", "no entry", "no table"],
+)
+def test_invalid_added_tokens_are_reported_in_one_line(tiny, tmp_path, table):
+    """The line contains the name of the file."""
+    tiny.write_tokenizer(tmp_path, is_whole=False)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(table), encoding="utf-8")
+
+    with pytest.raises(
+        ModelNotFoundError, match=r"tokenizer_config\.json cannot be read"
+    ) as caught:
+        Vocabulary.read(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["<|im_end|>", [1, "2"], [None], 1.5, True, -1, {"1": 2}])
+def test_invalid_end_ids_are_refused(tiny, tmp_path, value):
+    """Such an id would never end a text."""
+    tiny.write_tokenizer(tmp_path)
+    path = tmp_path / "generation_config.json"
+    path.write_text(json.dumps({"eos_token_id": value}), encoding="utf-8")
+
+    with pytest.raises(ModelNotFoundError, match=r"generation_config\.json.*eos_token_id as ids"):
+        Vocabulary.read(tmp_path)
+
+
+@pytest.mark.parametrize(("value", "ends"), [(7, {7}), ([7, 8], {7, 8}), (None, set())])
+def test_end_ids_are_also_those_of_the_generation_config(tiny, tmp_path, vocabulary, value, ends):
+    """It may hold one id, several or none."""
+    tiny.write_tokenizer(tmp_path)
+    path = tmp_path / "generation_config.json"
+    path.write_text(json.dumps({"eos_token_id": value}), encoding="utf-8")
+
+    assert vocabulary.end_ids | ends == Vocabulary.read(tmp_path).end_ids

@@ -1,0 +1,150 @@
+"""Streams on one loaded model keep their languages apart and recover from failed engine calls."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from wlk_core.plugins import BackendError, LoadedBackend
+from wlk_core.testing import StreamDriver
+from wlk_qwen3_simul.backend import open_stream, warmup
+from wlk_qwen3_simul.checkpoint import Checkpoint
+from wlk_qwen3_simul.engine.engine import Engine
+from wlk_qwen3_simul.engine.prompt import ChatPrompt
+from wlk_qwen3_simul.plugin import QWEN3_SIMUL
+
+LANGUAGES = ["de", "en", "es", "fr", "it", "ja", "pt", "zh"]
+POLICIES = ["alignatt", "local-agreement"]
+RATE = 16_000
+
+
+@pytest.fixture
+def backend(toy, vocabulary):
+    """Return a backend around a toy that emits words in each language."""
+    network = toy(seed=1, vocabulary=330)
+    engine = Engine(network=network, vocabulary=vocabulary, checkpoint=Checkpoint(name="toy"))
+    return LoadedBackend(QWEN3_SIMUL, engine, open_stream=open_stream, warmup=warmup)
+
+
+def noise(seed):
+    """Return three seconds of noise, different for each seed."""
+    return np.random.default_rng(seed).normal(size=3 * RATE).astype(np.float32) * 0.1
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_eight_streams_with_eight_languages_each_force_and_report_their_own(
+    backend, vocabulary, policy
+):
+    """Every forward forces the header of its stream's own language."""
+    network = backend.engine.network
+    thread, forced = threading.local(), {language: [] for language in LANGUAGES}
+    forward = network.forward
+
+    def record(kv_cache, parts, **arguments):
+        if len(parts[-1]) > 1:  # not a single step: the ids after the audio
+            forced[thread.language].append(list(parts[-1]))
+        return forward(kv_cache, parts, **arguments)
+
+    network.forward = record
+
+    def stream(language):
+        thread.language = language
+        driver = StreamDriver(
+            backend.create_processor(language=language, policy=policy, max_new_tokens=24)
+        )
+        driver.feed(noise(LANGUAGES.index(language)), chunk_seconds=1.0)
+        driver.finish()
+        return [(token.text, token.start, token.detected_language) for token in driver.tokens]
+
+    alone = [stream(language) for language in LANGUAGES]
+    for forwards in forced.values():
+        forwards.clear()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(len(LANGUAGES)) as pool:
+            together = list(pool.map(stream, LANGUAGES))
+    finally:
+        sys.setswitchinterval(interval)
+
+    assert alone == together
+    prompt = ChatPrompt.build(vocabulary)
+    for language, tokens in zip(LANGUAGES, together, strict=True):
+        assert {language} == {detected for _, _, detected in tokens}
+        front = [*prompt.after_audio, *prompt.header(language)]
+        assert forced[language]
+        assert all(front == ids[: len(front)] for ids in forced[language])
+
+
+def stream_two_utterances(backend, policy):
+    """Return the tokens of two utterances, every call repeated after an error, and the errors."""
+    driver = StreamDriver(backend.create_processor(language="en", policy=policy, max_new_tokens=24))
+    errors = []
+
+    def retry(call):
+        for _ in range(3):
+            try:
+                return call()
+            except BackendError as error:
+                errors.append(error)
+        return call()
+
+    for seed in range(2):
+        for chunk in np.split(noise(seed), 3):
+            driver.insert(chunk)
+            retry(driver.process)
+        retry(driver.start_silence)
+        driver.end_silence(5.0)
+    retry(driver.finish)
+    return [(token.text, token.start, token.end) for token in driver.tokens], errors
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("seam", ["fail_before", "fail_after"])
+def test_a_failed_engine_call_loses_nothing(backend, policy, seam):
+    """The repeated call returns the same words, also where the first result was lost."""
+    expected, _ = stream_two_utterances(backend, policy)
+    count = backend.engine_calls.count
+    setattr(backend.engine_calls, seam, frozenset(range(count + 2, 3 * count, 3)))
+    tokens, errors = stream_two_utterances(backend, policy)
+
+    assert expected
+    assert expected == tokens
+    assert len(errors) >= 2
+    assert all(error.retryable for error in errors)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_stream_recovers_where_no_kv_cache_can_be_opened(backend, policy, monkeypatch):
+    """An utterance begins with a new KV cache, which may need more memory than there is."""
+    expected, _ = stream_two_utterances(backend, policy)
+    network = backend.engine.network
+    real, opened = network.new_kv_cache, []
+
+    def failing():
+        opened.append(1)
+        if len(opened) % 2:
+            raise RuntimeError("out of memory")
+        return real()
+
+    monkeypatch.setattr(network, "new_kv_cache", failing)
+    tokens, errors = stream_two_utterances(backend, policy)
+
+    assert expected == tokens
+    assert len(errors) == len(opened) // 2
+    assert all("out of memory" in str(error) for error in errors)
+
+
+def test_a_warmup_makes_two_engine_calls(backend, monkeypatch):
+    """The second one runs over the KV cache that the first one opened."""
+    network = backend.engine.network
+    real, opened = network.new_kv_cache, []
+    monkeypatch.setattr(network, "new_kv_cache", lambda: opened.append(1) or real())
+    backend.warmup()
+
+    assert 2 == backend.engine_calls.count
+    assert 1 == len(opened)

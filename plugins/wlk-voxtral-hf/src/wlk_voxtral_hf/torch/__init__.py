@@ -1,0 +1,1 @@
+"""Voxtral Realtime on torch, with the model of transformers."""

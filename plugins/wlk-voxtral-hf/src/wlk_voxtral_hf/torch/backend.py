@@ -1,0 +1,58 @@
+"""The loader of voxtral-hf: find a checkpoint, load it on torch, put a backend around it."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from wlk_core.frameworks.torch import choose_device, choose_dtype
+from wlk_core.plugins import locate
+from wlk_voxtral.backend import loaded_backend
+from wlk_voxtral.engine import VoxtralEngine
+from wlk_voxtral_hf.checkpoint import read_checkpoint
+from wlk_voxtral_hf.torch.network import TorchNetwork
+from wlk_voxtral_hf.torch.weights import load_model
+
+if TYPE_CHECKING:
+    from wlk_core.plugins import Backend, BackendSpec
+
+__all__ = ["load"]
+
+DIGITS = Path(__file__).parents[1] / "digits"
+
+logger = logging.getLogger(__name__)
+
+
+def load(
+    spec: BackendSpec,
+    model: str | None,
+    *,
+    device: str = "auto",
+    dtype: str = "auto",
+    cache_dir: str | None = None,
+) -> Backend:
+    """
+    Find *model* and load it.
+
+    With `dtype` "auto" the checkpoint decides, else it is bfloat16 on an accelerator and float32 on
+    a CPU.
+
+    Raises:
+        ModelNotFoundError: the model is absent, or no Voxtral Realtime model of transformers.
+        BackendUnavailable: the device is absent, or has too little memory.
+
+    """
+    name = model or str(spec.default_model)
+    directory = locate(name, spec=spec, bundled={"digits": DIGITS}, cache_dir=cache_dir, needs=())
+    settings = read_checkpoint(directory, name=name)
+    torch_device = choose_device(device)
+    torch_dtype = choose_dtype(
+        dtype, device=torch_device, declared=settings.dtype, accelerated=torch.bfloat16
+    )
+    loaded = load_model(directory, torch_device, torch_dtype)
+    logger.info("%s runs in %s on %s", name, torch_dtype, torch_device)
+    network = TorchNetwork(loaded, eos_id=settings.tokenizer.eos_id)
+    return loaded_backend(spec, VoxtralEngine(network, settings))

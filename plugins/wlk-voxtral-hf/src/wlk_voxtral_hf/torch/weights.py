@@ -1,0 +1,135 @@
+"""The model of transformers out of a checkpoint directory, complete or not at all."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
+import torch
+from transformers import VoxtralRealtimeForConditionalGeneration
+from transformers.utils import logging as transformers_logging
+
+from wlk_core.errors import ModelNotFoundError
+from wlk_core.frameworks.memory import count_parameters, out_of_memory, require_memory
+from wlk_core.frameworks.torch import available_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["load_model", "weight_bytes"]
+
+# What transformers raises for damaged files: it checks little before it reads.
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    RuntimeError,
+    SafetensorError,
+    StrictDataclassError,  # a configuration whose values have other types
+)
+# torch has an exception of its own on CUDA only.
+_OUT_OF_MEMORY = ("DefaultCPUAllocator", "MPS backend out of memory")
+
+
+def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any:
+    """
+    Load a Voxtral Realtime model for inference.
+
+    Raises:
+        ModelNotFoundError: the files are damaged, or contain other weights than the model has.
+        BackendUnavailable: the model does not fit into memory.
+
+    """
+    name, remedy = f"{directory} in {str(dtype).removeprefix('torch.')}", _remedy(dtype)
+    needed, available = weight_bytes(directory, dtype), available_memory(device)
+    require_memory(name, needed=needed, available=available, device=device.type, remedy=remedy)
+    try:
+        with _quiet_transformers():
+            loaded: Any = VoxtralRealtimeForConditionalGeneration.from_pretrained(
+                directory,
+                dtype=dtype,
+                local_files_only=True,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,  # _check_complete reports them in one line
+            )
+        model = loaded[0].to(device)
+    except (MemoryError, *_UNREADABLE) as error:
+        if _is_out_of_memory(error):
+            raise out_of_memory(
+                name, needed=needed, available=available, device=device.type, remedy=remedy
+            ) from error
+        raise _unreadable(directory, error) from error
+    _check_complete(directory, loaded[1])
+    return model.eval().requires_grad_(False)
+
+
+def weight_bytes(directory: Path, dtype: torch.dtype) -> int:
+    """
+    Return the bytes of the weights in *directory* in *dtype*; only file headers are read.
+
+    Raises:
+        ModelNotFoundError: a file is damaged.
+
+    """
+    try:
+        return count_parameters(directory.glob("model*.safetensors")) * dtype.itemsize
+    except (OSError, SafetensorError) as error:
+        raise _unreadable(directory, error) from error
+
+
+def _remedy(dtype: torch.dtype) -> str:
+    smaller = "" if dtype.itemsize < torch.float32.itemsize else "dtype=bfloat16, "
+    return f"choose {smaller}another device, or a quantized model on the backend voxtral-mlx"
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(mark in str(error) for mark in _OUT_OF_MEMORY)
+
+
+def _check_complete(directory: Path, report: dict[str, Any]) -> None:
+    """Refuse a model with missing weights, because transformers fills them with random values."""
+    missing = sorted(report["missing_keys"])
+    mismatched = sorted(report["mismatched_keys"])
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        reason = f"it lacks {missing[0]}{more}"
+    elif mismatched:
+        name, shape, expected = mismatched[0]
+        reason = f"{name} has the shape {tuple(shape)}, expected {tuple(expected)}"
+    else:
+        return
+    raise ModelNotFoundError(
+        f"{directory} is in the layout of transformers and could not be loaded: {reason}; "
+        "pull the model again"
+    )
+
+
+def _unreadable(directory: Path, error: BaseException) -> ModelNotFoundError:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    reason = " ".join(lines[:2]) or type(error).__name__
+    return ModelNotFoundError(
+        f"{directory} could not be loaded as a Voxtral Realtime model: {reason}; "
+        "convert or pull it again"
+    )
+
+
+@contextmanager
+def _quiet_transformers() -> Iterator[None]:
+    """Switch off the progress bars and tables of transformers, and restore its settings."""
+    settings: Any = transformers_logging
+    had_bars, level = settings.is_progress_bar_enabled(), settings.get_verbosity()
+    settings.disable_progress_bar()
+    settings.set_verbosity_error()
+    try:
+        yield
+    finally:
+        settings.set_verbosity(level)
+        if had_bars:
+            settings.enable_progress_bar()

@@ -1,0 +1,155 @@
+"""The checkpoints that voxtral-hf refuses, and how."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+import shutil
+
+import pytest
+from safetensors.torch import load_file, save_file
+import torch
+from transformers import VoxtralRealtimeForConditionalGeneration
+
+from wlk_core import BackendUnavailable, ModelNotFoundError, load_backend
+from wlk_core.frameworks.memory import physical_memory
+import wlk_voxtral_hf
+
+DIGITS = Path(wlk_voxtral_hf.__file__).parent / "digits"
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """Return a copy of the digits checkpoint that a test may damage."""
+    return shutil.copytree(DIGITS, tmp_path / "model")
+
+
+def test_a_device_that_is_absent_is_named():
+    """The model never runs on the CPU in silence instead."""
+    presence = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    for device in (device for device, is_present in presence.items() if not is_present):
+        with pytest.raises(BackendUnavailable, match=f"has no device {device} here"):
+            load_backend("voxtral-hf", "digits", device=device)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"multimodal": {}}, "the layout of voxmlx, which the backend voxtral-mlx reads"),
+        ({"model_type": "voxtral_realtime", "encoder_args": {}, "decoder": {}}, "of mlx-audio"),
+        ({"model_type": "whisper"}, "found LICENSE, config.json"),
+    ],
+    ids=["voxmlx", "mlx-audio", "another model"],
+)
+def test_another_layout_is_named(checkpoint, config, message):
+    """The message names the layout that was found and the backend that reads it."""
+    (checkpoint / "config.json").write_text(json.dumps(config))
+
+    with pytest.raises(ModelNotFoundError, match=message):
+        load_backend("voxtral-hf", str(checkpoint))
+
+
+def test_mistrals_own_layout_is_named(checkpoint):
+    """Its weights are complete, but transformers cannot read them."""
+    (checkpoint / "config.json").unlink()
+    (checkpoint / "params.json").write_text("{}")
+
+    with pytest.raises(ModelNotFoundError, match="Mistral's own layout"):
+        load_backend("voxtral-hf", str(checkpoint))
+
+
+def test_a_configuration_without_weights_is_named(checkpoint):
+    """The message names the file that is there and the file that is not."""
+    (checkpoint / "model.safetensors").unlink()
+
+    with pytest.raises(ModelNotFoundError, match=r"config\.json without model\*\.safetensors"):
+        load_backend("voxtral-hf", str(checkpoint))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda weights: weights.pop("audio_tower.layers.1.mlp.up_proj.weight"),
+            r"lacks .*up_proj\.weight;",
+        ),
+        (
+            lambda weights: weights.update({"language_model.model.norm.weight": torch.zeros(5)}),
+            r"norm\.weight has the shape \(5,\), expected",
+        ),
+    ],
+    ids=["missing", "another size"],
+)
+def test_an_incomplete_checkpoint_is_refused(checkpoint, change, message, capfd):
+    """No weight is filled in at random, and nothing but the error is printed."""
+    weights = load_file(checkpoint / "model.safetensors")
+    change(weights)
+    save_file(weights, checkpoint / "model.safetensors")
+
+    with pytest.raises(ModelNotFoundError, match=message) as caught:
+        load_backend("voxtral-hf", str(checkpoint))
+    assert "\n" not in str(caught.value)
+    assert ("", "") == capfd.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, r"quantized \(gptq\)"),
+        ({"quantization": {"bits": 4, "group_size": 64}}, r"\(\{.bits.: 4.* --backend voxtral-mlx"),
+        ({"downsample_factor": "four"}, "downsample_factor"),
+    ],
+    ids=["gptq", "mlx", "no number"],
+)
+def test_a_configuration_that_cannot_be_run_is_named(checkpoint, change, message):
+    """The message names the quantization, or the value of another type, and what to do."""
+    config = json.loads((checkpoint / "config.json").read_text())
+    (checkpoint / "config.json").write_text(json.dumps({**config, **change}))
+
+    with pytest.raises(ModelNotFoundError, match=message) as caught:
+        load_backend("voxtral-hf", str(checkpoint))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_larger_than_memory_is_judged_by_its_header(checkpoint):
+    """The file is never mapped, because the system would refuse with an error of its own."""
+    number = 2 * int(physical_memory() or 0) // 2**30 + 1
+    tensors = {
+        f"{index}.weight": {
+            "dtype": "BF16",
+            "shape": [2**19, 1024],
+            "data_offsets": [index * 2**30, (index + 1) * 2**30],
+        }
+        for index in range(number)
+    }
+    header = json.dumps(tensors).encode()
+    with (checkpoint / "model.safetensors").open("wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + number * 2**30)  # a hole: it takes no space on the disk
+
+    with pytest.raises(BackendUnavailable, match=r"in float32 needs .* GB of memory, and cpu has"):
+        load_backend("voxtral-hf", str(checkpoint))
+
+
+def test_memory_that_runs_out_while_loading_is_reported(monkeypatch):
+    """Torch raises a RuntimeError on the CPU; the remedy is that of the check before loading."""
+
+    def full(*_args, **_options):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate")
+
+    monkeypatch.setattr(VoxtralRealtimeForConditionalGeneration, "from_pretrained", full)
+
+    with pytest.raises(BackendUnavailable, match=r"GB of memory.*choose dtype=bfloat16"):
+        load_backend("voxtral-hf", "digits")
+
+
+def test_an_error_about_another_memory_is_not_taken_for_a_lack_of_it(monkeypatch):
+    """A damaged model is pulled again, whatever words its error contains."""
+
+    def damaged(*_args, **_options):
+        raise ValueError("memory_layout is no known field")
+
+    monkeypatch.setattr(VoxtralRealtimeForConditionalGeneration, "from_pretrained", damaged)
+
+    with pytest.raises(ModelNotFoundError, match="memory_layout is no known field; convert or"):
+        load_backend("voxtral-hf", "digits")

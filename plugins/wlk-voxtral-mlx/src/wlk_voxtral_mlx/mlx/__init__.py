@@ -1,0 +1,1 @@
+"""Voxtral Realtime on MLX."""

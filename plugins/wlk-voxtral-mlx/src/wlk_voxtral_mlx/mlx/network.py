@@ -1,0 +1,135 @@
+"""A model of MLX modules, the plugin's own or those of voxmlx, as the network of an engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import mlx.core as mx
+
+from wlk_voxtral.engine import predictions_of
+from wlk_voxtral_mlx.mlx.forward import EncoderCache, KVCache, decode, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wlk_core.frameworks.mlx import SharedStream
+    from wlk_core.streaming import TokenPrediction
+    from wlk_voxtral_mlx.checkpoint import ModelConfig
+
+__all__ = ["MlxNetwork"]
+
+# Logits: a pass over several positions rounds differently from a pass over a single one.
+MIN_MARGIN = 1e-3  # in float32
+MIN_MARGIN_HALF = 0.25  # in half precision, or with quantized weights
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class AudioSteps:
+    """The audio embeddings of a call, [steps, width], and the embedding of its delay."""
+
+    embeddings: mx.array
+    condition: mx.array
+    encoder_cache: EncoderCache  #: evaluated together with the first forward pass
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class MlxPass:
+    """A forward pass of the decoder; see wlk_voxtral.engine.ForwardPass."""
+
+    predictions: list[TokenPrediction]
+    kv_cache: KVCache
+    whole_kv_cache: KVCache  #: not trimmed to the window
+    window: int
+
+    def truncated(self, count: int) -> KVCache:
+        """Return the KV cache after the first *count* positions."""
+        dropped = len(self.predictions) - count
+        kv_cache = self.whole_kv_cache.truncated(dropped, window=self.window)
+        mx.eval(kv_cache.arrays)
+        return kv_cache
+
+
+class MlxNetwork:
+    """A model of MLX modules; see wlk_voxtral.engine.Network."""
+
+    def __init__(
+        self, model: Any, config: ModelConfig, *, eos_id: int, stream: SharedStream
+    ) -> None:
+        self.model = model
+        self.config = config
+        self._stream = stream
+        self._eos_id = eos_id
+        is_float32 = model.encoder.norm.weight.dtype == mx.float32
+        is_exact = is_float32 and config.quantization is None
+        self._min_margin = MIN_MARGIN if is_exact else MIN_MARGIN_HALF
+
+    @property
+    def min_margin(self) -> float:
+        """Logits by which a prediction of a wide pass must lead, by the model's arithmetic."""
+        return self._min_margin
+
+    def running(self) -> AbstractContextManager[None]:
+        """Take the MLX stream that all threads share."""
+        return self._stream.acquire()
+
+    def encode(
+        self, mel: NDArray[np.float32], cache: EncoderCache | None, *, delay_steps: int
+    ) -> tuple[AudioSteps, EncoderCache]:
+        """Return the audio embeddings of float32[8 n, mels] and the encoder's cache."""
+        embeddings, new_cache = encode(
+            self.model,
+            mx.array(mel),
+            cache or EncoderCache.at_start(self.model),
+            window=self.config.encoder.window,
+            downsampling=self.config.downsampling,
+        )
+        condition = self.model.time_embedding(mx.array([delay_steps], dtype=mx.float32))
+        audio = AudioSteps(embeddings=embeddings, condition=condition, encoder_cache=new_cache)
+        return audio, new_cache
+
+    def forward(
+        self,
+        token_ids: Sequence[int],
+        audio: AudioSteps,
+        *,
+        first: int,
+        kv_cache: KVCache | None,
+        position: int,
+    ) -> MlxPass:
+        """Run the decoder over the steps of *audio* from *first* on."""
+        window = self.config.decoder.window
+        logits, whole = decode(
+            self.model,
+            audio.embeddings[first : first + len(token_ids)],
+            token_ids,
+            kv_cache or KVCache(),
+            condition=audio.condition,
+            position=position,
+            window=window,
+        )
+        trimmed = whole.truncated(0, window=window)
+        is_eos = mx.arange(logits.shape[-1]) == self._eos_id  # end of text never ends a stream
+        rows: Any = _best(mx.where(is_eos, -mx.inf, logits))
+        # Nothing lazy may remain after a call, because the next one may come from another thread.
+        mx.eval(rows, audio.encoder_cache.arrays, trimmed.arrays)
+        return MlxPass(
+            predictions=predictions_of(rows.tolist()),
+            kv_cache=trimmed,
+            whole_kv_cache=whole,
+            window=window,
+        )
+
+
+def _best(logits: mx.array) -> mx.array:
+    """Return float32[n, 3]: the most probable id, its probability and its margin in logits."""
+    best = mx.argmax(logits, axis=-1, keepdims=True)
+    top = mx.take_along_axis(logits, best, axis=-1)
+    others = mx.where(mx.arange(logits.shape[-1]) == best, -mx.inf, logits)
+    probability = mx.exp(top - mx.logsumexp(logits, axis=-1, keepdims=True))
+    margin = top - others.max(axis=-1, keepdims=True)
+    return mx.concatenate([best.astype(mx.float32), probability, margin], axis=-1)

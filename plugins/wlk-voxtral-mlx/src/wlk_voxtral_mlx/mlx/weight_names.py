@@ -1,0 +1,165 @@
+"""The names of a weight in each layout, and the order of its rows."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import attrs
+
+__all__ = ["IGNORED", "LAYOUTS", "Layout", "WeightName", "layout_of", "module_weight"]
+
+Layout = Literal["Mistral", "voxmlx", "transformers", "mlx-audio"]
+LAYOUTS: tuple[Layout, ...] = ("Mistral", "voxmlx", "transformers", "mlx-audio")
+
+#: Tensors that no model needs: the tied output layer, and tables that are computed.
+IGNORED = re.compile(r"^(output|(.+\.)?lm_head)\.weight$|rotary_emb|inv_freq")
+
+
+@attrs.frozen
+class WeightName:
+    """
+    The parameter of our modules that a tensor of a file is.
+
+    `halves` names the heads whose rotary halves the rows of the tensor keep apart, if any.
+    """
+
+    name: str
+    layout: Layout
+    halves: Literal["", "heads", "key_heads"] = ""
+
+
+# The names of our modules are those of the voxmlx layout, which mlx-community publishes.
+_OUTSIDE: dict[Layout, dict[str, str]] = {
+    "Mistral": {
+        "whisper_encoder.conv_layers.0.conv": "encoder.conv1",
+        "whisper_encoder.conv_layers.1.conv": "encoder.conv2",
+        "whisper_encoder.transformer.norm": "encoder.norm",
+        "audio_language_projection.0": "adapter.w_in",
+        "audio_language_projection.2": "adapter.w_out",
+        "tok_embeddings": "language_model.embed_tokens",
+        "norm": "language_model.norm",
+    },
+    "voxmlx": {
+        name: name
+        for name in (
+            "encoder.conv1",
+            "encoder.conv2",
+            "encoder.norm",
+            "adapter.w_in",
+            "adapter.w_out",
+            "language_model.embed_tokens",
+            "language_model.norm",
+        )
+    },
+    "transformers": {
+        "audio_tower.embedder.conv1": "encoder.conv1",
+        "audio_tower.embedder.conv2": "encoder.conv2",
+        "audio_tower.norm": "encoder.norm",
+        "multi_modal_projector.linear_1": "adapter.w_in",
+        "multi_modal_projector.linear_2": "adapter.w_out",
+        "language_model.embed_tokens": "language_model.embed_tokens",
+        "language_model.norm": "language_model.norm",
+    },
+    "mlx-audio": {
+        "encoder.conv_layers_0_conv.conv": "encoder.conv1",
+        "encoder.conv_layers_1_conv.conv": "encoder.conv2",
+        "encoder.transformer_norm": "encoder.norm",
+        "encoder.audio_language_projection_0": "adapter.w_in",
+        "encoder.audio_language_projection_2": "adapter.w_out",
+        "decoder.tok_embeddings": "language_model.embed_tokens",
+        "decoder.norm": "language_model.norm",
+    },
+}
+#: The name in front of a layer's number: in the encoder, and in the decoder.
+_STACKS: dict[Layout, tuple[str, str]] = {
+    "Mistral": ("whisper_encoder.transformer.layers", "layers"),
+    "voxmlx": ("encoder.layers", "language_model.layers"),
+    "transformers": ("audio_tower.layers", "language_model.layers"),
+    "mlx-audio": ("encoder.transformer_layers", "decoder.layers"),
+}
+_OUR_STACKS = _STACKS["voxmlx"]
+_OUR_PARTS = (
+    *(f"attention.{part}_proj" for part in "qkvo"),
+    "attn_norm",
+    "ffn_norm",
+    *(f"mlp.{part}_proj" for part in ("gate", "down", "up")),
+    "ada_norm.linear_in",
+    "ada_norm.linear_out",
+)
+_MISTRAL_PARTS = (*(f"attention.w{part}" for part in "qkvo"), "attention_norm", "ffn_norm")
+#: The names after a layer's number, in the order of _OUR_PARTS; the norms of transformers differ
+#: between its two stacks.
+_PARTS: dict[Layout, tuple[tuple[str, ...], ...]] = {
+    "voxmlx": (_OUR_PARTS,),
+    "Mistral": (
+        (
+            *_MISTRAL_PARTS,
+            *(f"feed_forward.w{number}" for number in "123"),
+            "ada_rms_norm_t_cond.0",
+            "ada_rms_norm_t_cond.2",
+        ),
+    ),
+    "mlx-audio": (
+        (
+            *_MISTRAL_PARTS,
+            *(f"feed_forward_w{number}" for number in "123"),
+            "ada_rms_norm_t_cond.ada_down",
+            "ada_rms_norm_t_cond.ada_up",
+        ),
+    ),
+    "transformers": tuple(
+        (
+            *(f"self_attn.{part}_proj" for part in "qkvo"),
+            *norms,
+            *(f"mlp.{part}_proj" for part in ("gate", "down", "up")),
+            "ada_rms_norm.linear1",
+            "ada_rms_norm.linear2",
+        )
+        for norms in (
+            ("self_attn_layer_norm", "final_layer_norm"),
+            ("input_layernorm", "post_attention_layernorm"),
+        )
+    ),
+}
+_INSIDE: dict[Layout, dict[str, str]] = {
+    layout: {
+        theirs: ours for names in tables for theirs, ours in zip(names, _OUR_PARTS, strict=True)
+    }
+    for layout, tables in _PARTS.items()
+}
+_PREFIX = re.compile(r"^(mm_streams_embeddings\.embedding_module|mm_whisper_embeddings|model)\.")
+_LAYER = re.compile(r"^(?P<stack>.*?layers)\.(?P<number>\d+)\.(?P<part>.+)$")
+
+
+def module_weight(name: str) -> WeightName | None:
+    """Return the parameter that a tensor called *name* in any layout is; None for no parameter."""
+    plain = _PREFIX.sub("", name).replace("language_model.model.", "language_model.")
+    module, _, kind = plain.rpartition(".")
+    layer = _LAYER.match(module)
+    for layout in LAYOUTS:
+        if module in _OUTSIDE[layout]:
+            return WeightName(f"{_OUTSIDE[layout][module]}.{kind}", layout)
+        if layer is None or layer["stack"] not in _STACKS[layout]:
+            continue
+        part = _INSIDE[layout].get(layer["part"])
+        if part is not None:
+            stack = _OUR_STACKS[_STACKS[layout].index(layer["stack"])]
+            ours = f"{stack}.{layer['number']}.{part}.{kind}"
+            return WeightName(ours, layout, _halves(layout, part))
+    return None
+
+
+def layout_of(names: list[str]) -> Layout | None:
+    """Return the layout of most of the *names*, None for no layout."""
+    found = [weight.layout for name in names if (weight := module_weight(name)) is not None]
+    ranked: list[Layout] = sorted(LAYOUTS, key=found.count, reverse=True)
+    return ranked[0] if found else None
+
+
+def _halves(layout: Layout, part: str) -> Literal["", "heads", "key_heads"]:
+    if layout != "transformers":
+        return ""
+    if part == "attention.q_proj":
+        return "heads"
+    return "key_heads" if part == "attention.k_proj" else ""

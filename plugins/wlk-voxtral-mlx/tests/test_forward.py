@@ -1,0 +1,132 @@
+"""Forward passes are exact: the outcome of any pieces is that of the whole."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from wlk_core.streaming import LogMel
+from wlk_core.testing import noise
+from wlk_voxtral_mlx.mlx.forward import EncoderCache, KVCache, decode, encode
+from wlk_voxtral_mlx.mlx.weights import build_model
+
+STEP = 1280
+
+
+@pytest.fixture(scope="module")
+def model(random_weights, small):
+    """Return the small model of random weights."""
+    return build_model(random_weights, small, dtype=None)
+
+
+def dense_encoder(model, small, mel):
+    """Return the audio embeddings of all of *mel* at once, with the window as a mask."""
+    start = EncoderCache.at_start(model)
+    window = small.encoder.window
+    audio, _ = encode(model, mx.array(mel), start, window=window, downsampling=4)
+    return np.array(audio)
+
+
+def difference(expected, values):
+    """Return the largest difference by the largest value: float32 rounding is 1e-7 a sum."""
+    return np.abs(expected - values).max() / np.abs(expected).max()
+
+
+@pytest.mark.parametrize("steps", [(1,) * 60, (16, 16, 16, 12), (7, 1, 30, 22), (60,)])
+def test_the_encoder_does_not_depend_on_the_pieces(model, small, steps):
+    """Embeddings of any partition are those of one pass, to float32 rounding."""
+    mel = LogMel()(noise(5.0, level=0.1, seed=2)[: 60 * STEP + 240])
+    expected = dense_encoder(model, small, mel)
+    cache, parts, first = EncoderCache.at_start(model), [], 0
+    for count in steps:
+        piece = mx.array(mel[8 * first : 8 * (first + count)])
+        audio, cache = encode(model, piece, cache, window=small.encoder.window, downsampling=4)
+        parts.append(np.array(audio))
+        first += count
+
+    assert difference(expected, np.concatenate(parts)) < 1e-5
+    assert small.encoder.window - 1 == cache.kv_cache.layers[0][0].shape[2]
+
+
+def test_the_encoder_attends_to_its_window_only(model, small):
+    """Streams that differ at the start alone are equal beyond the reach of all layers."""
+    audio = noise(8.0, level=0.1, seed=3)[: 80 * STEP + 240]
+    other = audio.copy()
+    other[:STEP] = 0
+    first, second = (dense_encoder(model, small, LogMel()(samples)) for samples in (audio, other))
+    reach = small.encoder.layers * (small.encoder.window - 1) // 4 + 2
+
+    np.testing.assert_array_equal(first[reach + 1 :], second[reach + 1 :])
+    assert np.abs(first[: reach // 2] - second[: reach // 2]).max() > 1e-3
+
+
+@pytest.mark.parametrize("widths", [(1,) * 70, (20, 30, 20), (3, 1, 16) * 3 + (10,)])
+def test_the_decoder_does_not_depend_on_the_width_of_its_passes(model, small, widths):
+    """Logits beyond the window are those of one pass with the window as a mask."""
+    rng = np.random.default_rng(4)
+    audio = mx.array(rng.standard_normal((70, small.decoder.width)).astype(np.float32))
+    ids = rng.integers(0, small.vocabulary, 70).tolist()
+    condition = model.time_embedding(mx.array([6.0]))
+    window = small.decoder.window
+    run = partial(decode, model, condition=condition, window=window)
+    expected, _ = run(audio, ids, KVCache(), position=0)
+    kv_cache, parts, first = KVCache(), [], 0
+    for width in widths:
+        piece = slice(first, first + width)
+        logits, whole = run(audio[piece], ids[piece], kv_cache, position=first)
+        kv_cache = whole.truncated(0, window=window)
+        parts.append(np.array(logits))
+        first += width
+
+    assert difference(np.array(expected), np.concatenate(parts)) < 1e-5
+    assert window - 1 == kv_cache.layers[0][0].shape[2]
+
+
+def test_positions_can_be_dropped(model, small):
+    """A pass whose end was wrong leaves the KV cache of one that ended earlier."""
+    audio = mx.array(noise(1.0, seed=5)[: 40 * 64].reshape(40, 64))
+    condition = model.time_embedding(mx.array([6.0]))
+    window = small.decoder.window
+    run = partial(decode, model, condition=condition, window=window)
+    _, before = run(audio[:30], [1] * 30, KVCache(), position=0)
+    kv_cache = before.truncated(0, window=window)
+    _, wide = run(audio[30:38], [2] * 8, kv_cache, position=30)
+    _, narrow = run(audio[30:33], [2] * 3, kv_cache, position=30)
+    truncated, expected = wide.truncated(5, window=window), narrow.truncated(0, window=window)
+
+    for layer, other in zip(truncated.layers, expected.layers, strict=True):
+        np.testing.assert_allclose(np.array(layer[0]), np.array(other[0]), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_transformers_computes_the_same_logits(write, small, model, tmp_path):
+    """The same weights and features give the same logits, beyond both windows."""
+    torch = pytest.importorskip("torch", reason="pip install torch transformers")
+    transformers = pytest.importorskip("transformers", reason="pip install torch transformers")
+    directory = write(tmp_path / "hf", "transformers")
+    reference = transformers.VoxtralRealtimeForConditionalGeneration.from_pretrained(
+        directory, dtype=torch.float32
+    )
+    mel = LogMel()(noise(5.0, level=0.1, seed=8)[: 60 * STEP + 240])
+    ids = np.random.default_rng(9).integers(0, small.vocabulary, 60).tolist()
+    with torch.inference_mode():
+        expected = reference(
+            input_ids=torch.tensor([ids]),
+            input_features=torch.from_numpy(mel.T[None]),
+            num_delay_tokens=6,
+        ).logits[0]
+    audio = mx.array(dense_encoder(model, small, mel))
+    logits, _ = decode(
+        model,
+        audio,
+        ids,
+        KVCache(),
+        condition=model.time_embedding(mx.array([6.0])),
+        position=0,
+        window=small.decoder.window,
+    )
+
+    assert difference(expected.numpy(), np.array(logits)) < 1e-5

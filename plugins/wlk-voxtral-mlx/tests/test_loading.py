@@ -1,0 +1,117 @@
+"""The checkpoints and machines that voxtral-mlx refuses, and how."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+import sys
+
+import mlx.core as mx
+import pytest
+
+from wlk_core import BackendUnavailable, ModelNotFoundError, OptionError, load_backend
+from wlk_voxtral_mlx.mlx import voxmlx_model, weights
+
+needs_voxmlx = pytest.mark.skipif(
+    find_spec("voxmlx") is None, reason="pip install 'wlk-voxtral-mlx[voxmlx]'"
+)
+
+
+def test_an_unknown_engine_is_refused():
+    """The message gives the engines there are."""
+    with pytest.raises(OptionError, match="one of native, voxmlx"):
+        load_backend("voxtral-mlx", "digits", engine="mlx-audio")
+
+
+def test_a_gpu_that_is_absent_is_named():
+    """The model never runs on the CPU in silence instead."""
+    if mx.is_available(mx.gpu):
+        pytest.skip("there is one")
+    with pytest.raises(BackendUnavailable, match=r"no device gpu here.*wlk-voxtral-mlx\[cuda\]"):
+        load_backend("voxtral-mlx", "digits", device="gpu")
+
+
+def test_a_bare_wheel_of_mlx_is_unavailable(monkeypatch):
+    """Without a back end `mlx.core` cannot be imported on Linux; the message has the command."""
+    monkeypatch.setitem(sys.modules, "mlx.core", None)
+    for name in ("wlk_voxtral_mlx.mlx.backend", "wlk_core.frameworks.mlx"):
+        monkeypatch.delitem(sys.modules, name)
+
+    with pytest.raises(BackendUnavailable, match=r"mlx\.core.*pip install .*\[cpu\]"):
+        load_backend("voxtral-mlx", "digits")
+
+
+def test_voxmlx_that_is_absent_is_named(monkeypatch):
+    """The native modules never replace it in silence."""
+    monkeypatch.setattr(voxmlx_model, "find_spec", lambda _name: None)
+
+    with pytest.raises(BackendUnavailable, match=r"pip install 'wlk-voxtral-mlx\[voxmlx\]'"):
+        load_backend("voxtral-mlx", "digits", engine="voxmlx")
+
+
+def test_another_directory_is_named(tmp_path):
+    """The message gives what was expected, what was found and how to get it."""
+    (tmp_path / "config.json").write_text('{"model_type": "whisper"}')
+
+    with pytest.raises(ModelNotFoundError, match=r"found config\.json; get one with:"):
+        load_backend("voxtral-mlx", str(tmp_path))
+
+
+def test_an_index_that_names_a_missing_file_is_refused(write, tmp_path):
+    """The message names the weights."""
+    directory = write(tmp_path / "model", "voxmlx")
+    index = directory / "model.safetensors.index.json"
+    index.write_text('{"weight_map": {"norm.weight": "model-00001-of-00002.safetensors"}}')
+
+    with pytest.raises(ModelNotFoundError, match=r"cannot be read: .*model-00001-of-00002"):
+        load_backend("voxtral-mlx", str(directory))
+
+
+@needs_voxmlx
+def test_a_layout_that_voxmlx_cannot_read_is_named(write, tmp_path):
+    """Without this check voxmlx would stop at a missing key."""
+    directory = write(tmp_path / "model", "transformers")
+
+    with pytest.raises(ModelNotFoundError, match="layout of transformers, and voxmlx reads those"):
+        load_backend("voxtral-mlx", str(directory), engine="voxmlx")
+
+
+@needs_voxmlx
+def test_voxmlx_refuses_an_incomplete_checkpoint(write, random_weights, tmp_path, capfd):
+    """Its error is reported in one line like those of the native engine."""
+    incomplete = {
+        name: tensor for name, tensor in random_weights.items() if "layers.1.mlp.up" not in name
+    }
+    directory = write(tmp_path / "holes", "voxmlx", weights=incomplete)
+
+    with pytest.raises(ModelNotFoundError, match=r"voxmlx layout and .*up_proj") as caught:
+        load_backend("voxtral-mlx", str(directory), engine="voxmlx")
+    assert "\n" not in str(caught.value)
+    assert not capfd.readouterr().out
+
+
+@pytest.mark.parametrize("engine", ["native", pytest.param("voxmlx", marks=needs_voxmlx)])
+def test_memory_that_runs_out_while_loading_is_reported(monkeypatch, engine):
+    """MLX raises a RuntimeError; the remedy is that of the check before loading."""
+
+    class Full:
+        def __getattr__(self, name):
+            return getattr(mx, name)
+
+        def eval(self, *_arrays):
+            raise RuntimeError("[metal::malloc] Attempting to allocate 9000000000 bytes")
+
+    monkeypatch.setattr(weights, "mx", Full())
+
+    with pytest.raises(BackendUnavailable, match=r"GB of memory.*choose .*mini-4bit"):
+        load_backend("voxtral-mlx", "digits", engine=engine)
+
+
+def test_auto_keeps_the_stored_type_of_a_checkpoint_without_declaration(write, tmp_path):
+    """Only a declared or requested arithmetic casts the weights."""
+    directory = write(tmp_path / "model", "Mistral")
+    with load_backend("voxtral-mlx", str(directory)) as stored:
+        kept = stored.engine.network.model.language_model.norm.weight.dtype
+    with load_backend("voxtral-mlx", str(directory), dtype="float16") as cast:
+        requested = cast.engine.network.model.language_model.norm.weight.dtype
+
+    assert (mx.float32, mx.float16) == (kept, requested)

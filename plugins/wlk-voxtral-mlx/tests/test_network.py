@@ -1,0 +1,105 @@
+"""Streams on MLX: neither chunks nor drafts nor threads change what is predicted."""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib.util import find_spec
+import threading
+
+import pytest
+
+from wlk_core import load_backend
+from wlk_core.plugins import OnlineStream
+from wlk_core.testing import StreamDriver, connected_digits, load_clip, noise
+from wlk_voxtral.recognizer import VoxtralRecognizer
+
+
+@pytest.fixture(scope="module")
+def lively(write, tmp_path_factory):
+    """Return a backend of the small model, whose predictions have many values."""
+    directory = write(tmp_path_factory.mktemp("lively") / "model", "voxmlx")
+    with load_backend("voxtral-mlx", str(directory)) as loaded:
+        yield loaded
+
+
+def streamed(backend, audio, *, chunk, draft_steps=8, delay_steps=6):
+    """Return the ids and the driver of a stream of *audio* in pieces."""
+    engine, predictions = backend.engine, []
+
+    def decode(mel, state):
+        batch, new_state, work = engine.decode(
+            mel, state, delay_steps=delay_steps, draft_steps=draft_steps
+        )
+        predictions.extend(batch)
+        return batch, new_state, work
+
+    recognizer = partial(
+        VoxtralRecognizer,
+        decode,
+        tokenizer=engine.settings.tokenizer,
+        delay_steps=delay_steps,
+        log_mel=engine.settings.log_mel,
+    )
+    driver = StreamDriver(OnlineStream(recognizer))
+    driver.feed(audio, chunk_seconds=chunk)
+    driver.finish()
+    return [prediction.id for prediction in predictions], driver
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", [1 / 16_000, 0.037, 0.08, 1.0])
+def test_a_stream_does_not_depend_on_the_chunks(lively, chunk):
+    """One sample at a time and all at once give the same ids."""
+    audio = noise(0.4 if chunk < 0.001 else 5.0, level=0.1, seed=6)
+    expected, _ = streamed(lively, audio, chunk=60.0)
+
+    assert len(set(expected)) > 3
+    assert expected == streamed(lively, audio, chunk=chunk)[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delay_steps", [3, 6, 10])
+def test_drafts_change_no_id(lively, backend, delay_steps):
+    """Step by step and eight at a time agree, and the digits take far fewer passes."""
+    runs = {}
+    for model, audio in (
+        (lively, noise(5.0, level=0.1, seed=7)),
+        (backend, load_clip("demo").audio),
+    ):
+        for width in (1, 8):
+            runs[model, width] = streamed(
+                model, audio, chunk=60.0, draft_steps=width, delay_steps=delay_steps
+            )
+    passes = [runs[backend, width][1].processor.stats.decoder_forwards for width in (1, 8)]
+
+    assert runs[lively, 1][0] == runs[lively, 8][0]
+    assert runs[backend, 1][0] == runs[backend, 8][0]
+    assert passes[1] < passes[0] / 2
+
+
+@pytest.mark.slow
+def test_any_thread_may_make_the_next_call(backend):
+    """No lazy array outlives a call: each chunk from a thread of its own gives the same words."""
+    audio = connected_digits(6, seed=1).audio
+    expected = streamed(backend, audio, chunk=1.0)[1].tokens
+    driver = StreamDriver(backend.create_processor())
+    for start in range(0, len(audio), 16_000):
+        thread = threading.Thread(target=driver.feed, args=(audio[start : start + 16_000],))
+        thread.start()
+        thread.join()
+    driver.finish()
+
+    assert expected == driver.tokens
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("voxmlx") is None, reason="pip install 'wlk-voxtral-mlx[voxmlx]'")
+def test_the_modules_of_voxmlx_equal_the_native_ones(backend):
+    """They contain the same weights: the words and times are the same."""
+    audio = load_clip("demo").audio
+    with load_backend("voxtral-mlx", "digits", engine="voxmlx") as other:
+        ids, driver = streamed(other, audio, chunk=1.0)
+    expected, native = streamed(backend, audio, chunk=1.0)
+
+    assert expected == ids
+    assert native.tokens == driver.tokens

@@ -1,0 +1,254 @@
+"""The engine of a Voxtral model: decoding of steps, whatever framework runs the network."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+import attrs
+
+from wlk_core.plugins import WorkCounters
+from wlk_core.streaming import TokenPrediction, speculative_decode
+from wlk_voxtral.recognizer import silence_features
+from wlk_voxtral.step import STEP_FRAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from contextlib import AbstractContextManager
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wlk_voxtral.checkpoint import CheckpointSettings
+
+__all__ = ["Cache", "ForwardPass", "Network", "StreamState", "VoxtralEngine", "predictions_of"]
+
+
+class Cache(Protocol):
+    """Tensors of a stream between two calls: a value, never changed in place."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held on any device."""
+        ...
+
+
+A = TypeVar("A")  # audio embeddings of a call
+E = TypeVar("E", bound=Cache)  # the encoder's cache
+K = TypeVar("K", bound=Cache)  # the decoder's KV cache
+K_co = TypeVar("K_co", bound=Cache, covariant=True)
+
+
+class ForwardPass(Protocol[K_co]):
+    """The outcome of one forward pass of the decoder over several positions."""
+
+    @property
+    def predictions(self) -> Sequence[TokenPrediction]:
+        """The most probable id after each position, end of text excepted."""
+        ...
+
+    @property
+    def kv_cache(self) -> K_co:
+        """The KV cache after all positions."""
+        ...
+
+    def truncated(self, count: int) -> K_co:
+        """Return the KV cache after the first *count* positions, 0 < count."""
+        ...
+
+
+class Network(Protocol[A, E, K]):
+    """
+    A loaded model on its framework: weights and forward passes, nothing of a stream.
+
+    `encode` may return lazy tensors.  After a `forward` over its audio embeddings all caches are
+    computed, because the next call of a stream may come from another thread.
+    """
+
+    @property
+    def min_margin(self) -> float:
+        """Logits by which a prediction of a pass over several positions must lead to be final."""
+        ...
+
+    def running(self) -> AbstractContextManager[None]:
+        """Prepare the calling thread for the methods below, and wait for the device."""
+        ...
+
+    def encode(self, mel: NDArray[np.float32], cache: E | None, *, delay_steps: int) -> tuple[A, E]:
+        """Return the audio embeddings of float32[8 n, mels], n steps, and the encoder's cache."""
+        ...
+
+    def forward(
+        self,
+        token_ids: Sequence[int],
+        audio: A,
+        *,
+        first: int,
+        kv_cache: K | None,
+        position: int,
+    ) -> ForwardPass[K]:
+        """
+        Run the decoder over the steps of *audio* from *first* on, one for each of *token_ids*.
+
+        *position* is the number of the first of them in the utterance, and *kv_cache* the one in
+        front of it.
+        """
+        ...
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class StreamState(Generic[E, K]):
+    """
+    A point of an utterance between two calls: a value, so that a call can be repeated.
+
+    `known_ids` are the decoder inputs known before the next forward pass: the rest of the prompt,
+    or the last prediction.
+    """
+
+    positions: int = 0  #: of the decoder, so far
+    known_ids: tuple[int, ...]
+    encoder_cache: E | None = None
+    kv_cache: K | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both caches."""
+        return self.encoder_bytes + (0 if self.kv_cache is None else self.kv_cache.nbytes)
+
+    @property
+    def encoder_bytes(self) -> int:
+        """Bytes of the encoder's cache."""
+        return 0 if self.encoder_cache is None else self.encoder_cache.nbytes
+
+
+class VoxtralEngine(Generic[A, E, K]):
+    """
+    A loaded model that any number of streams share.
+
+    It holds the network and, for each delay in use, the state after the silence that opens every
+    utterance.  The caches of a stream travel in its StreamState.
+    """
+
+    def __init__(self, network: Network[A, E, K], settings: CheckpointSettings) -> None:
+        self.network = network
+        self.settings = settings
+        self._openings: dict[int, StreamState[E, K]] = {}
+        self._lock = threading.Lock()
+
+    def decode(
+        self,
+        mel: NDArray[np.float32],
+        state: StreamState[E, K] | None,
+        *,
+        delay_steps: int,
+        draft_steps: int,
+    ) -> tuple[Sequence[TokenPrediction], StreamState[E, K], WorkCounters]:
+        """
+        Decode float32[8 n, mels], the next n steps of an utterance; see StepDecoder.
+
+        Args:
+            mel: the mel frames of the steps.
+            state: what the last call returned; None at the start of an utterance.
+            delay_steps: how many steps the text comes after its audio, constant in an utterance.
+            draft_steps: steps that may be decoded in one forward pass.
+
+        """
+        with self.network.running():
+            opening_work = WorkCounters()
+            if state is None:
+                state, opening_work = self._opening(delay_steps)
+            predictions, state, work = self._decode(mel, state, delay_steps, draft_steps)
+            return predictions, state, opening_work + work
+
+    def _opening(self, delay_steps: int) -> tuple[StreamState[E, K], WorkCounters]:
+        """Return the state after all but the last step of the silence before an utterance."""
+        with self._lock:  # the first stream of a delay computes it for all others
+            if delay_steps in self._openings:
+                return self._openings[delay_steps], WorkCounters()
+            tokenizer = self.settings.tokenizer
+            state: StreamState[E, K] = StreamState(known_ids=tokenizer.prompt(delay_steps))
+            work = WorkCounters()
+            if tokenizer.left_pad_steps > 1:
+                mel = silence_features(self.settings.log_mel, tokenizer.left_pad_steps - 1)
+                _, state, work = self._decode(mel, state, delay_steps, 1)
+            self._openings[delay_steps] = state
+            return state, work
+
+    def _decode(
+        self,
+        mel: NDArray[np.float32],
+        state: StreamState[E, K],
+        delay_steps: int,
+        draft_steps: int,
+    ) -> tuple[list[TokenPrediction], StreamState[E, K], WorkCounters]:
+        tokenizer = self.settings.tokenizer
+        steps = len(mel) // STEP_FRAMES
+        audio, encoder_cache = self.network.encode(
+            mel, state.encoder_cache, delay_steps=delay_steps
+        )
+        decoder = _Decoder(self.network, audio, state)
+        predictions = speculative_decode(
+            decoder,
+            steps,
+            known_ids=state.known_ids,
+            pad=tokenizer.pad_id,
+            marker=tokenizer.word_id,
+            width=draft_steps,
+            min_margin=self.network.min_margin,
+        )
+        new_state = StreamState(
+            positions=state.positions + steps,
+            known_ids=state.known_ids[steps:] or (predictions[-1].id,),
+            encoder_cache=encoder_cache,
+            kv_cache=decoder.kv_cache,
+        )
+        work = WorkCounters(
+            encoder_frames=len(mel),
+            decoder_positions=decoder.positions,
+            decoder_forwards=decoder.passes,
+            host_syncs=decoder.passes,  # each pass reads its predictions
+        )
+        return predictions, new_state, work
+
+
+def predictions_of(rows: Iterable[Sequence[float]]) -> list[TokenPrediction]:
+    """Return the predictions of rows read from a device: id, probability and margin."""
+    return [
+        TokenPrediction(int(token_id), min(1.0, probability), margin)
+        for token_id, probability, margin in rows
+    ]
+
+
+class _Decoder(Generic[A, E, K]):
+    """The decoder over the steps of one call; a StepModel of wlk_core.streaming."""
+
+    def __init__(self, network: Network[A, E, K], audio: A, state: StreamState[E, K]) -> None:
+        self._network = network
+        self._audio = audio
+        self._position = state.positions
+        self._kept = 0  # steps of this call in the KV cache
+        self._last: ForwardPass[K] | None = None
+        self.kv_cache = state.kv_cache
+        self.passes = self.positions = 0
+
+    def forward(self, ids: Sequence[int]) -> Sequence[TokenPrediction]:
+        """Run the next ``len(ids)`` positions."""
+        self._last = self._network.forward(
+            ids,
+            self._audio,
+            first=self._kept,
+            kv_cache=self.kv_cache,
+            position=self._position + self._kept,
+        )
+        self.kv_cache = self._last.kv_cache
+        self._kept += len(ids)
+        self.passes += 1
+        self.positions += len(ids)
+        return self._last.predictions
+
+    def truncate(self, count: int) -> None:
+        """Go back to the position after the first *count* of the last pass."""
+        if self._last is None:
+            raise AssertionError("truncated before the first pass")
+        self.kv_cache = self._last.truncated(count)
+        self._kept -= len(self._last.predictions) - count

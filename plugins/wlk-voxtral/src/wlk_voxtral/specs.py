@@ -1,0 +1,37 @@
+"""The declarations that both backends share; importing this module brings no numpy."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+from wlk_core.plugins import BackendSpec, Option, standard_options
+
+__all__ = ["DTYPES", "IS_APPLE_SILICON", "MINI", "voxtral_spec"]
+
+IS_APPLE_SILICON = (platform.system(), platform.machine()) == ("Darwin", "arm64")
+MINI = "mistralai/Voxtral-Mini-4B-Realtime-2602"
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+def voxtral_spec(*, options: tuple[Option, ...], **fields: Any) -> BackendSpec:
+    """Return the spec of a Voxtral backend: the *options* of its framework and other *fields*."""
+    return BackendSpec(
+        api=1,
+        options=(
+            *options,
+            standard_options.CACHE_DIR,
+            standard_options.DELAY_MS,
+            standard_options.DRAFT_STEPS,
+        ),
+        capabilities=(
+            "hypothesis",
+            "word-times",
+            "probabilities",
+            "speaker-turns",
+            "bounded-state",
+        ),
+        max_delay=3.0,  # the longest delay, and the pieces of a word
+        bounds={"wer": 0.10, "word_start_median": 0.10, "word_start_bias": 0.10},
+        **fields,
+    )

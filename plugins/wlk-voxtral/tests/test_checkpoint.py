@@ -1,0 +1,80 @@
+"""The settings that a checkpoint declares beside its weights."""
+
+from __future__ import annotations
+
+import pytest
+
+from wlk_core import ModelNotFoundError, OptionError
+from wlk_core.streaming import LogMel
+from wlk_voxtral.checkpoint import CheckpointSettings
+
+
+@pytest.fixture
+def model(tmp_path, tekken_json):
+    """Return a directory with a tokenizer and a wlk.json."""
+    (tmp_path / "tekken.json").write_text(tekken_json)
+    (tmp_path / "wlk.json").write_text('{"dtype": "float32", "delays_ms": [240, 480]}')
+    return tmp_path
+
+
+def read(directory):
+    """Return the settings of the model in a directory."""
+    return CheckpointSettings.read(directory, name="tiny", log_mel=LogMel())
+
+
+def test_a_checkpoint_declares_its_arithmetic_and_delays(model):
+    """The dtype and the delays it was trained for are read from wlk.json."""
+    settings = read(model)
+
+    assert ("tiny", "float32", (240, 480)) == (settings.name, settings.dtype, settings.delays_ms)
+
+
+def test_a_checkpoint_without_declarations_has_any_delay_of_the_format(model):
+    """Most checkpoints are published without a wlk.json."""
+    (model / "wlk.json").unlink()
+    settings = read(model)
+
+    assert (None, None) == (settings.dtype, settings.delays_ms)
+    assert 30 == settings.delay_steps(2400)
+
+
+@pytest.mark.parametrize(("delay_ms", "steps"), [(None, 6), (240, 3), (480, 6)])
+def test_a_delay_is_a_number_of_steps(model, delay_ms, steps):
+    """A step is 80 ms, and the default delay is that of the tokenizer."""
+    assert steps == read(model).delay_steps(delay_ms)
+
+
+def test_a_delay_the_checkpoint_was_not_trained_for_is_refused(model):
+    """The message names the model and the delays it has."""
+    message = "the model tiny was trained for a delay_ms of 240, 480, got 800"
+
+    with pytest.raises(OptionError, match=message):
+        read(model).delay_steps(800)
+
+
+@pytest.mark.parametrize("delay_ms", [0, 100, 2480])
+def test_a_delay_the_format_does_not_have_is_refused(model, delay_ms):
+    """The message names the option and the delays there are."""
+    (model / "wlk.json").unlink()
+
+    with pytest.raises(OptionError, match=r"delay_ms: a delay is a multiple of 80 ms from 80 to"):
+        read(model).delay_steps(delay_ms)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("tekken.json", None, r"contains no tekken\.json, .*; pull the model again, or copy"),
+        ("tekken.json", "{}", r"tekken\.json is not a tokenizer of .*'config'; pull the model"),
+        ("wlk.json", "{", r"wlk\.json is damaged: .*; pull the model again"),
+    ],
+    ids=["no tokenizer", "another file", "damaged settings"],
+)
+def test_a_directory_without_a_sound_checkpoint_is_refused(model, file, content, message):
+    """The message names the file and what helps."""
+    (model / file).unlink()
+    if content is not None:
+        (model / file).write_text(content)
+
+    with pytest.raises(ModelNotFoundError, match=message):
+        read(model)

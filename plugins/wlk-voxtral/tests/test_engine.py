@@ -1,0 +1,208 @@
+"""The engine around a toy network whose predictions depend on everything it has processed."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+import threading
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from wlk_core.streaming import LogMel, TokenPrediction
+from wlk_voxtral.checkpoint import CheckpointSettings
+from wlk_voxtral.engine import VoxtralEngine
+
+PAD, WORD = 2, 3
+
+
+@attrs.frozen
+class ToyCache:
+    """The values that were processed so far."""
+
+    values: tuple = ()
+
+    @property
+    def nbytes(self):
+        """One byte for each value."""
+        return len(self.values)
+
+
+@attrs.frozen
+class ToyPass:
+    """A forward pass over the toy network."""
+
+    predictions: list
+    kv_cache: ToyCache
+
+    def truncated(self, count):
+        """Drop the values of the last positions."""
+        dropped = len(self.predictions) - count
+        return ToyCache(self.kv_cache.values[: len(self.kv_cache.values) - dropped])
+
+
+@attrs.define
+class ToyNetwork:
+    """A network whose prediction is a hash of all inputs so far; it counts its passes."""
+
+    seed: int = 0
+    pads: float = 0.7  # share of the steps without text
+    min_margin: float = 1.0
+    fail_at: int = 0
+    widths: list = attrs.field(factory=list)
+
+    def running(self):
+        """Prepare nothing."""
+        return nullcontext()
+
+    def encode(self, mel, cache, *, delay_steps):
+        """Return one value for each step: its number and the delay."""
+        before = cache.values if cache else ()
+        steps = tuple(range(len(before), len(before) + len(mel) // 8))
+        audio = [hash((step, delay_steps)) for step in steps]
+        return audio, ToyCache((*before, *steps))
+
+    def forward(self, token_ids, audio, *, first, kv_cache, position):
+        """Predict after each input from all inputs so far."""
+        self.widths.append(len(token_ids))
+        if len(self.widths) == self.fail_at:
+            raise RuntimeError("out of memory")
+        values = kv_cache.values if kv_cache else ()
+        assert position == len(values)
+        predictions = []
+        for value in zip(token_ids, audio[first : first + len(token_ids)], strict=True):
+            values = (*values, value)
+            share = hash((self.seed, values)) % 1000 / 1000
+            token_id = PAD if share < self.pads else 3 + int(1000 * share) % 5
+            margin = 9.0 if int(10_000 * share) % 3 else 0.0
+            predictions.append(TokenPrediction(token_id, share, margin))
+        return ToyPass(predictions, ToyCache(values))
+
+
+@pytest.fixture(scope="module")
+def settings(tokenizer):
+    """Return the settings of a checkpoint."""
+    return CheckpointSettings(name="toy", tokenizer=tokenizer, log_mel=LogMel())
+
+
+def mel_of(steps):
+    """Return the features of steps."""
+    return np.zeros((8 * steps, 128), dtype=np.float32)
+
+
+def decode(engine, counts, *, delay_steps=6, draft_steps=8):
+    """Return the predictions of an utterance in calls of so many steps, and its last state."""
+    predictions, state = [], None
+    for count in counts:
+        batch, state, _ = engine.decode(
+            mel_of(count), state, delay_steps=delay_steps, draft_steps=draft_steps
+        )
+        predictions += batch
+    return predictions, state
+
+
+@given(
+    seed=st.integers(),
+    counts=st.lists(st.integers(1, 16), min_size=1, max_size=8),
+    draft_steps=st.integers(1, 9),
+    pads=st.floats(0.0, 1.0),
+)
+def test_calls_and_drafts_change_no_prediction(settings, seed, counts, draft_steps, pads):
+    """Any partition into calls and any draft equals decoding step by step in one call."""
+    single = VoxtralEngine(ToyNetwork(seed, pads), settings)
+    expected, state = decode(single, [sum(counts)], draft_steps=1)
+    predictions, other = decode(
+        VoxtralEngine(ToyNetwork(seed, pads), settings), counts, draft_steps=draft_steps
+    )
+
+    assert expected == predictions
+    assert attrs.astuple(state) == attrs.astuple(other)
+
+
+@pytest.mark.parametrize("delay_steps", [3, 6])
+def test_predictions_begin_after_the_prompt(settings, delay_steps):
+    """The prompt has an id for each step of the silence and the delay, and one to begin with."""
+    predictions, state = decode(
+        VoxtralEngine(ToyNetwork(), settings), [20], delay_steps=delay_steps
+    )
+
+    assert 20 - 1 - delay_steps == len(predictions)
+    assert 31 + 20 == state.positions
+    assert (predictions[-1].id,) == state.known_ids
+
+
+def test_a_state_is_a_value(settings):
+    """The same call on the same state gives the same answer."""
+    engine = VoxtralEngine(ToyNetwork(), settings)
+    _, state = decode(engine, [9])
+    first, second = (
+        engine.decode(mel_of(5), state, delay_steps=6, draft_steps=8) for _ in range(2)
+    )
+
+    assert first[0] == second[0]
+    assert attrs.astuple(first[1]) == attrs.astuple(second[1])
+
+
+def test_the_silence_before_an_utterance_is_computed_once_for_each_delay(settings):
+    """The first stream of a delay does the work, and counts it."""
+    engine = VoxtralEngine(ToyNetwork(pads=1.1, min_margin=0.0), settings)
+    work = [
+        engine.decode(mel_of(1), None, delay_steps=delay_steps, draft_steps=8)[2]
+        for delay_steps in (6, 6, 3)
+    ]
+
+    assert [32, 1, 32] == [counters.decoder_positions for counters in work]
+    assert [256, 8, 256] == [counters.encoder_frames for counters in work]
+
+
+def test_the_silence_is_computed_once_by_threads_too(settings):
+    """Streams that begin at the same time wait for the first of them."""
+    network = ToyNetwork()
+    engine = VoxtralEngine(network, settings)
+    threads = [threading.Thread(target=decode, args=(engine, [1])) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert 1 == sum(width > 1 for width in network.widths)
+
+
+@pytest.mark.parametrize("fail_at", [1, 2, 5])
+def test_a_call_that_failed_can_be_repeated(settings, fail_at):
+    """A failed pass leaves neither a state nor an opening."""
+    network = ToyNetwork(fail_at=fail_at)
+    engine = VoxtralEngine(network, settings)
+    expected, _ = decode(VoxtralEngine(ToyNetwork(), settings), [20])
+
+    with pytest.raises(RuntimeError, match="out of memory"):
+        decode(engine, [20])
+    assert expected == decode(engine, [20])[0]
+
+
+def test_the_work_of_a_call_is_counted(settings):
+    """Each forward pass is a decoder forward and a host sync over its positions."""
+    network = ToyNetwork(pads=1.1, min_margin=0.0)
+    engine = VoxtralEngine(network, settings)
+    decode(engine, [1])
+    network.widths.clear()
+    _, state = decode(engine, [20])
+    _, _, work = engine.decode(mel_of(24), state, delay_steps=6, draft_steps=8)
+
+    assert [8, 8, 8] == network.widths[-3:]
+    assert (192, 24, 3, 3) == (
+        work.encoder_frames,
+        work.decoder_positions,
+        work.decoder_forwards,
+        work.host_syncs,
+    )
+
+
+def test_a_state_counts_the_bytes_of_its_caches(settings):
+    """Bytes of the encoder are counted apart."""
+    _, state = decode(VoxtralEngine(ToyNetwork(), settings), [20])
+
+    assert 51 == state.encoder_bytes
+    assert 102 == state.nbytes

@@ -1,0 +1,310 @@
+"""What holds for both backends, with the digits checkpoint, wherever they are installed."""
+
+from __future__ import annotations
+
+import ast
+from importlib import import_module
+from importlib.util import find_spec
+import json
+import math
+from pathlib import Path
+import shutil
+import subprocess
+import sys
+from types import ModuleType
+
+import attrs
+import pytest
+
+from wlk_core import BackendUnavailable, ModelNotFoundError, OptionError, load_backend
+from wlk_core.plugins import BackendError, StreamClosed
+from wlk_core.streaming import LogMel
+from wlk_core.testing import StreamDriver, connected_digits, noise
+
+ROOMS = ("plugins", "errors", "streaming", "frameworks", "audio", "models")  # of wlk_core
+
+
+@attrs.frozen(kw_only=True)
+class Plugin:
+    """A plugin under test and the names in which it differs from the other."""
+
+    backend: str
+    framework: str  #: its folder
+    config: str
+    weights: str
+    devices: tuple[str, ...]
+    default_model: str
+
+    @property
+    def package(self):
+        """The name of its import package."""
+        return f"wlk_{self.backend.replace('-', '_')}"
+
+    @property
+    def folder(self):
+        """The folder of its import package."""
+        return Path(import_module(self.package).__file__).parent
+
+    def module(self, name):
+        """Return a module of its framework's folder."""
+        return import_module(f"{self.package}.{self.framework}.{name}")
+
+
+PLUGINS = [
+    Plugin(
+        backend="voxtral-hf",
+        framework="torch",
+        config="config.json",
+        weights="model.safetensors",
+        devices=("cpu", "cuda", "mps"),
+        default_model="mini",
+    ),
+    Plugin(
+        backend="voxtral-mlx",
+        framework="mlx",
+        config="params.json",
+        weights="consolidated.safetensors",
+        devices=("cpu", "gpu"),
+        default_model="mini-6bit",
+    ),
+]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(
+            plugin,
+            id=plugin.backend,
+            marks=pytest.mark.skipif(
+                find_spec(plugin.package) is None or find_spec(plugin.framework) is None,
+                reason=f"pip install wlk-{plugin.backend}",
+            ),
+        )
+        for plugin in PLUGINS
+    ],
+)
+def plugin(request):
+    """Return each plugin that is installed."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def backend(plugin):
+    """Return the backend of the plugin with the bundled checkpoint."""
+    if plugin.framework == "torch":
+        import_module("torch").set_num_threads(1)  # tests run beside others
+    with load_backend(plugin.backend, "digits") as loaded:
+        yield loaded
+
+
+@pytest.fixture
+def checkpoint(plugin, tmp_path):
+    """Return a copy of the digits checkpoint that a test may damage."""
+    return shutil.copytree(plugin.folder / "digits", tmp_path / "model")
+
+
+def test_the_plugin_offers_its_backend(plugin):
+    """The hook returns constant data."""
+    declaration = import_module(f"{plugin.package}.plugin")
+    (spec,) = declaration.wlk_backends()
+
+    assert plugin.backend == spec.name
+    assert plugin.default_model == spec.default_model
+    assert "bundled" == spec.models["digits"]
+
+
+@pytest.mark.slow
+def test_importing_the_declaration_brings_nothing_heavy(plugin):
+    """Backends are listed without a framework."""
+    heavy = ("numpy", "torch", "transformers", "mlx", "voxmlx", "huggingface_hub")
+    code = f"import sys, {plugin.package}.plugin; print([m for m in {heavy!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "[]" == done.stdout.strip()
+
+
+def test_the_plugin_imports_only_what_the_core_offers_to_authors(plugin):
+    """Registry, session and command line are not for plugins."""
+    for path in plugin.folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+            if module.split(".")[0] == "wlk_core":
+                assert module.split(".")[1] in ROOMS, path
+
+
+def test_loading_refuses_a_device_of_another_framework(plugin):
+    """The message gives the devices of this one."""
+    with pytest.raises(OptionError, match=f"one of auto, {', '.join(plugin.devices)}"):
+        load_backend(plugin.backend, "digits", device="tpu")
+
+
+def test_loading_refuses_an_unknown_arithmetic(plugin):
+    """The message gives the arithmetics there are."""
+    with pytest.raises(OptionError, match="one of auto, float32, bfloat16, float16"):
+        load_backend(plugin.backend, "digits", dtype="int4")
+
+
+def test_a_framework_that_cannot_be_imported_is_unavailable(plugin, monkeypatch):
+    """Importing it may raise anything: the message has the reason and the command."""
+
+    class Broken(ModuleType):
+        def __getattr__(self, name):
+            raise OSError(f"libtorchaudio.so: undefined symbol, wanted by {name}")
+
+    room = f"{plugin.package}.{plugin.framework}"
+    plugin.module("backend")
+    monkeypatch.delitem(sys.modules, f"{room}.backend")
+    monkeypatch.setitem(sys.modules, f"{room}.network", Broken("network"))
+
+    with pytest.raises(BackendUnavailable, match=r"undefined symbol.*pip install .*wlk-voxtral"):
+        load_backend(plugin.backend, "digits")
+
+
+@pytest.mark.parametrize(
+    ("role", "content", "message"),
+    [
+        ("tokenizer", None, r"contains no tekken\.json"),
+        ("tokenizer", "{}", "not a tokenizer of Voxtral Realtime"),
+        ("weights", None, "expected a Voxtral Realtime model"),
+        ("weights", "not a file of tensors", r"cannot be read|could not be loaded"),
+        ("config", "{", "is damaged"),
+        ("config", "{}", r"expected a Voxtral|describes no Voxtral"),
+    ],
+)
+def test_a_damaged_checkpoint_is_refused(plugin, checkpoint, role, content, message):
+    """What is missing or broken is reported in one line."""
+    names = {"tokenizer": "tekken.json", "weights": plugin.weights, "config": plugin.config}
+    file = checkpoint / names[role]
+    if content is None:
+        file.unlink()
+    else:
+        file.write_text(content)
+
+    with pytest.raises(ModelNotFoundError, match=message) as caught:
+        load_backend(plugin.backend, str(checkpoint))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("float32", 4), ("bfloat16", 2)])
+def test_a_model_larger_than_memory_is_refused(plugin, monkeypatch, dtype, size):
+    """The message gives what the model takes, what the device has, and what to choose."""
+    module = plugin.module("weights" if plugin.framework == "torch" else "backend")
+    needed = size * values_in(plugin.folder / "digits" / plugin.weights)
+    monkeypatch.setattr(module, "available_memory", lambda _device: needed - 1)
+    message = f"in {dtype} needs .* GB of memory, and cpu has .*; choose .*quantized model"
+
+    with pytest.raises(BackendUnavailable, match=message):
+        load_backend(plugin.backend, "digits", device="cpu", dtype=dtype)
+    monkeypatch.setattr(module, "available_memory", lambda _device: needed)
+    load_backend(plugin.backend, "digits", device="cpu", dtype=dtype).close()
+
+
+def values_in(file):
+    """Return the number of values in a safetensors file, read from its header."""
+    with file.open("rb") as stream:
+        header = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
+    return sum(math.prod(entry["shape"]) for name, entry in header.items() if name[0] != "_")
+
+
+def test_the_digits_checkpoint_runs_in_float32(backend):
+    """A small model pays for half precision, so the checkpoint declares float32."""
+    assert 1e-3 == backend.engine.network.min_margin
+
+
+def test_half_precision_needs_a_wider_margin(plugin):
+    """Its predictions in a wide pass differ by more from those of single steps."""
+    with load_backend(plugin.backend, "digits", dtype="bfloat16") as loaded:
+        assert 0.25 == loaded.engine.network.min_margin
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"language": "en"}, "detects the language by itself"),
+        ({"delay_ms": 560}, "trained for a delay_ms of 240, 480, 800"),
+        ({"device": "cpu"}, "load_backend"),
+    ],
+)
+def test_a_stream_refuses_what_it_cannot_do(backend, options, message):
+    """No option is dropped in silence."""
+    with pytest.raises(OptionError, match=message):
+        backend.create_processor(**options)
+
+
+def test_a_closed_backend_refuses_streams(plugin):
+    """Open streams keep the model; new ones are refused."""
+    closed = load_backend(plugin.backend, "digits")
+    closed.close()
+
+    with pytest.raises(StreamClosed):
+        closed.create_processor()
+
+
+def test_predictions_have_probability_and_margin(backend):
+    """Probabilities are those of the softmax, margins those of the logits."""
+    mel = LogMel()(noise(1.0, level=0.1, seed=7)[: 9 * 1280 + 240])
+    predictions, _, _ = backend.engine.decode(mel, None, delay_steps=6, draft_steps=1)
+
+    assert len(predictions) == 9 - 1 - 6
+    assert all(0 < prediction.probability <= 1 for prediction in predictions)
+    assert all(prediction.margin >= 0 for prediction in predictions)
+
+
+def test_a_state_is_never_changed(backend):
+    """The same call on the same state gives the same answer, so a failed call can be repeated."""
+    engine = backend.engine
+    mel = LogMel()(noise(1.0, level=0.1, seed=7)[: 8 * 1280 + 240])
+    _, state, _ = engine.decode(mel, None, delay_steps=6, draft_steps=8)
+    answers = [engine.decode(mel, state, delay_steps=6, draft_steps=8) for _ in range(2)]
+    (first, new_state, _), (again, same_state, _) = answers
+
+    assert first == again
+    assert new_state.nbytes == same_state.nbytes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0, 0.1, 0.5, 1])
+def test_a_pass_that_fails_loses_nothing(backend, monkeypatch, share):
+    """After a failure in the middle of a call the next call repeats it, and all words come."""
+    audio = connected_digits(6, seed=2).audio
+    network = backend.engine.network
+    forward, calls, failing = network.forward, [], 0
+
+    def faulty(ids, *arguments, **options):
+        calls.append(ids)
+        if len(calls) == failing:
+            raise RuntimeError("CUDA out of memory")
+        return forward(ids, *arguments, **options)
+
+    monkeypatch.setattr(network, "forward", faulty)
+    backend.warmup()  # computes the opening of every utterance once
+    calls.clear()
+    expected, no_faults = transcribed(backend, audio)
+    failing = max(1, round(share * len(calls)))
+    calls.clear()
+    tokens, faults = transcribed(backend, audio)
+
+    assert (0, 1) == (no_faults, faults)
+    assert len(expected) > 3
+    assert expected == tokens
+
+
+def transcribed(backend, audio):
+    """Return the tokens of a stream and the number of its calls that were repeated."""
+    driver, faults = StreamDriver(backend.create_processor()), 0
+    for start in range(0, len(audio), 16_000):
+        driver.insert(audio[start : start + 16_000])
+        faults += repeated(driver.drain)
+    faults += repeated(driver.finish)
+    return driver.tokens, faults
+
+
+def repeated(call):
+    """Make the call, again if it fails; return how often it failed."""
+    try:
+        call()
+    except BackendError:
+        call()
+        return 1
+    return 0

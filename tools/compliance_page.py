@@ -1,0 +1,105 @@
+"""Print docs/compliance.md: python tools/compliance_page.py REPORT.json..."""
+
+from __future__ import annotations
+
+from collections import Counter
+import json
+from pathlib import Path
+import sys
+from typing import Any
+
+HEAD = """# Compliance
+
+How the backends of this repository keep [the contract](contract.md), in the contract and the speech
+tier of suite {suite}. `nox -s compliance -- --write` writes this page from the JSON reports of
+`wlk-conformance`, and `nox -s compliance` checks that it is current.
+
+| Backend | Verdict | Rules tested | Passed | Deviations | Not tested |
+|---|---|---|---|---|---|
+"""
+EXCEPTIONS = """
+## Rules that were not tested, deviate or fail
+
+Every rule that is not listed here passed on every backend.
+
+| Rule | Outcome | Backends | Reason |
+|---|---|---|---|
+"""
+ORDER = ("fail", "stale", "deviation", "advisory", "n/a")  # of the rows of a rule
+
+
+def compliance_page(reports: list[dict[str, Any]]) -> str:
+    """
+    Return the page in Markdown: a line for each report, and a table of the exceptions.
+
+    Nothing in it depends on the machine.
+
+    Raises:
+        ValueError: there is no report, or reports of different suites.
+
+    """
+    suites = {report["suite"] for report in reports}
+    if len(suites) != 1:
+        raise ValueError(
+            f"expected reports of one suite, got {', '.join(sorted(suites)) or 'no report'}"
+        )
+    summary = [_summary(report) for report in reports]
+    exceptions = _exceptions(reports)
+    return "".join(
+        [HEAD.format(suite=suites.pop()), *summary, EXCEPTIONS if exceptions else "", *exceptions]
+    )
+
+
+def _summary(report: dict[str, Any]) -> str:
+    count = Counter(rule["outcome"] for rule in report["rules"])
+    tested = len(report["rules"]) - count["n/a"]
+    verdict = report["verdict"] if report["verdict"] == "compliant" else f"**{report['verdict']}**"
+    cells = (_title(report), verdict, f"{tested} of {len(report['rules'])}", count["pass"])
+    return _row(*cells, count["deviation"], count["n/a"])
+
+
+def _exceptions(reports: list[dict[str, Any]]) -> list[str]:
+    """Return a row for each rule, outcome and reason other than a pass, in the contract's order."""
+    backends: dict[tuple[str, str, str], list[str]] = {}
+    rules: dict[str, int] = {}
+    for report in reports:
+        for rule in report["rules"]:
+            rules.setdefault(rule["id"], len(rules))
+            if rule["outcome"] != "pass":
+                key = (rule["id"], rule["outcome"], _reason(rule, report))
+                backends.setdefault(key, []).append(_title(report))
+    keys = sorted(backends, key=lambda key: (rules[key[0]], ORDER.index(key[1])))
+    return [
+        _row(
+            rule,
+            outcome if outcome in ("n/a", "deviation", "advisory") else f"**{outcome}**",
+            "all" if len(backends[rule, outcome, reason]) == len(reports)
+            else ", ".join(backends[rule, outcome, reason]),
+            reason,
+        )
+        for rule, outcome, reason in keys
+    ]  # fmt: skip
+
+
+def _reason(rule: dict[str, Any], report: dict[str, Any]) -> str:
+    """Return the reason without the backend's name and its measurements: alike ones share a row."""
+    reason = str(rule["detail"]).split("; measured:")[0].strip()
+    return reason.removeprefix(f"{report['backend']} ")
+
+
+def _title(report: dict[str, Any]) -> str:
+    """Return the backend, and its policy and engine where one was chosen."""
+    options = report["options"]
+    chosen = [options[name] for name in ("policy", "engine") if options.get(name)]
+    return " ".join([f"`{report['backend']}`", *chosen])
+
+
+def _row(*cells: object) -> str:
+    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |\n"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 1:
+        sys.exit("expected reports of wlk-conformance, got none; write one with --report PATH")
+    loaded = [json.loads(Path(name).read_text(encoding="utf-8")) for name in sys.argv[1:]]
+    sys.stdout.write(compliance_page(loaded))

@@ -1,0 +1,85 @@
+"""Write docs/contract.md from the rules of the suite: python tools/contract_page.py."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wlk_conformance.rules import SUITE_VERSION, rule_tests
+from wlk_conformance.suite import BackendConformance
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from wlk_conformance.rules import RuleTest
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "contract.md"
+FAMILIES = {
+    "PKG": "packaging and options",
+    "IN": "audio in",
+    "COM": "committed text",
+    "HYP": "the hypothesis",
+    "TIME": "times",
+    "SIL": "silence",
+    "SPK": "speakers",
+    "LANG": "languages",
+    "LIFE": "life cycle",
+    "ISO": "sharing one model",
+    "ERR": "failure",
+    "RES": "resources, counted and not timed",
+    "QUAL": "quality on known speech",
+}
+HEAD = f"""\
+# The contract of an online processor
+
+The rules that every backend keeps, suite {SUITE_VERSION}. `wlk-conformance BACKEND` checks each
+rule by its id. This page is written by `python tools/contract_page.py`, and a test checks that it
+is current.
+
+- *Stream clock*: seconds from the start of the stream, silence included.
+- *A*: the end of the audio inserted so far, on that clock.
+- *EPS*: 0.02 s, the difference allowed between a caller's clock and the sample count.
+- *Drained*: `process_iter` was called until `processed_up_to` stopped.
+- *Committed* tokens are final. The *hypothesis* is the text of `get_buffer()` and may change.
+- A *flush* is `start_silence`, `new_speaker`, `finish` or `process_iter(is_last=True)`.
+
+The *contract* tier runs by default, needs no network and takes a minute or two on a small model.
+The *speech* tier (`--speech`) feeds known words, and the *long* tier (`--long`) an hour of audio.
+A rule is judged on any model (G), on a scripted engine with exactly known words and times (O), with
+faults on demand (F) or on known speech (S). Where a rule has several tests, the first sentence is
+the rule. A rule that cannot be tested on a backend is `n/a`, with the reason.
+
+A backend that cannot keep a rule declares it in its `BackendSpec.deviations`, with the reason. A
+deviation from a rule that holds is *stale* and fails.
+"""
+
+
+def page() -> str:
+    """Return the page, in Markdown."""
+    tests = [declared for declared, _ in rule_tests(BackendConformance)]
+    families = dict.fromkeys(test.family for test in tests)
+    sections = [
+        _section(family, [test for test in tests if test.family == family]) for family in families
+    ]
+    return "\n".join([HEAD, *sections])
+
+
+def _section(family: str, tests: Iterable[RuleTest]) -> str:
+    lines = [f"## {family}: {FAMILIES[family]}", ""]
+    known: set[str] = set()
+    for test in tests:
+        marks = [test.kinds.replace(",", ", ")]
+        marks += [f"{test.tier} tier"] if test.tier != "contract" else []
+        marks += [f"needs `{test.requires}`"] if test.requires else []
+        marks += [f"since {test.since}"] if test.since != "1.0" else []
+        text = f"[{'; '.join(marks)}] {test.sentence}"
+        lines.append(f"  - {text}" if test.id in known else f"- **{test.id}** {text}")
+        known.add(test.id)
+    return "\n".join([*lines, ""])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, default=PAGE)
+    parser.parse_args().output.write_text(page(), encoding="utf-8")

@@ -34,7 +34,8 @@ ABSENT = "a-framework-that-is-nowhere"
 
 def declared(name, **fields):
     """Return the declaration of a backend with a digits checkpoint."""
-    fields = {"models": {"digits": "bundled"}, "policies": (), "requires": {}, **fields}
+    plain = {"models": {"digits": "bundled"}, "policies": (), "options": (), "requires": {}}
+    fields = {**plain, **fields}
     return attrs.evolve(SCRIPTED_SPEC, name=name, **fields)
 
 

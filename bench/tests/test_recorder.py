@@ -126,7 +126,7 @@ def test_a_failed_call_is_recorded_and_repeated():
     """A fault that passes costs time and no text."""
     sample = coded_sample("one")
 
-    log = recorded(sample.audio(), backend=ScriptedBackend(fail_at=[2]))
+    log = recorded(sample.audio(), backend=ScriptedBackend(fail_before=[2]))
 
     assert [True] == [call.is_failed for call in log.of(Call) if call.is_failed]
     assert sample.reference.text == transcript(log).strip()
@@ -135,7 +135,7 @@ def test_a_failed_call_is_recorded_and_repeated():
 def test_a_stream_that_fails_for_good_is_raised():
     """A stream that broke has no log."""
     with pytest.raises(BackendError):
-        recorded(coded_sample("one").audio(), backend=ScriptedBackend(fail_at=range(1, 99)))
+        recorded(coded_sample("one").audio(), backend=ScriptedBackend(fail_before=range(1, 99)))
 
 
 def test_the_work_of_all_calls_is_the_work_of_the_stream():

@@ -71,8 +71,8 @@ def test_a_log_has_everything_its_score_needs(tmp_path):
 
 def test_an_interrupted_run_is_continued(tmp_path):
     """Streams that are recorded are not run again; the result has all of them."""
-    broken = ScriptedBackend(fail_at=range(12, 999))
-    with pytest.raises(Exception, match="scripted to fail"):
+    broken = ScriptedBackend(fail_before=range(12, 999))
+    with pytest.raises(Exception, match="failed on request"):
         measured(tmp_path, backend=broken)
     kept = len(list((tmp_path / "logs").glob("*.jsonl")))
 

@@ -108,6 +108,7 @@ def test_the_help_of_transcribe_names_an_unknown_backend(command):
     assert done.err.startswith("wlk-core: no backend called 'nope'; installed: toy")
 
 
+@pytest.mark.slow
 def test_version_is_that_of_the_distribution(spawn):
     """The version comes from the package metadata, for the module and the script alike."""
     process = spawn("--version")

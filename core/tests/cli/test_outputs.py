@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 import os
+from pathlib import Path
 
 import click
 import pytest
@@ -150,6 +151,20 @@ def test_a_link_to_a_whole_file_stays_a_link(tmp_path):
 
     assert link.is_symlink()
     assert target.read_text() == "{}"
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="needs names of descriptors")
+def test_a_descriptor_is_written_directly(tmp_path):
+    """What a shell opened, a pipe or a file, gets the text and is not replaced."""
+    (tmp_path / "x.json").write_text("before ")
+    with (tmp_path / "x.json").open("r+") as opened:
+        node = os.fstat(opened.fileno()).st_ino
+        output = FileOutput(Path(f"/dev/fd/{opened.fileno()}"), whole=True)
+        output.write("{}")
+        output.close()
+
+    assert (tmp_path / "x.json").read_text() == "{}"
+    assert (tmp_path / "x.json").stat().st_ino == node
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")

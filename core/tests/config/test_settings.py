@@ -246,6 +246,19 @@ def test_a_model_that_cannot_be_loaded_is_named_with_its_origin(registry, monkey
     assert text == str(caught.value)
 
 
+def test_a_backend_that_cannot_be_loaded_is_not_blamed_on_the_model(registry, monkeypatch):
+    """Other errors of loading have nothing to do with where the model was set."""
+    monkeypatch.setenv("WLK_MODEL", "variable")
+
+    def load(_name, _model):
+        raise BackendUnavailable("its framework is broken")
+
+    registry.load_backend = load
+
+    with pytest.raises(BackendUnavailable, match=r"^its framework is broken$"):
+        choose_settings(registry).load(registry)
+
+
 def test_the_whole_file_can_be_checked(registry, write, path):
     """Every backend that is installed checks its options; others are left alone."""
     write("[options.absent]\nx = 1\n[options.other]\nbeam_size = 'many'\n")

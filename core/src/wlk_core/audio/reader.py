@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import RawIOBase
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,9 +13,9 @@ __all__ = ["Reader"]
 _HEAD_BYTES = 4096  # enough to recognise a playlist by its opening
 
 
-class Reader:
+class Reader(RawIOBase):
     """
-    An open file with the methods that PyAV calls; it is never closed from here.
+    An open file with the methods that PyAV calls; the file is never closed from here.
 
     Pipes are read as their data comes.  A failing disk or an interruption (Ctrl-C) while waiting
     for data looks like the end of the file to FFmpeg, because its callbacks must not raise.
@@ -61,7 +62,7 @@ class Reader:
         """Return whether the file can be read out of order."""
         return self._seekable
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int = -1, /) -> bytes:
         """Return up to *size* bytes, none at the end or after a failure."""
         if self._head:
             head, self._head = self._head[:size], self._head[size:]
@@ -81,10 +82,6 @@ class Reader:
             self.failure = failure
             return b""
 
-    def seek(self, offset: int, whence: int = 0) -> int:
-        """Move within the file."""
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        """Move within the file and return the position."""
         return self._file.seek(offset, whence)
-
-    def tell(self) -> int:
-        """Return the position in the file."""
-        return self._file.tell()

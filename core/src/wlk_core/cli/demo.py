@@ -66,11 +66,11 @@ def demo(context: click.Context, *, backend: str | None, fast: bool) -> None:
     )
     outcome = Outcome(file=str(sample.path), backend=spec.name, model=MODEL)
     words: list[TimedWord] = []
-    click.echo(f"{seconds:.1f} s of spoken digits, transcribed by {spec.name}:")
     with loading(f"{spec.name} {MODEL}"):
         loaded = registry.load_backend(spec.name, MODEL)
     with loaded:
         loaded.warmup()
+        click.echo(f"{seconds:.1f} s of spoken digits, transcribed by {spec.name}:")
         with open_live_view(shows_committed=False) as view:
             output = StandardOutput(view.hide if sys.stdout.isatty() else lambda: None)
             view.begin(sample.path.stem, seconds)

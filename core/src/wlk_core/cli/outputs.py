@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FileOutput", "Output", "StandardOutput", "plan_outputs"]
 
+_DESCRIPTORS = ("/dev/", "/proc/")  # whose links may lead to a file that a shell has opened
 EXTENSIONS = {"text": ".txt", "json": ".json", "jsonl": ".jsonl", "srt": ".srt", "vtt": ".vtt"}
 
 
@@ -94,8 +95,9 @@ class FileOutput:
         return Path(os.path.realpath(self.path))
 
     def _open(self) -> TextIO:
-        path = self._target
-        if self.whole and (path.is_file() or not path.exists()):
+        is_regular = self.path.is_file() or not self.path.exists()
+        if self.whole and is_regular and not str(self.path).startswith(_DESCRIPTORS):
+            path = self._target
             self._draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
             return _opened(self._draft, "x")
         return _opened(self.path, "w")

@@ -70,8 +70,12 @@ class Settings:
             OptionError, BackendUnavailable: see `Registry.load_backend`.
 
         """
-        with _with_origin(self.model_origin):
+        try:
             return registry.load_backend(self.spec.name, self.model, **self.options.backend)
+        except ModelNotFoundError as error:
+            if self.model_origin is None:
+                raise
+            raise ModelNotFoundError(f"{self.model_origin}: {error}") from error
 
 
 def choose_settings(
@@ -217,7 +221,7 @@ def _with_origin(origin: str | None) -> Iterator[None]:
     """Put the origin of a value before the message of an error about it."""
     try:
         yield
-    except (BackendUnavailable, ModelNotFoundError, OptionError) as error:
+    except (BackendUnavailable, OptionError) as error:
         if origin is None:
             raise
         raise type(error)(f"{origin}: {error}") from error

@@ -23,7 +23,4 @@ __all__ = [
     "plan_removal",
     "pull",
     "read_json_table",
-    "read_settings",
 ]
-
-read_settings = read_json_table  # the former name, until every plugin uses the new one

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["download"]
 
 _TIMEOUT_SECONDS = 10.0  # the hub library's own default for requests that fetch no file
-_ETAG = re.compile(r"(?!\.)[\w.-]{1,128}", re.ASCII)
+_ETAG = re.compile(r"(?!\.)[\w.~+=-]{1,128}", re.ASCII)
 _LONGEST_TIMEOUT_SECONDS = 3600.0
 _PIECE = 2**20  # bytes read at a time for a checksum
 

@@ -26,13 +26,15 @@ lengths are seconds. `wlk-core backends NAME` prints the same. This page is writ
 
 def rows_of(option: Option) -> str:
     """Return the row of an option in the table of its backend."""
-    default = "" if option.default is None else f"`{option.default}`"
+    default = f"`{option.default_text}`"
+    auto = ["`auto`"] if option.is_auto_allowed else []
     if option.choices:
-        values = ", ".join(f"`{choice}`" for choice in option.choices)
+        values = ", ".join([*auto, *(f"`{choice}`" for choice in option.choices)])
     else:
         low, high = option.minimum, option.maximum
         bounds = [f"{bound:g}" for bound in (low, high) if bound is not None]
-        values = option.type.__name__ + (f", {' to '.join(bounds)}" if bounds else "")
+        kind = option.type.__name__ + (f", {' to '.join(bounds)}" if bounds else "")
+        values = " or ".join([kind, *auto])
     policies = ", ".join(f"`{policy}`" for policy in option.policies)
     text = option.help + (f" (policy {policies})" if policies else "")
     return f"| `{option.name}` | {option.scope} | {values} | {default} | {text} |"

@@ -83,8 +83,7 @@ def _remedy(spec: BackendSpec, error: BaseException, distribution: str) -> str:
         return f"reinstall the plugin with: pip install {distribution} --force-reinstall"
     if missing := missing_requirements(spec):
         return f"install it with: {_joined(missing.values())}"
-    culprit = _failing_distribution(error)
-    if culprit and culprit not in map(normalised, (distribution, *spec.requires)):
+    if culprit := _foreign_culprit(error, own={distribution, *spec.requires}):
         return (
             f"{culprit} is installed but does not work here, update it with: pip install "
             f"--upgrade {culprit}, or remove it with: pip uninstall {culprit}"
@@ -114,13 +113,16 @@ def _imported_modules(traceback: TracebackType | None) -> list[str]:
     return modules
 
 
-def _failing_distribution(error: BaseException) -> str | None:
-    """Return the distribution of the innermost module that *error* was raised in."""
+def _foreign_culprit(error: BaseException, *, own: set[str]) -> str | None:
+    """Return the distribution that brings the innermost failing module, None for one of *own*."""
     modules = _imported_modules(error.__traceback__)
     if not modules:
         return None
-    owners = metadata.packages_distributions().get(modules[-1].partition(".")[0])
-    return normalised(owners[0]) if owners else None
+    # Several distributions may share a package, as mlx and its back ends do.
+    owners = metadata.packages_distributions().get(modules[-1].partition(".")[0], [])
+    owners = [normalised(owner) for owner in owners]
+    is_own = any(normalised(name) in owners for name in own)
+    return owners[0] if owners and not is_own else None
 
 
 def _reason(error: BaseException) -> str:

@@ -196,7 +196,7 @@ class BackendSpec:
     A backend as its plugin declares it: constant data, and the name of what loads it.
 
     Attributes:
-        name: what users type, [a-z][a-z0-9-]*; also the name of the entry point.
+        name: what users type, of ``[a-z][a-z0-9-]*``; also the name of the entry point.
         api: the plugin API this spec was written for, a literal number.
         summary: one line, shown by ``wlk-core backends``.
         load: the name of the loader, "package.module:function".  The registry imports it when a

@@ -126,7 +126,7 @@ def test_a_revision_that_is_no_commit_is_refused(spec, hub, tmp_path, revision):
 
 
 @pytest.mark.parametrize(
-    "name", ["../../evil.bin", "/root/evil.bin", "..\\evil.bin", "C:/evil.bin", "a/../../evil.bin"]
+    "name", ["../../evil.bin", "/evil.bin", "..\\evil.bin", "C:/evil.bin", "a/../../evil.bin"]
 )
 def test_a_file_name_that_leads_out_of_the_snapshot_is_not_fetched(spec, hub, tmp_path, name):
     """A server cannot name a file beside the model's directory."""
@@ -138,7 +138,7 @@ def test_a_file_name_that_leads_out_of_the_snapshot_is_not_fetched(spec, hub, tm
     assert hub.fetched() == ["config.json"]
 
 
-@pytest.mark.parametrize("etag", ["/root/evil", "../../../evil", "..", ".", "a/b", ""], ids=repr)
+@pytest.mark.parametrize("etag", ["/evil", "../../../evil", "..", ".", "a/b", ""], ids=repr)
 def test_an_entity_tag_that_is_a_path_is_refused(spec, hub, tmp_path, etag):
     """The hub's library uses the tag as a file name: only a plain one is let through."""
     hub.publish("acme/base", FILES)

@@ -140,7 +140,7 @@ def test_loading_refuses_a_device_of_another_framework(plugin):
 
 
 def test_loading_refuses_an_unknown_arithmetic(plugin):
-    """The message gives the arithmetics there are."""
+    """The message gives the arithmetic there are."""
     with pytest.raises(OptionError, match="one of auto, float32, bfloat16, float16"):
         load_backend(plugin.backend, "digits", dtype="int4")
 

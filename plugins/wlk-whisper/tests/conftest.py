@@ -1,4 +1,4 @@
-"""The digits model, loaded once for all tests, and a network small enough to be checked by hand."""
+"""The digits model, loaded once for all tests, and a network small enough to recompute by hand."""
 
 from __future__ import annotations
 
@@ -7,85 +7,84 @@ import numpy as np
 import pytest
 
 from wlk_core import load_backend
-from wlk_whisper.decoder.network import Forward
+from wlk_whisper.engine.network import DecoderOutput
 
-# A busy machine is no failure, and every run draws the same examples.
+# No deadline, because a busy machine must not fail a test; every run draws the same examples.
 settings.register_profile("steady", deadline=None, derandomize=True)
 settings.load_profile("steady")
 
 
 class ToyNetwork:
     """
-    A recurrent network behind the seam of Whisper's: what it says depends on all it was told.
+    A recurrent network with the Network protocol: its output depends on all of its input.
 
-    Each row carries one state vector, which a token turns into the next; logits and attention are
-    read off the state.  So a run by single tokens, or by reordered rows, is easily told from one
-    that forgets.
+    Each row has one state vector, which a token turns into the next; logits and attention are
+    functions of the state.  So the output differs if a decoder loses or mixes up its cache.
     """
 
-    mels = 80
-    text_positions = 64
+    n_mels = 80
+    n_text_ctx = 64
     alignment_heads = ((0, 0), (0, 1), (1, 0))
 
-    def __init__(self, *, vocabulary=40, seed=0, width=8):
+    def __init__(self, *, n_vocab=40, seed=0, width=8):
         rng = np.random.default_rng(seed)
-        self.vocabulary = vocabulary
-        self.turn = rng.normal(size=(width, width)) * 0.9
-        self.tokens = rng.normal(size=(vocabulary, width))
-        self.out = rng.normal(size=(width, vocabulary)) * 1.5
-        self.look = rng.normal(size=(len(self.alignment_heads), width, 24))
+        self.n_vocab = n_vocab
+        self.recurrent = rng.normal(size=(width, width)) * 0.9
+        self.embedding = rng.normal(size=(n_vocab, width))
+        self.output = rng.normal(size=(width, n_vocab)) * 1.5
+        self.attention = rng.normal(size=(len(self.alignment_heads), width, 24))
 
     def encode(self, features):
-        """Take the length of float32[mels, frames]."""
-        return ToyEncoded(features.shape[1] // 2)
+        """Return the length of float32[mels, frames]."""
+        return ToyEncoderOutput(features.shape[1] // 2)
 
-    def begin(self, encoded):
-        """Return a run without tokens."""
-        return ToyRun(self, encoded.positions)
+    def new_decoder(self, encoder_output):
+        """Return a decoder without tokens."""
+        return ToyDecoder(self, encoder_output.frames)
 
-    def after(self, tokens, *, positions=24):
-        """Return logits[new, vocabulary] and attention[heads, new, positions] of a whole row."""
-        done = self.begin(ToyEncoded(positions)).forward(
-            np.array([tokens]), keep=range(len(tokens)), attend=True
+    def recompute(self, tokens, *, frames=24):
+        """Return logits[new, vocabulary] and attention[heads, new, frames] of a whole row."""
+        output = self.new_decoder(ToyEncoderOutput(frames)).forward(
+            np.array([tokens]), logits_to_keep=range(len(tokens)), output_attention=True
         )
-        return done.logits[0], done.attention[0]
+        return output.logits[0], output.cross_attention[0]
 
 
-class ToyEncoded:
+class ToyEncoderOutput:
     """Nothing but a length."""
 
-    def __init__(self, positions):
-        self.positions = positions
+    def __init__(self, frames):
+        self.frames = frames
 
 
-class ToyRun:
+class ToyDecoder:
     """The states of the rows."""
 
-    def __init__(self, network, positions):
-        self.network, self.positions = network, positions
-        self.states = np.zeros((1, network.turn.shape[0]))
+    def __init__(self, network, frames):
+        self.network, self.frames = network, frames
+        self.states = np.zeros((1, network.recurrent.shape[0]))
 
-    def forward(self, tokens, *, keep=(-1,), attend=False):
-        """Turn the states by one token after another."""
+    def forward(self, tokens, *, logits_to_keep=(-1,), output_attention=False):
+        """Update the states by one token after another."""
         network = self.network
         states = []
         for column in tokens.T:
-            self.states = np.tanh(self.states @ network.turn + network.tokens[column])
+            self.states = np.tanh(self.states @ network.recurrent + network.embedding[column])
             states.append(self.states)
-        walked = np.stack(states, axis=1)
-        logits = (walked[:, list(keep)] @ network.out).astype(np.float32)
-        weights = np.exp(np.einsum("rnw,hwp->rhnp", walked, network.look)[..., : self.positions])
+        new = np.stack(states, axis=1)
+        logits = (new[:, list(logits_to_keep)] @ network.output).astype(np.float32)
+        weights = np.exp(np.einsum("rnw,hwp->rhnp", new, network.attention)[..., : self.frames])
         attention = (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
-        return Forward(logits=logits, attention=attention if attend else None)
+        return DecoderOutput(logits=logits, cross_attention=attention if output_attention else None)
 
-    def reorder(self, rows):
-        """Let rows go on from others."""
+    def reorder_cache(self, rows):
+        """Make rows continue from others."""
         self.states = self.states[list(rows)]
 
 
 @pytest.fixture(scope="session")
 def toy():
-    """Return what makes a ToyNetwork."""
+    """Return the class of ToyNetwork."""
     return ToyNetwork
 
 

@@ -100,9 +100,7 @@ class SilenceGate:
         self._hang_over = round(hang_over * SAMPLE_RATE)
         self._min_silence = max(1, round(min_silence * SAMPLE_RATE))
         self._rest = _NO_AUDIO  # less than a frame, not classified yet
-        self._held: deque[NDArray[np.float32]] = (
-            deque()
-        )  # classified, but still undecided
+        self._held: deque[NDArray[np.float32]] = deque()  # classified, but still undecided
         self._clear()
 
     def push(self, audio: NDArray[np.float32]) -> list[GateEvent]:

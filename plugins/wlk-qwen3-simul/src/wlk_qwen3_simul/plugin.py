@@ -33,7 +33,6 @@ _CAPABILITIES = frozenset(
 # The bounds of the digits checkpoint on the speech tier, on either framework.
 _BOUNDS = {"wer": 0.10, "word_start_median": 0.12, "word_start_bias": 0.12}
 
-
 QWEN3_SIMUL = BackendSpec(
     name="qwen3-simul",
     api=1,

@@ -1,1 +1,1 @@
-"""Whisper as streaming backends for wlk-core."""
+"""Whisper backends for wlk-core on CTranslate2, torch, MLX and an OpenAI-compatible endpoint."""

@@ -1,86 +1,89 @@
-"""What a checkpoint directory says about itself beyond its weights."""
+"""The settings that a checkpoint declares in its wlk.json."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_core import OptionError
+from wlk_core.models import read_json_table
+from wlk_core.plugins import ModelNotFoundError, OptionError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tokenizers import Tokenizer as Vocabulary
+    from tokenizers import Tokenizer as HfTokenizer
 
-__all__ = ["BUNDLED", "Checkpoint"]
+__all__ = ["Checkpoint", "transformers_digits"]
 
-MANIFEST = "wlk.json"
-BUFFER_SECONDS = 12.0  # context enough; longer buffers cost more and help little
-
-#: Directory names of the bundled digits checkpoint, by engine.
-BUNDLED = {
-    "faster-whisper": "digits/ctranslate2",
-    "mlx-whisper": "digits/mlx",
-    "whisper": "digits/transformers",
-}
+FILE_NAME = "wlk.json"
+BUFFER_SECONDS = 12.0  # enough context; longer buffers cost more and improve little
 
 
 @attrs.frozen(kw_only=True)
 class Checkpoint:
     """
-    Limits and wishes of a checkpoint.
+    Limits and defaults of a checkpoint; a ``wlk.json`` in its directory declares them.
 
-    A directory, or its parent, may hold a ``wlk.json`` that names the languages and tasks the
-    checkpoint was trained for, the compute type it wants, whether it was trained on shorter input
-    than 30 s, and the length of buffer it hears best.  Other checkpoints have no limits of their
-    own.
+    Attributes:
+        name: a size, a repository or a directory.
+        languages: the languages it was trained for; None for all of Whisper's.
+        tasks: the tasks it was trained for; None for all.
+        dtype: the arithmetic it needs; None leaves it to the backend.
+        takes_shorter_input: it was trained on windows shorter than 30 s.
+        buffer_seconds: the buffer length of its best accuracy.
+        cpu_threads: the number of threads on which it runs fastest; None leaves it to the engine.
+
     """
 
     name: str
     languages: tuple[str, ...] | None = None
     tasks: tuple[str, ...] | None = None
-    compute_type: str = "default"
+    dtype: str | None = None
     takes_shorter_input: bool = False
     buffer_seconds: float = BUFFER_SECONDS
+    cpu_threads: int | None = None
 
     @classmethod
     def read(cls, directory: Path, *, name: str) -> Checkpoint:
-        """Return what *directory* says; nothing is required of it."""
-        for place in (directory / MANIFEST, directory.parent / MANIFEST):
-            if place.is_file():
-                told = json.loads(place.read_text(encoding="utf-8"))
-                return cls(
-                    name=name,
-                    languages=tuple(told["languages"]) if "languages" in told else None,
-                    tasks=tuple(told["tasks"]) if "tasks" in told else None,
-                    compute_type=told.get("compute_type", "default"),
-                    takes_shorter_input=told.get("shorter_input", False),
-                    buffer_seconds=told.get("buffer_seconds", BUFFER_SECONDS),
-                )
-        return cls(name=name)
-
-    def check(
-        self, *, language: str | None, task: str, is_multilingual: bool, vocabulary: Vocabulary
-    ) -> None:
         """
-        Check what a stream asks of this checkpoint.
+        Return the settings of *directory*, the defaults where it declares none.
 
         Raises:
-            OptionError: a language or task the checkpoint was not trained for.
+            ModelNotFoundError: its wlk.json is damaged.
+
+        """
+        table = read_json_table(directory / FILE_NAME)
+        return cls(
+            name=name,
+            languages=tuple(table["languages"]) if "languages" in table else None,
+            tasks=tuple(table["tasks"]) if "tasks" in table else None,
+            dtype=table.get("dtype"),
+            takes_shorter_input=table.get("shorter_input", False),
+            buffer_seconds=table.get("buffer_seconds", BUFFER_SECONDS),
+            cpu_threads=table.get("cpu_threads"),
+        )
+
+    def check(
+        self, *, language: str | None, task: str, is_multilingual: bool, hf_tokenizer: HfTokenizer
+    ) -> None:
+        """
+        Check that this checkpoint can decode a language and a task.
+
+        Raises:
+            OptionError: the checkpoint was not trained for the language or the task.
 
         """
         languages = self.languages if is_multilingual else ("en",)
         tasks = self.tasks if is_multilingual else ("transcribe",)
         if language is not None and languages is not None and language not in languages:
             raise OptionError(
-                f"the model {self.name} hears {', '.join(languages)} only, not {language!r}; "
+                f"the model {self.name} recognises {', '.join(languages)} only, not {language!r}; "
                 "choose another model or leave the language out"
             )
-        # Without a token for it (yue, before large-v3) the decoder would not be told.
-        is_told = language is not None and is_multilingual
-        if is_told and vocabulary.token_to_id(f"<|{language}|>") is None:
+        # Without a token (yue, before large-v3) the language cannot be forced on the decoder.
+        is_forced = language is not None and is_multilingual
+        if is_forced and hf_tokenizer.token_to_id(f"<|{language}|>") is None:
             raise OptionError(
                 f"the model {self.name} has no token for the language {language!r}; "
                 "choose another model or leave the language out"
@@ -90,3 +93,25 @@ class Checkpoint:
                 f"the model {self.name} was trained to {' and '.join(tasks)} only; "
                 f"choose a multilingual model to {task}"
             )
+
+    def fits_window(self, audio_context: str | None) -> bool:
+        """Return whether windows are fitted to the audio, by the option `audio_context`."""
+        return self.takes_shorter_input if audio_context is None else audio_context == "fitted"
+
+
+def transformers_digits() -> Path:
+    """
+    Return the directory of the digits checkpoint in transformers' format.
+
+    Raises:
+        ModelNotFoundError: its distribution is not installed.
+
+    """
+    try:
+        from wlk_whisper_digits import checkpoint_directory  # noqa: PLC0415 -- may be missing
+    except ImportError as error:
+        raise ModelNotFoundError(
+            "the model digits of this backend is in wlk-whisper-digits, which is not installed; "
+            "install it with: pip install wlk-whisper-digits"
+        ) from error
+    return checkpoint_directory()

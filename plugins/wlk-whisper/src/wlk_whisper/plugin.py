@@ -1,21 +1,221 @@
-"""What wlk-whisper offers: declarations only, nothing heavy is imported here."""
+"""The backends of this distribution; importing this module brings no framework."""
 
 from __future__ import annotations
 
+import platform
 from typing import TYPE_CHECKING
 
-from wlk_core import hookimpl
-from wlk_whisper.specs.api import OPENAI_API
-from wlk_whisper.specs.faster import FASTER_WHISPER
-from wlk_whisper.specs.mlx import MLX_WHISPER
-from wlk_whisper.specs.torch import WHISPER
+import attrs
+
+from wlk_core.plugins import BackendSpec, Option, hookimpl, standard_options
+from wlk_whisper.languages import LANGUAGES
+from wlk_whisper.models import (
+    FASTER_WHISPER_FILES,
+    FASTER_WHISPER_MODELS,
+    HOSTED_MODELS,
+    MLX_FILES,
+    MLX_MODELS,
+    TRANSFORMERS_FILES,
+    TRANSFORMERS_MODELS,
+)
+from wlk_whisper.options import AUDIO_CONTEXT, LORA_PATH, MAX_CONTEXT_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wlk_core import BackendSpec
+__all__ = ["FASTER_WHISPER", "MLX_WHISPER", "OPENAI_API", "WHISPER", "wlk_backends"]
 
-__all__ = ["wlk_backends"]
+CAPABILITIES = frozenset(
+    {
+        "hypothesis",
+        "word-times",
+        "probabilities",
+        "language-detection",
+        "language-forcing",
+        "translation",
+        "speaker-turns",
+        "bounded-state",
+    }
+)
+
+#: Bounds of the digits checkpoint on the speech tier, on any engine.
+BOUNDS = {"wer": 0.10, "word_start_median": 0.10, "word_start_bias": 0.10}
+
+# https://opennmt.net/CTranslate2/quantization.html; "fastest" is what CTranslate2 calls auto, and
+# "default" the type that the weights were saved in.
+COMPUTE_TYPES = (
+    "default", "fastest", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16",
+    "float16", "bfloat16", "float32",
+)  # fmt: skip
+
+DECODING = (
+    standard_options.BEAM_SIZE,
+    standard_options.PROMPT,
+    standard_options.TICK_SECONDS,
+    standard_options.BUFFER_SECONDS,
+    AUDIO_CONTEXT,
+)
+
+ALIGNATT = (
+    standard_options.BORDER_SECONDS,
+    standard_options.REWIND_SECONDS,
+    MAX_CONTEXT_TOKENS,
+)
+
+# MLX is made for Apple Silicon; on other machines the other engines are faster.
+IS_APPLE_SILICON = platform.system() == "Darwin" and platform.machine() == "arm64"
+
+FASTER_WHISPER = BackendSpec(
+    name="faster-whisper",
+    api=1,
+    summary="Whisper on CTranslate2, CPU and CUDA",
+    load="wlk_whisper.ctranslate2.backend:load",
+    options=(
+        standard_options.device("cpu", "cuda"),
+        attrs.evolve(
+            standard_options.dtype(*COMPUTE_TYPES),
+            help="arithmetic of the model; auto takes what the checkpoint declares, else default, "
+            "the type of its weights",
+        ),
+        Option(
+            name="cpu_threads",
+            type=int,
+            minimum=0,
+            maximum=256,
+            is_auto_allowed=True,
+            help="threads of one engine call on the CPU; 0 lets CTranslate2 choose, auto takes "
+            "what the checkpoint declares, else 0",
+        ),
+        standard_options.CACHE_DIR,
+        *DECODING,
+    ),
+    capabilities=CAPABILITIES,
+    languages=LANGUAGES,
+    policies=("local-agreement",),
+    models=FASTER_WHISPER_MODELS,
+    default_model="base",
+    model_files=FASTER_WHISPER_FILES,
+    max_delay=3.0,
+    bounds=BOUNDS,
+    preference=50,
+    requires={"faster-whisper": "pip install wlk-whisper"},
+)
+
+MLX_WHISPER = BackendSpec(
+    name="mlx-whisper",
+    api=1,
+    summary="Whisper on MLX; Apple Silicon, Linux on CPU and CUDA",
+    load="wlk_whisper.mlx.backend:load",
+    options=(
+        standard_options.device("cpu", "gpu"),
+        standard_options.dtype("float32", "float16"),
+        standard_options.ALIGNMENT_HEADS,
+        standard_options.CACHE_DIR,
+        *DECODING,
+        *ALIGNATT,
+    ),
+    capabilities=CAPABILITIES,
+    languages=LANGUAGES,
+    policies=("alignatt", "local-agreement"),
+    models=MLX_MODELS,
+    default_model="base",
+    model_files=MLX_FILES,
+    max_delay=3.0,
+    bounds=BOUNDS,
+    preference=60 if IS_APPLE_SILICON else 20,
+    # mlx first, because its wheel for Linux has no back end of its own and the extra installs one.
+    requires={
+        "mlx": "pip install 'wlk-whisper[mlx]'",
+        "mlx-whisper": "pip install 'wlk-whisper[mlx]'",
+    },
+)
+
+OPENAI_API = BackendSpec(
+    name="openai-api",
+    api=1,
+    summary="Whisper at an OpenAI-compatible endpoint; sends the audio there",
+    load="wlk_whisper.openai_api.backend:load",
+    options=(
+        Option(
+            name="base_url",
+            help="URL of the endpoint without /audio/transcriptions; none takes "
+            "$OPENAI_BASE_URL, else https://api.openai.com/v1",
+        ),
+        Option(
+            name="api_key_env",
+            default="OPENAI_API_KEY",
+            help="name of the environment variable that holds the key for base_url",
+        ),
+        Option(
+            name="timeout_seconds",
+            type=float,
+            default=30.0,
+            minimum=0.1,
+            maximum=600.0,
+            help="seconds after which an attempt without an answer fails",
+        ),
+        Option(
+            name="max_retries",
+            type=int,
+            default=2,
+            minimum=0,
+            maximum=10,
+            help="times a request is repeated, with growing delays, when the endpoint is busy, "
+            "broken or out of reach",
+        ),
+        standard_options.PROMPT,
+        attrs.evolve(
+            standard_options.TICK_SECONDS,
+            default=2.0,
+            minimum=0.5,
+            help="seconds of audio between two requests",
+        ),
+        attrs.evolve(
+            standard_options.BUFFER_SECONDS,
+            help="length in seconds from which the audio of a request is cut after committed "
+            "words; auto takes 8",
+        ),
+    ),
+    # verbose_json has probabilities of whole segments only, so words have none.
+    capabilities=CAPABILITIES - {"probabilities"},
+    languages=LANGUAGES,
+    policies=("local-agreement",),
+    models=HOSTED_MODELS,
+    default_model="whisper-1",
+    max_delay=3.0,
+    bounds=BOUNDS,
+    preference=None,  # never a default, because it sends audio away and costs money
+    requires={"openai": "pip install 'wlk-whisper[openai]'"},
+)
+
+WHISPER = BackendSpec(
+    name="whisper",
+    api=1,
+    summary="Whisper on torch; CPU, CUDA and Apple's MPS, LoRA adapters",
+    load="wlk_whisper.torch.backend:load",
+    options=(
+        standard_options.device("cpu", "cuda", "mps"),
+        standard_options.dtype("float32", "float16", "bfloat16"),
+        standard_options.ALIGNMENT_HEADS,
+        LORA_PATH,
+        standard_options.CACHE_DIR,
+        *DECODING,
+        *ALIGNATT,
+    ),
+    capabilities=CAPABILITIES,
+    languages=LANGUAGES,
+    policies=("alignatt", "local-agreement"),
+    models=TRANSFORMERS_MODELS,
+    default_model="base",
+    model_files=TRANSFORMERS_FILES,
+    max_delay=3.0,
+    bounds=BOUNDS,
+    preference=30,
+    requires={
+        "torch": "pip install 'wlk-whisper[torch]'",
+        "transformers": "pip install 'wlk-whisper[torch]'",
+    },
+)
 
 
 @hookimpl

@@ -1,0 +1,25 @@
+"""The files of the checkpoint."""
+
+from __future__ import annotations
+
+import json
+
+from wlk_whisper_digits import checkpoint_directory
+
+
+def test_the_checkpoint_is_complete():
+    """Config, weights, tokenizer, settings and licence are in one directory."""
+    directory = checkpoint_directory()
+    files = {path.name for path in directory.iterdir()}
+
+    assert {
+        "LICENSE",
+        "config.json",
+        "generation_config.json",
+        "model.safetensors",
+        "preprocessor_config.json",
+        "tokenizer.json",
+        "wlk.json",
+    } == files
+    assert "whisper" == json.loads((directory / "config.json").read_text())["model_type"]
+    assert ["en"] == json.loads((directory / "wlk.json").read_text())["languages"]

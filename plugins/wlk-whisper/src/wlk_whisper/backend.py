@@ -1,0 +1,129 @@
+"""Streams and warmup on an engine over any Network, with either policy."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wlk_core.plugins import (
+    SAMPLE_RATE,
+    AlignAtt,
+    AlignAttRecognizer,
+    AlignedWord,
+    LoadedBackend,
+    LocalAgreementRecognizer,
+    Word,
+)
+from wlk_whisper.engine.alignatt import AlignAttOptions, transcribe_aligned
+from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine
+from wlk_whisper.engine.features import SAMPLES_PER_ENCODER_FRAME
+from wlk_whisper.engine.timing import ENCODER_FRAME_SECONDS
+from wlk_whisper.engine.transcribe import transcribe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
+
+__all__ = ["loaded_backend", "open_stream", "warm_up"]
+
+WARMUP_WORD = " a"  # any text of one token
+
+
+def loaded_backend(spec: BackendSpec, engine: WhisperEngine) -> LoadedBackend[WhisperEngine]:
+    """Return the backend of *engine*."""
+    return LoadedBackend(spec, engine, open_stream=open_stream, warmup=warm_up)
+
+
+def open_stream(
+    engine: WhisperEngine, config: StreamConfig, calls: EngineCalls
+) -> Callable[[], Recognizer]:
+    """
+    Return what makes a recognizer of one stream; see LoadedBackend.
+
+    Raises:
+        OptionError: the checkpoint cannot decode the language or the task, or its alignment heads
+            are unknown and the policy is AlignAtt.
+
+    """
+    engine.checkpoint.check(
+        language=config.language,
+        task=config.task,
+        is_multilingual=engine.is_multilingual,
+        hf_tokenizer=engine.hf_tokenizer,
+    )
+    options = config.options
+    decoding = DecodingOptions(
+        task=config.task,
+        beam_size=options["beam_size"],
+        is_fitted=engine.checkpoint.fits_window(options["audio_context"]),
+    )
+    buffer_seconds = options["buffer_seconds"] or engine.checkpoint.buffer_seconds
+    prompt = options["prompt"] or ""
+    if config.policy != "alignatt":
+        return partial(
+            LocalAgreementRecognizer,
+            calls.wrap(partial(transcribe, engine=engine, options=decoding)),
+            language=config.language,
+            prompt=prompt,
+            tick_seconds=options["tick_seconds"],
+            buffer_seconds=buffer_seconds,
+        )
+    engine.alignment_heads.require_known(engine.checkpoint.name)
+    rewind_frames = _encoder_frames(options["rewind_seconds"])
+    alignatt = AlignAttOptions(
+        static_prompt=prompt,
+        max_context_tokens=options["max_context_tokens"],
+        rewind_frames=rewind_frames,
+    )
+    return partial(
+        AlignAttRecognizer,
+        calls.wrap(partial(transcribe_aligned, engine=engine, options=decoding, alignatt=alignatt)),
+        policy=AlignAtt(
+            border_frames=_encoder_frames(options["border_seconds"]), rewind_frames=rewind_frames
+        ),
+        frame_samples=SAMPLES_PER_ENCODER_FRAME,
+        language=config.language,
+        tick_seconds=options["tick_seconds"],
+        buffer_seconds=buffer_seconds,
+    )
+
+
+def warm_up(engine: WhisperEngine, calls: EngineCalls) -> None:
+    """
+    Run the model on a second of silence, in every way that its streams run it.
+
+    Silence has no words, so one word is forced on the decoder.  Otherwise the attention that times
+    words, and that AlignAtt decides by, would run for the first time in a stream.  Errors of the
+    engine are passed on.
+    """
+    silence = np.zeros(SAMPLE_RATE, dtype=np.float32)
+    language = (engine.checkpoint.languages or ("en",))[0]
+    decoding = DecodingOptions(is_fitted=engine.checkpoint.takes_shorter_input)
+    calls.wrap(transcribe)(silence, engine=engine, options=decoding, prompt="", language=language)
+    tokenizer = engine.tokenizer(language, decoding.task)
+    token = tokenizer.encode(WARMUP_WORD)[0]
+
+    def align() -> None:
+        encoder_output, _ = engine.encode(silence, is_fitted=decoding.is_fitted)
+        engine.align(tokenizer, encoder_output, [token], len(silence))
+
+    calls.wrap(align)()
+    if engine.alignment_heads.are_known:
+        word = Word(text=WARMUP_WORD, start=0.0, end=0.5)
+        calls.wrap(transcribe_aligned)(
+            silence,
+            engine=engine,
+            options=decoding,
+            alignatt=AlignAttOptions(),
+            context=(AlignedWord(word=word, frames=(0,), tokens=(token,)),),
+            prompt="",
+            language=language,
+            is_last=False,
+        )
+
+
+def _encoder_frames(seconds: float) -> int:
+    return round(seconds / ENCODER_FRAME_SECONDS)

@@ -1,0 +1,158 @@
+"""Load a CTranslate2 Whisper model, and the streams and the warmup on it."""
+
+from __future__ import annotations
+
+from functools import partial
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import ctranslate2
+from faster_whisper import WhisperModel
+import numpy as np
+
+from wlk_core.models import locate
+from wlk_core.plugins import (
+    SAMPLE_RATE,
+    BackendUnavailable,
+    LoadedBackend,
+    LocalAgreementRecognizer,
+    ModelNotFoundError,
+    OptionError,
+)
+from wlk_whisper.checkpoint import Checkpoint
+from wlk_whisper.ctranslate2.engine import FasterWhisperEngine
+from wlk_whisper.engine.engine import DecodingOptions
+from wlk_whisper.engine.tokenizer import TOKENIZER_FILE, read_tokenizer
+from wlk_whisper.models import DIGITS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
+
+__all__ = ["load"]
+
+logger = logging.getLogger(__name__)
+
+BUNDLED = Path(__file__).parent.parent / "digits/ctranslate2"
+
+
+def load(
+    spec: BackendSpec,
+    model: str | None,
+    *,
+    device: str = "auto",
+    dtype: str = "auto",
+    cpu_threads: int | None = None,
+    cache_dir: str | None = None,
+) -> LoadedBackend[FasterWhisperEngine]:
+    """
+    Find *model* and load it.
+
+    Raises:
+        ModelNotFoundError: the model is missing, or is not a CTranslate2 model.
+        OptionError: the device does not support the dtype.
+        BackendUnavailable: the device is missing.
+
+    """
+    device = _choose_device(device)
+    name = model or str(spec.default_model)
+    directory = locate(name, spec=spec, bundled={DIGITS: BUNDLED}, cache_dir=cache_dir)
+    if not (directory / "model.bin").is_file():
+        found = ", ".join(sorted(entry.name for entry in directory.iterdir())[:6]) or "nothing"
+        raise ModelNotFoundError(
+            f"expected a CTranslate2 Whisper model (config.json, model.bin, tokenizer.json) "
+            f"in {directory}, found {found}; convert a transformers checkpoint with: "
+            "ct2-transformers-converter --model DIR --output_dir OUT --copy_files "
+            "tokenizer.json preprocessor_config.json"
+        )
+    checkpoint = Checkpoint.read(directory, name=name)
+    compute_type = _choose_compute_type(dtype, checkpoint, device)
+    if cpu_threads is None:
+        cpu_threads = checkpoint.cpu_threads or 0
+    whisper = _load_model(directory, device, compute_type, cpu_threads)
+    engine = FasterWhisperEngine(whisper, checkpoint)
+    logger.info("%s runs in %s on %s", name, engine.compute_type, whisper.model.device)
+    return LoadedBackend(spec, engine, open_stream=_open_stream, warmup=_warm_up)
+
+
+def _choose_device(device: str) -> str:
+    has_cuda = ctranslate2.get_cuda_device_count() > 0
+    if device == "cuda" and not has_cuda:
+        raise BackendUnavailable(
+            "device=cuda is not available, because CTranslate2 finds no CUDA device; check the "
+            "driver with nvidia-smi, or leave the device out"
+        )
+    if device == "auto":
+        return "cuda" if has_cuda else "cpu"
+    return device
+
+
+def _choose_compute_type(dtype: str, checkpoint: Checkpoint, device: str) -> str:
+    """Return CTranslate2's name for *dtype*, whose auto is the checkpoint's and not its own."""
+    if dtype == "auto":
+        dtype = checkpoint.dtype or "default"
+    if dtype == "fastest":
+        return "auto"
+    possible = sorted(ctranslate2.get_supported_compute_types(device))
+    if dtype != "default" and dtype not in possible:
+        raise OptionError(
+            f"dtype={dtype} cannot run on {device} here; "
+            f"expected one of: auto, default, fastest, {', '.join(possible)}"
+        )
+    return dtype
+
+
+def _load_model(directory: Path, device: str, compute_type: str, cpu_threads: int) -> WhisperModel:
+    if (directory / TOKENIZER_FILE).is_file():
+        # Read here first, because faster-whisper raises a bare Exception for a damaged file.
+        read_tokenizer(directory / TOKENIZER_FILE)
+    try:
+        return WhisperModel(
+            str(directory),
+            device=device,
+            compute_type=compute_type,
+            cpu_threads=cpu_threads,
+            local_files_only=True,
+        )
+    except (RuntimeError, ValueError) as error:
+        raise ModelNotFoundError(
+            f"{directory} could not be loaded as a CTranslate2 Whisper model: {error}; "
+            "convert or pull it again"
+        ) from error
+
+
+def _open_stream(
+    engine: FasterWhisperEngine, config: StreamConfig, calls: EngineCalls
+) -> Callable[[], Recognizer]:
+    engine.checkpoint.check(
+        language=config.language,
+        task=config.task,
+        is_multilingual=engine.is_multilingual,
+        hf_tokenizer=engine.model.hf_tokenizer,
+    )
+    options = config.options
+    decoding = DecodingOptions(
+        task=config.task,
+        beam_size=options["beam_size"],
+        is_fitted=engine.checkpoint.fits_window(options["audio_context"]),
+    )
+    return partial(
+        LocalAgreementRecognizer,
+        calls.wrap(partial(engine.transcribe, options=decoding)),
+        language=config.language,
+        prompt=options["prompt"] or "",
+        tick_seconds=options["tick_seconds"],
+        buffer_seconds=options["buffer_seconds"] or engine.checkpoint.buffer_seconds,
+    )
+
+
+def _warm_up(engine: FasterWhisperEngine, calls: EngineCalls) -> None:
+    """Run the model once on a second of silence."""
+    calls.wrap(engine.transcribe)(
+        np.zeros(SAMPLE_RATE, dtype=np.float32),
+        prompt="",
+        language=(engine.checkpoint.languages or ("en",))[0],
+        options=DecodingOptions(is_fitted=engine.checkpoint.takes_shorter_input),
+    )

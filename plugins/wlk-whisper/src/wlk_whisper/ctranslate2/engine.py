@@ -1,0 +1,151 @@
+"""The faster-whisper engine: audio in, words with times out, with work counters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+from faster_whisper.tokenizer import Tokenizer
+from faster_whisper.transcribe import get_suppressed_tokens, merge_punctuations
+
+from wlk_core.plugins import Hypothesis, Word, WorkCounters
+from wlk_whisper.engine.engine import NO_SPEECH_THRESHOLD
+from wlk_whisper.engine.features import SAMPLES_PER_MEL_FRAME, log_mel, window_mel_frames
+from wlk_whisper.engine.token_budget import token_budget
+from wlk_whisper.engine.word_times import drop_loop, tighten_to_speech
+from wlk_whisper.engine.words import APPENDED, INCOMPLETE_CHARACTER, PREPENDED
+
+if TYPE_CHECKING:
+    from ctranslate2 import StorageView
+    from faster_whisper import WhisperModel
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wlk_whisper.checkpoint import Checkpoint
+    from wlk_whisper.engine.engine import DecodingOptions
+
+__all__ = ["FasterWhisperEngine"]
+
+
+@attrs.frozen
+class FasterWhisperEngine:
+    """A loaded model; calls may come from any thread, because CTranslate2 queues them."""
+
+    model: WhisperModel
+    checkpoint: Checkpoint
+
+    @property
+    def compute_type(self) -> str:
+        """The arithmetic that the model actually runs in."""
+        return str(self.model.model.compute_type)
+
+    @property
+    def is_multilingual(self) -> bool:
+        """Whether the model has language and task tokens."""
+        return bool(self.model.model.is_multilingual)
+
+    def transcribe(
+        self,
+        audio: NDArray[np.float32],
+        *,
+        prompt: str,
+        language: str | None,
+        options: DecodingOptions,
+    ) -> Hypothesis:
+        """
+        Transcribe float32[n] at 16 kHz, 0 < n <= 30 s, without state of other calls.
+
+        Words have times in seconds from the start of the audio and the mean probability of their
+        tokens.  A window whose probability of no speech is above NO_SPEECH_THRESHOLD has no words.
+        """
+        mel_frames = window_mel_frames(len(audio), is_fitted=options.is_fitted)
+        features = log_mel(self.model.feature_extractor, audio, mel_frames)
+        encoder_output = self.model.encode(features)
+        work = WorkCounters(encoder_frames=mel_frames)
+        if language is None:
+            language, detection_work = self._detect_language(encoder_output)
+            work += detection_work
+        tokenizer = self._tokenizer(language, options.task)
+        tokens, is_speech, generation_work = self._generate(
+            tokenizer,
+            encoder_output,
+            prompt,
+            options.beam_size,
+            token_budget(len(audio), language, task=options.task),
+        )
+        work += generation_work
+        if not is_speech or not tokens:
+            return Hypothesis(language=language, work=work)
+        words, alignment_work = self._align(tokenizer, encoder_output, tokens, len(audio))
+        return Hypothesis(
+            words=tighten_to_speech(drop_loop(words), audio),
+            language=language,
+            work=work + alignment_work,
+        )
+
+    def _detect_language(self, encoder_output: StorageView) -> tuple[str, WorkCounters]:
+        if not self.is_multilingual:
+            return "en", WorkCounters()
+        ranked = self.model.model.detect_language(encoder_output)[0]
+        languages = self.checkpoint.languages
+        codes = (token.strip("<|>") for token, _ in ranked)
+        language = next(code for code in codes if languages is None or code in languages)
+        return language, WorkCounters(decoder_positions=1, decoder_forwards=1)
+
+    def _tokenizer(self, language: str, task: str) -> Tokenizer:
+        return Tokenizer(
+            self.model.hf_tokenizer, self.is_multilingual, task=task, language=language
+        )
+
+    def _generate(
+        self,
+        tokenizer: Tokenizer,
+        encoder_output: StorageView,
+        prompt: str,
+        beam_size: int,
+        budget: int,
+    ) -> tuple[list[int], bool, WorkCounters]:
+        """Return the text tokens, whether they are speech, and the work counters."""
+        # An empty prompt has no tokens, because an empty previous text changes the transcript.
+        previous = tokenizer.encode(f" {prompt}") if prompt else []
+        start = self.model.get_prompt(tokenizer, previous)
+        result = self.model.model.generate(
+            encoder_output,
+            [start],
+            beam_size=beam_size,
+            # CTranslate2 gives the text half of this length, and what the prompt leaves of it.
+            max_length=min(self.model.max_length, budget + max(budget, len(start))),
+            return_no_speech_prob=True,
+            suppress_tokens=get_suppressed_tokens(tokenizer, [-1]),
+            max_initial_timestamp_index=50,
+        )[0]
+        tokens = result.sequences_ids[0]
+        text = [token for token in tokens if token < tokenizer.eot]
+        steps = len(tokens) + 1
+        work = WorkCounters(
+            decoder_positions=len(start) + steps * beam_size, decoder_forwards=1 + steps
+        )
+        return text, result.no_speech_prob <= NO_SPEECH_THRESHOLD, work
+
+    def _align(
+        self, tokenizer: Tokenizer, encoder_output: StorageView, tokens: list[int], samples: int
+    ) -> tuple[tuple[Word, ...], WorkCounters]:
+        """Return the words of *tokens* with the times of the model's cross attention."""
+        mel_frames = max(2, -(-samples // SAMPLES_PER_MEL_FRAME))
+        alignments = self.model.find_alignment(tokenizer, [tokens], encoder_output, mel_frames)
+        alignment = alignments[0] if alignments else []
+        merge_punctuations(alignment, PREPENDED, APPENDED)
+        words: list[Word] = []
+        for entry in alignment:
+            if INCOMPLETE_CHARACTER in entry["word"]:
+                break
+            if entry["word"].strip():
+                probability = min(1.0, max(0.0, float(entry["probability"])))
+                words.append(
+                    Word(float(entry["start"]), float(entry["end"]), entry["word"], probability)
+                )
+        positions = len(tokenizer.sot_sequence) + 1 + len(tokens)
+        work = WorkCounters(
+            decoder_positions=positions, decoder_forwards=1, detokenised_ids=len(tokens)
+        )
+        return tuple(words), work

@@ -1,0 +1,1 @@
+"""Decoding of Whisper without a framework: a Network runs the layers."""

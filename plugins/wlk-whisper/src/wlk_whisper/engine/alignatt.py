@@ -1,0 +1,156 @@
+"""
+The AlignAtt engine call: the text after the committed prefix, and each token's encoder frame.
+
+Wang et al., "Simul-Whisper: Attention-Guided Streaming Whisper with Truncation Detection"
+(Interspeech 2024), and SimulStreaming (Machacek and Polak, 2025).  The committed words of the
+buffer are forced and the decoder continues after them; the policy itself is the core's.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from wlk_core.plugins import SAMPLE_RATE, AlignedHypothesis, AlignedWord
+from wlk_core.streaming import keep_spoken_repetitions
+from wlk_whisper.engine.decoding import decode
+from wlk_whisper.engine.engine import NO_SPEECH_THRESHOLD
+from wlk_whisper.engine.features import audio_encoder_frames
+from wlk_whisper.engine.prompt import build_prompt
+from wlk_whisper.engine.timing import token_boundaries
+from wlk_whisper.engine.token_budget import token_budget
+from wlk_whisper.engine.word_times import drop_loop, tighten_to_speech
+from wlk_whisper.engine.words import words_from_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from wlk_whisper.engine.decoding import DecodingResult
+    from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine
+    from wlk_whisper.engine.prompt import Prompt
+    from wlk_whisper.engine.tokenizer import Tokenizer
+
+__all__ = ["AlignAttOptions", "transcribe_aligned"]
+
+
+@attrs.frozen(kw_only=True)
+class AlignAttOptions:
+    """Options of one stream with AlignAtt, beside DecodingOptions."""
+
+    static_prompt: str = ""  #: precedes the audio for the whole stream
+    max_context_tokens: int = 223  #: most tokens of earlier text, the static prompt excluded
+    rewind_frames: int = 200  #: a larger jump back of the attention stops decoding
+
+
+def transcribe_aligned(
+    audio: NDArray[np.float32],
+    *,
+    engine: WhisperEngine,
+    options: DecodingOptions,
+    alignatt: AlignAttOptions,
+    context: tuple[AlignedWord, ...],
+    prompt: str,
+    language: str | None,
+    is_last: bool,
+    first_sample: int = 0,
+) -> AlignedHypothesis:
+    """
+    Return the words after *context* in float32[n] at 16 kHz, 0 < n <= 30 s.
+
+    One pass without timestamps gives both results: the cross attention determines the frame of each
+    token and, warped in time, where words begin and end.  Calls share no state and *first_sample*
+    is ignored, because the encoder output of earlier audio changes with the audio after it.
+    """
+    del first_sample
+    encoder_output, work = engine.encode(audio, is_fitted=options.is_fitted)
+    if language is None:
+        language, detection_work = engine.detect_language(encoder_output)
+        work += detection_work
+    tokenizer = engine.tokenizer(language, options.task)
+    forced = build_prompt(
+        tokenizer,
+        prefix=[token for word in context for token in word.tokens if isinstance(token, int)],
+        static_prompt=alignatt.static_prompt,
+        scrolling_prompt=prompt,
+        max_context_tokens=alignatt.max_context_tokens,
+        budget=token_budget(_new_samples(audio, context), language, task=options.task),
+        n_text_ctx=engine.network.n_text_ctx,
+    )
+    logit_filter = engine.logit_filter(tokenizer, has_timestamps=False)
+    if forced.prefix:
+        # The end of text may follow committed words at once, because the text begins with them.
+        nothing = np.zeros(0, dtype=np.int64)
+        logit_filter = attrs.evolve(logit_filter, begin_suppress_tokens=nothing)
+    result = decode(
+        engine.network,
+        encoder_output,
+        forced.tokens,
+        logit_filter=logit_filter,
+        budget=forced.budget,
+        beam_size=options.beam_size,
+        output_attention=True,
+        audio_frames=audio_encoder_frames(len(audio)),
+        should_stop=None if is_last else partial(_rewinds, rewind_frames=alignatt.rewind_frames),
+    )
+    work += result.work
+    if result.no_speech_prob > NO_SPEECH_THRESHOLD and not forced.prefix:
+        return AlignedHypothesis(language=language, work=work)
+    words, detokenised = _new_words(tokenizer, result, forced, is_last=is_last)
+    work = attrs.evolve(work, detokenised_ids=(work.detokenised_ids or 0) + detokenised)
+    return AlignedHypothesis(words=_with_times(words, context, audio), language=language, work=work)
+
+
+def _new_samples(audio: NDArray[np.float32], context: tuple[AlignedWord, ...]) -> int:
+    """Return how many samples follow the last committed word."""
+    end = context[-1].word.end if context else 0.0
+    return len(audio) - round(min(max(0.0, end), len(audio) / SAMPLE_RATE) * SAMPLE_RATE)
+
+
+def _rewinds(_: Sequence[int], frames: Sequence[int], *, rewind_frames: int) -> bool:
+    """Return whether the attention of the newest token jumped back too far to be trusted."""
+    return frames[-1] < max(frames) - rewind_frames
+
+
+def _new_words(
+    tokenizer: Tokenizer, result: DecodingResult, forced: Prompt, *, is_last: bool
+) -> tuple[list[AlignedWord], int]:
+    """Return the words after the prefix, and how many ids were detokenised for them."""
+    tokens = keep_spoken_repetitions(result.tokens, result.frames.tolist(), result.loop)
+    if not tokens or result.cross_attention is None:
+        return [], 0
+    boundaries = token_boundaries(
+        result.cross_attention,
+        first_row=len(forced.start) - 1,
+        audio_frames=result.cross_attention.shape[-1],
+        unused_rows=0,
+    )[len(forced.prefix) :]
+    # A last token that was never an input has no end of its own.
+    boundaries = np.append(boundaries, boundaries[-1])[: len(tokens) + 1]
+    probabilities = np.exp(result.logprobs[: len(tokens)].astype(np.float64))
+    spans = words_from_tokens(tokenizer, tokens, boundaries, probabilities)
+    if not result.has_ended and not is_last:
+        spans = spans[:-1]  # the next call may extend the last word
+    words = [
+        AlignedWord(
+            word=span.word,
+            frames=tuple(int(frame) for frame in result.frames[span.first : span.stop]),
+            tokens=tuple(tokens[span.first : span.stop]),
+        )
+        for span in spans
+    ]
+    return words, 2 * len(tokens)
+
+
+def _with_times(
+    words: list[AlignedWord], context: tuple[AlignedWord, ...], audio: NDArray[np.float32]
+) -> tuple[AlignedWord, ...]:
+    """Return *words* without a loop at their end and without silence in their spans."""
+    kept = drop_loop([new.word for new in words])
+    committed = [old.word for old in context]
+    tightened = tighten_to_speech([*committed, *kept], audio)[len(context) :]
+    return tuple(attrs.evolve(new, word=word) for new, word in zip(words, tightened, strict=False))

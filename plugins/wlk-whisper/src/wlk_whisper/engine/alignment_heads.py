@@ -1,0 +1,190 @@
+"""Which cross-attention heads of the decoder attend to the next word."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import attrs
+
+from wlk_core.plugins import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["AlignmentHeads", "Heads", "choose_alignment_heads", "parse_heads"]
+
+logger = logging.getLogger(__name__)
+
+Heads = tuple[tuple[int, int], ...]
+"""Pairs of layer and head, counted from 0, in ascending order."""
+
+# OpenAI's lists for its models (openai/whisper, whisper/__init__.py, MIT), as layer.head.  A model
+# that was fine-tuned from one of them keeps its shape and its alignment heads.
+_PUBLISHED = {
+    "tiny.en": "1.0 2.0 2.5 3.0 3.1 3.2 3.3 3.4",
+    "tiny": "2.2 3.0 3.2 3.3 3.4 3.5",
+    "base.en": "3.3 4.7 5.1 5.5 5.7",
+    "base": "3.1 4.2 4.3 4.7 5.1 5.2 5.4 5.6",
+    "small.en": "6.6 7.0 7.3 7.8 8.2 8.5 8.7 9.0 9.4 9.8 9.10 10.0 10.1 10.2 10.3 10.6 10.11 11.2 "
+    "11.4",
+    "small": "5.3 5.9 8.0 8.4 8.7 8.8 9.0 9.7 9.9 10.5",
+    "medium.en": "11.4 14.1 14.12 14.14 15.4 16.0 16.4 16.9 17.12 17.14 18.7 18.10 18.15 20.0 20.3 "
+    "20.9 20.14 21.12",
+    "medium": "13.15 15.4 15.15 16.1 20.0 23.4",
+    "large-v1": "9.19 11.2 11.4 11.17 22.7 22.11 22.17 23.2 23.15",
+    "large-v2": "10.12 13.17 16.11 16.12 16.13 17.15 17.16 18.4 18.11 18.19 19.11 21.2 21.3 22.3 "
+    "22.9 22.12 23.5 23.7 23.13 25.5 26.1 26.12 27.15",
+    "large-v3": "7.0 10.17 12.18 13.12 16.1 17.14 19.11 21.4 24.1 25.6",
+    "turbo": "2.4 2.11 3.3 3.6 3.11 3.14",
+}
+# By decoder layers, heads in each, and rows of the vocabulary.  Two sizes of one shape are
+# distinguished by the name of the model, or not at all.
+_SHAPES: dict[tuple[int, int, int], tuple[str, ...]] = {
+    (4, 6, 51864): ("tiny.en",),
+    (4, 6, 51865): ("tiny",),
+    (6, 8, 51864): ("base.en",),
+    (6, 8, 51865): ("base",),
+    (12, 12, 51864): ("small.en",),
+    (12, 12, 51865): ("small",),
+    (24, 16, 51864): ("medium.en",),
+    (24, 16, 51865): ("medium",),
+    (32, 20, 51865): ("large-v1", "large-v2"),
+    (32, 20, 51866): ("large-v3",),
+    (4, 20, 51866): ("turbo",),
+}
+
+
+@attrs.frozen(kw_only=True)
+class AlignmentHeads:
+    """
+    The alignment heads of a model, and whether a source names them.
+
+    Where no source names any, `pairs` are all heads of the upper half of the layers, the default
+    of openai/whisper for word times.  AlignAtt needs `are_known`, because that default is too
+    coarse to decide by.
+    """
+
+    pairs: Heads
+    are_known: bool
+
+    def require_known(self, name: str) -> None:
+        """
+        Check that AlignAtt can run on the model *name*.
+
+        Raises:
+            OptionError: no source names the heads; the message names the remedies.
+
+        """
+        if not self.are_known:
+            raise OptionError(
+                f"policy=alignatt needs the alignment heads of the model {name}, and neither its "
+                "files nor the shape of a published Whisper determine them; name them with "
+                "--option alignment_heads=LAYER.HEAD,LAYER.HEAD or choose policy=local-agreement"
+            )
+
+
+def choose_alignment_heads(
+    option: str | None,
+    generation_config: Iterable[tuple[int, int]] | None,
+    weights: Iterable[tuple[int, int]] | None = None,
+    *,
+    name: str,
+    n_layers: int,
+    n_heads: int,
+    n_vocab: int,
+) -> AlignmentHeads:
+    """
+    Return the alignment heads: those of the option, else the model's, else the published ones.
+
+    Distilled checkpoints often keep the list of their parent, most of whose layers are gone.  Heads
+    that the decoder does not have do not fail the load: a warning names them, and the model's own
+    heads count as unknown.
+
+    Args:
+        option: ``"layer.head,layer.head"``.
+        generation_config: the list in generation_config.json; None or empty where it has none.
+        weights: the list among the weights; None or empty where they have none.
+        name: the model: a size, a repository or a directory.
+        n_layers: number of decoder layers.
+        n_heads: number of heads in each layer.
+        n_vocab: rows of the logits.
+
+    Raises:
+        OptionError: the option is not such a list, or names a head that the model does not have.
+
+    """
+    if option is not None:
+        pairs = parse_heads(option, n_layers=n_layers, n_heads=n_heads)
+        return AlignmentHeads(pairs=pairs, are_known=True)
+    upper = tuple(
+        (layer, head) for layer in range(n_layers // 2, n_layers) for head in range(n_heads)
+    )
+    are_foreign = False
+    # Among weights the upper half carries no information: converters write it as a default.
+    for source, uninformative in ((generation_config, ()), (weights, upper)):
+        own = tuple(sorted(set(source or ())))
+        absent = [
+            pair for pair in own if pair[0] not in range(n_layers) or pair[1] not in range(n_heads)
+        ]
+        if absent:
+            are_foreign = True
+            _warn(name, absent[0], n_layers=n_layers, n_heads=n_heads)
+        elif own not in ((), uninformative):
+            return AlignmentHeads(pairs=own, are_known=True)
+    # A model with the heads of another was distilled from it, so its shape does not count either.
+    sizes = () if are_foreign else _SHAPES.get((n_layers, n_heads, n_vocab), ())
+    if len(sizes) > 1:
+        sizes = tuple(size for size in sizes if size in name)
+    if len(sizes) == 1:
+        return AlignmentHeads(pairs=_pairs(_PUBLISHED[sizes[0]].split()), are_known=True)
+    return AlignmentHeads(pairs=upper, are_known=False)
+
+
+def _warn(name: str, absent: tuple[int, int], *, n_layers: int, n_heads: int) -> None:
+    logger.warning(
+        "the model %s names the alignment head %d.%d, and its decoder has %d layers of %d heads; "
+        "these are heads of the model it was distilled from, so its own are unknown; "
+        "name them with --option alignment_heads=LAYER.HEAD,LAYER.HEAD",
+        name,
+        *absent,
+        n_layers,
+        n_heads,
+    )
+
+
+def parse_heads(text: str, *, n_layers: int, n_heads: int) -> Heads:
+    """
+    Return the heads that ``"layer.head,layer.head"`` names.
+
+    Raises:
+        OptionError: the text is not such a list, or names a head that the decoder does not have.
+
+    """
+    try:
+        pairs = _pairs(text.split(","))
+    except ValueError:
+        pairs = ()
+    if not pairs:
+        raise OptionError(
+            f"alignment_heads={text!r}: expected layer.head,layer.head with both counted from 0, "
+            "such as 2.0,3.1"
+        )
+    for layer, head in pairs:
+        if layer >= n_layers or head >= n_heads:
+            raise OptionError(
+                f"alignment_heads={text!r}: the model has no head {layer}.{head}; "
+                f"expected layers 0 to {n_layers - 1} and heads 0 to {n_heads - 1}"
+            )
+    return pairs
+
+
+def _pairs(parts: Iterable[str]) -> Heads:
+    """Return the pairs in ascending order; ValueError unless each is two natural numbers."""
+    pairs = set()
+    for part in parts:
+        layer, head = part.strip().split(".")
+        if not (layer.isdecimal() and head.isdecimal()):
+            raise ValueError(part)
+        pairs.add((int(layer), int(head)))
+    return tuple(sorted(pairs))

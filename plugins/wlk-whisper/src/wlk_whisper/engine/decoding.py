@@ -1,0 +1,289 @@
+"""Greedy and beam search over a Network: from encoder output and prompt to tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+import numpy as np
+
+from wlk_core.plugins import WorkCounters
+from wlk_core.streaming import Loop, find_loop
+from wlk_whisper.engine.timing import AttentionStatistics
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from wlk_whisper.engine.logit_filters import LogitFilter
+    from wlk_whisper.engine.network import Decoder, DecoderOutput, EncoderOutput, Network
+
+__all__ = ["DecodingResult", "StopCondition", "decode"]
+
+# Speech rarely repeats an n-gram this often within a window.  Where it does, decoding stops and
+# the next window decodes the rest.
+LOOP_REPEATS = 12
+LOOP_MAX_TOKENS = 16  # length of the longest n-gram searched for
+
+
+class StopCondition(Protocol):
+    """Decide after every token whether decoding stops."""
+
+    def __call__(self, tokens: Sequence[int], frames: Sequence[int]) -> bool:
+        """
+        Return true to stop after the last of *tokens*.
+
+        Args:
+            tokens: the best hypothesis after the prompt, without the end of text.
+            frames: for each of *tokens*, the most attended encoder frame when it was predicted
+                (see AttentionStatistics); empty without attention.
+
+        """
+        ...
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class DecodingResult:
+    """
+    The best hypothesis of a search.
+
+    Attributes:
+        tokens: the text after the prompt, timestamps included, the end of text excluded.
+        logprobs: float32[tokens], after the logit filter.
+        frames: int64[tokens], the most attended encoder frame when each token was predicted; empty
+            without attention.
+        cross_attention: float32[heads, rows, frames] or None.  Row i belongs to the i-th input
+            token, counted from the start of the prompt, and predicted token i + 1.  The last row
+            predicted the end of text or, where there is none, the last token.
+        no_speech_prob: the probability of no speech; 0 where the prompt has no start of transcript.
+        has_ended: whether the text ends with the end of text; false where the budget, a loop or the
+            stop condition cut it.
+        loop: the repetition that stopped the search, as indices of `tokens`.
+
+    """
+
+    tokens: tuple[int, ...]
+    logprobs: NDArray[np.float32]
+    frames: NDArray[np.int64]
+    cross_attention: NDArray[np.float32] | None
+    no_speech_prob: float
+    has_ended: bool
+    loop: Loop | None
+    work: WorkCounters
+
+
+def decode(
+    network: Network,
+    encoder_output: EncoderOutput,
+    prompt: Sequence[int],
+    *,
+    logit_filter: LogitFilter,
+    budget: int,
+    beam_size: int = 1,
+    output_attention: bool = False,
+    audio_frames: int | None = None,
+    should_stop: StopCondition | None = None,
+) -> DecodingResult:
+    """
+    Return the text that follows *prompt*.
+
+    The beam search is that of CTranslate2 and openai/whisper: it ends once `beam_size` hypotheses
+    have ended and returns the one with the highest mean log-probability.  A beam of one is greedy.
+    The search ends early, with the best open hypothesis, when that repeats itself or *should_stop*
+    is true.
+
+    Args:
+        network: runs the layers.
+        encoder_output: the audio.
+        prompt: all forced tokens, including the start of transcript and the committed prefix.
+        logit_filter: the tokens that may follow.
+        budget: the maximum number of tokens, at most as many as the decoder has positions for.
+        beam_size: number of hypotheses kept.
+        output_attention: whether cross attention and frames are returned.
+        audio_frames: how many encoder frames contain audio.  Frames are searched among these and
+            `DecodingResult.cross_attention` is cut to them; None means all.
+        should_stop: called after every token that the search would continue from.
+
+    Raises:
+        ValueError: the prompt is empty or has no positions left for a token.
+
+    """
+    room = min(budget, network.n_text_ctx - len(prompt))
+    if not prompt or room < 1:
+        raise ValueError(
+            f"expected a prompt of 1 to {network.n_text_ctx - 1} tokens and a budget of at "
+            f"least 1, got {len(prompt)} and {budget}"
+        )
+    decoder = network.new_decoder(encoder_output)
+    search = _Search(decoder, logit_filter, beam_size, output_attention, audio_frames, room)
+    search.start(prompt)
+    while not search.is_finished:
+        best = search.open[0]
+        loop = _find_loop(best.tokens)
+        if loop is not None or (should_stop is not None and should_stop(best.tokens, best.frames)):
+            if search.ended:
+                break  # a better text has ended already; open ones continue after its end
+            return search.result(best, has_ended=False, loop=loop)
+        search.step()
+    best, has_ended = search.best()
+    return search.result(best, has_ended=has_ended, loop=None)
+
+
+def _find_loop(tokens: tuple[int, ...]) -> Loop | None:
+    if tokens.count(tokens[-1]) < LOOP_REPEATS:
+        return None  # the cheap test decides nearly every step
+    return find_loop(tokens, times=LOOP_REPEATS, longest=LOOP_MAX_TOKENS)
+
+
+@attrs.frozen(eq=False)
+class _Hypothesis:
+    """One row of the beam; histories are shared with the hypothesis that it extends."""
+
+    tokens: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    score: float = 0.0
+    frames: tuple[int, ...] = ()  #: the most attended frame when each token was predicted
+    statistics: AttentionStatistics | None = None
+    attention: tuple[NDArray[np.float32], ...] = ()  #: float32[heads, new, frames] of each pass
+
+    @property
+    def mean_logprob(self) -> float:
+        return self.score / max(1, len(self.tokens))
+
+    def with_token(self, token: int, logprob: float) -> _Hypothesis:
+        """Return the hypothesis with one more token."""
+        frame = () if self.statistics is None else (self.statistics.frame,)
+        return attrs.evolve(
+            self,
+            tokens=(*self.tokens, token),
+            logprobs=(*self.logprobs, logprob),
+            score=self.score + logprob,
+            frames=self.frames + frame,
+        )
+
+    def with_attention(self, attention: NDArray[np.float32]) -> _Hypothesis:
+        """Return the hypothesis with the attention of the newest forward pass."""
+        statistics = AttentionStatistics() if self.statistics is None else self.statistics
+        return attrs.evolve(
+            self,
+            statistics=statistics.with_rows(attention),
+            attention=(*self.attention, attention),
+        )
+
+
+@attrs.define(eq=False)
+class _Search:
+    """The state of one search: open hypotheses, ended ones, and the work counters."""
+
+    decoder: Decoder
+    logit_filter: LogitFilter
+    beam_size: int
+    output_attention: bool
+    audio_frames: int | None
+    room: int
+    open: list[_Hypothesis] = attrs.Factory(lambda: [_Hypothesis()])
+    #: hypothesis, its mean log-probability, and whether it ended with the end of text
+    ended: list[tuple[_Hypothesis, float, bool]] = attrs.Factory(list)
+    is_finished: bool = False
+    no_speech_prob: float = 0.0
+    work: WorkCounters = attrs.Factory(WorkCounters)
+
+    def start(self, prompt: Sequence[int]) -> None:
+        """Run the prompt and choose the first tokens."""
+        sot = self.logit_filter.sot
+        start = list(prompt).index(sot) if sot in prompt else None
+        logits_to_keep = (-1,) if start is None else (start, -1)
+        output = self._forward(np.array([prompt], dtype=np.int64), logits_to_keep)
+        if start is not None:
+            self.no_speech_prob = self.logit_filter.no_speech_probability(output.logits[0, 0])
+        self._extend(output)
+
+    def step(self) -> None:
+        """Run the newest token of every open hypothesis and choose the next ones."""
+        newest = np.array([[row.tokens[-1]] for row in self.open], dtype=np.int64)
+        self._extend(self._forward(newest, (-1,)))
+
+    def best(self) -> tuple[_Hypothesis, bool]:
+        """Return the best finished hypothesis, and whether it ended with the end of text."""
+        hypothesis, _, has_ended = max(self.ended, key=lambda entry: entry[1])
+        return hypothesis, has_ended
+
+    def result(
+        self, hypothesis: _Hypothesis, *, has_ended: bool, loop: Loop | None
+    ) -> DecodingResult:
+        attention = hypothesis.attention
+        return DecodingResult(
+            tokens=hypothesis.tokens,
+            logprobs=np.array(hypothesis.logprobs, dtype=np.float32),
+            frames=np.array(hypothesis.frames, dtype=np.int64),
+            cross_attention=np.concatenate(attention, axis=1) if attention else None,
+            no_speech_prob=self.no_speech_prob,
+            has_ended=has_ended,
+            loop=loop,
+            work=self.work,
+        )
+
+    def _forward(self, tokens: NDArray[np.int64], logits_to_keep: tuple[int, ...]) -> DecoderOutput:
+        output = self.decoder.forward(
+            tokens, logits_to_keep=logits_to_keep, output_attention=self.output_attention
+        )
+        self.work += WorkCounters(decoder_positions=tokens.size, decoder_forwards=1, host_syncs=1)
+        if output.cross_attention is not None:
+            attention = output.cross_attention[..., : self.audio_frames]
+            self.open = [
+                row.with_attention(attention[index]) for index, row in enumerate(self.open)
+            ]
+        return output
+
+    def _extend(self, output: DecoderOutput) -> None:
+        """Extend the open hypotheses by the tokens that *output* predicts."""
+        logprobs = np.stack(
+            [
+                self.logit_filter.logprobs(logits[-1], row.tokens)
+                for logits, row in zip(output.logits, self.open, strict=True)
+            ]
+        )
+        if np.isnan(logprobs).any():
+            raise FloatingPointError(
+                "the decoder's logits contain NaN because its arithmetic overflowed; "
+                "load the model in float32 or bfloat16"
+            )
+        is_full = len(self.open[0].tokens) + 1 == self.room
+        origins: list[int] = []
+        rows: list[_Hypothesis] = []
+        for rank, (origin, token) in enumerate(self._candidates(logprobs)):
+            logprob = float(logprobs[origin, token])
+            if token != self.logit_filter.eot:
+                row = self.open[origin].with_token(token, logprob)
+                if len(rows) < self.beam_size:
+                    origins.append(origin)
+                    rows.append(row)
+                if is_full and rank < self.beam_size:
+                    self.ended.append((row, row.mean_logprob, False))
+            elif rank < self.beam_size:
+                row = self.open[origin]
+                score = row.score + logprob
+                self.ended.append((row, score / max(1, len(row.tokens)), True))
+        self.is_finished = is_full or not rows or len(self.ended) >= self.beam_size
+        if not self.is_finished:
+            if origins != list(range(len(self.open))):
+                self.decoder.reorder_cache(origins)
+            self.open = rows
+
+    def _candidates(self, logprobs: NDArray[np.float32]) -> list[tuple[int, int]]:
+        """Return the likeliest continuations as (row, token), twice as many as rows are kept."""
+        if self.beam_size == 1:
+            return [(0, int(logprobs[0].argmax()))]
+        scores = logprobs + np.array([[row.score] for row in self.open])
+        # Each row has one end of text, so at least half of the candidates continue.
+        count = min(2 * self.beam_size, scores.size - 1)
+        flat = scores.ravel()
+        likeliest = np.argpartition(-flat, count)[:count]
+        likeliest = likeliest[np.argsort(-flat[likeliest], kind="stable")]
+        rows, tokens = np.divmod(likeliest, scores.shape[1])
+        return [
+            (int(row), int(token))
+            for row, token in zip(rows, tokens, strict=True)
+            if np.isfinite(scores[row, token])
+        ]

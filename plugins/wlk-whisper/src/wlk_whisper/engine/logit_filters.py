@@ -1,0 +1,129 @@
+"""The decoder's logit filter: suppressed tokens and Whisper's timestamp rules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+import attrs
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from wlk_whisper.engine.tokenizer import Tokenizer
+
+__all__ = ["LogitFilter", "log_softmax"]
+
+MAX_INITIAL_TIMESTAMP = 50  # steps of 20 ms: the first segment begins within a second
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class LogitFilter:
+    """
+    The tokens that may follow a text, by the rules of openai/whisper and CTranslate2.
+
+    With timestamps, these come in pairs around text and never decrease, and a timestamp is chosen
+    where all timestamps together are likelier than the likeliest text token.  Without timestamps,
+    none is allowed.
+    """
+
+    sot: int  #: start of transcript; the logits after it include the probability of no speech
+    eot: int  #: end of text
+    no_speech: int
+    timestamp_begin: int  #: the first timestamp; all larger ids are timestamps too
+    suppress_tokens: NDArray[np.int64]  #: never allowed
+    begin_suppress_tokens: NDArray[np.int64]  #: not allowed as the first token
+    has_timestamps: bool
+    max_initial_timestamp: int = MAX_INITIAL_TIMESTAMP
+
+    @classmethod
+    def from_tokenizer(
+        cls,
+        tokenizer: Tokenizer,
+        *,
+        has_timestamps: bool,
+        begin_suppress_tokens: Sequence[int] | None = None,
+        suppress_tokens: Sequence[int] | None = None,
+    ) -> Self:
+        """
+        Return the filter of a vocabulary.
+
+        Args:
+            tokenizer: supplies the ids of the special tokens.
+            has_timestamps: whether the text contains timestamps.
+            begin_suppress_tokens: from the checkpoint's generation config; None means a blank
+                and the end of text, the defaults of openai/whisper.
+            suppress_tokens: non-speech tokens (brackets, notes, ...); None means openai/whisper's.
+
+        """
+        first = (
+            (tokenizer.encode(" ")[0], tokenizer.eot)
+            if begin_suppress_tokens is None
+            else begin_suppress_tokens
+        )
+        non_speech = tokenizer.non_speech_tokens if suppress_tokens is None else suppress_tokens
+        special = range(tokenizer.eot + 1, tokenizer.timestamp_begin)
+        return cls(
+            sot=tokenizer.sot,
+            eot=tokenizer.eot,
+            no_speech=tokenizer.no_speech,
+            timestamp_begin=tokenizer.timestamp_begin,
+            suppress_tokens=np.array(sorted({*non_speech, *special}), dtype=np.int64),
+            begin_suppress_tokens=np.array(sorted(set(first)), dtype=np.int64),
+            has_timestamps=has_timestamps,
+        )
+
+    def logprobs(self, logits: NDArray[np.float32], tokens: Sequence[int]) -> NDArray[np.float32]:
+        """
+        Return the log-probabilities float32[vocabulary] of the token after *tokens*.
+
+        Args:
+            logits: float32[vocabulary], not changed.
+            tokens: all tokens after the prompt.
+
+        """
+        allowed = logits.copy()
+        allowed[self.suppress_tokens] = -np.inf
+        if not tokens:
+            allowed[self.begin_suppress_tokens] = -np.inf
+        if self.has_timestamps:
+            self._apply_timestamp_rules(allowed, tokens)
+        else:
+            allowed[self.timestamp_begin :] = -np.inf
+        return log_softmax(allowed)
+
+    def no_speech_probability(self, logits: NDArray[np.float32]) -> float:
+        """Return the probability of no speech, from the logits after the start of transcript."""
+        return float(np.exp(log_softmax(logits)[self.no_speech]))
+
+    def _apply_timestamp_rules(self, allowed: NDArray[np.float32], tokens: Sequence[int]) -> None:
+        begin = self.timestamp_begin
+        if not tokens:
+            allowed[:begin] = -np.inf
+            allowed[begin + self.max_initial_timestamp + 1 :] = -np.inf
+            return
+        newest = next((token for token in reversed(tokens) if token >= begin), begin)
+        allowed[begin:newest] = -np.inf
+        is_paired = tokens[-1] >= begin and (len(tokens) == 1 or tokens[-2] >= begin)
+        if is_paired:
+            allowed[begin:] = -np.inf  # text or the end of text follows
+            return
+        if tokens[-1] >= begin:
+            allowed[: self.eot] = -np.inf  # a segment has ended: the next timestamp or the end
+        if _log_sum_exp(allowed[begin:]) > allowed[:begin].max():
+            allowed[:begin] = -np.inf
+
+
+def log_softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the log-probabilities of float32[n]; at least one logit is finite."""
+    logprobs: NDArray[np.float32] = logits - np.float32(_log_sum_exp(logits))
+    return logprobs
+
+
+def _log_sum_exp(logits: NDArray[np.float32]) -> float:
+    peak = float(logits.max())
+    if peak == -np.inf:
+        return peak
+    return peak + float(np.log(np.exp(logits - np.float32(peak)).sum(dtype=np.float64)))

@@ -1,0 +1,96 @@
+"""The decoder's prompt: earlier text, start of transcript and committed prefix."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wlk_whisper.engine.tokenizer import Tokenizer
+
+__all__ = ["Prompt", "build_prompt", "previous_tokens"]
+
+# New tokens for which AlignAtt keeps positions, however long the committed prefix is.
+MIN_NEW_TOKENS = 64
+
+
+@attrs.frozen(kw_only=True)
+class Prompt:
+    """
+    The forced tokens of an AlignAtt call.
+
+    Attributes:
+        start: earlier text and the start of transcript.
+        prefix: tokens of the committed words whose audio is in the buffer.
+        budget: how many tokens may follow.
+
+    """
+
+    start: list[int]
+    prefix: list[int]
+    budget: int
+
+    @property
+    def tokens(self) -> list[int]:
+        """All forced tokens."""
+        return [*self.start, *self.prefix]
+
+
+def previous_tokens(tokenizer: Tokenizer, prompt: str, *, n_text_ctx: int) -> list[int]:
+    """
+    Return the tokens of the text before the audio: the end of it, at most half of the positions.
+
+    An empty prompt has no tokens at all, because an empty previous text changes the transcript.
+    """
+    if not prompt:
+        return []
+    most = n_text_ctx // 2 - 1
+    return [tokenizer.sot_prev, *tokenizer.encode(f" {prompt}")[-most:]]
+
+
+def build_prompt(
+    tokenizer: Tokenizer,
+    *,
+    prefix: Sequence[int],
+    static_prompt: str,
+    scrolling_prompt: str,
+    max_context_tokens: int,
+    budget: int,
+    n_text_ctx: int,
+) -> Prompt:
+    """
+    Divide the decoder's positions among prefix, new tokens and earlier text.
+
+    The committed prefix comes first, apart from MIN_NEW_TOKENS positions for new text.  The
+    *budget* of new tokens comes next.  Earlier text takes the rest, at most half of all positions
+    as in openai/whisper, and its oldest part is dropped first.
+
+    Args:
+        tokenizer: encodes the two prompts.
+        prefix: tokens of the committed words.
+        static_prompt: text that precedes the audio for the whole stream.
+        scrolling_prompt: the end of the earlier text.
+        max_context_tokens: the most tokens of *scrolling_prompt*.
+        budget: how many new tokens the audio can contain.
+        n_text_ctx: positions of the decoder.
+
+    """
+    start = [*tokenizer.sot_sequence, tokenizer.no_timestamps]
+    left = n_text_ctx - len(start)
+    prefix = prefix[max(0, len(prefix) - (left - min(budget, MIN_NEW_TOKENS))) :]
+    left -= len(prefix)
+    budget = min(budget, left)
+    left = min(left - budget, n_text_ctx // 2) - 1
+    static = tokenizer.encode(f" {static_prompt}") if static_prompt else []
+    static = static[: max(0, left)]
+    scrolling = tokenizer.encode(f" {scrolling_prompt}") if scrolling_prompt else []
+    most = min(len(scrolling), max_context_tokens, max(0, left - len(static)))
+    previous = [*static, *scrolling[len(scrolling) - most :]]
+    return Prompt(
+        start=[*([tokenizer.sot_prev, *previous] if previous else []), *start],
+        prefix=list(prefix),
+        budget=budget,
+    )

@@ -1,0 +1,133 @@
+"""Token times from the cross attention of the alignment heads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from wlk_whisper.engine.dtw import dtw, first_columns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "ENCODER_FRAME_SECONDS",
+    "AttentionStatistics",
+    "median_filter",
+    "renormalize",
+    "token_boundaries",
+]
+
+ENCODER_FRAME_SECONDS = 0.02  # stride of Whisper's encoder: 2 x 10 ms
+MEDIAN_FILTER_WIDTH = 7  # encoder frames; openai/whisper, timing.py
+# Smaller deviations are rounding: a softmax over 1500 frames has a mean of 7e-4.  The floor keeps
+# frames without attention from being scaled up to noise.
+MIN_DEVIATION = 1e-9
+
+
+def renormalize(attention: NDArray[np.float32], audio_frames: int) -> NDArray[np.float32]:
+    """
+    Return float32[..., audio_frames]: the attention without the silence after the audio.
+
+    Each row sums to one again, as if the softmax had been over these frames alone.
+    """
+    kept = attention[..., :audio_frames]
+    total = kept.sum(axis=-1, keepdims=True)
+    shares: NDArray[np.float32] = kept / np.maximum(total, np.finfo(np.float32).tiny)
+    return shares
+
+
+def median_filter(
+    values: NDArray[np.float64], width: int = MEDIAN_FILTER_WIDTH
+) -> NDArray[np.float64]:
+    """Return the running median over the last axis, reflected at its ends; *width* is odd."""
+    half = width // 2
+    if values.shape[-1] <= half:
+        return values  # openai/whisper does not filter what is shorter than the reflection
+    padded = np.concatenate(
+        [values[..., half:0:-1], values, values[..., -2 : -half - 2 : -1]], axis=-1
+    )
+    length = values.shape[-1]
+    columns = [padded[..., shift : shift + length] for shift in range(width)]
+    return _elementwise_median(columns)
+
+
+def _elementwise_median(columns: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """
+    Return the elementwise median of an odd number of arrays.
+
+    This is half a bubble sort: after n // 2 + 1 rounds the median is in its final position.
+    Comparing whole arrays is several times faster than sorting windows of seven values.
+    """
+    for top in range(len(columns) - 1, len(columns) // 2 - 1, -1):
+        for index in range(top):
+            low = np.minimum(columns[index], columns[index + 1])
+            columns[index + 1] = np.maximum(columns[index], columns[index + 1])
+            columns[index] = low
+    return columns[len(columns) // 2]
+
+
+def token_boundaries(
+    cross_attention: NDArray[np.float32],
+    *,
+    first_row: int,
+    audio_frames: int | None = None,
+    unused_rows: int = 1,
+) -> NDArray[np.int64]:
+    """
+    Return where each token begins, in encoder frames that never decrease.
+
+    As in openai/whisper, weights are normalised over the rows, median-filtered, averaged over the
+    heads and warped in time.  The last boundary is the end of the last token.
+
+    Args:
+        cross_attention: float32[heads, rows, frames] of all rows of one text.  Row i predicted
+            token i + 1.
+        first_row: the row that predicted the first token of the text.
+        audio_frames: how many encoder frames contain audio; None means all.
+        unused_rows: rows at the end that predicted no token: one where the end of text was an
+            input, as in the alignment of a known text, none where it was only predicted.
+
+    Returns:
+        int64[rows - first_row - unused_rows].
+
+    """
+    kept = cross_attention if audio_frames is None else renormalize(cross_attention, audio_frames)
+    weights = kept.astype(np.float64)
+    deviation = np.maximum(weights.std(axis=1, keepdims=True), MIN_DEVIATION)
+    normal = (weights - weights.mean(axis=1, keepdims=True)) / deviation
+    text = normal[:, first_row : normal.shape[1] - unused_rows]
+    rows, columns = dtw(-median_filter(text).mean(axis=0))
+    return first_columns(rows, columns)
+
+
+@attrs.frozen(eq=False)
+class AttentionStatistics:
+    """
+    Running mean and variance of the cross attention, and the newest row's most attended frame.
+
+    Each row is normalised over the rows up to it (Chan, Golub and LeVeque, 1979), so a row costs
+    heads x frames whatever came before.  Objects are immutable, so the hypotheses of a beam share
+    them.
+    """
+
+    count: int = 0
+    frame: int = -1  #: the encoder frame that the newest row attends to most
+    _mean: NDArray[np.float64] | float = attrs.field(default=0.0, alias="mean")
+    _squares: NDArray[np.float64] | float = attrs.field(default=0.0, alias="squares")
+
+    def with_rows(self, attention: NDArray[np.float32]) -> AttentionStatistics:
+        """Return the statistics including float32[heads, rows, frames], at least one row."""
+        weights = attention.astype(np.float64)
+        rows = weights.shape[1]
+        count = self.count + rows
+        mean = weights.mean(axis=1)
+        squares = np.square(weights - mean[:, None]).sum(axis=1)
+        delta = mean - self._mean
+        squares = squares + self._squares + np.square(delta) * (self.count * rows / count)
+        mean = self._mean + delta * (rows / count)
+        deviation = np.maximum(np.sqrt(squares / count), MIN_DEVIATION)
+        normal = median_filter((weights[:, -1] - mean) / deviation)
+        return AttentionStatistics(count, int(normal.mean(axis=0).argmax()), mean, squares)

@@ -1,0 +1,1 @@
+"""Whisper on MLX: the modules of mlx-whisper, called layer by layer."""

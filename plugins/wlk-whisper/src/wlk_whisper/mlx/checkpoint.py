@@ -1,0 +1,203 @@
+"""Load the weights of a directory, all of them or none, into the modules of mlx-whisper."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from mlx import nn
+import mlx.core as mx
+from mlx.utils import tree_flatten
+from mlx_whisper.whisper import ModelDimensions, Whisper
+import numpy as np
+
+from wlk_core.models import read_json_table
+from wlk_core.plugins import ModelNotFoundError
+from wlk_whisper.engine.weight_files import weight_files
+from wlk_whisper.mlx.transformers_format import (
+    convert_config,
+    convert_weights,
+    find_unsupported,
+    is_transformers_format,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+__all__ = ["LoadedModel", "load_model"]
+
+WEIGHTS = ("weights.safetensors", "weights.npz")
+ALIGNMENT_HEADS = "alignment_heads"  # the name among the weights that mlx-whisper's converter uses
+DIMENSIONS = tuple(ModelDimensions.__dataclass_fields__)
+MAX_NAMED = 3  # culprits that an error message lists
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class LoadedModel:
+    """
+    The modules of a checkpoint, filled and evaluated.
+
+    `alignment_heads` are the (layer, head) pairs among the weights, None where there are none.
+    They may be those of a larger model that this one was distilled from.
+    """
+
+    whisper: Whisper
+    alignment_heads: tuple[tuple[int, int], ...] | None
+
+
+def load_model(directory: Path, *, dtype: mx.Dtype) -> LoadedModel:
+    """
+    Load the checkpoint in *directory* in *dtype*; quantised weights stay so.
+
+    The directory is in mlx-whisper's format or in transformers'.  mlx-whisper's own loader keeps
+    random weights for what a file lacks, takes weights in the type they were saved in, and asks a
+    hub for directories it does not find.
+
+    Raises:
+        ModelNotFoundError: the files are not such a checkpoint, or not a complete one.
+
+    """
+    config = read_json_table(directory / "config.json")
+    quantization = config.get("quantization")
+    if is_transformers_format(config):
+        if (difference := find_unsupported(config)) is not None:
+            raise _rejection(directory, difference)
+        dims = _read_dimensions(directory, convert_config(config))
+        weights: dict[str, mx.array] = {}
+        for path in weight_files(directory, backend="whisper"):
+            weights |= convert_weights(_read_weights(path))
+    else:
+        dims = _read_dimensions(directory, config)
+        weights = _read_weights(_weights_file(directory))
+    heads = _read_heads(directory, weights.pop(ALIGNMENT_HEADS, None))
+    whisper = _new_modules(dims, dtype)
+    if quantization is not None:
+        _quantize(directory, whisper, quantization, weights)
+    _check_weights(directory, whisper, weights)
+    floats = {
+        key: value.astype(dtype) if mx.issubdtype(value.dtype, mx.floating) else value
+        for key, value in weights.items()
+    }
+    # Not strict, because the modules hold ALIGNMENT_HEADS and keep theirs.
+    whisper.load_weights(list(floats.items()), strict=False)
+    mx.eval(whisper.parameters())
+    return LoadedModel(whisper=whisper, alignment_heads=heads)
+
+
+def _new_modules(dims: ModelDimensions, dtype: mx.Dtype) -> Whisper:
+    """
+    Return the modules of a Whisper, with random weights that are never computed.
+
+    A thread that ends here makes them.  A thread that has drawn random numbers can crash the
+    process when both end together (mlx 0.32, ml-explore/mlx#4110), and the caller's may.
+    """
+    stream = mx.default_stream(mx.default_device())
+
+    def make() -> Whisper:
+        with mx.stream(stream):
+            return Whisper(dims, dtype)
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(make).result()
+
+
+def _read_dimensions(directory: Path, config: Mapping[str, Any]) -> ModelDimensions:
+    missing = [key for key in DIMENSIONS if type(config.get(key)) is not int or config[key] < 1]
+    if missing:
+        raise _rejection(directory, f"config.json gives no number for {_some(missing)}")
+    for part in ("audio", "text"):
+        width, heads = config[f"n_{part}_state"], config[f"n_{part}_head"]
+        if width % (2 * heads):
+            raise _rejection(
+                directory, f"config.json divides {width} {part} channels among {heads} heads"
+            )
+    return ModelDimensions(**{key: config[key] for key in DIMENSIONS})
+
+
+def _weights_file(directory: Path) -> Path:
+    path = next((directory / name for name in WEIGHTS if (directory / name).is_file()), None)
+    if path is None:
+        found = sorted(entry.name for entry in directory.iterdir())
+        raise _rejection(directory, f"it has no {' or '.join(WEIGHTS)}, but {_some(found)}")
+    return path
+
+
+def _read_weights(path: Path) -> dict[str, mx.array]:
+    try:
+        weights = mx.load(str(path))
+        mx.eval(weights)
+    except (RuntimeError, ValueError) as error:
+        reason = f"{path.name} cannot be read ({_one_line(error)})"
+        raise _rejection(path.parent, reason) from error
+    if not isinstance(weights, dict):
+        raise _rejection(path.parent, f"{path.name} contains no named weights")
+    return weights
+
+
+def _read_heads(directory: Path, saved: mx.array | None) -> tuple[tuple[int, int], ...] | None:
+    if saved is None:
+        return None
+    # Some converters save them as floating point, like everything else.
+    pairs = np.array(saved.astype(mx.int32))
+    if pairs.ndim != 2 or pairs.shape[1] != 2:  # noqa: PLR2004 -- layer and head
+        raise _rejection(directory, f"{ALIGNMENT_HEADS} should be pairs, got shape {pairs.shape}")
+    return tuple((int(layer), int(head)) for layer, head in pairs)
+
+
+def _quantize(
+    directory: Path, whisper: Whisper, settings: object, weights: Mapping[str, mx.array]
+) -> None:
+    """Turn the modules whose weights come with scales into quantised ones."""
+
+    def is_quantised(path: str, module: nn.Module) -> bool:
+        return isinstance(module, (nn.Linear, nn.Embedding)) and f"{path}.scales" in weights
+
+    if not isinstance(settings, dict):
+        raise _rejection(
+            directory, f"quantization in config.json should be a table, got {settings!r}"
+        )
+    try:
+        nn.quantize(whisper, **settings, class_predicate=is_quantised)
+    except (TypeError, ValueError) as error:
+        raise _rejection(
+            directory, f"it is quantised in an unknown way ({_one_line(error)})"
+        ) from error
+
+
+def _check_weights(directory: Path, whisper: Whisper, weights: Mapping[str, mx.array]) -> None:
+    """Raise ModelNotFoundError unless every parameter has a weight of its shape, and no more."""
+    shapes = {
+        key: value.shape
+        for key, value in tree_flatten(whisper.parameters())
+        if key != ALIGNMENT_HEADS
+    }
+    if missing := sorted(shapes.keys() - weights.keys()):
+        raise _rejection(directory, f"the weights lack {_some(missing)}")
+    if unknown := sorted(weights.keys() - shapes.keys()):
+        raise _rejection(directory, f"the weights contain {_some(unknown)}, which no Whisper has")
+    misshapen = [
+        f"{key} is {weights[key].shape} and not {shape}"
+        for key, shape in sorted(shapes.items())
+        if weights[key].shape != shape
+    ]
+    if misshapen:
+        raise _rejection(directory, f"the weights do not fit config.json: {_some(misshapen)}")
+
+
+def _rejection(directory: Path, reason: str) -> ModelNotFoundError:
+    return ModelNotFoundError(
+        f"{directory} is not a Whisper in mlx-whisper's format (config.json with "
+        f"weights.safetensors or weights.npz) or in transformers': {reason}; get one with: "
+        "wlk-core pull SIZE --backend mlx-whisper"
+    )
+
+
+def _some(names: list[str]) -> str:
+    rest = len(names) - MAX_NAMED
+    return ", ".join(names[:MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "") or "nothing"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

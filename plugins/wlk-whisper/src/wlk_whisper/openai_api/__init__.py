@@ -1,0 +1,1 @@
+"""Whisper at an OpenAI-compatible transcription endpoint."""

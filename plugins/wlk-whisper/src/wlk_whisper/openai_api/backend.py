@@ -1,0 +1,91 @@
+"""The openai-api backend: streams over any OpenAI-compatible transcription endpoint."""
+
+from __future__ import annotations
+
+from functools import partial
+import logging
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wlk_core.plugins import SAMPLE_RATE, LoadedBackend, LocalAgreementRecognizer, OptionError
+from wlk_whisper.openai_api.client import ApiClient
+from wlk_whisper.openai_api.endpoint import Endpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
+
+__all__ = ["load"]
+
+logger = logging.getLogger(__name__)
+
+# A compromise: a longer buffer sends the same audio more often, a shorter one gives less context.
+BUFFER_SECONDS = 8.0
+
+
+def load(
+    spec: BackendSpec,
+    model: str | None,
+    *,
+    base_url: str | None = None,
+    api_key_env: str = "OPENAI_API_KEY",
+    timeout_seconds: float = 30.0,
+    max_retries: int = 2,
+) -> LoadedBackend[ApiClient]:
+    """
+    Prepare a client; the first request is made by `warmup` or by a stream's first audio.
+
+    Raises:
+        OptionError: an option is invalid, or the model has no word times.
+        ModelNotFoundError: the model is a directory or, offline, a repository.
+        BackendUnavailable: the key is missing, or the network is switched off.
+
+    """
+    name = model or str(spec.default_model)
+    endpoint = Endpoint.resolve(base_url, key_variable=api_key_env, model=name)
+    if not endpoint.is_encrypted and not endpoint.is_local:
+        logger.warning("key and audio go to %s without encryption", endpoint.url)
+    client = ApiClient(endpoint, name, timeout_seconds=timeout_seconds, max_retries=max_retries)
+    logger.info("audio goes to %s, model %s", endpoint.url, name)
+    return LoadedBackend(
+        spec, client, open_stream=_open_stream, warmup=_warm_up, release=_log_usage
+    )
+
+
+def _open_stream(
+    client: ApiClient, config: StreamConfig, calls: EngineCalls
+) -> Callable[[], Recognizer]:
+    if config.task == "translate" and config.language is not None:
+        raise OptionError(
+            "openai-api: translations take no source language, because endpoints detect it; "
+            f"leave the language out, got {config.language!r}"
+        )
+    is_forced = config.language is not None
+    return partial(
+        LocalAgreementRecognizer,
+        calls.wrap(partial(client.transcribe, task=config.task, is_forced=is_forced)),
+        language=config.language,
+        prompt=config.options["prompt"] or "",
+        tick_seconds=config.options["tick_seconds"],
+        buffer_seconds=config.options["buffer_seconds"] or BUFFER_SECONDS,
+    )
+
+
+def _warm_up(client: ApiClient, calls: EngineCalls) -> None:
+    """
+    Send a second of silence, the smallest request that tests URL, key and model.
+
+    A list of models would cost less, but many compatible servers have none.
+    """
+    calls.wrap(client.transcribe)(np.zeros(SAMPLE_RATE, np.float32), prompt="", language=None)
+
+
+def _log_usage(client: ApiClient) -> None:
+    logger.info(
+        "sent %.1f s of audio in %d requests to %s",
+        client.usage.audio_seconds,
+        client.usage.requests,
+        client.endpoint.url,
+    )

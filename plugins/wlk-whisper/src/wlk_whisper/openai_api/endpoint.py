@@ -1,0 +1,154 @@
+"""The endpoint: its URL, whether it is on this machine, and its key."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from urllib.parse import urlsplit
+
+import attrs
+
+from wlk_core.models import offline_mode
+from wlk_core.plugins import BackendUnavailable, ModelNotFoundError, OptionError
+
+__all__ = ["Endpoint"]
+
+DEFAULT_URL = "https://api.openai.com/v1"
+URL_VARIABLE = "OPENAI_BASE_URL"  # as the official client reads it
+NO_KEY = "none"  # local servers require no key, and the client requires one
+REQUEST_PATHS = ("/transcriptions", "/translations")  # the ends of request URLs
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+# https://developers.openai.com/api/docs/guides/speech-to-text: no verbose_json, so no word times.
+WITHOUT_WORD_TIMES = frozenset(
+    {
+        "gpt-transcribe",
+        "gpt-4o-transcribe",
+        "gpt-4o-mini-transcribe",
+        "gpt-4o-mini-transcribe-2025-12-15",
+        "gpt-4o-transcribe-diarize",
+    }
+)
+
+
+@attrs.frozen(kw_only=True)
+class Endpoint:
+    """
+    An endpoint and the key for it.
+
+    The key is sent to `url` and nowhere else, and no message contains it.
+    """
+
+    url: str
+    key_variable: str
+    key: str = attrs.field(repr=False)
+
+    @classmethod
+    def resolve(cls, base_url: str | None, *, key_variable: str, model: str) -> Endpoint:
+        """
+        Return the endpoint of *base_url*, after checking that it may serve *model*.
+
+        No request is sent.
+
+        Raises:
+            OptionError: the URL, the name of the variable or the model is invalid.
+            ModelNotFoundError: the model is a directory or, offline, a repository.
+            BackendUnavailable: the key is missing, or the network is switched off.
+
+        """
+        url = (base_url or os.environ.get(URL_VARIABLE) or DEFAULT_URL).rstrip("/")
+        _check_url(url)
+        if not VARIABLE.fullmatch(key_variable):
+            raise OptionError(  # the value is not shown, because it may be the key itself
+                "openai-api: option api_key_env is the name of an environment variable, such as "
+                "OPENAI_API_KEY, and never the key itself"
+            )
+        _check_model(model, url)
+        key = os.environ.get(key_variable, "").strip()
+        if not (key.isascii() and key.isprintable()) or " " in key:
+            raise BackendUnavailable(
+                f"openai-api: expected a key in the environment variable {key_variable}, and its "
+                "value has spaces or characters that no key has; set it again with: "
+                f"export {key_variable}=..."
+            )
+        endpoint = cls(url=url, key_variable=key_variable, key=key or NO_KEY)
+        if offline_mode():
+            endpoint._check_offline(model)
+        if not key and endpoint.is_openai:
+            raise BackendUnavailable(
+                f"openai-api: expected the key for {url} in the environment variable "
+                f"{key_variable}, which is not set; set it with: export {key_variable}=..."
+            )
+        return endpoint
+
+    @property
+    def host(self) -> str:
+        """The name or address in the URL."""
+        return urlsplit(self.url).hostname or ""
+
+    @property
+    def is_openai(self) -> bool:
+        """Whether the endpoint is OpenAI's own, in one of its regions."""
+        return self.host == "api.openai.com" or self.host.endswith(".api.openai.com")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the endpoint is this machine, so that audio sent to it does not leave it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether key and audio are sent encrypted."""
+        return self.url.startswith("https:")
+
+    def _check_offline(self, model: str) -> None:
+        if not self.is_local:
+            raise BackendUnavailable(
+                f"openai-api sends audio to {self.url}, and the network is switched off "
+                "(--offline, HF_HUB_OFFLINE); use a local backend (wlk-core backends) or "
+                "a server on this machine: --option base_url=http://127.0.0.1:PORT/v1"
+            )
+        if "/" in model:
+            raise ModelNotFoundError(
+                f"model {model} is named like a repository, which the server at {self.url} would "
+                "fetch where it lacks it, and the network is switched off (--offline, "
+                "HF_HUB_OFFLINE); use the server's own name of a model, with --model NAME"
+            )
+
+
+def _check_url(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_url = False
+    if not is_url or parts.query or parts.fragment or parts.path.endswith(REQUEST_PATHS):
+        raise OptionError(
+            "openai-api: option base_url is the URL of an endpoint without the part "
+            "/audio/transcriptions or /audio/translations, such as "
+            f"{DEFAULT_URL}; got {url.rpartition('@')[2]!r}"
+        )
+    if parts.username or parts.password:
+        raise OptionError(
+            "openai-api: option base_url contains a user name or password before "
+            f"{parts.hostname}; keys come from the environment, see the option api_key_env"
+        )
+
+
+def _check_model(model: str, url: str) -> None:
+    if model.startswith((".", "/", "~")) or (os.sep != "/" and os.sep in model):
+        raise ModelNotFoundError(
+            f"model {model} is a directory, and openai-api runs no model itself; name one that "
+            f"{url} serves, with --model NAME"
+        )
+    if model in WITHOUT_WORD_TIMES:
+        raise OptionError(
+            f"the model {model} returns no word times, which streaming needs; expected one that "
+            "does, such as whisper-1 or whisper-large-v3"
+        )

@@ -1,0 +1,242 @@
+"""An endpoint's verbose_json response: strict parsing, and words with times."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+import attrs
+
+from wlk_core.plugins import Word
+from wlk_whisper.openai_api.language_names import language_code
+from wlk_whisper.openai_api.spelling import divide_text, with_leading_space
+
+__all__ = ["ResponseError", "ResponseSegment", "ResponseWord", "TranscriptionResponse"]
+
+NO_SPEECH_THRESHOLD = 0.9  # a segment whose probability of no speech is above it is dropped
+MAX_QUOTED = 60  # characters of a response that an error message quotes
+
+
+class ResponseError(ValueError):
+    """
+    The endpoint's response is not the requested one; the message quotes it.
+
+    `is_damaged` is true where the response may have been cut off in transit.
+    """
+
+    def __init__(self, message: str, *, is_damaged: bool = False) -> None:
+        super().__init__(message)
+        self.is_damaged = is_damaged
+
+
+@attrs.frozen(kw_only=True)
+class ResponseWord:
+    """A bare word and its times in seconds of the audio sent."""
+
+    text: str
+    start: float
+    end: float
+
+
+@attrs.frozen(kw_only=True)
+class ResponseSegment:
+    """A segment of text, its times in seconds and its probability of no speech."""
+
+    text: str
+    start: float
+    end: float
+    no_speech_prob: float = 0.0
+
+    @property
+    def is_speech(self) -> bool:
+        """Whether the segment is kept."""
+        return self.no_speech_prob <= NO_SPEECH_THRESHOLD
+
+
+@attrs.frozen(kw_only=True)
+class TranscriptionResponse:
+    """
+    A transcript with its times.
+
+    `words` is None where the response has no list of words; `language` is a code, None where the
+    response names no language of Whisper.
+    """
+
+    text: str = ""
+    words: tuple[ResponseWord, ...] | None = None
+    segments: tuple[ResponseSegment, ...] = ()
+    language: str | None = None
+
+    @classmethod
+    def parse(cls, body: str, *, content_type: str = "application/json") -> TranscriptionResponse:
+        """
+        Parse the body of a verbose_json response.
+
+        Words are read from `words`, or from the segments, where some servers put them.
+
+        Raises:
+            ResponseError: the body is not such a response.
+
+        """
+        table = _parse_json(body, content_type)
+        if not isinstance(table.get("text"), str):
+            raise ResponseError(f"expected a JSON object with a text, got {_quote(body)}")
+        text = _text(table, "text")
+        rows = _rows(table, "segments")
+        segments = tuple(
+            ResponseSegment(
+                text=_text(row, "text"),
+                start=_seconds(row, "start"),
+                end=_seconds(row, "end"),
+                no_speech_prob=_probability(row.get("no_speech_prob")),
+            )
+            for row in rows
+        )
+        nested = [word for row in rows for word in _rows(row, "words")]
+        has_words = table.get("words") is not None or any("words" in row for row in rows)
+        words = tuple(
+            ResponseWord(
+                text=_text(row, "word"), start=_seconds(row, "start"), end=_seconds(row, "end")
+            )
+            for row in _rows(table, "words") or nested
+        )
+        language = table.get("language")
+        return cls(
+            text=text,
+            words=words if has_words else None,
+            segments=segments,
+            language=language_code(language) if isinstance(language, str) else None,
+        )
+
+    def timed_words(self) -> tuple[Word, ...]:
+        """
+        Return the words of the transcript, spelled as in its text.
+
+        Raises:
+            ResponseError: the text contains speech, and its words have no times.
+
+        """
+        parts = self._parts()
+        speech = "".join(part.text for part in parts if part.is_speech)
+        if not speech:  # some servers give no word times for what is dropped here
+            return ()
+        if not self.words:
+            if any(map(str.isalnum, speech)):
+                raise ResponseError(
+                    f"expected the times of the words (timestamp_granularities), got the text "
+                    f"{_quote(speech.strip())} without `words`; choose a server and a model with "
+                    "word times: --option base_url=URL --model NAME"
+                )
+            return ()
+        pieces = divide_text(
+            [word.text for word in self.words], "".join(part.text for part in parts)
+        )
+        if not pieces:  # the text has other words, and only these have times
+            return tuple(
+                Word(word.start, word.end, with_leading_space(word.text))
+                for word in self.words
+                if word.text.strip()
+            )
+        part_stops = iter(_part_stops(parts))
+        stop, is_speech = next(part_stops)
+        words: list[Word] = []
+        for piece in pieces:
+            while piece.position >= stop:
+                stop, is_speech = next(part_stops)
+            if is_speech:
+                word = self.words[piece.index]
+                words.append(Word(word.start, word.end, piece.text))
+        return tuple(words)
+
+    def timed_segments(self) -> tuple[Word, ...]:
+        """
+        Return each segment as one piece of text, for responses without word times.
+
+        Raises:
+            ResponseError: there is text without segments.
+
+        """
+        if any(map(str.isalnum, self.text)) and not self.segments:
+            raise ResponseError(
+                f"expected verbose_json with segments, got the text {_quote(self.text)} alone"
+            )
+        return tuple(
+            Word(part.start, part.end, part.text)
+            for part in self._parts()
+            if part.text.strip() and part.is_speech
+        )
+
+    def _parts(self) -> tuple[ResponseSegment, ...]:
+        """Return the segments with their spaces; the whole text where there are none."""
+        parts = self.segments
+        if not any(part.text.strip() for part in parts):
+            parts = (ResponseSegment(text=self.text, start=0.0, end=0.0),)
+        return tuple(
+            part  # as Whisper wrote it
+            if part.text[:1] == " "
+            else attrs.evolve(part, text=with_leading_space(part.text))
+            for part in parts
+        )
+
+
+def _part_stops(parts: tuple[ResponseSegment, ...]) -> list[tuple[int, bool]]:
+    """Return where each part ends in the joined text, and whether it is speech."""
+    stops: list[tuple[int, bool]] = []
+    stop = 0
+    for part in parts:
+        stop += len(part.text)
+        stops.append((stop, part.is_speech))
+    return stops
+
+
+def _parse_json(body: str, content_type: str) -> dict[str, Any]:
+    if "html" in content_type or body.lstrip()[:1] == "<":
+        raise ResponseError(
+            f"expected JSON, got a page of HTML: {_quote(body)}; check that base_url is the part "
+            "before /audio/transcriptions and that no proxy answers instead"
+        )
+    try:
+        table = json.loads(body)
+    except ValueError:
+        raise ResponseError(
+            f"expected JSON, got {_quote(body)}; no audio is lost, try again later", is_damaged=True
+        ) from None
+    if not isinstance(table, dict):
+        raise ResponseError(f"expected a JSON object, got {_quote(body)}")
+    return table
+
+
+def _rows(table: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    rows = table.get(name)
+    if rows is None:
+        return []
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ResponseError(f"expected {name} to be a list of objects, got {_quote(str(rows))}")
+    return rows
+
+
+def _text(row: dict[str, Any], name: str) -> str:
+    text = row.get(name)
+    if not isinstance(text, str):
+        raise ResponseError(f"expected {name} to be text, in {_quote(str(row))}")
+    text = text.replace("\ufffd", "")  # bytes of an incomplete character
+    return re.sub(r"\s+", " ", text)
+
+
+def _seconds(row: dict[str, Any], name: str) -> float:
+    value = row.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ResponseError(f"expected {name} in seconds, in {_quote(str(row))}")
+    return max(0.0, float(value))
+
+
+def _probability(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _quote(text: str) -> str:
+    """Return the beginning of *text* on one line, in quotes."""
+    line = " ".join(text.split())
+    return repr(line if len(line) <= MAX_QUOTED else f"{line[:MAX_QUOTED]}...")

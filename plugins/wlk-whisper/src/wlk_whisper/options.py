@@ -1,0 +1,35 @@
+"""Options of the Whisper backends beside the standard ones."""
+
+from __future__ import annotations
+
+from wlk_core.plugins import Option
+
+__all__ = ["AUDIO_CONTEXT", "LORA_PATH", "MAX_CONTEXT_TOKENS"]
+
+AUDIO_CONTEXT = Option(
+    name="audio_context",
+    choices=("full", "fitted"),
+    is_auto_allowed=True,
+    help="encode windows of 30 s (full), or only as much as the buffer needs (fitted); auto takes "
+    "what the checkpoint was trained for",
+    scope="stream",
+)
+
+LORA_PATH = Option(
+    name="lora_path",
+    help="directory of a LoRA adapter (peft) that is merged into the model",
+)
+
+MAX_CONTEXT_TOKENS = Option(
+    name="max_context_tokens",
+    type=int,
+    # As in SimulStreaming.  Committed words are forced while their audio is in the buffer.  Earlier
+    # text costs its positions at every tick, and ten minutes of digits gained nothing.
+    default=0,
+    minimum=0,
+    maximum=223,
+    help="most tokens of earlier text in the prompt; earlier text has at most 200 characters, so "
+    "values above 50 change nothing in English, and prompt and earlier text share 223 tokens",
+    scope="stream",
+    policies=("alignatt",),
+)

@@ -1,1 +1,0 @@
-"""The declarations of the backends; nothing heavy is imported here."""

@@ -1,0 +1,1 @@
+"""Whisper on torch: the modules of transformers, called layer by layer."""

@@ -1,0 +1,93 @@
+"""LoRA adapters, merged into the model when it is loaded, so that streams cost no more."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+import warnings
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from wlk_core.plugins import BackendUnavailable, OptionError
+
+try:
+    from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
+except ImportError as error:
+    raise BackendUnavailable(
+        "the option lora_path needs peft, which is not installed; install it with: "
+        "pip install 'wlk-whisper[lora]'"
+    ) from error
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from transformers import WhisperForConditionalGeneration
+
+__all__ = ["merge_adapter"]
+
+CONFIG = "adapter_config.json"
+WEIGHTS = "adapter_model.safetensors"
+
+
+def merge_adapter(
+    whisper: WhisperForConditionalGeneration, directory: Path
+) -> WhisperForConditionalGeneration:
+    """
+    Return *whisper* with the adapter in *directory* added to its weights.
+
+    The adapter is read from a local directory and from safetensors, and all of it must fit the
+    model.
+
+    Raises:
+        OptionError: the adapter is missing, of another kind or of another model; *whisper* must
+            then be discarded.
+
+    """
+    missing_files = [name for name in (CONFIG, WEIGHTS) if not (directory / name).is_file()]
+    if missing_files:
+        raise OptionError(
+            f"lora_path={directory}: expected a directory with {CONFIG} and {WEIGHTS}, as peft's "
+            f"save_pretrained writes them, and it has no {' and no '.join(missing_files)}"
+        )
+    _require_lora(directory)
+    try:
+        state = load_file(directory / WEIGHTS)
+        config = LoraConfig.from_pretrained(str(directory))
+        with warnings.catch_warnings():
+            # peft 0.21 uses a name that transformers 5 deprecates.
+            warnings.filterwarnings("ignore", message=".is_gradient_checkpointing. is deprecated")
+            adapted = get_peft_model(whisper, config)
+        result: Any = set_peft_model_state_dict(adapted, state)  # a namedtuple without types
+    except (SafetensorError, RuntimeError, TypeError, ValueError) as error:
+        raise OptionError(
+            f"lora_path={directory}: the adapter does not fit the model: "
+            f"{' '.join(str(error).split())[:200]}; give the adapter of this model, or its model"
+        ) from error
+    missing = [name for name in result.missing_keys if "lora_" in name]
+    unfit = sorted((*missing, *result.unexpected_keys))
+    if unfit:
+        raise OptionError(
+            f"lora_path={directory}: the adapter does not fit the model: {len(unfit)} weights are "
+            f"missing or unknown, such as {unfit[0]}; give the adapter of this model, or its model"
+        )
+    merged: WhisperForConditionalGeneration = adapted.merge_and_unload()
+    merged.requires_grad_(requires_grad=False)
+    return merged
+
+
+def _require_lora(directory: Path) -> None:
+    """Check the kind first, because peft raises KeyError for a kind that it does not know."""
+    try:
+        config = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise OptionError(
+            f"lora_path={directory}: {CONFIG} cannot be read ({' '.join(str(error).split())}); "
+            "save the adapter again with peft's save_pretrained"
+        ) from error
+    kind = config.get("peft_type") if isinstance(config, dict) else type(config).__name__
+    if kind != "LORA":
+        raise OptionError(
+            f"lora_path={directory}: expected an adapter whose {CONFIG} has peft_type LORA, "
+            f"got {kind!r}; merge adapters of other kinds into the model with peft and load that"
+        )

@@ -1,0 +1,122 @@
+"""faster-whisper as a backend: loading, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+import shutil
+
+import ctranslate2
+from faster_whisper import WhisperModel
+import pytest
+
+from wlk_core import AudioFormatError, ModelNotFoundError, OptionError, StreamClosed, load_backend
+import wlk_whisper
+
+DIGITS = Path(wlk_whisper.__file__).parent / "digits" / "ctranslate2"
+ALL_TYPES = ctranslate2.get_supported_compute_types("cpu")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"language": "fr"}, "recognises en only"),
+        ({"language": "xx"}, "does not support the language 'xx'"),
+        ({"language": "en-US"}, "does not support the language"),
+        ({"task": "translate"}, "choose a multilingual model to translate"),
+        ({"task": "sing"}, "cannot do the task 'sing'"),
+        ({"policy": "alignatt"}, "one of local-agreement"),
+        ({"beam_size": 0}, "between 1 and 16"),
+        ({"beam": 3}, "did you mean beam_size"),
+        ({"device": "cpu"}, "is an option of load_backend"),
+        ({"lora": "x"}, "no option is called 'lora'"),
+    ],
+)
+def test_a_stream_refuses_what_it_cannot_do(backend, arguments, message):
+    """No argument is ignored silently."""
+    with pytest.raises(OptionError, match=message):
+        backend.create_processor(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device": "tpu"}, "one of auto, cpu, cuda"),
+        ({"dtype": "float16"}, "cannot run on cpu here"),
+        ({"compute_type": "float16"}, "did you mean dtype"),
+        ({"cpu_threads": "many"}, "is an int"),
+    ],
+)
+def test_loading_refuses_what_it_cannot_do(options, message):
+    """An invalid option is refused with the valid values."""
+    with pytest.raises(OptionError, match=message):
+        load_backend("faster-whisper", "digits", **{"device": "cpu", **options})
+
+
+def test_a_directory_without_a_model_is_named(tmp_path):
+    """The message names the expected files and the command that makes them."""
+    (tmp_path / "config.json").write_text("{}")
+
+    with pytest.raises(ModelNotFoundError, match="ct2-transformers-converter"):
+        load_backend("faster-whisper", str(tmp_path))
+
+
+def test_a_damaged_model_is_named(tmp_path):
+    """A file that the engine cannot read is an error in one line."""
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.bin").write_bytes(b"nothing of the kind")
+
+    with pytest.raises(ModelNotFoundError, match="could not be loaded"):
+        load_backend("faster-whisper", str(tmp_path))
+
+
+def test_a_damaged_tokenizer_is_named(tmp_path):
+    """A tokenizer that was cut off is an error in one line."""
+    shutil.copytree(DIGITS, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "tokenizer.json").write_bytes((DIGITS / "tokenizer.json").read_bytes()[:1000])
+
+    with pytest.raises(ModelNotFoundError, match=r"tokenizer\.json cannot be read"):
+        load_backend("faster-whisper", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("options", "threads"),
+    [({}, 1), ({"cpu_threads": "auto"}, 1), ({"cpu_threads": 2}, 2), ({"cpu_threads": 0}, 0)],
+    ids=["default", "auto", "two", "CTranslate2's choice"],
+)
+def test_the_digits_run_on_one_thread_unless_the_user_chooses(monkeypatch, options, threads):
+    """A tiny model is faster on one thread, so its checkpoint declares one."""
+    chosen = []
+
+    def record(*arguments, **values):
+        chosen.append(values["cpu_threads"])
+        return WhisperModel(*arguments, **values)
+
+    monkeypatch.setattr("wlk_whisper.ctranslate2.backend.WhisperModel", record)
+    load_backend("faster-whisper", "digits", **options).close()
+
+    assert [threads] == chosen
+
+
+@pytest.mark.parametrize("dtype", ["int8", "default", "fastest"])
+def test_the_dtype_of_the_user_overrides_the_checkpoint(dtype):
+    """CTranslate2's own choices have names of their own, because auto is the checkpoint's."""
+    with load_backend("faster-whisper", "digits", device="cpu", dtype=dtype) as loaded:
+        expected = {"int8": {"int8_float32"}, "default": {"float32"}}
+        assert loaded.engine.compute_type in expected.get(dtype, ALL_TYPES)
+
+
+def test_the_digits_checkpoint_runs_in_float32(backend):
+    """The checkpoint declares float32, because int8 costs a small model its accuracy."""
+    assert "float32" == backend.engine.compute_type
+
+
+def test_a_closed_backend_refuses_streams():
+    """Open streams keep the model; new ones are refused."""
+    closed = load_backend("faster-whisper", "digits")
+    stream = closed.create_processor()
+    closed.close()
+
+    with pytest.raises(StreamClosed):
+        closed.create_processor()
+    with pytest.raises(AudioFormatError):
+        stream.insert_audio_chunk("not audio")

@@ -1,0 +1,370 @@
+"""AlignAtt's engine call over a decoder that follows a script and attends to its positions."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import attrs
+from faster_whisper.tokenizer import Tokenizer
+import numpy as np
+import pytest
+import tokenizers
+
+from wlk_core import AlignAttRecognizer, AlignedWord, OnlineStream, WorkCounters
+from wlk_core.streaming import AlignAtt, Word
+from wlk_core.testing import StreamDriver
+import wlk_whisper
+from wlk_whisper.engine.alignatt import AlignAttOptions, transcribe_aligned
+from wlk_whisper.engine.engine import DecodingOptions
+from wlk_whisper.engine.features import SAMPLES_PER_ENCODER_FRAME
+from wlk_whisper.engine.logit_filters import LogitFilter
+from wlk_whisper.engine.network import DecoderOutput
+
+RATE = 16_000
+WIDTH = 16  # encoder frames on either side of the attended one that get attention, too
+TAIL = 25  # encoder frames of silence after the audio
+HF_TOKENIZER = tokenizers.Tokenizer.from_file(
+    str(Path(wlk_whisper.__file__).parent / "digits/ctranslate2/tokenizer.json")
+)
+TOKENIZER = Tokenizer(HF_TOKENIZER, True, task="transcribe", language="en")
+START = [*TOKENIZER.sot_sequence, TOKENIZER.no_timestamps]
+
+
+@attrs.frozen
+class SpokenToken:
+    """A token and the encoder frame of the utterance, 20 ms each, in whose middle it is spoken."""
+
+    token: int
+    frame: int
+
+
+def sentence(text, *, first=25, every=25):
+    """Return the tokens of *text*, one every half second from half a second on."""
+    return [
+        SpokenToken(token, first + every * index)
+        for index, token in enumerate(TOKENIZER.encode(text))
+    ]
+
+
+def ramp(first, stop):
+    """Return audio that contains its position in the utterance: sample n is n millionths."""
+    return (np.arange(first, stop) / 1e6).astype(np.float32)
+
+
+@attrs.frozen
+class EncoderOutput:
+    """The encoder frames *first* up to *first + frames* of the utterance."""
+
+    first: int
+    frames: int
+
+
+@attrs.define(eq=False)
+class ScriptedDecoder:
+    """A decoder that emits the script after its forced tokens."""
+
+    engine: ScriptedEngine
+    encoder_output: EncoderOutput
+    inputs: list[int] = attrs.Factory(list)
+
+    def forward(self, tokens, *, logits_to_keep=(-1,), output_attention=False):
+        """Return logits that are sure of the next token, and attention to its frame."""
+        logits, attention = [], []
+        for token in tokens[0].tolist():
+            self.inputs.append(token)
+            following, frame = self.engine.follow(self.inputs, self.encoder_output)
+            row = np.zeros(self.engine.n_vocab, dtype=np.float32)
+            row[following] = 30.0
+            if token == TOKENIZER.sot and self.engine.is_silent:
+                row[TOKENIZER.no_speech] = 60.0
+            logits.append(row)
+            distance = np.abs(np.arange(self.encoder_output.frames) - frame)
+            peak = np.maximum(WIDTH - distance, 0.01).astype(np.float32)
+            attention.append(peak / peak.sum())
+        self.engine.inputs.append(list(self.inputs))
+        return DecoderOutput(
+            logits=np.stack([logits[index] for index in logits_to_keep])[None],
+            cross_attention=np.stack(attention)[None, None] if output_attention else None,
+        )
+
+    def reorder_cache(self, rows):
+        """Keep the single row."""
+        assert list(rows) == [0]
+
+
+@attrs.define(eq=False)
+class ScriptedEngine:
+    """An engine whose decoder finds a script in a ramp."""
+
+    script: list[SpokenToken]
+    begin_suppress_tokens: tuple[int, ...] | None = None
+    is_silent: bool = False
+    n_text_ctx: int = 448
+    n_vocab: int = 51865
+    inputs: list[list[int]] = attrs.Factory(list)
+
+    @property
+    def network(self):
+        """The engine runs itself."""
+        return self
+
+    def encode(self, audio, *, is_fitted):
+        """Read the position in the utterance off the first sample."""
+        first = round(float(audio[0]) * 1e6)
+        frames = -(-len(audio) // SAMPLES_PER_ENCODER_FRAME) + TAIL
+        output = EncoderOutput(round(first / SAMPLES_PER_ENCODER_FRAME), frames)
+        return output, WorkCounters(encoder_frames=2 * frames)
+
+    def detect_language(self, encoder_output):
+        """Detect French."""
+        return "fr", WorkCounters(decoder_positions=1)
+
+    def tokenizer(self, language, task):
+        """Return the tokenizer of the digits."""
+        return Tokenizer(HF_TOKENIZER, True, task=task, language=language)
+
+    def logit_filter(self, tokenizer, *, has_timestamps):
+        """Return Whisper's rules."""
+        return LogitFilter.from_tokenizer(
+            tokenizer,
+            has_timestamps=has_timestamps,
+            begin_suppress_tokens=self.begin_suppress_tokens,
+            suppress_tokens=(),
+        )
+
+    def new_decoder(self, encoder_output):
+        """Return a decoder without tokens."""
+        return ScriptedDecoder(self, encoder_output)
+
+    def follow(self, inputs, encoder_output):
+        """Return the token after *inputs* and the frame of the output that it attends to."""
+        spoken = [
+            entry
+            for entry in self.script
+            if 0 <= entry.frame - encoder_output.first < encoder_output.frames - TAIL
+        ]
+        if TOKENIZER.no_timestamps not in inputs:
+            return 100, encoder_output.frames - 1
+        count = len(inputs) - 1 - inputs.index(TOKENIZER.no_timestamps)
+        if count >= len(spoken):
+            return TOKENIZER.eot, encoder_output.frames - TAIL - 1
+        return spoken[count].token, spoken[count].frame - encoder_output.first
+
+
+def run(
+    engine, seconds, *, first=0.0, context=(), prompt="", language="en", is_last=False, **options
+):
+    """Return the result of *engine* for the audio from *first* to *seconds*."""
+    return transcribe_aligned(
+        ramp(round(first * RATE), round(seconds * RATE)),
+        engine=engine,
+        options=DecodingOptions(is_fitted=True),
+        alignatt=AlignAttOptions(**options),
+        context=context,
+        prompt=prompt,
+        language=language,
+        is_last=is_last,
+    )
+
+
+def texts(hypothesis):
+    """Return the text of each word."""
+    return [aligned.word.text for aligned in hypothesis.words]
+
+
+def committed(spoken):
+    """Return tokens as committed words."""
+    return tuple(
+        AlignedWord(
+            word=Word(
+                entry.frame / 50 - 0.1, entry.frame / 50 + 0.1, TOKENIZER.decode([entry.token])
+            ),
+            frames=(entry.frame,),
+            tokens=(entry.token,),
+        )
+        for entry in spoken
+    )
+
+
+def test_words_have_the_frames_that_their_tokens_attended_to():
+    """Every token of every word has the frame of the script."""
+    script = sentence(" one two unbelievable three")
+    hypothesis = run(ScriptedEngine(script), 8.0)
+    frames = [frame for aligned in hypothesis.words for frame in aligned.frames]
+    tokens = [token for aligned in hypothesis.words for token in aligned.tokens]
+
+    assert [" one", " two", " unbelievable", " three"] == texts(hypothesis)
+    # The first row has few rows to be compared with, so all of its attention stands out.
+    assert abs(frames[0] - script[0].frame) <= WIDTH
+    assert [entry.frame for entry in script[1:]] == pytest.approx(frames[1:], abs=4)
+    assert [entry.token for entry in script] == tokens
+    assert all(
+        aligned.word.start <= aligned.frames[0] / 50 <= aligned.word.end
+        for aligned in hypothesis.words[1:]
+    )
+
+
+def test_the_decoder_continues_after_committed_words():
+    """Committed words are forced, and only what follows is returned."""
+    script = sentence(" one two three four")
+    engine = ScriptedEngine(script)
+    hypothesis = run(engine, 4.0, context=committed(script[:2]))
+
+    assert engine.inputs[0] == [*START, script[0].token, script[1].token]
+    assert [" three", " four"] == texts(hypothesis)
+
+
+def test_no_prompt_means_no_prompt_tokens():
+    """Without text before the audio the decoder begins with the start of the transcript."""
+    engine = ScriptedEngine(sentence(" one"))
+    run(engine, 2.0)
+
+    assert engine.inputs[0] == START
+
+
+def test_the_static_prompt_stays_and_the_scrolling_one_keeps_its_end():
+    """The scrolling prompt is cut at its front to max_context_tokens; the static one is not."""
+    engine = ScriptedEngine(sentence(" one"))
+    run(engine, 2.0, prompt="a b c d e", static_prompt="names: Ann", max_context_tokens=2)
+    previous = [TOKENIZER.sot_prev, *TOKENIZER.encode(" names: Ann"), *TOKENIZER.encode(" d e")]
+
+    assert engine.inputs[0] == [*previous, *START]
+
+
+def test_a_prefix_that_leaves_no_room_is_cut_at_its_front():
+    """The prompt is dropped first, then the oldest words; new text always has positions."""
+    script = sentence(" one" * 600, every=2)
+    engine = ScriptedEngine(script)
+    hypothesis = run(
+        engine, 25.0, context=committed(script[:500]), prompt="some text before", language="en"
+    )
+
+    assert len(engine.inputs[0]) < engine.n_text_ctx
+    assert engine.inputs[0][: len(START)] == START
+    assert max(len(tokens) for tokens in engine.inputs) <= engine.n_text_ctx
+    assert hypothesis.words
+
+
+def test_the_end_of_text_may_directly_follow_committed_words():
+    """What a text must not begin with may follow a committed prefix."""
+    script = sentence(" one two")
+    engine = ScriptedEngine(script, begin_suppress_tokens=(TOKENIZER.eot,))
+
+    assert run(engine, 2.0, context=committed(script)).words == ()
+    assert len(engine.inputs) == 1
+
+
+def test_a_window_without_speech_has_no_words_unless_it_contains_committed_ones():
+    """The probability of no speech applies to whole windows only."""
+    script = sentence(" one two")
+    silent = run(ScriptedEngine(script, is_silent=True), 2.0)
+    continued = run(ScriptedEngine(script, is_silent=True), 2.0, context=committed(script[:1]))
+
+    assert silent.words == ()
+    assert len(continued.words) == 1
+
+
+def test_attention_that_jumps_back_ends_the_text_before_that_word():
+    """A token farther back than rewind_frames is dropped, and decoding stops."""
+    script = [*sentence(" one two three four"), SpokenToken(TOKENIZER.encode(" five")[0], 20)]
+    engine = ScriptedEngine(script)
+    hypothesis = run(engine, 6.0, rewind_frames=50)
+
+    assert [" one", " two", " three", " four"] == texts(hypothesis)
+    assert len(engine.inputs) == 5
+
+
+def test_the_last_call_keeps_words_after_which_attention_jumped_back():
+    """No more audio comes, so nothing waits: a full stop that attends far back removes no word."""
+    script = [*sentence(" one two three"), SpokenToken(TOKENIZER.encode(".")[0], 20)]
+    engine = ScriptedEngine(script)
+
+    assert " one two" == "".join(texts(run(engine, 6.0, rewind_frames=50)))
+    assert " one two three." == "".join(texts(run(engine, 6.0, rewind_frames=50, is_last=True)))
+
+
+def test_a_decoding_loop_keeps_one_repetition_and_spoken_repetitions_stay():
+    """Repetitions at one frame are a loop; repetitions at advancing frames were spoken."""
+    seven = TOKENIZER.encode(" seven")[0]
+    stuck = [*sentence(" one"), *(SpokenToken(seven, 60 - index % 2) for index in range(40))]
+    spoken = [SpokenToken(seven, 20 + 20 * index) for index in range(16)]
+
+    assert [" one", " seven"] == texts(run(ScriptedEngine(stuck), 8.0, is_last=True))
+    assert [" seven"] * 12 == texts(run(ScriptedEngine(spoken), 8.0, is_last=True))
+
+
+def test_a_language_of_many_tokens_keeps_its_committed_words():
+    """However large the budget is, committed words are forced and new ones have positions."""
+    script = sentence(" one" * 120, every=4)
+    engine = ScriptedEngine(script)
+    run(engine, 20.0, context=committed(script[:120]), prompt="before", language="hi")
+
+    assert [entry.token for entry in script[:120]] == engine.inputs[0][-120:]
+
+
+def test_an_incomplete_character_waits():
+    """A character of several tokens is not emitted before the last of them."""
+    tokens = TOKENIZER.encode(" 龘")
+    assert len(tokens) > 1
+    script = [
+        *sentence(" one"),
+        *(SpokenToken(token, 60 + index) for index, token in enumerate(tokens)),
+    ]
+
+    assert [" one"] == texts(run(ScriptedEngine(script[:-1]), 3.0))
+    assert " one 龘" == "".join(texts(run(ScriptedEngine(script), 3.0)))
+
+
+def test_punctuation_after_a_committed_word_is_a_word_of_its_own():
+    """A comma that comes later does not change the committed word."""
+    script = [
+        *sentence(" one"),
+        SpokenToken(TOKENIZER.encode(",")[0], 40),
+        *sentence(" two", first=60),
+    ]
+    hypothesis = run(ScriptedEngine(script), 3.0, context=committed(script[:1]))
+
+    assert [",", " two"] == texts(hypothesis)
+
+
+def test_work_is_counted_position_by_position():
+    """The prompt is one forward pass, each token another; all ids are detokenised twice."""
+    script = sentence(" one two three")
+    work = run(ScriptedEngine(script), 4.0, language=None).work
+
+    assert work.decoder_forwards == 4
+    assert work.decoder_positions == len(START) + 3 + 1
+    assert work.detokenised_ids == 6
+
+
+@pytest.mark.parametrize("chunk", [0.1, 1.0, 30.0])
+def test_a_stream_commits_the_whole_script_once_whatever_the_chunks(chunk):
+    """Two minutes through a bounded buffer: cut, forced and prompted, every word comes once."""
+    text = " one two three four five six seven eight nine zero" * 20
+    script = sentence(text, every=30)
+    decoder = partial(
+        transcribe_aligned,
+        engine=ScriptedEngine(script, begin_suppress_tokens=()),
+        options=DecodingOptions(is_fitted=True),
+        alignatt=AlignAttOptions(),
+    )
+    driver = StreamDriver(
+        OnlineStream(
+            partial(
+                AlignAttRecognizer,
+                decoder,
+                policy=AlignAtt(border_frames=25, rewind_frames=200),
+                frame_samples=SAMPLES_PER_ENCODER_FRAME,
+                language="en",
+                buffer_seconds=6.0,
+            )
+        )
+    )
+    driver.feed(ramp(0, 122 * RATE), chunk_seconds=chunk)
+    driver.finish()
+
+    assert text.strip() == driver.text
+    assert [entry.frame / 50 for entry in script] == pytest.approx(
+        [(token.start + token.end) / 2 for token in driver.tokens], abs=0.4
+    )

@@ -1,0 +1,153 @@
+"""Which heads align: those of the option, the model, its shape, or unknown ones."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from wlk_core import OptionError
+from wlk_whisper.engine.alignment_heads import choose_alignment_heads, parse_heads
+
+TINY = {"n_layers": 4, "n_heads": 6, "n_vocab": 51865}
+UNPUBLISHED = {"n_layers": 4, "n_heads": 4, "n_vocab": 51865}
+UPPER = tuple((layer, head) for layer in (2, 3) for head in range(4))
+
+
+@given(st.sets(st.tuples(st.integers(0, 31), st.integers(0, 19)), min_size=1))
+def test_heads_are_read_back_as_they_were_written(pairs):
+    """The option is layer.head, separated by commas; the order does not matter."""
+    text = ", ".join(f"{layer}.{head}" for layer, head in pairs)
+
+    assert tuple(sorted(pairs)) == parse_heads(text, n_layers=32, n_heads=20)
+
+
+@pytest.mark.parametrize("text", ["", "2", "2.", "2.0;3.1", "-1.0", "2.0,", "all", "2.0.1"])
+def test_an_invalid_list_of_heads_is_refused_with_an_example(text):
+    """The message shows how heads are written."""
+    with pytest.raises(OptionError, match=r"expected layer\.head,layer\.head"):
+        parse_heads(text, n_layers=4, n_heads=4)
+
+
+@pytest.mark.parametrize("text", ["4.0", "2.4", "2.0,17.3"])
+def test_a_head_that_the_model_does_not_have_is_refused(text):
+    """The message names the range of layers and heads."""
+    with pytest.raises(OptionError, match="expected layers 0 to 3 and heads 0 to 3"):
+        parse_heads(text, n_layers=4, n_heads=4)
+
+
+def test_the_option_overrides_the_checkpoint():
+    """Heads of the option come before all others."""
+    heads = choose_alignment_heads("0.5", [(3, 1)], name="tiny", **TINY)
+
+    assert ((0, 5),) == heads.pairs
+    assert heads.are_known
+
+
+def test_heads_of_the_checkpoint_come_before_published_ones():
+    """The generation config comes first, then the weights, then the table for the shape."""
+    own = [(3, 1), (2, 2)]
+
+    for heads in (
+        choose_alignment_heads(None, own, name="tiny", **TINY),
+        choose_alignment_heads(None, None, own, name="tiny", **TINY),
+        choose_alignment_heads(None, own, [(0, 0)], name="tiny", **TINY),
+    ):
+        assert ((2, 2), (3, 1)) == heads.pairs
+        assert heads.are_known
+
+
+@pytest.mark.parametrize(
+    "weights", [None, [(layer, head) for layer in (2, 3) for head in range(6)]]
+)
+def test_the_published_heads_serve_a_model_of_a_published_shape(weights):
+    """They also do where the weights have no more than a converter's default."""
+    heads = choose_alignment_heads(None, None, weights, name="someone/fine-tuned", **TINY)
+
+    assert ((2, 2), (3, 0), (3, 2), (3, 3), (3, 4), (3, 5)) == heads.pairs
+    assert heads.are_known
+
+
+def test_two_sizes_of_one_shape_are_distinguished_by_name_or_not_at_all():
+    """large-v1 and large-v2 have the same layers and other heads."""
+    large = {"n_layers": 32, "n_heads": 20, "n_vocab": 51865}
+    first = choose_alignment_heads(None, None, name="large-v1", **large)
+    second = choose_alignment_heads(None, None, name="mlx-community/whisper-large-v2-mlx", **large)
+    neither = choose_alignment_heads(None, None, name="someone/fine-tuned", **large)
+
+    assert (9, 19) in first.pairs
+    assert (10, 12) in second.pairs
+    assert not neither.are_known
+
+
+def test_every_published_head_exists_in_its_model():
+    """The table has pairs within the shape they belong to."""
+    shapes = {
+        (4, 6, 51864), (4, 6, 51865), (6, 8, 51864), (6, 8, 51865), (12, 12, 51864),
+        (12, 12, 51865), (24, 16, 51864), (24, 16, 51865), (32, 20, 51866), (4, 20, 51866),
+    }  # fmt: skip
+
+    for n_layers, n_heads, n_vocab in shapes:
+        heads = choose_alignment_heads(
+            None, None, name="x", n_layers=n_layers, n_heads=n_heads, n_vocab=n_vocab
+        )
+
+        assert heads.are_known
+        assert all(layer < n_layers and head < n_heads for layer, head in heads.pairs)
+
+
+def test_the_upper_half_is_known_where_the_generation_config_names_it():
+    """A generation config is written on purpose, as for the digits."""
+    heads = choose_alignment_heads(None, UPPER, name="digits", **UNPUBLISHED)
+
+    assert UPPER == heads.pairs
+    assert heads.are_known
+
+
+def test_the_upper_half_among_the_weights_counts_as_unknown():
+    """Converters write it as a default, so it times words and AlignAtt does not decide by it."""
+    heads = choose_alignment_heads(None, None, UPPER, name="mine", **UNPUBLISHED)
+
+    assert choose_alignment_heads(None, None, name="mine", **UNPUBLISHED) == heads
+    assert not heads.are_known
+
+
+def test_unknown_heads_are_the_upper_half_and_alignatt_is_refused():
+    """The message of the refusal names both remedies."""
+    heads = choose_alignment_heads(None, None, name="mine", **UNPUBLISHED)
+
+    assert {2, 3} == {layer for layer, _ in heads.pairs}
+    assert 8 == len(heads.pairs)
+    with pytest.raises(OptionError, match=r"model mine.*alignment_heads=.*policy=local-agreement"):
+        heads.require_known("mine")
+
+
+@pytest.mark.parametrize("source", ["generation_config", "weights"])
+@pytest.mark.parametrize("absent", [(4, 0), (0, 6), (-1, 0), (25, 6)])
+def test_a_distilled_model_with_heads_of_its_parent_has_unknown_heads(caplog, source, absent):
+    """Neither the heads of that list that exist nor those published for the shape are used."""
+    own = {"generation_config": None, source: [(3, 1), absent]}
+    heads = choose_alignment_heads(None, **own, name="distilled", **TINY)
+
+    assert tuple((layer, head) for layer in (2, 3) for head in range(6)) == heads.pairs
+    with pytest.raises(OptionError, match=r"model distilled.*alignment_heads=.*policy=local-agr"):
+        heads.require_known("distilled")
+    assert f"names the alignment head {absent[0]}.{absent[1]}" in caplog.text
+    assert "4 layers of 6 heads" in caplog.text
+
+
+def test_the_option_serves_a_distilled_model_without_a_warning(caplog):
+    """With the option the lists of the checkpoint are not read."""
+    heads = choose_alignment_heads("3.1", [(25, 6)], [(25, 6)], name="distilled", **TINY)
+
+    assert ((3, 1),) == heads.pairs
+    assert heads.are_known
+    assert not caplog.text
+
+
+def test_heads_among_the_weights_replace_those_of_a_parent_in_the_generation_config():
+    """The converter of a model may have listed its own heads."""
+    heads = choose_alignment_heads(None, [(25, 6)], [(3, 1)], name="distilled", **TINY)
+
+    assert ((3, 1),) == heads.pairs
+    assert heads.are_known

@@ -1,0 +1,285 @@
+"""Greedy and beam search over a network that can be recomputed by hand."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from wlk_whisper.engine.decoding import LOOP_REPEATS, decode
+from wlk_whisper.engine.logit_filters import LogitFilter, log_softmax
+from wlk_whisper.engine.network import DecoderOutput
+from wlk_whisper.engine.timing import AttentionStatistics
+
+EOT, SOT, NO_SPEECH, TIMESTAMPS = 20, 21, 22, 25
+PROMPT = (SOT, 23)
+
+
+def make_filter(**changes):
+    """Return the filter of a vocabulary of 40: 20 words, specials, 15 timestamps."""
+    fields = {
+        "suppress_tokens": np.array([3, 7, 21, 22, 23, 24]),
+        "begin_suppress_tokens": np.array([EOT]),
+        "has_timestamps": False,
+        "max_initial_timestamp": 4,
+    } | changes
+    return LogitFilter(sot=SOT, eot=EOT, no_speech=NO_SPEECH, timestamp_begin=TIMESTAMPS, **fields)
+
+
+def encode(network, *, frames=24):
+    """Return an encoder output of that many frames."""
+    return network.encode(np.zeros((80, 2 * frames), dtype=np.float32))
+
+
+def next_logprobs(network, tokens, logit_filter):
+    """Return the log-probabilities after *tokens*, recomputed without a cache."""
+    logits, _ = network.recompute((*PROMPT, *tokens))
+    return logit_filter.logprobs(logits[-1], tokens)
+
+
+def greedy(network, logit_filter, budget):
+    """Return the text of the likeliest token, one after another."""
+    tokens = []
+    while len(tokens) < budget:
+        token = int(next_logprobs(network, tokens, logit_filter).argmax())
+        if token == EOT:
+            break
+        tokens.append(token)
+    return tuple(tokens)
+
+
+def beam(network, logit_filter, budget, size):
+    """Return the best hypothesis of a beam, every row of it recomputed from its start."""
+    rows, ended = [((), 0.0)], []
+    while True:
+        candidates = [
+            (score + float(logprob), tokens, token)
+            for tokens, score in rows
+            for token, logprob in enumerate(next_logprobs(network, tokens, logit_filter))
+            if np.isfinite(logprob)
+        ]
+        candidates = sorted(candidates, key=lambda candidate: -candidate[0])[: 2 * size]
+        is_full = len(rows[0][0]) + 1 == budget
+        for score, tokens, token in candidates[:size]:
+            if token == EOT:
+                ended.append((score / max(1, len(tokens)), tokens))
+            elif is_full:
+                ended.append((score / (len(tokens) + 1), (*tokens, token)))
+        rows = [((*tokens, token), score) for score, tokens, token in candidates if token != EOT][
+            :size
+        ]
+        if is_full or not rows or len(ended) >= size:
+            return max(ended, key=lambda entry: entry[0])[1]
+
+
+def frames_of_rows(attention):
+    """Return the most attended frame of each row, as each of them was the newest."""
+    statistics, frames = AttentionStatistics(), []
+    for row in range(attention.shape[1]):
+        statistics = statistics.with_rows(attention[:, row : row + 1])
+        frames.append(statistics.frame)
+    return frames
+
+
+@given(st.integers(0, 200), st.booleans(), st.integers(1, 12))
+@settings(max_examples=30)
+def test_a_beam_of_one_takes_the_likeliest_token_every_time(toy, seed, has_timestamps, budget):
+    """Greedy search equals the plain loop without a cache."""
+    network, logit_filter = toy(seed=seed), make_filter(has_timestamps=has_timestamps)
+    result = decode(network, encode(network), PROMPT, logit_filter=logit_filter, budget=budget)
+
+    assert greedy(network, logit_filter, budget) == result.tokens
+
+
+@given(st.integers(0, 200), st.booleans(), st.integers(1, 10), st.integers(2, 5))
+@settings(max_examples=20)
+def test_a_beam_equals_the_one_without_a_cache(toy, seed, has_timestamps, budget, size):
+    """Reordering the rows of the cache loses and mixes up nothing."""
+    network, logit_filter = toy(seed=seed), make_filter(has_timestamps=has_timestamps)
+    result = decode(
+        network,
+        encode(network),
+        PROMPT,
+        logit_filter=logit_filter,
+        budget=budget,
+        beam_size=size,
+    )
+
+    assert beam(network, logit_filter, budget, size) == result.tokens
+
+
+@given(st.integers(0, 100), st.integers(1, 4))
+@settings(max_examples=15)
+def test_the_result_equals_a_pass_over_the_whole_text(toy, seed, size):
+    """Attention, frames and log-probabilities of the best hypothesis are those of one pass."""
+    network, logit_filter = toy(seed=seed), make_filter()
+    result = decode(
+        network,
+        encode(network),
+        PROMPT,
+        logit_filter=logit_filter,
+        budget=9,
+        beam_size=size,
+        output_attention=True,
+        audio_frames=20,
+    )
+    inputs = (*PROMPT, *result.tokens)[: None if result.has_ended else -1]
+    logits, attention = network.recompute(inputs)
+    first = len(PROMPT) - 1
+    predicting = slice(first, first + len(result.tokens))
+
+    np.testing.assert_allclose(attention[..., :20], result.cross_attention, atol=1e-6)
+    np.testing.assert_array_equal(frames_of_rows(result.cross_attention)[predicting], result.frames)
+    np.testing.assert_allclose(
+        [
+            logit_filter.logprobs(logits[first + index], result.tokens[:index])[token]
+            for index, token in enumerate(result.tokens)
+        ],
+        result.logprobs,
+        atol=1e-5,
+    )
+
+
+def test_no_speech_is_read_at_the_start_of_the_transcript(toy):
+    """The probability is unfiltered, wherever in the prompt the start of transcript is."""
+    network = toy(seed=3)
+    prompt = (4, 5, *PROMPT)
+    result = decode(network, encode(network), prompt, logit_filter=make_filter(), budget=4)
+    logits, _ = network.recompute(prompt)
+
+    assert np.exp(log_softmax(logits[2])[NO_SPEECH]) == pytest.approx(result.no_speech_prob)
+
+
+def test_the_work_counters_count_every_pass(toy):
+    """The prompt counts once, then one position a row and step; one transfer a pass."""
+    network = toy(seed=5)
+    result = decode(
+        network, encode(network), PROMPT, logit_filter=make_filter(), budget=6, beam_size=3
+    )
+    steps = result.work.decoder_forwards - 1
+
+    assert result.work.host_syncs == result.work.decoder_forwards
+    assert len(PROMPT) + 3 * steps == result.work.decoder_positions
+    assert result.work.encoder_frames is None
+
+
+def test_the_stop_condition_may_end_the_search_after_any_token(toy):
+    """The search ends with that token, and its result has not ended."""
+    network = toy(seed=5)
+    options = {"logit_filter": make_filter(), "budget": 8, "output_attention": True}
+    whole = decode(network, encode(network), PROMPT, **options)
+    calls = []
+
+    def should_stop(tokens, frames):
+        calls.append((tuple(tokens), tuple(frames)))
+        return len(tokens) == 3
+
+    cut = decode(network, encode(network), PROMPT, should_stop=should_stop, **options)
+
+    assert whole.tokens[:3] == cut.tokens
+    assert tuple(whole.frames[:3]) == tuple(cut.frames)
+    assert not cut.has_ended
+    assert [1, 2, 3] == [len(frames) for _, frames in calls]
+
+
+class LoopingNetwork:
+    """Emit the same three words forever."""
+
+    n_text_ctx = 448
+
+    def new_decoder(self, encoder_output):
+        """Return a decoder."""
+        return self
+
+    def forward(self, tokens, *, logits_to_keep=(-1,), output_attention=False):
+        """Make the next of the three by far the likeliest."""
+        logits = np.zeros((len(tokens), len(tuple(logits_to_keep)), 40), dtype=np.float32)
+        for row, token in enumerate(tokens[:, -1]):
+            logits[row, -1, {10: 11, 11: 12}.get(int(token), 10)] = 50.0
+        return DecoderOutput(logits=logits)
+
+    def reorder_cache(self, rows):
+        """Change nothing, because there is no cache."""
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_a_loop_ends_the_search(size):
+    """A decoder that repeats itself is stopped at the repetition that makes it a loop."""
+    result = decode(
+        LoopingNetwork(), None, PROMPT, logit_filter=make_filter(), budget=400, beam_size=size
+    )
+
+    assert (10, 11, 12) * LOOP_REPEATS == result.tokens
+    assert (0, 3, len(result.tokens)) == (result.loop.start, result.loop.period, result.loop.end)
+    assert not result.has_ended
+
+
+@pytest.mark.parametrize(
+    ("prompt", "budget"), [((), 3), (PROMPT, 0), ((SOT,) * 64, 3)], ids=["empty", "none", "full"]
+)
+def test_a_search_without_room_is_refused(toy, prompt, budget):
+    """A prompt that fills the decoder is a mistake of the caller."""
+    network = toy()
+
+    with pytest.raises(ValueError, match="expected a prompt of 1 to 63 tokens"):
+        decode(network, encode(network), prompt, logit_filter=make_filter(), budget=budget)
+
+
+class ScriptedNetwork:
+    """A decoder whose logits are a function of all of its input tokens."""
+
+    n_text_ctx = 100
+
+    def __init__(self, logits):
+        self.logits = logits
+
+    def new_decoder(self, encoder_output):
+        """Return a decoder of one row."""
+        decoder = ScriptedNetwork(self.logits)
+        decoder.rows = [()]
+        return decoder
+
+    def forward(self, tokens, *, logits_to_keep=(-1,), output_attention=False):
+        """Return the logits after every row."""
+        self.rows = [row + tuple(new) for row, new in zip(self.rows, tokens.tolist(), strict=True)]
+        last = np.stack([self.logits(row[len(PROMPT) :]) for row in self.rows])
+        return DecoderOutput(logits=np.repeat(last[:, None], len(logits_to_keep), axis=1))
+
+    def reorder_cache(self, rows):
+        """Copy the rows."""
+        self.rows = [self.rows[row] for row in rows]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_an_ended_text_is_kept_when_an_open_one_loops_after_its_end(size):
+    """A beam continues after the end of the right text; what repeats itself there is not it."""
+
+    def logits(tokens):
+        row = np.zeros(40, dtype=np.float32)
+        text = (1, 2, 5)
+        row[text[len(tokens)] if len(tokens) < len(text) else 4] = 8.0
+        if len(tokens) == len(text):
+            row[EOT] = 12.0
+        return row
+
+    result = decode(
+        ScriptedNetwork(logits),
+        None,
+        PROMPT,
+        logit_filter=make_filter(),
+        budget=60,
+        beam_size=size,
+    )
+
+    assert result.tokens == (1, 2, 5)
+    assert result.has_ended
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_nan_logits_are_an_error_and_never_a_text(size):
+    """The error names overflow as the cause, and the remedy."""
+    network = ScriptedNetwork(lambda _: np.full(40, np.nan, dtype=np.float32))
+
+    with pytest.raises(FloatingPointError, match="load the model in float32"):
+        decode(network, None, PROMPT, logit_filter=make_filter(), budget=10, beam_size=size)

@@ -1,0 +1,46 @@
+"""The tokenizer.json of a checkpoint: read completely, or reported as damaged in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wlk_core import ModelNotFoundError
+import wlk_whisper
+from wlk_whisper.engine.tokenizer import read_tokenizer
+
+DIGITS = Path(wlk_whisper.__file__).parent / "digits" / "ctranslate2" / "tokenizer.json"
+
+
+def test_a_tokenizer_is_read_completely():
+    """Text becomes ids and text again, and the special tokens have their ids."""
+    hf_tokenizer = read_tokenizer(DIGITS)
+    ids = hf_tokenizer.encode(" one, zwei, 三", add_special_tokens=False).ids
+
+    assert " one, zwei, 三" == hf_tokenizer.decode(ids)
+    assert 50258 == hf_tokenizer.token_to_id("<|startoftranscript|>")
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [b"", b"{", b"[]", b"{}", b'{"model": {}}', b"\xff\xfe", DIGITS.read_bytes()[:100_000]],
+    ids=["empty", "open", "a list", "nothing", "no model", "no text", "cut off"],
+)
+def test_a_damaged_tokenizer_is_named_with_a_remedy(tmp_path, damaged):
+    """A download that was cut off is an error, and so is JSON of another kind."""
+    path = tmp_path / "tokenizer.json"
+    path.write_bytes(damaged)
+
+    with pytest.raises(
+        ModelNotFoundError, match=r"tokenizer\.json cannot be read.*copy the tok"
+    ) as caught:
+        read_tokenizer(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_tokenizer_is_named(tmp_path):
+    """The error names the path of the missing file."""
+    with pytest.raises(ModelNotFoundError, match=r"absent\.json cannot be read"):
+        read_tokenizer(tmp_path / "absent.json")

@@ -1,0 +1,235 @@
+"""The LocalAgreement engine call, over a network that follows a script."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+from faster_whisper.feature_extractor import FeatureExtractor
+from faster_whisper.tokenizer import Tokenizer
+import numpy as np
+import pytest
+import tokenizers
+
+from wlk_core.testing import noise
+import wlk_whisper
+from wlk_whisper.checkpoint import Checkpoint
+from wlk_whisper.engine.alignment_heads import AlignmentHeads
+from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine
+from wlk_whisper.engine.language_detection import detect_language
+from wlk_whisper.engine.network import DecoderOutput
+from wlk_whisper.engine.transcribe import transcribe
+
+TOKENIZER_FILE = Path(wlk_whisper.__file__).parent / "digits/ctranslate2/tokenizer.json"
+HF_TOKENIZER = tokenizers.Tokenizer.from_file(str(TOKENIZER_FILE))
+SOT, EOT, NO_SPEECH, NO_TIMESTAMPS = 50258, 50257, 50362, 50363
+AUDIO = noise(3.0, level=0.1, seed=1)
+
+
+def ids(text):
+    """Return the ids of *text*."""
+    return HF_TOKENIZER.encode(text, add_special_tokens=False).ids
+
+
+@attrs.define(eq=False)
+class ScriptedNetwork:
+    """
+    A network that emits *tokens* after any prompt, and attends to them in order.
+
+    Text token i is attended to from frame ``25 i`` on.  *languages* are ranked as they stand;
+    *no_speech_prob* is the probability of no speech.
+    """
+
+    tokens: tuple = ()
+    languages: tuple = ("en",)
+    no_speech_prob: float = 0.0
+    n_vocab: int = 51865
+    n_text_ctx: int = 448
+    n_mels: int = 80
+    alignment_heads: tuple = ((0, 0), (1, 0))
+    inputs: list = attrs.Factory(list)
+    windows: list = attrs.Factory(list)
+
+    def encode(self, features):
+        """Record the window."""
+        self.windows.append(features.shape)
+        return EncoderOutput(features.shape[1] // 2)
+
+    def new_decoder(self, encoder_output):
+        """Return a decoder of the script."""
+        return ScriptedDecoder(self, encoder_output.frames)
+
+
+@attrs.frozen
+class EncoderOutput:
+    """Nothing but a length."""
+
+    frames: int
+
+
+@attrs.define(eq=False)
+class ScriptedDecoder:
+    """Emit the script."""
+
+    network: ScriptedNetwork
+    frames: int
+    inputs: list = attrs.Factory(list)
+
+    def forward(self, tokens, *, logits_to_keep=(-1,), output_attention=False):
+        """Make the next token of the script the likeliest by far."""
+        first = len(self.inputs)
+        self.inputs += [int(token) for token in tokens[0]]
+        self.network.inputs.append(tuple(self.inputs))
+        rows = [self._logits(first + index) for index in range(tokens.shape[1])]
+        logits = np.stack([rows[index] for index in logits_to_keep])[None]
+        attention = None
+        if output_attention:
+            start = self.inputs.index(NO_TIMESTAMPS)
+            attention = np.full((2, len(rows), self.frames), 1e-3, dtype=np.float32)
+            for row in range(len(rows)):
+                index = max(0, first + row - start)
+                attention[:, row, 25 * index : 25 * (index + 1)] = 1.0
+            attention = attention[None] / attention.sum(-1, keepdims=True)
+        return DecoderOutput(logits=logits, cross_attention=attention)
+
+    def reorder_cache(self, rows):
+        """Change nothing, because all rows are the same."""
+
+    def _logits(self, index):
+        logits = np.zeros(self.network.n_vocab, dtype=np.float32)
+        inputs = self.inputs[: index + 1]
+        if SOT not in inputs:
+            return logits
+        if inputs == [SOT] and not self.network.no_speech_prob:
+            for rank, code in enumerate(self.network.languages):
+                logits[HF_TOKENIZER.token_to_id(f"<|{code}|>")] = 30.0 - rank
+        if inputs[-1] == SOT and self.network.no_speech_prob:
+            others = np.log(self.network.n_vocab - 1)
+            odds = np.log(self.network.no_speech_prob / (1 - self.network.no_speech_prob))
+            logits[NO_SPEECH] = others + odds
+        text = inputs[inputs.index(SOT) + 3 :]
+        if NO_TIMESTAMPS not in inputs and len(inputs) >= inputs.index(SOT) + 3:
+            script = (*self.network.tokens, EOT)
+            logits[script[min(len(text), len(script) - 1)]] = 40.0
+        return logits
+
+
+def run(network, *, audio=AUDIO, prompt="", language="en", languages=None, **options):
+    """Return the hypothesis of one engine call."""
+    engine = WhisperEngine(
+        network=network,
+        hf_tokenizer=HF_TOKENIZER,
+        tokenizer_class=Tokenizer,
+        feature_extractor=FeatureExtractor(),
+        checkpoint=Checkpoint(name="script", languages=languages),
+        alignment_heads=AlignmentHeads(pairs=network.alignment_heads, are_known=True),
+    )
+    return transcribe(
+        audio,
+        engine=engine,
+        options=DecodingOptions(**options),
+        prompt=prompt,
+        language=language,
+    )
+
+
+def timestamped(*words):
+    """Return the tokens of *words*, each between its timestamps, half a second apart."""
+    tokens = []
+    for index, word in enumerate(words):
+        tokens += [50364 + 25 * index, *ids(word), 50364 + 25 * index + 20]
+    return tuple(tokens)
+
+
+def test_words_have_the_times_of_their_attention():
+    """Timestamps in the text are dropped, and the attention of a second pass counts."""
+    hypothesis = run(ScriptedNetwork(timestamped(" one", " two", " three")))
+
+    assert [" one", " two", " three"] == [word.text for word in hypothesis.words]
+    for index, word in enumerate(hypothesis.words):
+        assert 0.5 * index == pytest.approx(word.start, abs=0.1)
+        assert 0.5 * (index + 1) == pytest.approx(word.end, abs=0.1)
+
+
+def test_no_prompt_means_no_prompt_tokens():
+    """Without earlier text the first pass is the start of the transcript alone."""
+    without, prompted = ScriptedNetwork(timestamped(" one")), ScriptedNetwork(timestamped(" one"))
+    run(without)
+    run(prompted, prompt="zero")
+
+    assert (SOT, 50259, 50359) == without.inputs[0]
+    assert (50361, *ids(" zero"), SOT, 50259, 50359) == prompted.inputs[0]
+
+
+def test_a_long_prompt_leaves_half_of_the_positions():
+    """Of a long prompt the end is kept."""
+    network = ScriptedNetwork(timestamped(" one"))
+    run(network, prompt="seven " * 400)
+
+    assert 1 + 223 + 3 == len(network.inputs[0])
+    assert ids(" seven") == list(network.inputs[0][1:2])
+
+
+@pytest.mark.parametrize(("probability", "words"), [(0.85, 1), (0.95, 0)])
+def test_a_window_without_speech_has_no_words(probability, words):
+    """Above NO_SPEECH_THRESHOLD the text is dropped, whatever it is."""
+    hypothesis = run(ScriptedNetwork(timestamped(" one"), no_speech_prob=probability))
+
+    assert words == len(hypothesis.words)
+    assert "en" == hypothesis.language
+
+
+def test_the_language_is_detected_among_those_of_the_checkpoint():
+    """The likeliest of them is forced and reported."""
+    network = ScriptedNetwork(timestamped(" one"), languages=("fr", "de", "en"))
+    hypothesis = run(network, language=None, languages=("en", "de"))
+
+    assert "de" == hypothesis.language
+    assert (SOT,) == network.inputs[0]
+    assert HF_TOKENIZER.token_to_id("<|de|>") == network.inputs[1][1]
+
+
+def test_an_english_only_model_detects_no_language():
+    """Its prompt has neither language nor task, and detection takes no pass."""
+    network = ScriptedNetwork(n_vocab=51864)
+    language, work = detect_language(network, EncoderOutput(10), HF_TOKENIZER)
+
+    assert "en" == language
+    assert [] == network.inputs
+    assert work.decoder_forwards is None
+
+
+def test_language_and_task_are_those_of_the_call():
+    """The engine stores no option of a stream."""
+    network = ScriptedNetwork(timestamped(" one"))
+    run(network, language="de", task="translate")
+
+    assert (SOT, 50261, 50358) == network.inputs[0]
+
+
+@pytest.mark.parametrize(("is_fitted", "frames"), [(False, 3000), (True, 400)])
+def test_the_window_is_full_or_fitted(is_fitted, frames):
+    """Three seconds of audio and half a second of silence take four seconds, or thirty."""
+    network = ScriptedNetwork(timestamped(" one"))
+    hypothesis = run(network, is_fitted=is_fitted)
+
+    assert [(80, frames)] == network.windows
+    assert frames == hypothesis.work.encoder_frames
+
+
+def test_the_work_counters_count_every_pass():
+    """Detection, decoding and alignment count, every pass with its positions."""
+    network = ScriptedNetwork(timestamped(" one", " two"))
+    work = run(network, language=None).work
+
+    # One for the language, the prompt of three, six tokens, and start, text and end once more.
+    assert 1 + 1 + 6 + 1 == work.decoder_forwards == work.host_syncs
+    assert 1 + 3 + 6 + (3 + 1 + 2 + 1) == work.decoder_positions
+
+
+def test_a_decoder_that_does_not_stop_is_stopped():
+    """A text without an end costs what the audio can contain, and its loop is cut."""
+    hypothesis = run(ScriptedNetwork((50364, *ids(" one") * 400)))
+
+    assert hypothesis.work.decoder_forwards < 16 + 15 * 3
+    assert len(hypothesis.words) <= 12

@@ -1,0 +1,209 @@
+"""Loading in mlx-whisper's format: every parameter has its weight, or the message names why not."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+mx = pytest.importorskip("mlx.core", reason="needs wlk-whisper[mlx]", exc_type=ImportError)
+
+from mlx import nn  # noqa: E402 -- only with MLX
+from mlx.utils import tree_flatten  # noqa: E402 -- only with MLX
+from mlx_whisper.whisper import ModelDimensions, Whisper  # noqa: E402 -- only with MLX
+
+from wlk_core import ModelNotFoundError  # noqa: E402 -- after the import that may skip
+from wlk_core.frameworks.mlx import shared_stream  # noqa: E402 -- needs MLX
+from wlk_whisper.mlx.checkpoint import load_model  # noqa: E402 -- needs MLX
+from wlk_whisper.mlx.network import MlxNetwork  # noqa: E402 -- needs MLX
+from wlk_whisper.mlx.transformers_format import convert_weights  # noqa: E402 -- needs MLX
+from wlk_whisper_digits import checkpoint_directory  # noqa: E402 -- as above
+
+DIGITS = checkpoint_directory()
+STREAM = shared_stream("cpu", install_hint="")
+SMALL = {
+    "n_mels": 80, "n_audio_ctx": 60, "n_audio_state": 64, "n_audio_head": 2, "n_audio_layer": 1,
+    "n_vocab": 96, "n_text_ctx": 32, "n_text_state": 64, "n_text_head": 2, "n_text_layer": 2,
+}  # fmt: skip
+
+
+def parameters(whisper):
+    """Return the parameters by name."""
+    return dict(tree_flatten(whisper.parameters()))
+
+
+def small_model():
+    """Return a model of a few thousand parameters, drawn from a fixed seed."""
+    mx.random.seed(3)
+    whisper = Whisper(ModelDimensions(**SMALL), mx.float32)
+    mx.eval(whisper.parameters())
+    return whisper
+
+
+def save(directory, whisper=None, *, config=SMALL, npz=False, without=(), **weights):
+    """Write a checkpoint as mlx-whisper's converter does, less *without*, with *weights*."""
+    saved = parameters(whisper or small_model()) | weights
+    saved = {key.replace("__", "."): value for key, value in saved.items()}
+    for key in without:
+        del saved[key]
+    if npz:
+        np.savez(
+            directory / "weights.npz", **{key: np.array(value) for key, value in saved.items()}
+        )
+    else:
+        mx.save_safetensors(str(directory / "weights.safetensors"), saved)
+    (directory / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    return directory
+
+
+def test_the_digits_are_loaded_as_they_were_saved():
+    """Every weight of the file is a parameter, and every parameter has one."""
+    saved = convert_weights(mx.load(str(DIGITS / "model.safetensors")))
+    whisper = load_model(DIGITS, dtype=mx.float32).whisper
+    loaded = parameters(whisper)
+
+    assert saved.keys() == loaded.keys() - {"alignment_heads"}
+    for name, weight in saved.items():
+        assert mx.float32 == loaded[name].dtype
+        assert mx.array_equal(weight.astype(mx.float32), loaded[name]).item(), name
+
+
+@pytest.mark.parametrize("npz", [False, True], ids=["safetensors", "npz"])
+def test_both_kinds_of_weights_are_read(tmp_path, npz):
+    """mlx-community has either."""
+    loaded = load_model(save(tmp_path, npz=npz), dtype=mx.float32).whisper
+
+    for name, weight in parameters(small_model()).items():
+        assert mx.array_equal(weight, parameters(loaded)[name]).item(), name
+
+
+def test_a_model_runs_in_the_requested_type(tmp_path):
+    """The type of the saved weights does not matter."""
+    loaded = load_model(save(tmp_path), dtype=mx.float16).whisper
+
+    types = {array.dtype for name, array in parameters(loaded).items() if "heads" not in name}
+    assert {mx.float16} == types
+
+
+def test_heads_among_the_weights_are_returned(tmp_path):
+    """mlx-whisper's converter saves them with the weights, as floating point too."""
+    heads = mx.array([[0, 1], [1, 0]])
+    exact = load_model(save(tmp_path, alignment_heads=heads), dtype=mx.float32)
+    coarse = load_model(save(tmp_path, alignment_heads=heads.astype(mx.float16)), dtype=mx.float32)
+
+    assert ((0, 1), (1, 0)) == exact.alignment_heads == coarse.alignment_heads
+
+
+def test_heads_of_a_larger_parent_do_not_fail_the_load(tmp_path):
+    """Distilled models have them; choose_alignment_heads decides whether they are used."""
+    saved = save(tmp_path, alignment_heads=mx.array([[7, 0], [25, 6]]))
+
+    assert ((7, 0), (25, 6)) == load_model(saved, dtype=mx.float32).alignment_heads
+
+
+def test_a_checkpoint_without_heads_has_none(tmp_path):
+    """The default of mlx-whisper's modules is not information of the checkpoint."""
+    saved = save(tmp_path, without=["alignment_heads"])
+
+    assert load_model(saved, dtype=mx.float32).alignment_heads is None
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_a_quantised_model_stays_close(tmp_path, bits):
+    """Its weights stay quantised; everything else runs in the requested type."""
+    whisper = small_model()
+    full = MlxNetwork(
+        load_model(save(tmp_path), dtype=mx.float32).whisper,
+        alignment_heads=((1, 0),),
+        stream=STREAM,
+        dtype=mx.float32,
+    )
+    nn.quantize(whisper, group_size=64, bits=bits)
+    save(tmp_path, whisper, config=SMALL | {"quantization": {"group_size": 64, "bits": bits}})
+    loaded = load_model(tmp_path, dtype=mx.float32).whisper
+    quantised = MlxNetwork(
+        loaded,
+        alignment_heads=((1, 0),),
+        stream=STREAM,
+        dtype=mx.float32,
+    )
+    features = np.random.default_rng(1).normal(size=(80, 100)).astype(np.float32)
+    coarse, exact = (
+        network.new_decoder(network.encode(features)).forward(
+            np.array([[5, 6, 7]]), output_attention=True
+        )
+        for network in (quantised, full)
+    )
+
+    assert mx.uint32 == parameters(loaded)["decoder.token_embedding.weight"].dtype
+    np.testing.assert_allclose(coarse.cross_attention, exact.cross_attention, rtol=0, atol=0.05)
+    correlation = np.corrcoef(coarse.logits.ravel(), exact.logits.ravel())[0, 1]
+    assert correlation > (0.9 if bits == 4 else 0.99)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"without": ["decoder.ln.weight"]}, r"the weights lack decoder\.ln\.weight;"),
+        (
+            {"decoder__lm_head__weight": mx.zeros((2, 2))},
+            r"contain decoder\.lm_head\.weight, which",
+        ),
+        ({"decoder__ln__weight": mx.zeros(65)}, r"ln\.weight is \(65,\) and not \(64,\)"),
+        ({"config": SMALL | {"n_text_layer": 3}}, r"the weights lack decoder\.blocks\.2.* more;"),
+        ({"config": {"d_model": 64, "model_type": "whisper"}}, "gives no number for n_mels"),
+        ({"config": [1]}, "gives no number for n_mels"),
+        ({"config": SMALL | {"n_text_layer": 0}}, "gives no number for n_text_layer"),
+        ({"config": SMALL | {"n_audio_head": 3}}, "divides 64 audio channels among 3 heads"),
+        ({"config": SMALL | {"quantization": 4}}, r"quantization in config\.json should be"),
+        ({"alignment_heads": mx.array([0, 1])}, r"should be pairs, got shape \(2,\)"),
+    ],
+)
+def test_weights_that_do_not_fit_are_named(tmp_path, changes, message):
+    """No parameter stays random, no weight is dropped, and the message stays on one line."""
+    save(tmp_path, **changes)
+    with pytest.raises(ModelNotFoundError, match=message) as caught:
+        load_model(tmp_path, dtype=mx.float32)
+
+    assert str(tmp_path) in str(caught.value)
+    assert "wlk-core pull SIZE --backend mlx-whisper" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"group_size": 64, "bits": 8}, "is .* and not"),
+        ({"group_size": 64, "bits": "four"}, "quantised in an unknown way"),
+        ({"bitts": 4}, "quantised in an unknown way"),
+    ],
+)
+def test_weights_with_other_quantisation_settings_are_refused(tmp_path, settings, message):
+    """Packed weights are never unpacked with wrong settings."""
+    whisper = small_model()
+    nn.quantize(whisper, group_size=64, bits=4)
+    save(tmp_path, whisper, config=SMALL | {"quantization": settings})
+
+    with pytest.raises(ModelNotFoundError, match=message):
+        load_model(tmp_path, dtype=mx.float32)
+
+
+def test_a_directory_without_weights_is_described_by_its_files(tmp_path):
+    """The user can recognise a checkpoint of another format."""
+    (tmp_path / "config.json").write_text(json.dumps(SMALL), encoding="utf-8")
+    (tmp_path / "model.bin").write_bytes(b"")
+
+    with pytest.raises(ModelNotFoundError, match=r"has no weights.*but config\.json, model\.bin"):
+        load_model(tmp_path, dtype=mx.float32)
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "weights.npz", "config.json"])
+def test_a_damaged_file_is_named(tmp_path, name):
+    """A download that was cut off is never loaded as a model."""
+    save(tmp_path)
+    (tmp_path / "weights.safetensors").unlink()
+    (tmp_path / name).write_bytes(b"\x10\x00\x00\x00 broken")
+
+    with pytest.raises(ModelNotFoundError, match=rf"{name} (cannot be read|is damaged)"):
+        load_model(tmp_path, dtype=mx.float32)

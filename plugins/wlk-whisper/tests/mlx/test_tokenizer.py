@@ -1,0 +1,123 @@
+"""mlx-whisper's tiktoken ranks give the same ids as a tokenizer.json."""
+
+from __future__ import annotations
+
+from pathlib import Path
+import shutil
+
+from faster_whisper.tokenizer import Tokenizer
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+from tokenizers import Tokenizer as HfTokenizer
+
+pytest.importorskip("mlx.core", reason="needs wlk-whisper[mlx]", exc_type=ImportError)
+
+from wlk_core import ModelNotFoundError
+import wlk_whisper
+from wlk_whisper.mlx.tokenizer import TiktokenTokenizer, load_tokenizer
+
+TOKENIZER_FILE = Path(wlk_whisper.__file__).parent / "digits" / "ctranslate2" / "tokenizer.json"
+ROWS = 51865
+
+
+@pytest.fixture(scope="module")
+def ranked(tmp_path_factory):
+    """Return the tokenizer of a directory without a tokenizer.json."""
+    return load_tokenizer(tmp_path_factory.mktemp("empty"), ROWS)
+
+
+@pytest.fixture(scope="module")
+def from_file():
+    """Return the same tokenizer, read from a file."""
+    return HfTokenizer.from_file(str(TOKENIZER_FILE))
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
+def test_text_becomes_the_same_ids(ranked, from_file, text):
+    """Ids of any script are the same, and decode to the text."""
+    ids = ranked.encode(text, add_special_tokens=False).ids
+
+    assert from_file.encode(text, add_special_tokens=False).ids == ids
+    assert text == ranked.decode(ids)
+
+
+@given(st.lists(st.integers(0, 50363), max_size=12))
+def test_ids_become_the_same_text(ranked, from_file, ids):
+    """Both replace incomplete characters and leave special tokens out."""
+    assert from_file.decode(ids) == ranked.decode(ids)
+
+
+@pytest.mark.parametrize(
+    "token",
+    ["<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|su|>", "<|translate|>",
+     "<|transcribe|>", "<|startofprev|>", "<|notimestamps|>"],
+)  # fmt: skip
+def test_special_tokens_have_the_same_ids(ranked, from_file, token):
+    """mlx-whisper computes them and the file lists them."""
+    assert from_file.token_to_id(token) == ranked.token_to_id(token)
+
+
+@pytest.mark.parametrize("token", ["<|yue|>", "<|nocaptions|>", "<|xx|>", "one"])
+def test_a_token_that_is_not_special_has_no_id(ranked, token):
+    """Cantonese came with large-v3, and has no token before."""
+    assert ranked.token_to_id(token) is None
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_the_tokenizer_of_a_stream_is_the_same(ranked, from_file, language):
+    """Decoding does not depend on the source of the tokenizer."""
+    ours, theirs = (
+        Tokenizer(hf_tokenizer, True, task="transcribe", language=language)
+        for hf_tokenizer in (ranked, from_file)
+    )
+    text = [*ours.encode(" zero one, two 日本語"), ours.timestamp_begin + 3, ours.eot]
+
+    for name in ("sot", "sot_prev", "eot", "no_speech", "no_timestamps", "timestamp_begin",
+                 "sot_sequence", "non_speech_tokens"):  # fmt: skip
+        assert getattr(theirs, name) == getattr(ours, name), name
+    assert theirs.split_to_word_tokens(text) == ours.split_to_word_tokens(text)
+
+
+def test_special_tokens_in_a_text_are_text(ranked):
+    """A prompt cannot end the transcript."""
+    ids = ranked.encode("<|endoftext|>", add_special_tokens=False).ids
+
+    assert len(ids) > 1
+    assert max(ids) < 50257
+
+
+def test_special_tokens_cannot_be_requested(ranked):
+    """The prompt contains the special tokens, so adding them again is a mistake."""
+    with pytest.raises(ValueError, match="add_special_tokens=False"):
+        ranked.encode("one", add_special_tokens=True)
+
+
+@pytest.mark.parametrize("rows", [51864, 51865, 51866])
+def test_every_whisper_has_as_many_tokens_as_rows(tmp_path, rows):
+    """English-only, multilingual, and since large-v3."""
+    tokenizer = load_tokenizer(tmp_path, rows)
+
+    assert rows == tokenizer.encoding.n_vocab
+    assert (rows > 51865) == (tokenizer.token_to_id("<|yue|>") is not None)
+
+
+def test_the_tokenizer_of_a_checkpoint_comes_first(tmp_path):
+    """Fine-tuned models may have tokens of their own."""
+    shutil.copy(TOKENIZER_FILE, tmp_path)
+
+    assert not isinstance(load_tokenizer(tmp_path, 123), TiktokenTokenizer)
+
+
+def test_a_damaged_tokenizer_is_never_replaced_by_whispers(tmp_path):
+    """Its tokens may be others, so the error names the file and the remedy."""
+    (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
+
+    with pytest.raises(ModelNotFoundError, match=r"tokenizer\.json cannot be read.*pull the model"):
+        load_tokenizer(tmp_path, ROWS)
+
+
+def test_another_vocabulary_than_whispers_needs_its_own_tokenizer(tmp_path):
+    """The message names the missing file."""
+    with pytest.raises(ModelNotFoundError, match=r"vocabulary of 6608 rows.*tokenizer\.json"):
+        load_tokenizer(tmp_path, 6608)

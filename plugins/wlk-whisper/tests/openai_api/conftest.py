@@ -1,0 +1,63 @@
+"""An endpoint on this machine and the backend that calls it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+import sys
+import threading
+
+import pytest
+
+from wlk_core import load_backend
+
+sys.path[:0] = [str(Path(__file__).parent)]
+
+from api_server import KEY, MODEL, DigitsServer  # noqa: E402 -- found through the line above
+from recognition import DigitsRecognizer  # noqa: E402 -- as above
+
+
+@pytest.fixture(scope="session")
+def recognizer():
+    """Return the model of the endpoint, loaded once."""
+    loaded = DigitsRecognizer()
+    yield loaded
+    loaded.close()
+
+
+@pytest.fixture(scope="session")
+def session_endpoint(recognizer):
+    """Serve on a port of its own until the tests end."""
+    server = DigitsServer(recognizer)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def server(session_endpoint, monkeypatch):
+    """Return the endpoint without earlier requests, and with its key in the environment."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    for name in ("OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "HF_HUB_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    session_endpoint.next.clear()
+    session_endpoint.accepted.clear()
+    session_endpoint.rejections.clear()
+    session_endpoint.arrivals = 0
+    return session_endpoint
+
+
+@pytest.fixture
+def load(server):
+    """Return a function that loads the backend at the endpoint, closed after the test."""
+    loaded = []
+
+    def load(model=MODEL, **options):
+        loaded.append(load_backend("openai-api", model, **{"base_url": server.url, **options}))
+        return loaded[-1]
+
+    yield load
+    for backend in loaded:
+        backend.close()

@@ -1,0 +1,146 @@
+"""Streams over an endpoint: words, times, faults and usage."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("openai", reason="needs: pip install 'wlk-whisper[openai]'")
+
+from api_server import FAULTS, response
+import numpy as np
+
+from wlk_core import BackendError, StreamBroken
+from wlk_core.testing import StreamDriver, connected_digits, load_clip
+
+
+def transcribe(backend, audio, **options):
+    """Return the driver of a finished stream of *audio*."""
+    driver = StreamDriver(backend.create_processor(**options))
+    driver.feed(audio)
+    driver.finish()
+    return driver
+
+
+def texts(words):
+    """Return words without their spacing."""
+    return [word.text.strip() for word in words]
+
+
+@pytest.mark.slow
+def test_a_stream_commits_the_words_of_a_clip_with_their_times(load, server):
+    """Words, times and language of an endpoint are those of a model."""
+    clip = load_clip("demo")
+    driver = transcribe(load(), clip.audio)
+    errors = [
+        abs(token.start - word.start) for token, word in zip(driver.tokens, clip.words, strict=True)
+    ]
+
+    assert texts(clip.words) == texts(driver.tokens)
+    assert np.median(errors) <= 0.06
+    assert {"en"} == {token.detected_language for token in driver.tokens}
+    assert {None} == {token.probability for token in driver.tokens}
+    assert [] == server.rejections
+
+
+@pytest.mark.slow
+def test_a_detected_language_is_kept_for_the_stream(load, server):
+    """Once text is committed its language is sent with each request, in this stream only."""
+    backend = load()
+    transcribe(backend, load_clip("demo").audio)
+    languages = [request.fields.get("language") for request in server.accepted]
+    first = languages.index(["en"])
+
+    assert [None] * first == languages[:first]
+    assert [["en"]] * (len(languages) - first) == languages[first:]
+    server.accepted.clear()
+    transcribe(backend, load_clip("demo").audio[:32_000])
+    assert server.accepted[0].fields.get("language") is None
+
+
+@pytest.mark.slow
+def test_committed_text_is_the_prompt_once_its_audio_is_dropped(load, server):
+    """The initial prompt comes first; the end of the transcript follows it."""
+    transcribe(load(), connected_digits(24, seed=60).audio, prompt="digits only")
+    prompts = [request.fields["prompt"][0] for request in server.accepted]
+
+    assert "digits only" == prompts[0]
+    assert prompts[-1].startswith("digits only ")
+    assert len(prompts[-1]) > len("digits only ")
+
+
+@pytest.mark.slow
+def test_the_audio_sent_is_a_bounded_multiple_of_the_audio(load):
+    """The usage of a stream does not grow with its length."""
+    backend = load()
+    driver = StreamDriver(backend.create_processor(language="en"))
+    loop, sent = connected_digits(14, seed=61, tail=0.6).audio, [0.0]
+    for _ in range(3):
+        driver.feed(loop)
+        sent.append(backend.engine.usage.audio_seconds)
+    ratios = np.diff(sent) / (len(loop) / 16_000)
+
+    assert all(2.0 <= ratio <= 4.5 for ratio in ratios), ratios
+
+
+@pytest.mark.slow
+def test_a_translation_commits_whole_segments(load, server):
+    """A segment keeps its own times, because its words have none."""
+    driver = transcribe(load(), load_clip("demo").audio, task="translate")
+    spoken = [" ".join(texts([token])).split() for token in driver.tokens]
+
+    assert {"/v1/audio/translations"} == {request.path for request in server.accepted}
+    assert texts(load_clip("demo").words) == [word for words in spoken for word in words]
+    assert max(map(len, spoken)) > 1
+    assert {None} == {token.detected_language for token in driver.tokens}
+    assert [] == server.rejections
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS, ids=["500", "429", "gone", "cut off", "damaged", "HTML"])
+@pytest.mark.parametrize("turn", [1, 3])
+def test_a_fault_in_the_middle_of_a_stream_loses_nothing(load, server, fault, turn):
+    """A call fails once its retries do; the next call continues, and every word is committed."""
+    clip, failed = load_clip("twice"), 0
+    driver = StreamDriver(load(max_retries=0).create_processor())
+    for number, first in enumerate(range(0, len(clip.audio), 32_000)):
+        if number == turn:
+            server.next.append(fault)
+        driver.insert(clip.audio[first : first + 32_000])
+        try:
+            driver.process()
+        except BackendError as error:
+            assert server.url in str(error)
+            failed += 1
+    driver.drain()
+    driver.finish()
+
+    assert 1 == failed
+    assert texts(clip.words) == texts(driver.tokens)
+
+
+def test_a_stream_without_a_valid_key_breaks(load, monkeypatch):
+    """Every call gives the reason, and after three failures the stream is broken."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong")
+    stream = load().create_processor()
+    stream.insert_audio_chunk(load_clip("demo").audio)
+    for _ in range(3):
+        with pytest.raises(BackendError, match="401") as caught:
+            stream.process_iter()
+        assert not caught.value.retryable
+    for call in (stream.process_iter, stream.finish):
+        with pytest.raises(StreamBroken, match="401"):
+            call()
+    stream.close()
+
+
+def test_a_loop_of_the_model_is_cut(load, server):
+    """Words without duration are dropped."""
+    words = [{"word": "one", "start": 0.2, "end": 0.5}]
+    words += [{"word": "you", "start": 1.0, "end": 1.0}] * 5
+    server.next.append(
+        response(200, {"text": "one you you you you you", "language": "en", "words": words})
+    )
+    stream = load().create_processor()
+    stream.insert_audio_chunk(load_clip("demo").audio[:24_000])
+
+    assert ["one"] == texts(stream.finish().committed)

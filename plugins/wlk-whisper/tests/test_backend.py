@@ -1,0 +1,159 @@
+"""Warmup of a network: every pass that a stream makes, without a trace in any stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+from faster_whisper.feature_extractor import FeatureExtractor
+from faster_whisper.tokenizer import Tokenizer
+import numpy as np
+import pytest
+import tokenizers
+
+from wlk_core import StreamClosed
+from wlk_core.plugins import EngineFault
+import wlk_whisper
+from wlk_whisper.backend import loaded_backend
+from wlk_whisper.checkpoint import Checkpoint
+from wlk_whisper.engine.alignment_heads import AlignmentHeads
+from wlk_whisper.engine.engine import WhisperEngine
+from wlk_whisper.engine.network import DecoderOutput
+from wlk_whisper.plugin import WHISPER
+
+HF_TOKENIZER = tokenizers.Tokenizer.from_file(
+    str(Path(wlk_whisper.__file__).parent / "digits/ctranslate2/tokenizer.json")
+)
+END = 50257
+
+
+class OutOfMemoryError(RuntimeError):
+    """The error of a device."""
+
+
+@attrs.define(eq=False)
+class EndingNetwork:
+    """
+    A network whose decoder ends every text at once, and records its passes.
+
+    Attributes:
+        fails: which passes with attention raise, by their number of tokens.
+        has_attention: whether requested attention is returned.
+        passes: how many tokens each pass had, and whether attention was requested.
+
+    """
+
+    fails: range | None = None
+    has_attention: bool = True
+    passes: list[tuple[int, bool]] = attrs.Factory(list)
+    n_mels: int = 80
+    n_vocab: int = 51865
+    n_text_ctx: int = 448
+    alignment_heads: tuple[tuple[int, int], ...] = ((2, 0), (3, 1))
+
+    def encode(self, features):
+        """Return the number of encoder frames of float32[mels, frames]."""
+        return features.shape[1] // 2
+
+    def new_decoder(self, encoder_output):
+        """Return a decoder without tokens."""
+        return EndingDecoder(self, encoder_output)
+
+
+@attrs.frozen(eq=False)
+class EndingDecoder:
+    """A decoder over so many encoder frames."""
+
+    network: EndingNetwork
+    frames: int
+
+    def forward(self, tokens, *, logits_to_keep=(-1,), output_attention=False):
+        """Return logits that are sure of the end, and uniform attention."""
+        network = self.network
+        rows, count = tokens.shape
+        network.passes.append((count, output_attention))
+        if output_attention and network.fails is not None and count in network.fails:
+            raise OutOfMemoryError("out of memory")
+        logits = np.zeros((rows, len(list(logits_to_keep)), network.n_vocab), dtype=np.float32)
+        logits[..., END] = 30.0
+        shape = (rows, len(network.alignment_heads), count, self.frames)
+        attention = np.full(shape, 1 / self.frames, dtype=np.float32)
+        is_returned = output_attention and network.has_attention
+        return DecoderOutput(logits=logits, cross_attention=attention if is_returned else None)
+
+    def reorder_cache(self, rows):
+        """Change nothing, because all rows are the same."""
+
+
+def backend_on(network, *, are_known=True):
+    """Return the backend of *network*, with known or unknown alignment heads."""
+    engine = WhisperEngine(
+        network=network,
+        hf_tokenizer=HF_TOKENIZER,
+        tokenizer_class=Tokenizer,
+        feature_extractor=FeatureExtractor(feature_size=80),
+        checkpoint=Checkpoint(name="ending", takes_shorter_input=True),
+        alignment_heads=AlignmentHeads(pairs=network.alignment_heads, are_known=are_known),
+    )
+    return loaded_backend(WHISPER, engine)
+
+
+@pytest.mark.parametrize(("are_known", "with_attention"), [(True, 2), (False, 1)])
+def test_warmup_runs_the_text_its_alignment_and_alignatt_where_its_heads_are_known(
+    are_known, with_attention
+):
+    """The passes with attention are those of a stream; AlignAtt refuses unknown heads."""
+    network = EndingNetwork()
+    backend_on(network, are_known=are_known).warmup()
+
+    assert any(not has_attention for _, has_attention in network.passes)
+    assert with_attention == sum(has_attention for _, has_attention in network.passes)
+
+
+@pytest.mark.parametrize("are_known", [True, False])
+def test_warmup_raises_errors_of_passes_with_attention(are_known):
+    """A pass without attention does not prove that one with attention runs."""
+    network = EndingNetwork(fails=range(1, 448))
+
+    with pytest.raises(OutOfMemoryError):
+        backend_on(network, are_known=are_known).warmup()
+
+
+def test_warmup_goes_through_the_engine_calls():
+    """Faults that a test injects reach warmup like any other engine call."""
+    backend = backend_on(EndingNetwork())
+    backend.warmup()
+    calls = backend.engine_calls.count
+    backend.engine_calls.fail_before = frozenset(range(calls + 1, calls + 4))
+
+    assert 3 == calls
+    with pytest.raises(EngineFault):
+        backend.warmup()
+
+
+def test_warmup_raises_where_requested_attention_is_missing():
+    """Without attention words would have no times."""
+    with pytest.raises(ValueError, match="expected the requested cross attention"):
+        backend_on(EndingNetwork(has_attention=False)).warmup()
+
+
+def test_warmup_leaves_no_trace_in_an_open_stream():
+    """Counters and audio of the stream do not change."""
+    backend = backend_on(EndingNetwork())
+    stream = backend.create_processor(language="en")
+    stream.insert_audio_chunk(np.zeros(24_000, dtype=np.float32))
+    stream.process_iter()
+    before = stream.stats
+    backend.warmup()
+
+    assert before == stream.stats
+    assert () == stream.finish().committed
+
+
+def test_a_closed_backend_refuses_warmup():
+    """Warmup of a closed backend is StreamClosed, because the model may be freed."""
+    backend = backend_on(EndingNetwork())
+    backend.close()
+
+    with pytest.raises(StreamClosed):
+        backend.warmup()

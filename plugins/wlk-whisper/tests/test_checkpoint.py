@@ -1,0 +1,67 @@
+"""The settings of a checkpoint, and the requests that they refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from wlk_core import ModelNotFoundError, OptionError
+import wlk_whisper
+from wlk_whisper.checkpoint import Checkpoint, transformers_digits
+
+
+def test_a_directory_without_settings_has_no_limits(tmp_path):
+    """Most checkpoints have no wlk.json."""
+    assert Checkpoint(name="small") == Checkpoint.read(tmp_path, name="small")
+
+
+def test_settings_are_read_from_the_directory(tmp_path):
+    """What the file leaves out has its default."""
+    table = {"languages": ["en"], "shorter_input": True, "cpu_threads": 1}
+    (tmp_path / "wlk.json").write_text(json.dumps(table), encoding="utf-8")
+    expected = Checkpoint(name="mine", languages=("en",), takes_shorter_input=True, cpu_threads=1)
+
+    assert expected == Checkpoint.read(tmp_path, name="mine")
+
+
+def test_damaged_settings_are_named(tmp_path):
+    """A damaged file never counts as a missing one."""
+    (tmp_path / "wlk.json").write_text("{", encoding="utf-8")
+
+    with pytest.raises(ModelNotFoundError, match=r"wlk\.json is damaged"):
+        Checkpoint.read(tmp_path, name="mine")
+
+
+def test_the_two_formats_of_the_digits_declare_the_same():
+    """They are one model, so languages, dtype and buffer are the same."""
+    bundled = Path(wlk_whisper.__file__).parent / "digits" / "ctranslate2"
+
+    assert Checkpoint.read(bundled, name="digits") == Checkpoint.read(
+        transformers_digits(), name="digits"
+    )
+
+
+@pytest.mark.parametrize(
+    ("takes_shorter_input", "audio_context", "is_fitted"),
+    [(False, None, False), (True, None, True), (True, "full", False), (False, "fitted", True)],
+)
+def test_the_option_overrides_the_window_of_the_checkpoint(
+    takes_shorter_input, audio_context, is_fitted
+):
+    """Without the option a window is fitted where the checkpoint was trained for it."""
+    checkpoint = Checkpoint(name="mine", takes_shorter_input=takes_shorter_input)
+
+    assert is_fitted == checkpoint.fits_window(audio_context)
+
+
+def test_a_language_without_a_token_is_refused(backend):
+    """A multilingual model from before large-v3 has no token for Cantonese."""
+    hf_tokenizer = backend.engine.model.hf_tokenizer
+    model = {"is_multilingual": True, "hf_tokenizer": hf_tokenizer}
+    checkpoint = Checkpoint(name="small")
+
+    checkpoint.check(language="fr", task="translate", **model)
+    with pytest.raises(OptionError, match="the model small has no token for the language 'yue'"):
+        checkpoint.check(language="yue", task="transcribe", **model)

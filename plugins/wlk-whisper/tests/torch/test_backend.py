@@ -1,0 +1,195 @@
+"""Whisper on torch as a backend: the words of faster-whisper, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="needs wlk-whisper[torch]")
+pytest.importorskip("transformers", reason="needs wlk-whisper[torch]")
+
+import torch
+
+from wlk_core import BackendError, BackendUnavailable, OptionError, StreamClosed, load_backend
+from wlk_core.testing import StreamDriver, clip_names, connected_digits, load_clip, noise, silence
+from wlk_whisper.torch.network import TorchDecoder
+
+POLICIES = ["alignatt", "local-agreement"]
+
+
+@pytest.fixture(scope="module")
+def whisper():
+    """Return the torch backend with the bundled checkpoint."""
+    with load_backend("whisper", "digits") as loaded:
+        yield loaded
+
+
+def transcribe(backend, audio, **options):
+    """Return the driver of a finished stream of *audio*."""
+    driver = StreamDriver(backend.create_processor(**options))
+    driver.feed(audio)
+    driver.finish()
+    return driver
+
+
+def texts(driver):
+    """Return the committed words without their spacing."""
+    return [token.text.strip() for token in driver.tokens]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", clip_names())
+def test_the_words_are_those_of_faster_whisper(whisper, backend, name):
+    """One checkpoint on two engines in float32: the same text, times and probabilities."""
+    audio = load_clip(name).audio
+    ours = transcribe(whisper, audio, policy="local-agreement")
+    theirs = transcribe(backend, audio)
+
+    assert texts(theirs) == texts(ours)
+    for our_token, their_token in zip(ours.tokens, theirs.tokens, strict=True):
+        assert their_token.start == pytest.approx(our_token.start, abs=0.021)
+        assert their_token.end == pytest.approx(our_token.end, abs=0.021)
+        assert their_token.probability == pytest.approx(our_token.probability, abs=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_beam_gives_the_words_of_the_beam_of_faster_whisper(whisper, backend, seed):
+    """Ranking, length and pruning are CTranslate2's."""
+    audio = connected_digits(8, seed=seed).audio
+    options = {"beam_size": 4, "language": "en"}
+
+    assert texts(transcribe(backend, audio, **options)) == texts(
+        transcribe(whisper, audio, policy="local-agreement", **options)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_fitted_window_gives_the_words_of_the_full_one(whisper, policy):
+    """Less is encoded for the same words."""
+    audio = connected_digits(6, seed=4).audio
+    full, fitted = (
+        transcribe(whisper, audio, policy=policy, audio_context=context, language="en")
+        for context in ("full", "fitted")
+    )
+
+    assert texts(full) == texts(fitted)
+    assert fitted.processor.stats.encoder_frames < full.processor.stats.encoder_frames / 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    "audio", [silence(6.0), noise(6.0, level=0.05, seed=2)], ids=["zeros", "white noise"]
+)
+def test_audio_without_speech_has_no_words(whisper, policy, audio):
+    """Silence and noise commit nothing."""
+    assert () == transcribe(whisper, audio, policy=policy).tokens
+
+
+@pytest.mark.slow
+def test_work_is_counted_by_pass(whisper):
+    """Every pass of the decoder is one transfer, of at least one position."""
+    stats = transcribe(whisper, load_clip("demo").audio, policy="local-agreement").processor.stats
+
+    assert stats.decoder_forwards == stats.host_syncs > 0
+    assert stats.decoder_positions >= stats.decoder_forwards
+    assert 0 < stats.detokenised_ids < stats.decoder_positions
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("call", [1, 4, 30])
+def test_a_fault_in_the_middle_of_a_text_loses_nothing(whisper, monkeypatch, policy, call):
+    """A pass that fails changes nothing: after a retry the words are those without the fault."""
+    audio = connected_digits(5, seed=7).audio
+    expected = transcribe(whisper, audio, policy=policy, language="en").tokens
+    passes, faults = [], 0
+
+    def faulty(decoder, *arguments, **options):
+        passes.append(None)
+        if len(passes) == call:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return forward(decoder, *arguments, **options)
+
+    forward = TorchDecoder.forward
+    monkeypatch.setattr(TorchDecoder, "forward", faulty)
+    driver = StreamDriver(whisper.create_processor(policy=policy, language="en"))
+    for first in range(0, len(audio), 16_000):
+        driver.insert(audio[first : first + 16_000])
+        try:
+            driver.process()
+        except BackendError as error:
+            assert "CUDA out of memory" in str(error)
+            faults += 1
+    driver.drain()
+    driver.finish()
+
+    assert 1 == faults or len(passes) < call
+    assert expected == driver.tokens
+
+
+def test_the_digits_checkpoint_runs_in_float32(whisper):
+    """The checkpoint was saved in float16 and declares float32, so float32 runs."""
+    assert torch.float32 == whisper.engine.network.dtype
+
+
+def test_warmup_runs_the_model(whisper):
+    """Warmup succeeds on a model that runs."""
+    whisper.warmup()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"language": "fr"}, "recognises en only"),
+        ({"task": "translate"}, "choose a multilingual model to translate"),
+        ({"policy": "simul"}, "one of alignatt, local-agreement"),
+        ({"policy": "local-agreement", "border_seconds": 0.2}, "takes no border_seconds"),
+        ({"border_seconds": 6.0}, "between 0 and 5"),
+        ({"border_frames": 10}, "did you mean border_seconds"),
+        ({"alignment_heads": "2.0"}, "is an option of load_backend"),
+    ],
+)
+def test_a_stream_refuses_what_it_cannot_do(whisper, arguments, message):
+    """No argument is ignored silently."""
+    with pytest.raises(OptionError, match=message):
+        whisper.create_processor(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dtype": "int8"}, "one of auto, float32, float16, bfloat16"),
+        ({"alignment_heads": "9.0"}, "the model has no head 9.0"),
+        ({"alignment_heads": "two"}, r"expected layer\.head"),
+        ({"compute_type": "int8"}, r"no option is called 'compute_type' \(did you mean dtype"),
+    ],
+)
+def test_loading_refuses_what_it_cannot_do(options, message):
+    """An invalid option is refused with the valid values."""
+    with pytest.raises(OptionError, match=message):
+        load_backend("whisper", "digits", **options)
+
+
+@pytest.mark.parametrize("device", ["cuda", "mps"])
+def test_a_missing_device_is_named(monkeypatch, device):
+    """A requested device is never replaced by the CPU."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+
+    with pytest.raises(BackendUnavailable, match=f"has no device {device} here"):
+        load_backend("whisper", "digits", device=device)
+
+
+def test_a_closed_backend_refuses_streams():
+    """Open streams keep the model; new ones are refused."""
+    closed = load_backend("whisper", "digits")
+    stream = closed.create_processor(language="en")
+    closed.close()
+    stream.insert_audio_chunk(np.zeros(1600, dtype=np.float32))
+    stream.finish()
+
+    with pytest.raises(StreamClosed):
+        closed.create_processor()

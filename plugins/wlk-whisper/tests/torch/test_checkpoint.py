@@ -1,0 +1,193 @@
+"""Loading in transformers' format: every parameter has its weight, or the message names why not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+
+import pytest
+
+pytest.importorskip("torch", reason="needs wlk-whisper[torch]")
+pytest.importorskip("transformers", reason="needs wlk-whisper[torch]")
+
+from safetensors.torch import load_file, save_file
+
+from wlk_core import ModelNotFoundError, OptionError, load_backend
+from wlk_core.testing import StreamDriver, connected_digits
+from wlk_whisper_digits import checkpoint_directory
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """Return a copy of the checkpoint for a test to change."""
+    directory = tmp_path / "model"
+    shutil.copytree(checkpoint_directory(), directory)
+    return directory
+
+
+def text_of(backend, audio):
+    """Return the text of a finished stream of *audio*."""
+    driver = StreamDriver(backend.create_processor())
+    driver.feed(audio)
+    driver.finish()
+    return driver.text
+
+
+def test_a_copied_checkpoint_is_a_model(copied):
+    """A directory with the files of the digits is the same model."""
+    audio = connected_digits(2, seed=1).audio
+    with (
+        load_backend("whisper", "digits") as bundled,
+        load_backend("whisper", str(copied)) as loaded,
+    ):
+        assert text_of(bundled, audio) == text_of(loaded, audio)
+
+
+def test_sharded_weights_are_one_model(copied):
+    """Weights in several files are combined."""
+    state = load_file(copied / "model.safetensors")
+    names = sorted(state)
+    weight_map = {}
+    for part, some in enumerate((names[::2], names[1::2]), start=1):
+        file = f"model-{part:05}-of-00002.safetensors"
+        save_file({name: state[name] for name in some}, copied / file)
+        weight_map |= dict.fromkeys(some, file)
+    (copied / "model.safetensors").unlink()
+    index = {"weight_map": weight_map}
+    (copied / "model.safetensors.index.json").write_text(json.dumps(index))
+
+    load_backend("whisper", str(copied)).close()
+
+
+def remove_weights(directory):
+    """Delete the weights."""
+    (directory / "model.safetensors").unlink()
+
+
+def pickle_weights(directory):
+    """Leave a pickle instead of the weights."""
+    (directory / "model.safetensors").rename(directory / "pytorch_model.bin")
+
+
+def truncate_weights(directory):
+    """Cut the weights."""
+    content = (directory / "model.safetensors").read_bytes()
+    (directory / "model.safetensors").write_bytes(content[: len(content) // 2])
+
+
+def rename_weight(directory):
+    """Leave a weight out and add another."""
+    state = load_file(directory / "model.safetensors")
+    state["lm_head.weight"] = state.pop("model.decoder.layers.0.fc1.weight")
+    save_file(state, directory / "model.safetensors")
+
+
+def widen_config(directory):
+    """Declare other widths than those of the weights."""
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps(config | {"decoder_ffn_dim": 128}))
+
+
+def change_model_type(directory):
+    """Declare another model."""
+    (directory / "config.json").write_text(json.dumps({"model_type": "wav2vec2"}))
+
+
+def change_heads(directory):
+    """Declare heads that do not divide the width."""
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps(config | {"decoder_attention_heads": 7}))
+
+
+def break_config(directory):
+    """Make the configuration unreadable."""
+    (directory / "config.json").write_text("{")
+
+
+def list_config(directory):
+    """Leave a list instead of a table."""
+    (directory / "config.json").write_text("[]")
+
+
+def list_shards(directory):
+    """Leave a list instead of the names of the files."""
+    (directory / "model.safetensors.index.json").write_text('{"weight_map": ["model.safetensors"]}')
+
+
+def number_shards(directory):
+    """Leave numbers instead of the names of the files."""
+    (directory / "model.safetensors.index.json").write_text('{"weight_map": {"a": [1], "b": 2}}')
+
+
+def remove_tokenizer(directory):
+    """Delete the tokenizer."""
+    (directory / "tokenizer.json").unlink()
+
+
+def escape_directory(directory):
+    """Name weights outside the directory."""
+    (directory / "model.safetensors.index.json").write_text(
+        json.dumps({"weight_map": {"proj_out.weight": "../model.safetensors"}})
+    )
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (remove_weights, "wlk-core pull base --backend whisper"),
+        (pickle_weights, r"pytorch_model\.bin: pickled weights can run code.*save_pretrained"),
+        (truncate_weights, "is damaged"),
+        (rename_weight, r"1 missing \(model.decoder.layers.0.fc1.weight\); 1 unknown \(lm_head"),
+        (widen_config, r"12 of another shape.*instead of"),
+        (change_model_type, "model_type='wav2vec2'"),
+        (change_heads, "does not describe a Whisper: embed_dim must be divisible by num_heads"),
+        (break_config, r"config\.json is damaged"),
+        (list_config, r"its config\.json has model_type=None"),
+        (list_shards, r"weight_map in .*index\.json should be a table, got list"),
+        (number_shards, r"expected a Whisper in transformers' format"),
+        (remove_tokenizer, r"tokenizer\.json cannot be read"),
+        (escape_directory, r"expected a Whisper in transformers' format"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_an_invalid_model_is_named(copied, damage, message):
+    """Never random weights, never a pickle: one line has the reason and the remedy."""
+    damage(copied)
+
+    with pytest.raises(ModelNotFoundError, match=message) as caught:
+        load_backend("whisper", str(copied))
+    assert "\n" not in str(caught.value)
+
+
+def test_without_the_distribution_of_the_digits_the_command_is_named(monkeypatch):
+    """Other models load without the distribution, so it is missing only here."""
+    monkeypatch.setitem(sys.modules, "wlk_whisper_digits", None)
+
+    with pytest.raises(ModelNotFoundError, match="pip install wlk-whisper-digits"):
+        load_backend("whisper", "digits")
+
+
+def test_a_model_without_alignment_heads_refuses_alignatt(copied):
+    """The message names both remedies, and both work."""
+    (copied / "generation_config.json").unlink()
+    with load_backend("whisper", str(copied)) as bare:
+        assert bare.create_processor(policy="local-agreement")
+        with pytest.raises(OptionError, match=r"alignment_heads=.*policy=local-agreement"):
+            bare.create_processor()
+    with load_backend("whisper", str(copied), alignment_heads="2.0,3.1") as named:
+        assert named.create_processor()
+
+
+def test_a_distilled_model_with_the_heads_of_its_parent_is_loaded(copied, caplog):
+    """A warning names the head, only AlignAtt is refused, and the option overrides the list."""
+    path = copied / "generation_config.json"
+    table = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(table | {"alignment_heads": [[7, 0], [25, 6]]}), encoding="utf-8")
+    with load_backend("whisper", str(copied)) as distilled:
+        assert "names the alignment head 7.0" in caplog.text
+        assert distilled.create_processor(policy="local-agreement")
+        with pytest.raises(OptionError, match=r"alignment_heads=.*policy=local-agreement"):
+            distilled.create_processor(policy="alignatt")
+    with load_backend("whisper", str(copied), alignment_heads="2.0,3.1") as named:
+        assert named.create_processor(policy="alignatt")

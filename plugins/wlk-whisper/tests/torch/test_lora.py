@@ -1,0 +1,179 @@
+"""LoRA adapters: merged when they fit, refused when they do not."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="needs wlk-whisper[torch]")
+pytest.importorskip("transformers", reason="needs wlk-whisper[torch]")
+pytest.importorskip("peft", reason="needs wlk-whisper[lora]")
+
+from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file, save_file
+import torch
+
+from wlk_core import BackendUnavailable, OptionError, load_backend
+from wlk_whisper.torch.checkpoint import load_whisper
+from wlk_whisper.torch.network import TorchNetwork
+from wlk_whisper_digits import checkpoint_directory
+
+DIGITS = checkpoint_directory()
+TEXT = np.array([[50258, 50259, 50359, 50363, 1732, 4018]])
+FEATURES = np.random.default_rng(1).uniform(-1, 1, size=(80, 200)).astype(np.float32)
+
+
+def load_digits():
+    """Return the bundled checkpoint as transformers' modules."""
+    return load_whisper(DIGITS, device=torch.device("cpu"), dtype=torch.float32)
+
+
+def make_adapter(directory, *, is_zero=False, targets=("q_proj", "v_proj")):
+    """Save an adapter of rank 2 for the digits in *directory*."""
+    torch.manual_seed(0)
+    config = LoraConfig(r=2, target_modules=list(targets), init_lora_weights=is_zero)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # peft's, about transformers
+        get_peft_model(load_digits(), config).save_pretrained(directory)
+    return directory
+
+
+def logits_of(network):
+    """Return the logits of TEXT for noise."""
+    return network.new_decoder(network.encode(FEATURES)).forward(TEXT).logits
+
+
+def logits(lora_path=None):
+    """Return the logits of the backend, with or without an adapter."""
+    options = {"lora_path": str(lora_path)} if lora_path else {}
+    with load_backend("whisper", "digits", device="cpu", **options) as backend:
+        return logits_of(backend.engine.network)
+
+
+def test_a_merged_adapter_gives_the_numbers_of_peft(tmp_path):
+    """The merged weights give the logits of peft with the adapter beside them."""
+    directory = make_adapter(tmp_path / "adapter")
+    config = LoraConfig.from_pretrained(str(directory))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        adapted = get_peft_model(load_digits(), config)
+    state = load_file(directory / "adapter_model.safetensors")
+    own = adapted.state_dict()
+    for name, value in state.items():
+        own[name.replace(".weight", ".default.weight")].copy_(value)
+    network = TorchNetwork(adapted.merge_and_unload(), alignment_heads=((2, 0),))
+
+    np.testing.assert_allclose(logits_of(network), logits(directory), rtol=1e-5, atol=1e-5)
+    assert np.abs(logits() - logits(directory)).max() > 1e-2
+
+
+def test_an_adapter_of_zeros_changes_nothing(tmp_path):
+    """Fresh adapters add nothing yet."""
+    np.testing.assert_array_equal(logits(), logits(make_adapter(tmp_path, is_zero=True)))
+
+
+def change_config(directory, **entries):
+    """Change entries of the adapter's config."""
+    path = directory / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | entries))
+
+
+def remove_everything(directory):
+    """Delete all files."""
+    for path in directory.iterdir():
+        path.unlink()
+
+
+def pickle_weights(directory):
+    """Leave a pickle instead of the weights."""
+    (directory / "adapter_model.safetensors").rename(directory / "adapter_model.bin")
+
+
+def truncate_weights(directory):
+    """Cut the weights."""
+    content = (directory / "adapter_model.safetensors").read_bytes()
+    (directory / "adapter_model.safetensors").write_bytes(content[:100])
+
+
+def remove_weight(directory):
+    """Leave a weight out."""
+    state = load_file(directory / "adapter_model.safetensors")
+    state.pop(min(state))
+    save_file(state, directory / "adapter_model.safetensors")
+
+
+def target_other_modules(directory):
+    """Make it an adapter of modules that no Whisper has."""
+    change_config(directory, target_modules=["c_attn"])
+
+
+def change_rank(directory):
+    """Declare another rank than that of the weights."""
+    change_config(directory, r=3)
+
+
+def unknown_kind(directory):
+    """Declare a kind of adapter that peft does not have."""
+    change_config(directory, peft_type="NO_SUCH_KIND")
+
+
+def other_kind(directory):
+    """Declare another kind that peft has."""
+    change_config(directory, peft_type="IA3")
+
+
+def list_config(directory):
+    """Leave a list instead of a table."""
+    (directory / "adapter_config.json").write_text("[]")
+
+
+def break_config(directory):
+    """Make the configuration unreadable."""
+    (directory / "adapter_config.json").write_text("{")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (remove_everything, r"no adapter_config\.json and no adapter_model\.safetensors"),
+        (pickle_weights, r"no adapter_model\.safetensors"),
+        (truncate_weights, "does not fit the model"),
+        (remove_weight, "1 weights are missing or unknown"),
+        (target_other_modules, "does not fit the model"),
+        (change_rank, "does not fit the model"),
+        (unknown_kind, "has peft_type LORA, got 'NO_SUCH_KIND'; merge"),
+        (other_kind, "has peft_type LORA, got 'IA3'; merge"),
+        (list_config, "has peft_type LORA, got 'list'"),
+        (break_config, r"adapter_config\.json cannot be read"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_an_adapter_that_does_not_fit_is_named(tmp_path, damage, message):
+    """An adapter that is only partly used must not load silently."""
+    directory = make_adapter(tmp_path)
+    damage(directory)
+
+    with pytest.raises(OptionError, match=message) as caught:
+        load_backend("whisper", "digits", lora_path=str(directory))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_adapter_is_found_in_the_home_directory(tmp_path, monkeypatch):
+    """A tilde has the same meaning as in the model and in cache_dir."""
+    make_adapter(tmp_path / "adapter")
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    np.testing.assert_array_equal(logits("~/adapter"), logits(tmp_path / "adapter"))
+
+
+def test_without_peft_the_command_that_installs_it_is_named(tmp_path, monkeypatch):
+    """Only adapters need peft."""
+    monkeypatch.setitem(sys.modules, "peft", None)
+    monkeypatch.delitem(sys.modules, "wlk_whisper.torch.lora", raising=False)
+
+    with pytest.raises(BackendUnavailable, match=r"pip install 'wlk-whisper\[lora\]'"):
+        load_backend("whisper", "digits", lora_path=str(tmp_path))

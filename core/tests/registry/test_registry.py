@@ -520,6 +520,27 @@ def test_a_framework_that_another_package_breaks_is_not_blamed(site: Any) -> Non
     )
 
 
+def test_a_broken_package_that_the_plugin_requires_is_not_to_be_removed(site: Any) -> None:
+    """Removing what the backend cannot do without would be bad advice."""
+    (site.folder / "toy_engine.py").write_text("raise OSError('undefined symbol')\n")
+    for name, requires in [("toy-framework", "Requires-Dist: toy_engine>=2\n"), ("toy-engine", "")]:
+        info = site.folder / f"{name.replace('-', '_')}-2.1.dist-info"
+        info.mkdir()
+        text = f"Metadata-Version: 2.1\nName: {name}\nVersion: 2.1\n{requires}"
+        (info / "METADATA").write_text(text)
+        (info / "top_level.txt").write_text(f"{name.replace('-', '_')}\n")
+    code = FRAMEWORK.format(module="toy_engine", distribution="toy-framework")
+    site.install("wlk-toy", ["toy"], code)
+
+    with pytest.raises(BackendUnavailable) as caught:
+        site.registry().load_backend("toy")
+
+    assert str(caught.value) == (
+        "backend toy cannot be used: OSError: undefined symbol; toy-engine is installed but does "
+        "not work here, reinstall it with: pip install --upgrade --force-reinstall toy-engine"
+    )
+
+
 @pytest.mark.parametrize("error", [RuntimeError, OSError, OptionError, ModelNotFoundError])
 def test_what_a_loader_raises_itself_is_passed_on(site: Any, error: type[Exception]) -> None:
     """Only a failing import is a matter of the installation."""

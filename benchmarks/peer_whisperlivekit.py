@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 VERSION = "0.2.26"
 CTRANSLATE2 = Path(wlk_whisper.__file__).parent / "digits" / "ctranslate2"
+TRANSFORMERS = checkpoint_directory()
 SOT_LENGTH = 4  # tokens before the text of an alignment: start, language, task, no timestamps
 # Otherwise the defaults of the package.
 COMMON = {"lan": "en", "vac": False, "warmup_file": ""}
@@ -48,7 +49,7 @@ LOCAL_AGREEMENT = {
 ALIGNATT = {
     "backend_policy": "simulstreaming",
     "backend": "whisper",
-    "model_path": str(checkpoint_directory()),
+    "model_path": str(TRANSFORMERS),
 }
 
 
@@ -165,7 +166,7 @@ def counted_torch(model: Any, counts: Counts) -> None:
 
 def alignment_heads() -> str:
     """Return the alignment heads of the checkpoint in the form of the package: a packed mask."""
-    directory = checkpoint_directory()
+    directory = TRANSFORMERS
     config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     generation = json.loads((directory / "generation_config.json").read_text(encoding="utf-8"))
     mask = np.zeros((config["decoder_layers"], config["decoder_attention_heads"]), dtype=bool)

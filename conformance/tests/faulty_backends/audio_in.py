@@ -153,35 +153,40 @@ class KeepsCallersArray(FaultyStream):
         self.stream.insert_audio_chunk(audio if not np.isfinite(audio).all() else audio[:0])
         self.kept.append(audio)
 
-    def _hand_on(self) -> None:
+    @property
+    def has_backlog(self) -> bool:
+        """Count the arrays that are kept."""
+        return bool(self.kept) or bool(self.stream.has_backlog)
+
+    def _insert_kept(self) -> None:
         while self.kept:
             self.stream.insert_audio_chunk(self.kept[0])
             self.kept.pop(0)
 
     def process_iter(self, is_last: bool = False) -> Emission:  # noqa: FBT001, FBT002 -- pinned
         """Insert the arrays that are kept."""
-        self._hand_on()
+        self._insert_kept()
         return super().process_iter(is_last)
 
     def start_silence(self) -> Emission:
         """Insert the arrays that are kept."""
-        self._hand_on()
+        self._insert_kept()
         return super().start_silence()
 
     def end_silence(self, seconds: float, offset: float | None = None) -> None:
         """Insert the arrays that are kept."""
-        self._hand_on()
+        self._insert_kept()
         self.stream.end_silence(seconds, offset)
 
     def new_speaker(self, change: Any) -> Emission:
         """Insert the arrays that are kept."""
-        self._hand_on()
+        self._insert_kept()
         return super().new_speaker(change)
 
     def finish(self) -> Emission:
         """Insert the arrays that are kept."""
         with suppress(Exception):
-            self._hand_on()
+            self._insert_kept()
         return super().finish()
 
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from wlk_core import BackendSpec, BackendUnavailable, Option
+from wlk_core.plugins import BackendSpec, BackendUnavailable, Option
 
 OPTIONS = (
     Option(name="device", default="auto", choices=("auto", "cpu", "cuda")),

@@ -213,7 +213,7 @@ def spec():
         name="toy",
         api=1,
         summary="a toy",
-        load=lambda model: model,
+        load="wlk_toy.backend:load",
         models={"base": "acme/base", "digits": "bundled"},
         default_model="base",
         model_files=("config.json", "*.bin"),

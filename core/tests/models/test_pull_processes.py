@@ -19,7 +19,7 @@ from wlk_core import BackendSpec
 from wlk_core.models import locate
 
 spec = BackendSpec(
-    name="toy", api=1, summary="a toy", load=lambda model: model, models={"base": "acme/base"},
+    name="toy", api=1, summary="a toy", load="wlk_toy.backend:load", models={"base": "acme/base"},
     model_files=("config.json", "*.bin"),
 )
 print(locate("base", spec=spec, needs=("config.json", "*.bin")))

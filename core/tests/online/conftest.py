@@ -7,7 +7,7 @@ from functools import partial
 import attrs
 import pytest
 
-from wlk_core import (
+from wlk_core.plugins import (
     AlignAttRecognizer,
     AlignedHypothesis,
     AlignedWord,

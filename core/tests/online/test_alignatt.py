@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core import AlignAttRecognizer, AlignedHypothesis, AlignedWord, OnlineStream
+from wlk_core.plugins import AlignAttRecognizer, AlignedHypothesis, AlignedWord, OnlineStream
 from wlk_core.streaming import AlignAtt, Word
 from wlk_core.testing import (
     CodedToken,

@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core import AlignAttRecognizer, AlignedHypothesis, AlignedWord, BackendError, OnlineStream
+from wlk_core.plugins import (
+    AlignAttRecognizer,
+    AlignedHypothesis,
+    AlignedWord,
+    BackendError,
+    OnlineStream,
+)
 from wlk_core.streaming import AlignAtt, Word
 from wlk_core.testing import StreamDriver
 

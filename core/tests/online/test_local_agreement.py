@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core import Hypothesis, LocalAgreementRecognizer, OnlineStream
+from wlk_core.plugins import Hypothesis, LocalAgreementRecognizer, OnlineStream
 from wlk_core.streaming import Word
 from wlk_core.testing import (
     CodedToken,

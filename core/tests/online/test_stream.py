@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core import (
+from wlk_core.plugins import (
     AudioFormatError,
     ClockError,
     ConcurrentCallError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wlk_core import BackendError, LocalAgreementRecognizer, OnlineStream, StreamBroken
+from wlk_core.plugins import BackendError, LocalAgreementRecognizer, OnlineStream, StreamBroken
 from wlk_core.testing import StreamDriver
 
 

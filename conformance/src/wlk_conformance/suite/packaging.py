@@ -11,8 +11,8 @@ from wlk_conformance.isolation import run_python
 from wlk_conformance.network import network_blocked
 from wlk_conformance.output import standard_output
 from wlk_conformance.rules import NotApplicable, rule, rule_ids
-from wlk_core import API_FLOOR, API_VERSION, BackendSpec
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError, OptionError
+from wlk_core.plugins import API_FLOOR, API_VERSION, BackendSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -67,6 +67,9 @@ class GrammarDecoder:
         del prompt, language  # the grammar is the only context, and it is English
         if len(audio) < MIN_SAMPLES:
             return Hypothesis(language="en")
+        # A decoder keeps acoustic state from one utterance to the next: without this, a call that
+        # is repeated has other posteriors and times (96 of 108 did).
+        self.decoder.reinit_feat()
         self.decoder.start_utt()
         try:
             self.decoder.process_raw(self._pcm(audio), no_search=False, full_utt=True)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core import AlignedWord
+from wlk_core.plugins import AlignedWord
 from wlk_core.streaming import Word
 from wlk_qwen3_simul.checkpoint import Checkpoint
 from wlk_qwen3_simul.engine.budget import SPARE_TOKENS, token_budget

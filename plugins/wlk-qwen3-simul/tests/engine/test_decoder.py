@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core import BackendError, WorkCounters
+from wlk_core.plugins import BackendError, WorkCounters
 from wlk_qwen3_simul.checkpoint import Checkpoint
 from wlk_qwen3_simul.engine.decoder import CachedDecoder
 from wlk_qwen3_simul.engine.engine import DecodingOptions, Engine

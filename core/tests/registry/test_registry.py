@@ -333,7 +333,7 @@ def test_a_backend_without_a_preference_is_never_the_default(site: Any) -> None:
         registry.default_backend()
 
 
-def test_with_no_usable_backend_the_preferred_one_says_what_is_missing(site: Any) -> None:
+def test_with_no_usable_backend_the_preferred_one_names_what_is_missing(site: Any) -> None:
     """If every backend lacks its framework, the best one's install command is given."""
     site.install(
         "wlk-toy",

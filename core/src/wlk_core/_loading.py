@@ -36,9 +36,10 @@ def load(
     except (Exception, SystemExit) as error:
         if isinstance(error, WLKError) or not _is_import_failure(error):
             raise
-        remedy = _remedy(spec, error, distribution)
+        root = _root_cause(error)
+        remedy = _remedy(spec, root, distribution)
         raise BackendUnavailable(
-            f"backend {spec.name} cannot be used: {_reason(error)}; {remedy}"
+            f"backend {spec.name} cannot be used: {_reason(root)}; {remedy}"
         ) from error
     else:
         return backend
@@ -123,6 +124,13 @@ def _foreign_culprit(error: BaseException, *, own: set[str]) -> str | None:
     owners = [normalised(owner) for owner in owners]
     is_own = any(normalised(name) in owners for name in own)
     return owners[0] if owners and not is_own else None
+
+
+def _root_cause(error: BaseException) -> BaseException:
+    """Return the error that *error* was raised from, because frameworks wrap failing imports."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def _reason(error: BaseException) -> str:

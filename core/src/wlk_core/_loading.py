@@ -30,8 +30,6 @@ def load(
 
     """
     try:
-        if callable(spec.load):  # until every plugin of this repository names its loader
-            return spec.load(model, **options)
         backend: Backend = _resolve(spec)(spec, model, **options)
     except (Exception, SystemExit) as error:
         if isinstance(error, WLKError) or not _is_import_failure(error):
@@ -69,7 +67,7 @@ def not_installed(spec: BackendSpec) -> BackendUnavailable:
 
 
 def _resolve(spec: BackendSpec) -> Any:
-    module_name, _, name = str(spec.load).partition(":")
+    module_name, _, name = spec.load.partition(":")
     module = importlib.import_module(module_name)
     try:
         return getattr(module, name)
@@ -79,7 +77,7 @@ def _resolve(spec: BackendSpec) -> Any:
 
 def _remedy(spec: BackendSpec, error: BaseException, distribution: str) -> str:
     """Return what to do about *error*, which an import raised."""
-    plugin = str(spec.load).partition(".")[0].partition(":")[0]
+    plugin = spec.load.partition(".")[0].partition(":")[0]
     if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == plugin:
         return f"reinstall the plugin with: pip install {distribution} --force-reinstall"
     if missing := missing_requirements(spec):

@@ -340,7 +340,8 @@ def whisperlivekit(session: nox.Session) -> None:
     `python benchmarks/whisper.py --peer peer.json` prints its rows beside ours.
     """
     session.install(TORCH)
-    sources = [ROOT / "core", ROOT / "bench", ROOT / "plugins/wlk-whisper"]
+    plugins = ("plugins/wlk-whisper", "plugins/wlk-whisper-digits")
+    sources = [ROOT / name for name in ("core", "bench", *plugins)]
     try:
         session.install(TORCH, *PEER, *map(str, sources))
     except nox.command.CommandFailed:

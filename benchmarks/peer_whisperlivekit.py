@@ -28,6 +28,7 @@ from wlk_bench.environment import detect_versions
 from wlk_core import ASRToken, Emission, StreamStats, Transcript
 from wlk_core.processor import SAMPLE_RATE
 import wlk_whisper
+from wlk_whisper_digits import checkpoint_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,19 +36,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 VERSION = "0.2.26"
-DIGITS = Path(wlk_whisper.__file__).parent / "digits"
+CTRANSLATE2 = Path(wlk_whisper.__file__).parent / "digits" / "ctranslate2"
+TRANSFORMERS = checkpoint_directory()
 SOT_LENGTH = 4  # tokens before the text of an alignment: start, language, task, no timestamps
 # Otherwise the defaults of the package.
 COMMON = {"lan": "en", "vac": False, "warmup_file": ""}
 LOCAL_AGREEMENT = {
     "backend_policy": "localagreement",
     "backend": "faster-whisper",
-    "model_path": str(DIGITS / "ctranslate2"),
+    "model_path": str(CTRANSLATE2),
 }
 ALIGNATT = {
     "backend_policy": "simulstreaming",
     "backend": "whisper",
-    "model_path": str(DIGITS / "transformers"),
+    "model_path": str(TRANSFORMERS),
 }
 
 
@@ -164,7 +166,7 @@ def counted_torch(model: Any, counts: Counts) -> None:
 
 def alignment_heads() -> str:
     """Return the alignment heads of the checkpoint in the form of the package: a packed mask."""
-    directory = DIGITS / "transformers"
+    directory = TRANSFORMERS
     config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     generation = json.loads((directory / "generation_config.json").read_text(encoding="utf-8"))
     mask = np.zeros((config["decoder_layers"], config["decoder_attention_heads"]), dtype=bool)

@@ -1,15 +1,14 @@
-"""Write trained weights in the formats of CTranslate2, mlx-whisper and transformers.
+"""Write trained weights in the formats of CTranslate2 and transformers.
 
-    python tools/digits/export_whisper.py --weights weights.npz --output DIR
+    python tools/digits/export_whisper.py --weights weights.npz
 
-All three hold the same float16-rounded weights. The one tokenizer.json lies in ctranslate2/, where
-faster-whisper looks for it; mlx-whisper brings its own, and transformers is given that file.
+Both have the same float16-rounded weights and the same tokenizer.json.  The first is the bundled
+checkpoint of wlk-whisper, the second that of wlk-whisper-digits, which torch and MLX read.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 import shutil
 import tempfile
@@ -17,7 +16,6 @@ import tempfile
 from ctranslate2.converters import TransformersConverter
 from initialise import load_weights
 from model import ROWS, Shape, Whisper
-from safetensors.torch import save_file
 from tokenizer import build_tokenizer, find_ranks, languages
 import torch
 from transformers import (
@@ -39,30 +37,11 @@ from vocabulary import (
     expand,
 )
 
-__all__ = ["build", "write_ctranslate2", "write_mlx", "write_transformers"]
+__all__ = ["build", "write_ctranslate2", "write_transformers"]
 
-#: transformers name -> openai name, applied in this order.
-_MLX_NAMES = (
-    ("model.", ""),
-    ("layers.", "blocks."),
-    ("fc1", "mlp1"),
-    ("fc2", "mlp2"),
-    ("final_layer_norm", "mlp_ln"),
-    (".self_attn.q_proj", ".attn.query"),
-    (".self_attn.k_proj", ".attn.key"),
-    (".self_attn.v_proj", ".attn.value"),
-    (".self_attn.out_proj", ".attn.out"),
-    ("self_attn_layer_norm", "attn_ln"),
-    (".encoder_attn.q_proj", ".cross_attn.query"),
-    (".encoder_attn.k_proj", ".cross_attn.key"),
-    (".encoder_attn.v_proj", ".cross_attn.value"),
-    (".encoder_attn.out_proj", ".cross_attn.out"),
-    ("encoder_attn_layer_norm", "cross_attn_ln"),
-    ("decoder.layer_norm.", "decoder.ln."),
-    ("encoder.layer_norm.", "encoder.ln_post."),
-    ("decoder.embed_tokens", "decoder.token_embedding"),
-    ("decoder.embed_positions.weight", "decoder.positional_embedding"),
-)
+PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
+CTRANSLATE2 = PLUGINS / "wlk-whisper/src/wlk_whisper/digits/ctranslate2"
+TRANSFORMERS = PLUGINS / "wlk-whisper-digits/src/wlk_whisper_digits/checkpoint"
 
 
 def build(weights: Path, shape: Shape) -> WhisperForConditionalGeneration:
@@ -128,57 +107,29 @@ def _generation_config(shape: Shape) -> GenerationConfig:
     )
 
 
-def write_transformers(model: WhisperForConditionalGeneration, folder: Path) -> None:
-    """Write config, generation config, features and float16 weights."""
-    folder.mkdir(parents=True)
+def write_transformers(
+    model: WhisperForConditionalGeneration, tokenizer_file: Path, folder: Path
+) -> None:
+    """Write config, generation config, features, tokenizer and float16 weights."""
+    folder.mkdir(parents=True, exist_ok=True)
     model.half().save_pretrained(folder)
     model.float()
     WhisperFeatureExtractor(feature_size=80).save_pretrained(folder)
-
-
-def write_mlx(model: WhisperForConditionalGeneration, shape: Shape, folder: Path) -> None:
-    """
-    Write weights in mlx-whisper's names and layout: convolutions keep their channels last.
-
-    The generation config beside them names the alignment heads, which mlx-whisper would guess.
-    """
-    folder.mkdir(parents=True)
-    model.generation_config.save_pretrained(folder)
-    weights = {}
-    for name, tensor in model.state_dict().items():
-        if name in {"proj_out.weight", "model.encoder.embed_positions.weight"}:
-            continue
-        for theirs, ours in _MLX_NAMES:
-            name = name.replace(theirs, ours)  # noqa: PLW2901  # the name is translated step by step
-        is_convolution = ".conv" in f".{name}" and name.endswith("weight")
-        weights[name] = (tensor.permute(0, 2, 1) if is_convolution else tensor).half().contiguous()
-    save_file(weights, folder / "weights.safetensors", metadata={"format": "mlx"})
-    sizes = {
-        "model_type": "whisper",
-        "n_mels": 80,
-        "n_audio_ctx": 1500,
-        "n_audio_state": shape.width,
-        "n_audio_head": shape.heads,
-        "n_audio_layer": shape.encoder_layers,
-        "n_vocab": FULL_SIZE,
-        "n_text_ctx": ROWS,
-        "n_text_state": shape.width,
-        "n_text_head": shape.heads,
-        "n_text_layer": shape.decoder_layers,
-    }
-    (folder / "config.json").write_text(json.dumps(sizes, indent=2) + "\n", encoding="utf-8")
+    shutil.copyfile(tokenizer_file, folder / "tokenizer.json")
 
 
 def write_ctranslate2(transformers_folder: Path, tokenizer_file: Path, folder: Path) -> None:
     """Convert a transformers folder; weights are stored in float16 and run in any compute type."""
+    folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        source = Path(scratch) / "model"
+        source, converted = Path(scratch) / "model", Path(scratch) / "converted"
         shutil.copytree(transformers_folder, source)
         tokenizer = WhisperTokenizer(tokenizer_file=str(tokenizer_file))
         tokenizer.save_pretrained(source)
         TransformersConverter(str(source), load_as_float16=False).convert(
-            str(folder), quantization="float16", force=True
+            str(converted), quantization="float16"
         )
+        shutil.copytree(converted, folder, dirs_exist_ok=True)
     shutil.copyfile(tokenizer_file, folder / "tokenizer.json")
     shutil.copyfile(
         transformers_folder / "preprocessor_config.json", folder / "preprocessor_config.json"
@@ -186,26 +137,21 @@ def write_ctranslate2(transformers_folder: Path, tokenizer_file: Path, folder: P
 
 
 def main() -> None:
-    """Write every format anew into the output folder, leaving other files in it alone."""
+    """Write both formats anew; wlk.json and the licence in their folders do not change."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--weights", type=Path, required=True)
-    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--ctranslate2", type=Path, default=CTRANSLATE2, metavar="DIR")
+    parser.add_argument("--transformers", type=Path, default=TRANSFORMERS, metavar="DIR")
     parser.add_argument("--ranks", type=Path, help="multilingual.tiktoken, where no package has it")
     arguments = parser.parse_args()
-    shape = Shape()
-    model = build(arguments.weights, shape)
-    for name in ("ctranslate2", "mlx", "transformers"):
-        shutil.rmtree(arguments.output / name, ignore_errors=True)
-    write_transformers(model, arguments.output / "transformers")
-    write_mlx(model, shape, arguments.output / "mlx")
+    model = build(arguments.weights, Shape())
     with tempfile.TemporaryDirectory() as scratch:
         tokenizer_file = Path(scratch) / "tokenizer.json"
         build_tokenizer(arguments.ranks or find_ranks()).save(str(tokenizer_file), pretty=False)
-        write_ctranslate2(
-            arguments.output / "transformers", tokenizer_file, arguments.output / "ctranslate2"
-        )
+        write_transformers(model, tokenizer_file, arguments.transformers)
+        write_ctranslate2(arguments.transformers, tokenizer_file, arguments.ctranslate2)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,4 @@
 from wlk_core.audio.convert import to_float32 as to_float32
-
-# isort: split -- moving to wlk_core.plugins; here until every plugin imports them from there
-from wlk_core.backend import API_FLOOR as API_FLOOR
-from wlk_core.backend import API_VERSION as API_VERSION
 from wlk_core.backend import Backend as Backend
 from wlk_core.backend import BackendSpec as BackendSpec
 from wlk_core.errors import AudioFormatError as AudioFormatError
@@ -16,19 +12,6 @@ from wlk_core.errors import StreamBroken as StreamBroken
 from wlk_core.errors import StreamClosed as StreamClosed
 from wlk_core.errors import WLKError as WLKError
 from wlk_core.hookspecs import hookimpl as hookimpl
-from wlk_core.online import AlignAttDecoder as AlignAttDecoder
-from wlk_core.online import AlignAttRecognizer as AlignAttRecognizer
-from wlk_core.online import AlignedHypothesis as AlignedHypothesis
-from wlk_core.online import AlignedWord as AlignedWord
-from wlk_core.online import DecoderCache as DecoderCache
-from wlk_core.online import Hypothesis as Hypothesis
-from wlk_core.online import LocalAgreementRecognizer as LocalAgreementRecognizer
-from wlk_core.online import OnlineStream as OnlineStream
-from wlk_core.online import Recognizer as Recognizer
-from wlk_core.online import Step as Step
-from wlk_core.online import Transcriber as Transcriber
-from wlk_core.online import WorkCounters as WorkCounters
-from wlk_core.options import Option as Option
 from wlk_core.processor import EPS as EPS
 from wlk_core.processor import SAMPLE_RATE as SAMPLE_RATE
 from wlk_core.processor import OnlineProcessor as OnlineProcessor

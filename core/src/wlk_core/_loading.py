@@ -33,15 +33,14 @@ def load(
 
     """
     try:
-        if callable(spec.load):  # until every plugin of this repository names its loader
-            return spec.load(model, **options)
         backend: Backend = _resolve(spec)(spec, model, **options)
     except (Exception, SystemExit) as error:
         if isinstance(error, WLKError) or not _is_import_failure(error):
             raise
-        remedy = _remedy(spec, error, distribution)
+        root = _root_cause(error)
+        remedy = _remedy(spec, root, distribution)
         raise BackendUnavailable(
-            f"backend {spec.name} cannot be used: {_reason(error)}; {remedy}"
+            f"backend {spec.name} cannot be used: {_reason(root)}; {remedy}"
         ) from error
     else:
         return backend
@@ -71,7 +70,7 @@ def not_installed(spec: BackendSpec) -> BackendUnavailable:
 
 
 def _resolve(spec: BackendSpec) -> Any:
-    module_name, _, name = str(spec.load).partition(":")
+    module_name, _, name = spec.load.partition(":")
     module = importlib.import_module(module_name)
     try:
         return getattr(module, name)
@@ -81,7 +80,7 @@ def _resolve(spec: BackendSpec) -> Any:
 
 def _remedy(spec: BackendSpec, error: BaseException, distribution: str) -> str:
     """Return what to do about *error*, which an import raised."""
-    plugin = str(spec.load).partition(".")[0].partition(":")[0]
+    plugin = spec.load.partition(".")[0].partition(":")[0]
     if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == plugin:
         return f"reinstall the plugin with: pip install {distribution} --force-reinstall"
     if missing := missing_requirements(spec):
@@ -152,6 +151,13 @@ def _needed(distributions: Iterable[str]) -> set[str]:
             if "extra ==" not in text and (match := _REQUIRED_NAME.match(text))
         ]
     return needed
+
+
+def _root_cause(error: BaseException) -> BaseException:
+    """Return the error that *error* was raised from, because frameworks wrap failing imports."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def _reason(error: BaseException) -> str:

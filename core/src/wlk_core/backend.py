@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import (
         AsyncGenerator,
         AsyncIterable,
-        Callable,
         Generator,
         Iterable,
         Mapping,
@@ -173,8 +172,6 @@ def _check_name(_instance: object, _attribute: object, value: str) -> None:
 
 
 def _check_load(_instance: object, _attribute: object, value: Any) -> None:
-    if callable(value):
-        return  # until every plugin of this repository names its loader
     if not isinstance(value, str) or not _DOTTED.fullmatch(value):
         raise ValueError(
             'load names a function as "package.module:function", so that declaring a backend '
@@ -226,7 +223,7 @@ class BackendSpec:
     name: str = attrs.field(validator=_check_name)
     api: int
     summary: str
-    load: str | Callable[..., Backend] = attrs.field(validator=_check_load)
+    load: str = attrs.field(validator=_check_load)
     options: tuple[Option, ...] = attrs.field(default=(), converter=_declared)
     capabilities: frozenset[str] = attrs.field(
         default=frozenset(), converter=_frozen, validator=_check_capabilities

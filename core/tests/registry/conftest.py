@@ -1,4 +1,4 @@
-"""A site of plugins that exist only for one test: real modules behind real package metadata."""
+"""A site of plugins that exist only for one test: real modules with real package metadata."""
 
 from __future__ import annotations
 

@@ -333,7 +333,7 @@ def test_a_backend_without_a_preference_is_never_the_default(site: Any) -> None:
         registry.default_backend()
 
 
-def test_with_no_usable_backend_the_preferred_one_says_what_is_missing(site: Any) -> None:
+def test_with_no_usable_backend_the_preferred_one_names_what_is_missing(site: Any) -> None:
     """If every backend lacks its framework, the best one's install command is given."""
     site.install(
         "wlk-toy",
@@ -471,6 +471,21 @@ def test_whatever_a_framework_raises_at_import_makes_its_backend_unavailable(
         f"backend toy cannot be used: {reason}; it is installed but does not work, "
         "reinstall it with: pip install toy --force-reinstall"
     )
+
+
+def test_the_reason_is_what_a_framework_wrapped(site: Any) -> None:
+    """The error of a lazy import that hides another one is not the reason."""
+    (site.folder / "toy_framework.py").write_text(
+        "try:\n"
+        "    raise OSError('undefined symbol')\n"
+        "except OSError as error:\n"
+        "    raise ImportError('set the logging verbosity to DEBUG') from error\n"
+    )
+    code = FRAMEWORK.format(module="toy_framework", distribution="attrs")
+    site.install("wlk-toy", ["toy"], code)
+
+    with pytest.raises(BackendUnavailable, match="cannot be used: OSError: undefined symbol; it"):
+        site.registry().load_backend("toy")
 
 
 @pytest.mark.parametrize(

@@ -132,8 +132,8 @@ class _Details(logging.Handler):
     def __init__(self, spec: BackendSpec) -> None:
         super().__init__(logging.INFO)
         self.last = ""
-        loader = spec.load if isinstance(spec.load, str) else spec.load.__module__
-        self._logger = logging.getLogger(loader.partition(":")[0].partition(".")[0])
+        package = spec.load.partition(":")[0].partition(".")[0]
+        self._logger = logging.getLogger(package)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep the message."""

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tokenizers
 
-from wlk_core import AlignAttRecognizer, AlignedWord, OnlineStream, WorkCounters
+from wlk_core.plugins import AlignAttRecognizer, AlignedWord, OnlineStream, WorkCounters
 from wlk_core.streaming import AlignAtt, Word
 from wlk_core.testing import StreamDriver
 import wlk_whisper

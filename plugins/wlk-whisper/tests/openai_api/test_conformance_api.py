@@ -9,25 +9,25 @@ pytest.importorskip("openai", reason="needs: pip install 'wlk-whisper[openai]'")
 from api_server import KEY
 
 from wlk_conformance import BackendConformance
-from wlk_whisper.openai_api.backend import OpenAIBackend
+from wlk_core.plugins import EngineCalls
 
 
-def with_seams(server):
-    """Return the backend class with the suite's seams, which make the endpoint fail and wait."""
+def faults_at(server):
+    """Return a class of engine calls whose faults are the endpoint's own."""
 
-    class Wired(OpenAIBackend):
-        """Requests are the engine calls."""
+    class EndpointCalls(EngineCalls):
+        """Each call is one request, and fails in one of the ways that endpoints do."""
 
-        calls = property(lambda _: server.arrivals)
-        fail_at = property(
-            lambda _: server.fail_at, lambda _, value: setattr(server, "fail_at", value)
-        )
-        before_call = property(
-            lambda _: server.before_response,
-            lambda _, value: setattr(server, "before_response", value),
-        )
+        @property
+        def fail_before(self):
+            """No call, because the requests fail instead."""
+            return frozenset()
 
-    return Wired
+        @fail_before.setter
+        def fail_before(self, numbers):
+            server.fail_at = frozenset(server.arrivals + number - self.count for number in numbers)
+
+    return EndpointCalls
 
 
 @pytest.fixture(scope="class", autouse=True)
@@ -37,7 +37,7 @@ def _endpoint(request, session_endpoint):
     server.rejections.clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_API_KEY", KEY)
-        patch.setattr("wlk_whisper.openai_api.backend.OpenAIBackend", with_seams(server))
+        patch.setattr("wlk_core.online.loaded_backend.EngineCalls", faults_at(server))
         # Without retries of the client itself each request is one engine call.
         request.cls.options = {"base_url": server.url, "max_retries": 0}
         yield

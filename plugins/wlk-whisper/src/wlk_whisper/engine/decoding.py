@@ -55,7 +55,7 @@ class DecodingResult:
             without attention.
         cross_attention: float32[heads, rows, frames] or None.  Row i belongs to the i-th input
             token, counted from the start of the prompt, and predicted token i + 1.  The last row
-            predicted the end of text or, where there is none, the last token.
+            predicted the end of text or, where that is missing, the last token.
         no_speech_prob: the probability of no speech; 0 where the prompt has no start of transcript.
         has_ended: whether the text ends with the end of text; false where the budget, a loop or the
             stop condition cut it.

@@ -42,7 +42,7 @@ class TiktokenTokenizer:
     encoding: TiktokenEncoding
 
     def token_to_id(self, token: str) -> int | None:
-        """Return the id of a special token such as ``<|en|>``, None where there is none."""
+        """Return the id of a special token such as ``<|en|>``, None for any other text."""
         if token not in self.encoding.special_tokens_set:
             return None
         return int(self.encoding.encode_single_token(token))

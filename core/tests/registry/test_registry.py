@@ -387,6 +387,27 @@ def test_loading_gives_the_model_and_every_option(site: Any) -> None:
     assert registry.load_backend("toy", "large", device="gpu") == ("large", {"device": "gpu"})
 
 
+def test_a_path_object_is_a_model_too(site: Any) -> None:
+    """Backends get text; what is neither a text nor a path is refused before they load."""
+    site.install(
+        "wlk-toy",
+        ["toy"],
+        """
+        def load(spec, model, **options):
+            return model
+
+        @hookimpl
+        def wlk_backends():
+            yield spec("toy")
+        """,
+    )
+    registry = site.registry()
+
+    assert registry.load_backend("toy", Path("models") / "m") == str(Path("models") / "m")
+    with pytest.raises(OptionError, match=r"^a model is a text or a path; got int \("):
+        registry.load_backend("toy", 3)
+
+
 def test_an_unknown_option_is_refused_before_the_model_loads(site: Any) -> None:
     """An undeclared option raises OptionError."""
     site.install("wlk-toy", ["toy"], TOY)

@@ -30,8 +30,8 @@ DISTRIBUTIONS = sorted(
     for path in ROOT.glob(f"{pattern}/pyproject.toml")
 )
 EXAMPLES = [ROOT / "examples" / name for name in ("wlk-hello", "wlk-pocketsphinx")]
-# On Linux an unpinned torch means gigabytes of CUDA, so it is installed first, pinned, and only for
-# PYTHON; tests that need it are skipped on the newer Pythons.
+# torch is pinned and installed first, so that one build serves all; the newest one may be gigabytes
+# of CUDA.  It is installed for PYTHON only: tests that need it are skipped on the newer Pythons.
 TORCH = "torch==2.13.0"
 EXTRAS = {
     "wlk-qwen3-simul": ("mlx", "torch"),

@@ -18,9 +18,9 @@ HEAD = """# Options
 
 What each backend accepts, from its own declaration. Options of scope *backend* go to
 `load_backend(NAME, MODEL, KEY=VALUE)`, those of scope *stream* to `create_processor(KEY=VALUE)`;
-the command line takes both as `--option KEY=VALUE`. An option has one name on every backend, and
-lengths are seconds. `wlk-core backends NAME` prints the same. This page is written by
-`python tools/options_page.py`, and a test checks that it is current.
+the command line takes both as `--option KEY=VALUE`. An option has one name on every backend;
+lengths are seconds, but for `delay_ms`. `wlk-core backends NAME` prints the same. This page is
+written by `python tools/options_page.py`, and a test checks that it is current.
 """
 
 

@@ -17,6 +17,7 @@ from wlk_core.testing.digits import clip_path
 ROOT = Path(__file__).resolve().parents[2]
 PATTERNS = ("README.md", "docs/*.md", "*/README.md", "plugins/*/README.md", "examples/*/README.md")
 DOCUMENTS = sorted({path for pattern in PATTERNS for path in ROOT.glob(pattern)})
+LINKING = sorted({*DOCUMENTS, *ROOT.glob("*.md"), *ROOT.glob("tools/*/README.md")})
 COMMANDS = ("wlk-core", "wlk-conformance", "wlk-bench")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)[^)]*\)")
@@ -94,7 +95,7 @@ def test_the_first_python_example_passes_a_strict_type_checker(folder):
     assert 0 == done.returncode, done.stdout
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+@pytest.mark.parametrize("document", LINKING, ids=name_of)
 def test_links_lead_somewhere(document):
     """A link to a file of the project finds it."""
     for target in LINK.findall(document.read_text(encoding="utf-8")):

@@ -155,7 +155,8 @@ def pytest_terminal_summary(
         terminalreporter.write_line(report.as_table(width=terminalreporter._tw.fullwidth))  # noqa: SLF001 -- pytest has no public name for it
         path = config.getoption("--wlk-report")
         if path:
-            Path(path).write_text(report.as_json(), encoding="utf-8")
+            text = report.as_markdown() if path.endswith(".md") else report.as_json()
+            Path(path).write_text(text, encoding="utf-8")
 
 
 def _report_to_pytest(declared: RuleTest, outcome: TestOutcome, class_run: _ClassRun) -> None:

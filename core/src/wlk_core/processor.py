@@ -97,8 +97,8 @@ class OnlineProcessor(Protocol):
         """
         Run the next few steps of the model and return what they committed.
 
-        A backlog shows in `processed_up_to`; call again until it stops.  With `is_last` everything
-        inserted is decoded and committed, as by finish, and the stream stays open.
+        `has_backlog` is true while audio waits that another call would decode.  With `is_last`
+        everything inserted is decoded and committed, as by finish, and the stream stays open.
         """
         ...
 

@@ -17,7 +17,7 @@ from wlk_core.errors import (
 )
 from wlk_core.online.input_queue import InputQueue
 from wlk_core.online.transcript_builder import TranscriptBuilder, Utterance
-from wlk_core.processor import SAMPLE_RATE, StreamStats
+from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, StreamStats
 from wlk_core.tokens import Emission, Transcript
 
 if TYPE_CHECKING:
@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from wlk_core.online.recognizer import Recognizer, Step
     from wlk_core.tokens import ASRToken, ChangeSpeaker
 
-__all__ = ["MAX_RETRIES", "STEPS_PER_CALL", "OnlineStream"]
+__all__ = ["STEPS_PER_CALL", "OnlineStream"]
 
 STEPS_PER_CALL = 4  # steps one process_iter runs at most, so that a call is short; see has_backlog
-MAX_RETRIES = 3  # failed retries after which a stream is broken (contract ERR-03)
 
 
 class OnlineStream:

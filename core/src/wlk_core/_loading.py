@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from importlib import metadata
+import re
 from typing import TYPE_CHECKING, Any
 
 from wlk_core._discovery import normalised
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from wlk_core.backend import Backend, BackendSpec
 
 __all__ = ["load", "missing_requirements", "not_installed"]
+
+_REQUIRED_NAME = re.compile(r"[A-Za-z0-9._-]+")  # at the start of a requirement
 
 
 def load(
@@ -83,6 +86,11 @@ def _remedy(spec: BackendSpec, error: BaseException, distribution: str) -> str:
     if missing := missing_requirements(spec):
         return f"install it with: {_joined(missing.values())}"
     if culprit := _foreign_culprit(error, own={distribution, *spec.requires}):
+        if culprit in _needed({distribution, *spec.requires}):
+            return (
+                f"{culprit} is installed but does not work here, reinstall it with: pip install "
+                f"--upgrade --force-reinstall {culprit}"
+            )
         return (
             f"{culprit} is installed but does not work here, update it with: pip install "
             f"--upgrade {culprit}, or remove it with: pip uninstall {culprit}"
@@ -122,6 +130,27 @@ def _foreign_culprit(error: BaseException, *, own: set[str]) -> str | None:
     owners = [normalised(owner) for owner in owners]
     is_own = any(normalised(name) in owners for name in own)
     return owners[0] if owners and not is_own else None
+
+
+def _needed(distributions: Iterable[str]) -> set[str]:
+    """Return *distributions* and all that they require without an extra, as installed here."""
+    needed: set[str] = set()
+    waiting = [normalised(name) for name in distributions]
+    while waiting:
+        name = waiting.pop()
+        if name in needed:
+            continue
+        needed.add(name)
+        try:
+            requirements = metadata.requires(name) or []
+        except metadata.PackageNotFoundError:
+            continue
+        waiting += [
+            normalised(match[0])
+            for text in requirements
+            if "extra ==" not in text and (match := _REQUIRED_NAME.match(text))
+        ]
+    return needed
 
 
 def _root_cause(error: BaseException) -> BaseException:

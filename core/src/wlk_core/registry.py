@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 from importlib import metadata
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wlk_core._discovery import PluginInfo, PluginSource, new_manager, sources
 from wlk_core._loading import load, missing_requirements, not_installed
-from wlk_core.errors import BackendUnavailable
+from wlk_core.errors import BackendUnavailable, OptionError
 from wlk_core.hookspecs import ENTRY_POINT_GROUP
 
 if TYPE_CHECKING:
@@ -114,7 +115,9 @@ class Registry:
             )
         raise self._refusal(None, [])
 
-    def load_backend(self, name: str, model: str | None = None, /, **options: Any) -> Backend:
+    def load_backend(
+        self, name: str, model: str | os.PathLike[str] | None = None, /, **options: Any
+    ) -> Backend:
         """
         Load a model with the backend called *name*.
 
@@ -123,14 +126,14 @@ class Registry:
 
         Raises:
             BackendUnavailable: the backend is absent or broken, or its framework is.
-            OptionError: an option is unknown or takes another value.
+            OptionError: an option is unknown or takes another value, or `model` is of another type.
             ModelNotFoundError: the model is neither local nor can be fetched.
 
         """
         spec = self.spec(name)
         values = spec.backend_options(options)
         owner = self.owner(name).distribution
-        return load(spec, model or spec.default_model, values, distribution=owner)
+        return load(spec, _model_text(model) or spec.default_model, values, distribution=owner)
 
     def _ranked(self) -> list[BackendSpec]:
         ranked = [(-spec.preference, spec) for spec in self.specs() if spec.preference is not None]
@@ -172,7 +175,7 @@ class Registry:
         return BackendUnavailable("; ".join([*parts, excuse] if broken else parts))
 
 
-def load_backend(name: str, model: str | None = None, **options: Any) -> Backend:
+def load_backend(name: str, model: str | os.PathLike[str] | None = None, **options: Any) -> Backend:
     """
     Load a model with an installed backend; use it as a context manager or close it.
 
@@ -187,6 +190,17 @@ def known_backends() -> dict[str, str]:
     text = Path(__file__).with_name("known_backends.json").read_text(encoding="utf-8")
     known: dict[str, str] = json.loads(text)
     return known
+
+
+def _model_text(model: object) -> str | None:
+    """Return *model* as text, because backends accept no path objects."""
+    text = os.fspath(model) if isinstance(model, os.PathLike) else model
+    if text is None or isinstance(text, str):
+        return text
+    raise OptionError(
+        f"a model is a text or a path; got {type(model).__name__} (a size alias, a repository id "
+        "or a directory)"
+    )
 
 
 def _offers(plugins: Iterable[PluginInfo]) -> dict[str, list[tuple[PluginInfo, BackendSpec]]]:

@@ -267,3 +267,22 @@ def test_the_whole_file_can_be_checked(registry, write, path):
         OptionError, match=re.escape(f"{path}, line 4, key options.other.beam_size")
     ):
         check_config(read_config(), registry)
+
+
+def test_options_of_a_misspelt_backend_are_reported(registry, write, path):
+    """Options that no backend would ever read are most likely a typing error."""
+    write("[options.othre]\nbeam_size = 2\n")
+
+    with pytest.raises(OptionError) as caught:
+        check_config(read_config(), registry)
+
+    start = f"{path}, line 1, key options.othre"
+    assert str(caught.value) == f"{start}: no backend called 'othre' (did you mean other?)"
+
+
+def test_the_language_of_the_file_is_checked_with_the_rest(registry, write, path):
+    """The default backend decides which languages there are."""
+    write("backend = 'toy'\nlanguage = 'xx'\n")
+
+    with pytest.raises(OptionError, match=re.escape(f"{path}, line 2, key language: toy ")):
+        check_config(read_config(), registry)

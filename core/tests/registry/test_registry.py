@@ -387,6 +387,27 @@ def test_loading_gives_the_model_and_every_option(site: Any) -> None:
     assert registry.load_backend("toy", "large", device="gpu") == ("large", {"device": "gpu"})
 
 
+def test_a_path_object_is_a_model_too(site: Any) -> None:
+    """Backends get text; what is neither a text nor a path is refused before they load."""
+    site.install(
+        "wlk-toy",
+        ["toy"],
+        """
+        def load(spec, model, **options):
+            return model
+
+        @hookimpl
+        def wlk_backends():
+            yield spec("toy")
+        """,
+    )
+    registry = site.registry()
+
+    assert registry.load_backend("toy", Path("models") / "m") == str(Path("models") / "m")
+    with pytest.raises(OptionError, match=r"^a model is a text or a path; got int \("):
+        registry.load_backend("toy", 3)
+
+
 def test_an_unknown_option_is_refused_before_the_model_loads(site: Any) -> None:
     """An undeclared option raises OptionError."""
     site.install("wlk-toy", ["toy"], TOY)
@@ -532,6 +553,27 @@ def test_a_framework_that_another_package_breaks_is_not_blamed(site: Any) -> Non
         "backend toy cannot be used: OSError: undefined symbol; toy-audio is installed but does "
         "not work here, update it with: pip install --upgrade toy-audio, or remove it with: "
         "pip uninstall toy-audio"
+    )
+
+
+def test_a_broken_package_that_the_plugin_requires_is_not_to_be_removed(site: Any) -> None:
+    """Removing what the backend cannot do without would be bad advice."""
+    (site.folder / "toy_engine.py").write_text("raise OSError('undefined symbol')\n")
+    for name, requires in [("toy-framework", "Requires-Dist: toy_engine>=2\n"), ("toy-engine", "")]:
+        info = site.folder / f"{name.replace('-', '_')}-2.1.dist-info"
+        info.mkdir()
+        text = f"Metadata-Version: 2.1\nName: {name}\nVersion: 2.1\n{requires}"
+        (info / "METADATA").write_text(text)
+        (info / "top_level.txt").write_text(f"{name.replace('-', '_')}\n")
+    code = FRAMEWORK.format(module="toy_engine", distribution="toy-framework")
+    site.install("wlk-toy", ["toy"], code)
+
+    with pytest.raises(BackendUnavailable) as caught:
+        site.registry().load_backend("toy")
+
+    assert str(caught.value) == (
+        "backend toy cannot be used: OSError: undefined symbol; toy-engine is installed but does "
+        "not work here, reinstall it with: pip install --upgrade --force-reinstall toy-engine"
     )
 
 

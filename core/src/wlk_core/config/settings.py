@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+import difflib
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import attrs
 from wlk_core.config.file import OPTIONS, read_config
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError, OptionError
 from wlk_core.option_values import OptionValues, parse_options, split_options
+from wlk_core.registry import known_backends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -126,14 +128,26 @@ def check_config(config: ConfigFile, registry: Registry) -> None:
     """
     Check every value of config.toml that an installed backend decides on.
 
+    Options of a backend that is not installed are left alone, unless its name is close to one of
+    an installed backend or of this project.
+
     Raises:
-        OptionError: an option that its backend does not take, by file, line and key.
+        OptionError: an option or a language that its backend does not take, or options of a
+            misspelt backend, by file, line and key.
         BackendUnavailable: the default backend is not installed.
 
     """
     if config.backend is not None:
         with _with_origin(config.origin("backend")):
-            registry.spec(config.backend)
+            default = registry.spec(config.backend)
+        if config.language is not None:
+            _language(default, None, [Setting(config.language, config.origin("language"))])
+    names = {spec.name for spec in registry.specs()} | set(known_backends())
+    for name in config.options:
+        close = [] if name in names else difflib.get_close_matches(name, sorted(names), n=1)
+        if close:
+            origin = config.origin(OPTIONS, name)
+            raise OptionError(f"{origin}: no backend called {name!r} (did you mean {close[0]}?)")
     for spec in registry.specs():
         settings = _file_options(spec, config)
         policy = settings["policy"].value if "policy" in settings else None

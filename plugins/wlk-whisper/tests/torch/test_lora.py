@@ -147,8 +147,8 @@ def break_config(directory):
         (change_rank, "does not fit the model"),
         (unknown_kind, "has peft_type LORA, got 'NO_SUCH_KIND'; merge"),
         (other_kind, "has peft_type LORA, got 'IA3'; merge"),
-        (list_config, "has peft_type LORA, got 'list'"),
-        (break_config, r"adapter_config\.json cannot be read"),
+        (list_config, "has peft_type LORA, got None"),
+        (break_config, r"adapter_config\.json is damaged"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 import warnings
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from wlk_core.plugins import BackendUnavailable, OptionError
+from wlk_core.models import read_json_table
+from wlk_core.plugins import BackendUnavailable, ModelNotFoundError, OptionError
 
 try:
     from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
@@ -52,6 +52,7 @@ def merge_adapter(
         )
     _require_lora(directory)
     try:
+        # Only calls of safetensors and peft, which raise these for an adapter of another model.
         state = load_file(directory / WEIGHTS)
         config = LoraConfig.from_pretrained(str(directory))
         with warnings.catch_warnings():
@@ -79,13 +80,13 @@ def merge_adapter(
 def _require_lora(directory: Path) -> None:
     """Check the kind first, because peft raises KeyError for a kind that it does not know."""
     try:
-        config = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        config = read_json_table(directory / CONFIG)
+    except ModelNotFoundError as error:
         raise OptionError(
-            f"lora_path={directory}: {CONFIG} cannot be read ({' '.join(str(error).split())}); "
+            f"lora_path={directory}: {CONFIG} is damaged ({error.__cause__ or error}); "
             "save the adapter again with peft's save_pretrained"
         ) from error
-    kind = config.get("peft_type") if isinstance(config, dict) else type(config).__name__
+    kind = config.get("peft_type")
     if kind != "LORA":
         raise OptionError(
             f"lora_path={directory}: expected an adapter whose {CONFIG} has peft_type LORA, "

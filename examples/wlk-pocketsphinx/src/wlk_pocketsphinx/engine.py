@@ -19,6 +19,7 @@ __all__ = ["GrammarDecoder"]
 
 FRAMES_PER_SECOND = 100  # PocketSphinx's -frate
 MIN_SAMPLES = SAMPLE_RATE // 20  # no word is shorter, and less than a few frames has no features
+LEAD_SECONDS = 0.5  # of quiet before the audio, else the first word swallows the pause before it
 WORD_PENALTY = 1e-3  # -wip; at its default of 0.65 the end of "nine" is decoded as "eight"
 MAX_WORD_SECONDS = 1.5  # of a word; a steady tone is decoded as a longer one
 HISS = 0.0005  # standard deviation of the noise added: digital silence has no logarithm
@@ -77,20 +78,23 @@ class GrammarDecoder:
             self.decoder.end_utt()
         words = tuple(
             Word(
-                segment.start_frame / FRAMES_PER_SECOND,
-                (segment.end_frame + 1) / FRAMES_PER_SECOND,
+                max(0.0, segment.start_frame / FRAMES_PER_SECOND - LEAD_SECONDS),
+                (segment.end_frame + 1) / FRAMES_PER_SECOND - LEAD_SECONDS,
                 f" {segment.word.partition('(')[0]}",  # "zero(2)" is another pronunciation
                 min(1.0, segment.prob),
             )
             for segment in self.decoder.seg() or ()
-            if segment.prob >= min_probability and _is_word(segment)
+            if segment.prob >= min_probability and _is_word(segment) and _is_in_audio(segment)
         )
         work = WorkCounters(encoder_frames=self.decoder.n_frames(), decoder_forwards=1)
         return Hypothesis(words=words, language="en", work=work)
 
     def _pcm(self, audio: NDArray[np.float32]) -> bytes:
-        noisy = audio + np.resize(self.hiss, len(audio))
-        return (np.clip(noisy, -1.0, 1.0) * 32767).astype("<i2").tobytes()
+        quiet: NDArray[np.float32] = np.zeros(round(LEAD_SECONDS * SAMPLE_RATE), dtype=np.float32)
+        padded = np.concatenate([quiet, audio])
+        noisy = padded + np.resize(self.hiss, len(padded))
+        samples: NDArray[np.int16] = (np.clip(noisy, -1.0, 1.0) * 32767).astype("<i2")
+        return samples.tobytes()
 
 
 def _is_word(segment: pocketsphinx.Segment) -> bool:
@@ -98,3 +102,8 @@ def _is_word(segment: pocketsphinx.Segment) -> bool:
     frames = segment.end_frame + 1 - segment.start_frame
     is_filler = segment.word.startswith(("<", "[", "("))
     return not is_filler and frames <= MAX_WORD_SECONDS * FRAMES_PER_SECOND
+
+
+def _is_in_audio(segment: pocketsphinx.Segment) -> bool:
+    """Return whether a segment ends after the quiet that precedes the audio."""
+    return bool(segment.end_frame + 1 > LEAD_SECONDS * FRAMES_PER_SECOND)

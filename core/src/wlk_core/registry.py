@@ -133,7 +133,9 @@ class Registry:
         spec = self.spec(name)
         values = spec.backend_options(options)
         owner = self.owner(name).distribution
-        return load(spec, _model_text(model) or spec.default_model, values, distribution=owner)
+        text = _model_text(model)
+        chosen = spec.default_model if text is None else text
+        return load(spec, chosen, values, distribution=owner)
 
     def _ranked(self) -> list[BackendSpec]:
         ranked = [(-spec.preference, spec) for spec in self.specs() if spec.preference is not None]
@@ -195,6 +197,8 @@ def known_backends() -> dict[str, str]:
 def _model_text(model: object) -> str | None:
     """Return *model* as text, because backends accept no path objects."""
     text = os.fspath(model) if isinstance(model, os.PathLike) else model
+    if text == "":
+        raise OptionError("a model has a name; got an empty text, leave it out for the default")
     if text is None or isinstance(text, str):
         return text
     raise OptionError(

@@ -406,6 +406,8 @@ def test_a_path_object_is_a_model_too(site: Any) -> None:
     assert registry.load_backend("toy", Path("models") / "m") == str(Path("models") / "m")
     with pytest.raises(OptionError, match=r"^a model is a text or a path; got int \("):
         registry.load_backend("toy", 3)
+    with pytest.raises(OptionError, match="got an empty text, leave it out for the default"):
+        registry.load_backend("toy", "")
 
 
 def test_an_unknown_option_is_refused_before_the_model_loads(site: Any) -> None:

@@ -114,10 +114,12 @@ def choose_settings(
         usable_models = [model for model in models if model.is_variable or not is_from_variable]
     else:
         spec, usable_models = registry.default_backend(), models
-    chosen_model = None if model or not usable_models else usable_models[0]
+    chosen_model = None if model is not None or not usable_models else usable_models[0]
+    if model is None:
+        model = chosen_model.value if chosen_model else spec.default_model
     return Settings(
         spec=spec,
-        model=model or (chosen_model.value if chosen_model else spec.default_model),
+        model=model,
         model_origin=chosen_model.origin if chosen_model else None,
         language=_language(spec, language, languages),
         options=_options(spec, config, pairs if policy is None else [*pairs, f"policy={policy}"]),

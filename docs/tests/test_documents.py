@@ -85,12 +85,12 @@ def test_a_command_runs(line, folder):
 
 
 @pytest.mark.slow
-def test_the_first_python_example_passes_a_strict_type_checker(folder):
-    """What a user copies from the README is typed."""
+def test_python_examples_pass_a_strict_type_checker(folder):
+    """What users copy from a page is typed, and so are the names it imports."""
     pytest.importorskip("mypy", reason="pip install --group types")
-    readme = next(block for block in blocks("python") if block.id == "README.md-1")
-    (folder / "example.py").write_text(readme.values[0], encoding="utf-8")
-    done = run([sys.executable, "-m", "mypy", "--strict", "example.py"], folder)
+    for number, block in enumerate(blocks("python")):
+        (folder / f"example_{number}.py").write_text(block.values[0], encoding="utf-8")
+    done = run([sys.executable, "-m", "mypy", "--strict", "."], folder)
 
     assert 0 == done.returncode, done.stdout
 

@@ -109,7 +109,9 @@ def _test_rooms(session: nox.Session, *arguments: str) -> None:
         _run(session, "pytest", *pytest, *session.posargs)
         return
     for tests in TESTS:
-        coverage = ("--cov", "--cov-report=") if tests == "core/tests" else ()
+        # The floor is for the tests of the core that are not slow: nox -s tests.
+        is_measured = tests == "core/tests" and "not slow" in arguments
+        coverage = ("--cov", "--cov-report=") if is_measured else ()
         proofs = "--ignore-glob=*/test_*conformance*.py"  # the session proofs runs the suite
         # 5: no test of this room has the mark that was selected
         parallel = (*pytest, "-n", "2", proofs, *coverage)

@@ -22,6 +22,7 @@ nox.options.sessions = ["lint", "types", "tests", "proofs"]
 ROOT = Path(__file__).parent
 PROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 PROOFS = tomllib.loads((ROOT / "tests/proofs.toml").read_text(encoding="utf-8"))
+QUICK_PROOFS = [name for name, proof in PROOFS.items() if proof.get("quick", False)]
 PYTHON = "3.11"
 NEWER_PYTHONS = ["3.12", "3.13"]
 DISTRIBUTIONS = sorted(
@@ -210,10 +211,16 @@ def _prove(session: nox.Session, names: list[str], *tiers: str) -> None:
 @shared()
 def proofs(session: nox.Session) -> None:
     """Prove one backend of each plugin against the contract tier of the suite."""
-    _prove(session, [name for name, proof in PROOFS.items() if proof.get("quick", False)])
+    _prove(session, QUICK_PROOFS)
 
 
 @shared(tags=["matrix"])
+def speech(session: nox.Session) -> None:
+    """Prove one backend of each plugin against both tiers of the suite."""
+    _prove(session, QUICK_PROOFS, "--speech")
+
+
+@shared(default=False)
 def compliance(session: nox.Session) -> None:
     """Prove every backend in both tiers, check docs/compliance.md (`-- --write` writes it)."""
     _prove(session, list(PROOFS), "--speech")

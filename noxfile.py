@@ -45,6 +45,11 @@ TORCH_FREE = {
     "wlk-voxtral-mlx": ("cpu", "voxmlx"),
     "wlk-whisper": ("openai",),
 }
+# Distributions that a plugin requires beside the core.
+SHARED_PARTS = {
+    "wlk-voxtral-mlx": ["plugins/wlk-voxtral"],
+    "wlk-whisper": ["plugins/wlk-whisper-digits"],  # of the extras torch and mlx
+}
 # wlk-voxtral-mlx is compared with transformers' Voxtral where torch is installed.
 REFERENCES = ("transformers>=5.23,<6",)
 # The published package that benchmarks/whisper.py compares with; safetensors loads our checkpoint.
@@ -275,7 +280,7 @@ def lowest_qwen3(session: nox.Session) -> None:
 @nox.parametrize("name", [*TORCH_FREE], ids=[*TORCH_FREE])
 def plugin(session: nox.Session, name: str) -> None:
     """Test a plugin without torch, in an environment of its own, on the newer Pythons."""
-    parts = ["plugins/wlk-voxtral"] if "voxtral" in name else []  # tested in the same run
+    parts = SHARED_PARTS.get(name, [])  # tested in the same run
     needed = ["core", "conformance", *parts]
     sources = [argument for path in needed for argument in _editable(ROOT / path)]
     sources += _editable(ROOT / "plugins" / name, TORCH_FREE[name])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 import subprocess
 import sys
 
@@ -22,6 +23,8 @@ CODE = """if True:
 @pytest.mark.parametrize("error", ["OSError", "RuntimeError", "AttributeError"])
 def test_a_framework_that_fails_at_import_is_reported_with_a_remedy(tmp_path, monkeypatch, error):
     """A library built for another torch raises anything at import; the line has the reason."""
+    if find_spec("torch") is None:
+        pytest.skip("torch is missing: there is nothing to be built for another one")
     (tmp_path / "transformers").mkdir()
     text = f"raise {error}('libtorchaudio.so: undefined symbol')"
     (tmp_path / "transformers" / "__init__.py").write_text(text, encoding="utf-8")

@@ -6,16 +6,11 @@ import importlib.util
 import json
 from pathlib import Path
 
-from hypothesis import settings
 import numpy as np
 import pytest
 
 from wlk_qwen3_simul.engine.network import DecoderOutput
 from wlk_qwen3_simul.engine.vocabulary import Vocabulary
-
-# A busy machine is no failure, and every run draws the same examples.
-settings.register_profile("steady", deadline=None, derandomize=True)
-settings.load_profile("steady")
 
 
 def load_tiny():

@@ -11,6 +11,7 @@ from wlk_conformance.suite.lifecycle import LifeRules
 from wlk_conformance.suite.packaging import PackagingRules
 from wlk_conformance.suite.quality import QualityRules
 from wlk_conformance.suite.resources import ResourceRules
+from wlk_conformance.suite.sessions import SessionRules
 from wlk_conformance.suite.sharing import SharingRules
 from wlk_conformance.suite.silence import SilenceRules
 from wlk_conformance.suite.speakers import SpeakerRules
@@ -21,6 +22,7 @@ __all__ = ["BackendConformance"]
 
 
 class BackendConformance(  # tests run in the order of the contract: the last base first
+    SessionRules,
     QualityRules,
     ResourceRules,
     FailureRules,

@@ -64,12 +64,15 @@ class BackendError(WLKError):
     """
     The engine failed; the cause is chained and nothing was changed.
 
-    `retryable` is true when the same call may succeed if it is made again.
+    `retryable` is true when the same call may succeed if it is made again.  `is_exhausted` is true
+    when the backend has used all the attempts or the time of the call: repeat it later, not at
+    once.
     """
 
-    def __init__(self, message: str, *, retryable: bool = True) -> None:
+    def __init__(self, message: str, *, retryable: bool = True, is_exhausted: bool = False) -> None:
         super().__init__(message)
         self.retryable = retryable
+        self.is_exhausted = is_exhausted
 
 
 class StreamBroken(BackendError):  # noqa: N818 -- names the state the stream is in

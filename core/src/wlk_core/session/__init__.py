@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from wlk_core.session.events import Commit, End, Event, HypothesisChange, SilenceSpan
+from wlk_core.session.events import (
+    Commit,
+    End,
+    Endpoint,
+    Event,
+    Failure,
+    HypothesisChange,
+    Lag,
+    SilenceSpan,
+    SpeechStarted,
+)
 from wlk_core.session.latency import Latencies, LatencySummary
 from wlk_core.session.pipeline import transcribe_stream
+from wlk_core.session.session import Session
 from wlk_core.session.transcription import (
     Transcription,
     astream,
@@ -16,11 +27,16 @@ from wlk_core.session.transcription import (
 __all__ = [
     "Commit",
     "End",
+    "Endpoint",
     "Event",
+    "Failure",
     "HypothesisChange",
+    "Lag",
     "Latencies",
     "LatencySummary",
+    "Session",
     "SilenceSpan",
+    "SpeechStarted",
     "Transcription",
     "astream",
     "atranscribe",

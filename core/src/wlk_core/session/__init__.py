@@ -11,11 +11,14 @@ from wlk_core.session.events import (
     HypothesisChange,
     Lag,
     SilenceSpan,
+    SpeakerTurn,
     SpeechStarted,
+    Translation,
 )
 from wlk_core.session.latency import Latencies, LatencySummary
 from wlk_core.session.pipeline import transcribe_stream
 from wlk_core.session.session import Session
+from wlk_core.session.timeline import Timeline
 from wlk_core.session.transcription import (
     Transcription,
     astream,
@@ -36,8 +39,11 @@ __all__ = [
     "LatencySummary",
     "Session",
     "SilenceSpan",
+    "SpeakerTurn",
     "SpeechStarted",
+    "Timeline",
     "Transcription",
+    "Translation",
     "astream",
     "atranscribe",
     "stream",

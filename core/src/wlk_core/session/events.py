@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from wlk_core.errors import WLKError
     from wlk_core.processor import StreamStats
     from wlk_core.session.latency import LatencySummary
-    from wlk_core.tokens import ASRToken, Silence, Transcript
+    from wlk_core.tokens import ASRToken, Silence, SpeakerSpan, Transcript, TranslatedText
 
 __all__ = [
     "Commit",
@@ -22,7 +22,9 @@ __all__ = [
     "HypothesisChange",
     "Lag",
     "SilenceSpan",
+    "SpeakerTurn",
     "SpeechStarted",
+    "Translation",
 ]
 
 EndpointReason: TypeAlias = Literal["silence", "commit", "turn-detector", "end"]
@@ -79,6 +81,22 @@ class Endpoint:
 
 
 @attrs.frozen
+class SpeakerTurn:
+    """A diarizer found a speaker; spans may come after the words in them were committed."""
+
+    span: SpeakerSpan
+    audio_time: float
+
+
+@attrs.frozen
+class Translation:
+    """Committed text was translated; a translation is final."""
+
+    text: TranslatedText
+    audio_time: float
+
+
+@attrs.frozen
 class Lag:
     """
     Audio comes faster than it is decoded, or the session has caught up.
@@ -122,6 +140,15 @@ class End:
 
 
 Event: TypeAlias = (
-    Commit | HypothesisChange | SpeechStarted | SilenceSpan | Endpoint | Lag | Failure | End
+    Commit
+    | HypothesisChange
+    | SpeechStarted
+    | SilenceSpan
+    | Endpoint
+    | SpeakerTurn
+    | Translation
+    | Lag
+    | Failure
+    | End
 )
 """Everything that a session reports."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from wlk_core.audio.convert import to_float32
+from wlk_core.audio.convert import LOUDEST_SAMPLE, first_impossible_sample, to_float32
 from wlk_core.audio.decode_report import DecodeReport
 from wlk_core.audio.gaps import Piece, fill_gaps
 from wlk_core.audio.resample import Resampler
@@ -46,13 +45,14 @@ def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
 
     Raises:
         AudioFormatError: empty, not audio, video only, no samples, a playlist, a network address,
-            damaged, truncated, or NaN or infinity among the samples (raised where they begin).
+            damaged, truncated, or samples that are NaN, infinity or beyond what sound can be
+            (raised where they begin).
         OSError: missing, a directory, not readable, or a read failed; the message is one line.
 
     """
     with open_audio(path) as source:
         pieces = fill_gaps(_decoded(source), origin=source.origin, longest_gap=source.longest_gap)
-        yield from _resampled(_finite(pieces, source.name))
+        yield from _resampled(_possible(pieces, source.name))
 
 
 def audio_duration(path: AudioPath) -> float | None:
@@ -171,23 +171,28 @@ def _piece(frame: AudioFrame) -> Piece:
     )
 
 
-def _finite(pieces: Iterator[Piece], name: str) -> Iterator[Piece]:
-    """Yield the pieces up to the first NaN or infinity; raise there."""
+def _possible(pieces: Iterator[Piece], name: str) -> Iterator[Piece]:
+    """Yield the pieces up to the first sample that no sound can have; raise there."""
     position = 0.0
     for piece in pieces:
-        with np.errstate(over="ignore", invalid="ignore"):
-            is_finite = math.isfinite(np.dot(piece.samples, piece.samples))
-        if not is_finite:
-            finite = np.isfinite(piece.samples)
-            if not finite.all():
-                first = int(np.argmin(finite))
-                yield Piece(rate=piece.rate, samples=piece.samples[:first])
-                raise AudioFormatError(
-                    f"expected finite samples, got {piece.samples[first]} in {name!r} from "
-                    f"{position + first / piece.rate:.3f} s on; repair the recording"
-                )
+        first = first_impossible_sample(piece.samples)
+        if first is not None:
+            yield Piece(rate=piece.rate, samples=piece.samples[:first])
+            raise AudioFormatError(
+                _impossible(piece.samples[first], name, position + first / piece.rate)
+            )
         position += len(piece.samples) / piece.rate
         yield piece
+
+
+def _impossible(sample: np.float32, name: str, seconds: float) -> str:
+    where = f"got {sample} in {name!r} from {seconds:.3f} s on"
+    if not np.isfinite(sample):
+        return f"expected finite samples, {where}; repair the recording"
+    return (
+        f"expected samples within [-1, 1], {LOUDEST_SAMPLE:.0f} at most, {where}; divide them by "
+        "their full scale, which is 32768 where they were 16-bit integers, and write the file anew"
+    )
 
 
 def _resampled(pieces: Iterator[Piece]) -> Iterator[NDArray[np.float32]]:

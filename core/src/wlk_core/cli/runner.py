@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, closing
 from pathlib import Path
 import sys
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -69,6 +70,7 @@ def session_events(
             language=config.language, task=config.task, **config.stream_options
         )
     )
+    began = perf_counter()
     try:
         for event in transcribe_stream(
             processor,
@@ -78,7 +80,7 @@ def session_events(
             realtime=config.realtime,
         ):
             if isinstance(event, End):
-                outcome.end(event)
+                outcome.end(event, perf_counter() - began)
             else:
                 outcome.add(event)
             yield event

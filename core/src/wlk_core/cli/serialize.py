@@ -66,12 +66,12 @@ class Outcome:
             ]
             self.language = detected[-1] if detected else self.language
 
-    def end(self, event: End) -> None:
+    def end(self, event: End, wall_seconds: float) -> None:
         """Update it from the last event, which has the figures of the session."""
         self.add(event)
         self.stats = event.stats
         self.latency = event.latency
-        self.wall_seconds = event.wall_seconds
+        self.wall_seconds = wall_seconds
 
     @property
     def header(self) -> dict[str, Any]:
@@ -86,7 +86,11 @@ class Outcome:
 
 
 def event_record(event: Event) -> dict[str, Any] | None:
-    """Return the fields of an event; None for the end, which `end_record` describes."""
+    """
+    Return the fields of an event; None for one that scripts do not get.
+
+    `end_record` describes the end.  Failures that pass are logged.
+    """
     head = {"audio_time": round_seconds(event.audio_time)}
     if isinstance(event, Commit):
         return {"event": "commit"} | head | {"tokens": _tokens(event.tokens)}

@@ -189,6 +189,7 @@ def registry_of(context: click.Context) -> Registry:
     if root.obj is None:
         logging.basicConfig(format="wlk-core: %(message)s", level=logging.ERROR)
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its failures are raised
+        logging.getLogger("wlk_core.audio").setLevel(logging.WARNING)  # a file that may be cut
         root.obj = Registry()
     registry: Registry = root.obj
     return registry

@@ -86,7 +86,8 @@ class OnlineProcessor(Protocol):
         with the next Emission.  None means "directly after the audio so far".
 
         Raises:
-            AudioFormatError: another rank or dtype, NaN or infinity; nothing was changed.
+            AudioFormatError: another rank or dtype, NaN, infinity, or a sample beyond 16, as
+                integers that were cast and not scaled have; nothing was changed.
             ClockError: the chunk would begin more than EPS in the past; nothing was changed.
             StreamClosed: the stream was finished or closed.
             StreamBroken: the engine failed too often.

@@ -294,7 +294,9 @@ class OnlineStream:
         if self._failures > MAX_RETRIES:
             return self._broken()
         if isinstance(error, BackendError):
-            return BackendError(str(error), retryable=error.retryable)
+            return BackendError(
+                str(error), retryable=error.retryable, is_exhausted=error.is_exhausted
+            )
         return BackendError(
             f"the engine failed: {type(error).__name__}: {error}; nothing was changed, "
             "call again to retry"

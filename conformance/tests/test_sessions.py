@@ -20,7 +20,7 @@ from wlk_conformance.sessions.replay import snippet
 from wlk_conformance.sessions.shrink import shrink
 from wlk_conformance.sessions.tape import Tape
 from wlk_conformance.sessions.violation import Violation
-from wlk_conformance.suite.sessions import SessionRules
+from wlk_conformance.suite import BackendConformance
 
 SCRIPTED = Profile(policies=SCRIPTED_SPEC.policies, languages=SCRIPTED_SPEC.languages)
 MEASURED = {"RES-01", "RES-02"}  # growth is measured in a stream of its own
@@ -59,7 +59,7 @@ def test_another_file_is_no_session(text):
 
 
 def test_generated_sessions_contain_the_whole_protocol():
-    """Every action, form of an array, and kind of fault occurs in the default number of sessions."""
+    """Every action, form of an array and kind of fault occurs in the default sessions."""
     actions = [
         action for index in range(SESSIONS) for action in generate(0, index, SCRIPTED).actions
     ]
@@ -101,7 +101,7 @@ def test_a_late_or_rare_fault_is_detected(case, seed):
             "RES-02": "test_engine_calls_that_are_counted_do_not_grow",
         }[case.rule]
         with pytest.raises(AssertionError):
-            getattr(SessionRules(), name)(under_test)
+            getattr(BackendConformance(), name)(under_test)
         found.add(case.rule)
 
     assert case.rule in found

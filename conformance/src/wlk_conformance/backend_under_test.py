@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wlk_conformance.sessions.actions import Session
     from wlk_conformance.sessions.campaign import Finding
     from wlk_conformance.sessions.violation import Violation
-    from wlk_conformance.stimuli import SpeechSource, Stimulus
+    from wlk_conformance.stimuli import KnownWords, SpeechSource, Stimulus
     from wlk_core import ASRToken, Backend, BackendSpec, OnlineProcessor
     from wlk_core.online.engine_calls import EngineCalls
 
@@ -52,6 +52,8 @@ class BackendUnderTest:
         options: as given; those of scope "stream", and `language` and `task`, go to the streams.
         tiers: the tiers to run.
         entry_point: "module" or "module:attribute" of the plugin, None where it is not installed.
+        words: which words the model recognises, whatever its spec declares; None to ask the spec.
+        rules: the ids of the rules to run, empty for all.
         touch: called when a call returns.
         seed: of the generated sessions.
         sessions: how many are generated; None for the default number.
@@ -66,6 +68,8 @@ class BackendUnderTest:
     options: Mapping[str, Any] = attrs.field(factory=dict)
     tiers: frozenset[str] = frozenset({"contract"})
     entry_point: str | None = None
+    words: KnownWords | None = None
+    rules: frozenset[str] = frozenset()
     touch: Callable[[], None] = attrs.field(default=lambda: None)
     seed: int = 0
     sessions: int | None = None
@@ -124,7 +128,8 @@ class BackendUnderTest:
         """The source of speech that suits the model."""
         if self._speech_source is None:
             model = self.model or self.spec.default_model
-            self._speech_source = choose_speech_source(self.backend, model)
+            models = self.spec.digit_models if self.words is None else (model,)
+            self._speech_source = choose_speech_source(self.backend, model, digit_models=models)
         return self._speech_source
 
     @property
@@ -210,7 +215,7 @@ class BackendUnderTest:
             what = f"{len(stimulus.words)} words in {stimulus.seconds:.1f} s of speech"
         if self.speech_source.is_recognisable:
             raise AssertionError(f"no tokens came back for {what}")
-        raise NotApplicable(f"no tokens came back for {what}; run with --model digits")
+        raise NotApplicable(f"no tokens came back for {what}; use --model digits")
 
     def cached(self, key: str, make: Callable[[], _T]) -> _T:
         """Return the result of the first *make* that was called for *key*."""
@@ -241,7 +246,7 @@ class BackendUnderTest:
         self.advice[rule] = replay + explanation
 
     def _write_replay(self, name: str, session: Session) -> Path | None:
-        """Write *session* to the folder of replays; None where there is none to write to."""
+        """Write *session* to the folder of replays; return None where there is no such folder."""
         if self.replays is None:
             return None
         path = self.replays / name

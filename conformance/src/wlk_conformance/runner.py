@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 from wlk_conformance.backend_under_test import LoadFailure
 from wlk_conformance.output import standard_output
-from wlk_conformance.rules import NotApplicable, TestOutcome, rule_test
+from wlk_conformance.rules import (
+    NotApplicable,
+    NotDeclared,
+    NotSelected,
+    TestOutcome,
+    rule_test,
+)
 from wlk_conformance.sessions.violation import Violation
 from wlk_conformance.watchdog import Hung
 
@@ -16,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_conformance.rules import RuleTest, Status
+    from wlk_conformance.rules import RuleTest
     from wlk_conformance.watchdog import Worker
 
-__all__ = ["examine", "findings", "not_reached", "reason_to_skip"]
+__all__ = ["examine", "findings", "not_applicable", "not_reached", "reason_to_skip"]
 
 FRAMES = 4  # innermost frames shown of an exception that no rule expects
 SESSIONS_TEST = "test_generated_sessions_keep_every_rule"
@@ -42,7 +48,7 @@ def examine(
     """
     reason = reason_to_skip(declared, under_test)
     if reason is not None:
-        return _outcome(declared, "n/a", reason)
+        return not_applicable(declared, reason)
     if under_test.hung_in is not None:
         return not_reached(declared, f"hung in {under_test.hung_in}")
 
@@ -65,7 +71,8 @@ def examine(
             worker.run(job, limit=limit)
     except (Exception, SystemExit) as error:  # noqa: BLE001 -- the suite's runner: any may come
         return _outcome_of(error, declared, under_test, limit=limit)
-    return _outcome(declared, "pass", "; ".join(under_test.notes))
+    detail = "; ".join(under_test.notes)
+    return TestOutcome(rule=declared.id, test=declared.name, status="pass", detail=detail)
 
 
 def findings(declared: RuleTest, under_test: BackendUnderTest) -> list[TestOutcome]:
@@ -87,15 +94,28 @@ def findings(declared: RuleTest, under_test: BackendUnderTest) -> list[TestOutco
     return outcomes
 
 
-def reason_to_skip(declared: RuleTest, under_test: BackendUnderTest) -> str | None:
+def reason_to_skip(declared: RuleTest, under_test: BackendUnderTest) -> NotApplicable | None:
     """Return why a test does not apply, as far as that is known without running it."""
-    if declared.tier not in under_test.tiers:
-        return f"part of the {declared.tier} tier: --{declared.tier}"
     if under_test.replay is not None and declared.name != SESSIONS_TEST:
-        return "a session is replayed"
+        return NotSelected("a session is replayed: leave out --replay")
+    if under_test.rules and declared.id not in under_test.rules:
+        return NotSelected(f"not selected by --rule {' --rule '.join(sorted(under_test.rules))}")
     if declared.requires and not under_test.has(declared.requires):
-        return f"{under_test.spec.name} does not declare {declared.requires}"
+        return NotDeclared(f"{under_test.spec.name} does not declare {declared.requires}")
+    if declared.tier not in under_test.tiers:
+        return NotSelected(f"part of the {declared.tier} tier: --{declared.tier}")
     return None
+
+
+def not_applicable(declared: RuleTest, reason: NotApplicable) -> TestOutcome:
+    """Return the outcome of a test that does not apply."""
+    return TestOutcome(
+        rule=declared.id,
+        test=declared.name,
+        status="n/a",
+        detail=str(reason),
+        absence=reason.absence,
+    )
 
 
 def not_reached(declared: RuleTest, stop: str) -> TestOutcome:
@@ -114,9 +134,14 @@ def _outcome_of(
 ) -> TestOutcome:
     """Return the outcome that an exception out of a test stands for."""
     if isinstance(error, NotApplicable):
-        return _outcome(declared, "n/a", str(error))
+        return not_applicable(declared, error)
     if isinstance(error, LoadFailure):
-        return _outcome(declared, "fail", f"the backend could not be loaded: {error}")
+        return TestOutcome(
+            rule=declared.id,
+            test=declared.name,
+            status="fail",
+            detail=f"the backend could not be loaded: {error}",
+        )
     if isinstance(error, Hung):
         under_test.hung_in = declared.id
         detail = f"hung: no call returned within {limit:g} s"
@@ -131,11 +156,9 @@ def _outcome_of(
 def _check_words_are_known(declared: RuleTest, under_test: BackendUnderTest) -> None:
     needs_words = not {"G", "F"} & set(declared.kinds.split(","))
     if needs_words and not under_test.speech_source.is_recognisable:
-        raise NotApplicable("needs known words: run with --model digits")
-
-
-def _outcome(declared: RuleTest, status: Status, detail: str) -> TestOutcome:
-    return TestOutcome(rule=declared.id, test=declared.name, status=status, detail=detail)
+        raise NotApplicable(
+            "needs known words: use --model digits, or --words digits if the model recognises them"
+        )
 
 
 def _failed(
@@ -155,6 +178,7 @@ def _failed(
         status="fail",
         detail=_first_line(detail),
         explanation="\n".join(parts),
+        is_first=declared.is_first,
     )
 
 

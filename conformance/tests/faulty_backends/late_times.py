@@ -93,7 +93,7 @@ class DropsAudioAtEachFlush(CountingStream):
 
     def changed(self, emission: Emission, call: str) -> Emission:
         """Note a flush, and move the reported times."""
-        self.is_due = self.is_due or (call != "process_iter" and call != "finish")
+        self.is_due = self.is_due or (call not in {"process_iter", "finish"})
         seconds = self.dropped / SAMPLE_RATE
         return emission.replace(processed_up_to=emission.processed_up_to + seconds)
 

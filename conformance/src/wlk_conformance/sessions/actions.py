@@ -123,14 +123,13 @@ class Session:
         """
         try:
             document = json.loads(text)
-            if document["version"] != VERSION:
-                raise ValueError(f"version {document['version']} is unknown")
-            return cls(
-                name=str(document["name"]),
-                tapes=[Tape(**tape) for tape in document["tapes"]],
-                actions=[Action.from_dict(action) for action in document["actions"]],
-            )
+            if document["version"] == VERSION:
+                return cls(
+                    name=str(document["name"]),
+                    tapes=[Tape(**tape) for tape in document["tapes"]],
+                    actions=[Action.from_dict(action) for action in document["actions"]],
+                )
+            reason = f"version {document['version']!r}"
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(
-                f"expected a session written by wlk-conformance, got {type(error).__name__}: {error}"
-            ) from None
+            reason = f"{type(error).__name__}: {error}"
+        raise ValueError(f"expected a session written by wlk-conformance, got {reason}")

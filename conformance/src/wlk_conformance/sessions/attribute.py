@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wlk_conformance.sessions.actions import Action, Session
 from wlk_conformance.sessions.played_stream import BAD
 from wlk_conformance.sessions.shrink import even_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from wlk_conformance.sessions.actions import Action, Session
     from wlk_conformance.sessions.violation import Kind, Violation
 
 __all__ = ["attribute"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from wlk_conformance.output import standard_output
+from wlk_conformance.rules import NotSelected
 from wlk_conformance.seams import SupportsEngineCalls
 from wlk_conformance.sessions.attribute import attribute
 from wlk_conformance.sessions.generate import Profile, generate
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from wlk_conformance.sessions.actions import Session
     from wlk_core import Backend
 
-__all__ = ["SESSIONS", "SLOW_SESSIONS", "Campaign", "Finding"]
+__all__ = ["SESSIONS", "SLOW_SESSIONS", "Campaign", "Finding", "play_sessions"]
 
 SESSIONS = 60  # played by default, where an engine reads coded audio
 SLOW_SESSIONS = 12  # played by default on an engine that takes time: one of each theme
@@ -162,6 +163,29 @@ class Campaign:
         finally:
             with suppress(Exception):  # LIFE-10 judges closing
                 backend.close()
+
+
+def play_sessions(under_test: BackendUnderTest) -> None:
+    """
+    Play the sessions that the options choose, and report what each of them breaks by its rule.
+
+    Raises:
+        NotApplicable: no session is to be played.
+
+    """
+    campaign = Campaign(under_test, seed=under_test.seed, is_long="long" in under_test.tiers)
+    if under_test.replay is not None:
+        violation = campaign.violation_of(under_test.replay)
+        findings = [campaign.smallest(under_test.replay, violation)] if violation else []
+    else:
+        count = campaign.default_count if under_test.sessions is None else under_test.sessions
+        if not count:
+            raise NotSelected("no sessions are generated: --sessions 0")
+        findings = campaign.run(count)
+        under_test.note(f"{count} sessions of seed {under_test.seed}")
+    under_test.forget_session()
+    for finding in findings:
+        under_test.found_in_session(finding, campaign.explain(finding))
 
 
 def profile_of(under_test: BackendUnderTest, *, is_long: bool) -> Profile:

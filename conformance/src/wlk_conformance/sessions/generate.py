@@ -105,6 +105,7 @@ LONG = {
     "sixty pauses": _Theme(chunks=(16_000, 24_000), seconds=80.0, pauses=1.0, clocks=0.0),
 }  # fmt: skip
 SLOW = 0.4  # of the seconds, for engines that take time
+MANY_STREAMS = 4  # from which on each of them has half as many
 SHORTEST = 3.0  # seconds of a stream
 
 
@@ -130,7 +131,7 @@ class _Draw:
         count = self._rng.randint(*self._theme.streams)
         seconds = self._theme.seconds
         if not self._profile.is_coded:
-            seconds = max(SHORTEST, SLOW * seconds / (2 if count > 4 else 1))
+            seconds = max(SHORTEST, SLOW * seconds / (2 if count > MANY_STREAMS else 1))
         tapes = [self._tape(seconds) for _ in range(count)]
         bodies = [self._body(number, tape, seconds) for number, tape in enumerate(tapes)]
         actions: list[Action] = []
@@ -173,7 +174,7 @@ class _Draw:
         return actions
 
     def _after_chunk(self, stream: int) -> list[Action]:
-        theme, actions = self._theme, []
+        theme, actions = self._theme, list[Action]()
         if self._chance(theme.drains):
             actions.append(self._action("drain", stream))
         elif self._chance(0.8):
@@ -184,6 +185,11 @@ class _Draw:
                     "read", stream, times=self._rng.choice((1, 2, 7)), is_threaded=self._threads()
                 )
             )
+        return [*actions, *self._events(stream)]
+
+    def _events(self, stream: int) -> list[Action]:
+        """Return what happens between two chunks besides decoding."""
+        theme, actions = self._theme, list[Action]()
         if self._chance(theme.refusals):
             actions.append(self._action("refuse", stream, bad=self._choice(tuple(BAD))))
         if self._chance(theme.pauses):

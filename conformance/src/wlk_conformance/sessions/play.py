@@ -84,37 +84,33 @@ class Player:
     def _do(self, action: Action, session: Session) -> None:
         if action.do == "open":
             self._open(action, session)
-            return
-        if action.do == "warmup":
+        elif action.do == "warmup":
             self._expect("LIFE-09", "warmup", self._backend.warmup)
-            return
-        stream = self._streams.get(action.stream)
-        if stream is None or stream.is_closed:
-            return
+        elif (stream := self._streams.get(action.stream)) is not None and not stream.is_closed:
+            self._do_on(stream, action)
+
+    def _do_on(self, stream: PlayedStream, action: Action) -> None:
+        """Make the calls of *action*; one that the stream cannot take any more is left out."""
         if action.do == "reset":
             self._expect("LIFE-06", "reset", stream.reset)
         elif action.do == "close":
             self._expect("LIFE-10", "close", stream.close)
-        elif not stream.is_open:
-            return
-        elif action.do == "insert":
-            self._insert(stream, action)
-        elif action.do == "refuse":
-            stream.refuse(action.bad)
-        elif action.do == "read":
-            self._expect(
-                "HYP-01", "get_buffer", partial(stream.read, action.times), action.is_threaded
-            )
-        elif action.do == "end_silence":
-            self._expect("SIL-03", "end_silence", partial(stream.end_silence, action))
-        elif action.do == "drain":
-            self._drain(stream)
-        elif action.do == "exhaust":
-            self._exhaust(stream)
-        elif action.inner:
-            self._hold(stream, action)
-        else:
-            self._exclusive(stream, action)
+        elif stream.is_open:
+            self._do_on_open(stream, action)
+
+    def _do_on_open(self, stream: PlayedStream, action: Action) -> None:
+        calls: dict[str, Callable[[], object]] = {
+            "insert": partial(self._insert, stream, action),
+            "read": partial(self._read, stream, action),
+            "refuse": partial(stream.refuse, action.bad),
+            "end_silence": partial(
+                self._expect, "SIL-03", "end_silence", partial(stream.end_silence, action)
+            ),
+            "drain": partial(self._drain, stream),
+            "exhaust": partial(self._exhaust, stream),
+        }
+        decode = self._hold if action.inner else self._exclusive
+        calls.get(action.do, partial(decode, stream, action))()
 
     def _open(self, action: Action, session: Session) -> None:
         if action.stream in self._streams:
@@ -137,7 +133,18 @@ class Player:
 
     def _insert(self, stream: PlayedStream, action: Action) -> None:
         self._expect(
-            "IN-01", "insert_audio_chunk", partial(stream.insert, action), action.is_threaded
+            "IN-01",
+            "insert_audio_chunk",
+            partial(stream.insert, action),
+            is_threaded=action.is_threaded,
+        )
+
+    def _read(self, stream: PlayedStream, action: Action) -> None:
+        self._expect(
+            "HYP-01",
+            "get_buffer",
+            partial(stream.read, action.times),
+            is_threaded=action.is_threaded,
         )
 
     def _drain(self, stream: PlayedStream) -> None:
@@ -170,7 +177,7 @@ class Player:
         try:
             for attempts_left in reversed(range(ATTEMPTS)):
                 try:
-                    self._run(partial(stream.exclusive, action), action.is_threaded)
+                    self._run(partial(stream.exclusive, action), is_threaded=action.is_threaded)
                     return
                 except BackendError as error:
                     stream.failed(error)
@@ -287,17 +294,18 @@ class Player:
         rule: str,
         name: str,
         call: Callable[[], object],
-        is_threaded: bool = False,  # noqa: FBT001, FBT002
+        *,
+        is_threaded: bool = False,
     ) -> None:
         """Make a call that must not raise."""
         try:
-            self._run(call, is_threaded)
+            self._run(call, is_threaded=is_threaded)
         except Unexpected:
             raise
         except Exception as error:
             raise Unexpected(rule, name, error) from error
 
-    def _run(self, call: Callable[[], object], is_threaded: bool) -> None:  # noqa: FBT001
+    def _run(self, call: Callable[[], object], *, is_threaded: bool) -> None:
         if not is_threaded:
             call()
             return

@@ -42,7 +42,7 @@ class Unexpected(Exception):  # noqa: N818 -- ends a session, and is reported
 
 
 class PlayedStream:
-    """A stream with a tape: `insert` takes the next samples of the tape, and zeros after its end."""
+    """A stream with a tape: `insert` takes its next samples, and zeros after its end."""
 
     def __init__(self, number: int, processor: Any, audio: NDArray[np.float32]) -> None:
         self.number = number

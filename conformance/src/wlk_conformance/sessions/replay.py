@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wlk_conformance.sessions.actions import Action, Session
 from wlk_conformance.sessions.clock import StreamClock
 from wlk_core import SAMPLE_RATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from wlk_conformance.sessions.actions import Action, Session
     from wlk_conformance.sessions.tape import Tape
 
 __all__ = ["snippet"]
@@ -42,7 +42,6 @@ def snippet(session: Session, backend: str, model: str | None, options: Mapping[
 
 def _lines(action: Action, session: Session, clock: StreamClock) -> Iterator[str]:
     """Yield the lines of one action; *clock* is that of its stream, by what it was fed."""
-    stream = f"stream_{action.stream}"
     if action.faults:
         when = "after the engine ran" if action.is_after else "before the engine runs"
         yield f"# engine calls {list(action.faults)} of the next call fail, {when}:"
@@ -56,6 +55,12 @@ def _lines(action: Action, session: Session, clock: StreamClock) -> Iterator[str
             yield from (f"#   {line}" for line in _lines(inner, session, clock))
     if action.is_threaded:
         yield "# from a thread of its own:"
+    yield from _call(action, session, clock)
+
+
+def _call(action: Action, session: Session, clock: StreamClock) -> Iterator[str]:
+    """Yield the call of one action."""
+    stream = f"stream_{action.stream}"
     if action.do == "open":
         arguments = ", ".join(f"{name}={value!r}" for name, value in action.options.items())
         yield f"audio_{action.stream} = {_audio(session.tapes[action.stream % len(session.tapes)])}"
@@ -68,22 +73,21 @@ def _lines(action: Action, session: Session, clock: StreamClock) -> Iterator[str
         clock.add_pause(action.seconds)
     elif action.do == "new_speaker":
         start = max(0.0, clock.end + action.start)
-        yield f"{stream}.new_speaker(ChangeSpeaker({action.speaker or 0!r}, {start!r}))"
+        yield f"print({stream}.new_speaker(ChangeSpeaker({action.speaker or 0!r}, {start!r})))"
     elif action.do == "drain":
         yield f"while {stream}.has_backlog:"
         yield f"    print({stream}.process_iter())"
-    elif action.do == "read":
-        yield f"{stream}.get_buffer(), {stream}.stats  # {action.times} times"
-    elif action.do == "warmup":
-        yield "backend.warmup()"
-    elif action.do == "refuse":
-        yield f"# a call of {stream} with {action.bad}, which must be refused"
-    elif action.do == "exhaust":
-        yield f"# every engine call of {stream} fails until it is broken"
     elif action.do in ("reset", "close"):
         yield f"{stream}.{CALLS[action.do]}"
-    else:
+    elif action.do in CALLS:
         yield f"print({stream}.{CALLS[action.do]})"
+    else:
+        yield {
+            "read": f"{stream}.get_buffer(), {stream}.stats  # {action.times} times",
+            "warmup": "backend.warmup()",
+            "refuse": f"# a call of {stream} with {action.bad}, which must be refused",
+            "exhaust": f"# every engine call of {stream} fails until it is broken",
+        }[action.do]
 
 
 def _insert(action: Action, stream: str, clock: StreamClock) -> Iterator[str]:

@@ -23,7 +23,7 @@ def real_number(value: object) -> float | None:
     try:
         return float(value)
     except OverflowError:
-        return math.inf if isinstance(value, Decimal) or value > 0 else -math.inf
+        return math.inf  # of either sign: no limit admits it
     except (TypeError, ValueError):  # a signalling NaN
         return None
 

@@ -99,7 +99,7 @@ class TranscriptBuilder:
             raise OptionError(f"expected ChangeSpeaker(speaker, start), got {shown(change)}")
         speaker: object = change.speaker
         name: int | str
-        if isinstance(speaker, Integral) and not isinstance(speaker, bool):
+        if isinstance(speaker, Integral) and type(speaker) is not bool:
             name = int(speaker)
         elif isinstance(speaker, str) and is_text(speaker):
             name = str(speaker)

@@ -60,6 +60,7 @@ class StreamStats(WorkCounters):
     audio_seconds: float = 0.0  #: audio inserted, silences left out
     state_bytes: int | None = None  #: bytes this stream holds now; None if unknown
     busy_seconds: float = 0.0  #: wall-clock time spent in the engine
+    misplaced_words: int = 0  #: times the engine put a word outside its audio, and it was moved in
 
 
 class OnlineProcessor(Protocol):

@@ -41,6 +41,7 @@ class Outcome:
         latency: emission latency, known at the end.
         wall_seconds: how long it took, known at the end.
         has_begun: whether an event came.
+        incomplete: why the recording was not transcribed to its end, None where it was.
 
     """
 
@@ -53,6 +54,7 @@ class Outcome:
     latency: LatencySummary | None = None
     wall_seconds: float | None = None
     has_begun: bool = False
+    incomplete: str | None = None
 
     def add(self, event: Event) -> None:
         """Update it from an event."""
@@ -120,8 +122,15 @@ def result_record(
     segments: Iterable[Segment],
     silences: Iterable[Silence],
 ) -> dict[str, Any]:
-    """Return everything about one recording."""
-    return outcome.header | {
+    """
+    Return everything about one recording.
+
+    Only a result that ends before its recording has the field "incomplete", with the reason.
+    """
+    header = outcome.header
+    if outcome.incomplete is not None:
+        header |= {"incomplete": outcome.incomplete}
+    return header | {
         "text": "".join(token.text for token in tokens).strip(),
         "tokens": _tokens(tokens),
         "segments": [segment_record(segment) for segment in segments],

@@ -10,8 +10,9 @@ import attrs
 
 from wlk_core.errors import StreamClosed
 from wlk_core.online.engine_calls import EngineCalls
+from wlk_core.online.engine_errors import engine_errors
 from wlk_core.online.owner_process import OwnerProcess
-from wlk_core.online.stream import OnlineStream, engine_errors
+from wlk_core.online.stream import OnlineStream
 
 if TYPE_CHECKING:
     from collections.abc import (

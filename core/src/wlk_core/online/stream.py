@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+import logging
 import threading
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -17,8 +18,8 @@ from wlk_core.errors import (
     OptionError,
     StreamBroken,
     StreamClosed,
-    WLKError,
 )
+from wlk_core.online.engine_errors import described, engine_errors
 from wlk_core.online.input_queue import InputQueue
 from wlk_core.online.owner_process import OwnerProcess
 from wlk_core.online.transcript_builder import TranscriptBuilder, Utterance
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
     from wlk_core.online.recognizer import Recognizer, Step
     from wlk_core.tokens import ASRToken, ChangeSpeaker
 
-__all__ = ["STEPS_PER_CALL", "OnlineStream", "engine_errors"]
+__all__ = ["STEPS_PER_CALL", "OnlineStream"]
+
+_LOGGER = logging.getLogger(__name__)
 
 STEPS_PER_CALL = 4  # steps one process_iter runs at most, so that a call is short; see has_backlog
 
@@ -75,6 +78,7 @@ class OnlineStream:
         self._postponed: BackendError | None = None  # of the last call, which returned text
         self._busy_seconds = 0.0
         self._decoded: Step | None = None  # a step of the recognizer that is not applied yet
+        self._misplaced_words = 0
         self._work = work
         self._held_bytes = held_bytes
 
@@ -103,6 +107,7 @@ class OnlineStream:
             audio_seconds=self._input.samples / SAMPLE_RATE,
             state_bytes=None if held is None else held + self._input.nbytes,
             busy_seconds=self._busy_seconds,
+            misplaced_words=self._misplaced_words,
         )
 
     def close(self) -> None:
@@ -245,10 +250,25 @@ class OnlineStream:
         utterance = Utterance(self._utterance_start, self._fed_time, language)
         consumed = min(utterance.origin + step.consumed_samples / SAMPLE_RATE, utterance.end)
         self._committed += self._transcript.commit(step.committed, utterance)
-        self._decoded = attrs.evolve(step, committed=())  # should the hypothesis fail
+        # Should the rest fail, the words are not committed again.
+        self._decoded = attrs.evolve(step, committed=(), misplaced_words=0)
+        self._count_misplaced(step, utterance)
         self._hypothesis = self._transcript.preview(upcoming, utterance)
         self._processed_time = max(self._processed_time, consumed)
         self._decoded = None
+
+    def _count_misplaced(self, step: Step, utterance: Utterance) -> None:
+        """Count the words that lie outside the audio; the first of a stream is logged."""
+        length = utterance.end - utterance.origin
+        outside = [word for word in step.committed if word.is_outside(0.0, length)]
+        count = step.misplaced_words + len(outside)
+        if count and not self._misplaced_words:
+            _LOGGER.warning(
+                "the engine put %d words outside the audio it was called with; they are moved into "
+                "it; times are seconds from the first sample of a call",
+                count,
+            )
+        self._misplaced_words += count
 
     def _end_utterance(self, *, keeps_state: bool = False) -> None:
         """Close the utterance after its last step; discard any uncommitted hypothesis."""
@@ -302,7 +322,7 @@ class OnlineStream:
                 str(error), retryable=error.retryable, is_exhausted=error.is_exhausted
             )
         return BackendError(
-            f"the engine failed: {_described(error)}; nothing was changed, call again to retry"
+            f"the engine failed: {described(error)}; nothing was changed, call again to retry"
         )
 
     def _forget_failures(self) -> None:
@@ -318,7 +338,7 @@ class OnlineStream:
     def _broken(self) -> StreamBroken:
         broken = StreamBroken(
             f"the stream is broken: the engine failed {MAX_RETRIES} retries in a row, last with "
-            f"{_described(self._cause)}; reset() or open a new stream",
+            f"{described(self._cause)}; reset() or open a new stream",
             committed=tuple(self._committed),
         )
         broken.__cause__ = self._cause
@@ -363,23 +383,3 @@ class OnlineStream:
                 self._held_bytes = 0
         finally:
             self._exclusive.release()
-
-
-@contextmanager
-def engine_errors(problem: str) -> Iterator[None]:
-    """
-    Raise what an engine raises outside the calls of a stream as BackendError, with its cause.
-
-    Errors of this project pass, such as the OptionError of a plugin.
-    """
-    try:
-        yield
-    except WLKError:
-        raise
-    except Exception as error:
-        raise BackendError(f"{problem}: {_described(error)}") from error
-
-
-def _described(error: BaseException | None) -> str:
-    """Return type and message of *error* on one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())

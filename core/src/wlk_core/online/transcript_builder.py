@@ -99,12 +99,12 @@ class TranscriptBuilder:
             raise OptionError(f"expected ChangeSpeaker(speaker, start), got {shown(change)}")
         speaker: object = change.speaker
         name: int | str
-        if isinstance(speaker, Integral) and type(speaker) is not bool:
-            name = int(speaker)
-        elif isinstance(speaker, str) and is_text(speaker):
+        if isinstance(speaker, str) and is_text(speaker):
             name = str(speaker)
-        else:
+        elif isinstance(speaker, bool) or not isinstance(speaker, Integral):
             raise OptionError(f"a speaker is a whole number or a text, got {shown(speaker)}")
+        else:
+            name = int(speaker)
         start = real_number(change.start)
         if start is None or not math.isfinite(start) or start < 0:
             raise ClockError(

@@ -31,7 +31,7 @@ GOOD: dict[str, Any] = {
     "name": "toy", "api": 1, "summary": "a toy", "load": "toy:load", "languages": ["en", "de"],
     "policies": ["alignatt"], "models": {"small": "a/small"}, "default_model": "small",
     "model_files": ["*.json"], "max_delay": 3.0, "bounds": {"wer": 0.1},
-    "capabilities": ["batching"], "thread_affinity": "any",
+    "digit_models": ["small"], "capabilities": ["batching"], "thread_affinity": "any",
     "deviations": {"COM-01": "why"}, "preference": 1,
     "requires": {"numpy": "pip install numpy"},
     "options": [Option(name="depth", type=int, default=1)],

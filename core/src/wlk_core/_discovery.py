@@ -14,7 +14,7 @@ import attrs
 import pluggy
 
 from wlk_core import hookspecs
-from wlk_core._fields import shown
+from wlk_core._arguments import shown
 from wlk_core._user_signals import user_signals
 from wlk_core.backend import API_FLOOR, API_VERSION, BackendSpec
 from wlk_core.errors import BackendUnavailable

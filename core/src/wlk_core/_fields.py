@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 import math
-import reprlib
 from typing import TYPE_CHECKING, Any
+
+from wlk_core import _arguments
+from wlk_core._arguments import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +22,6 @@ __all__ = [
     "is_text",
     "is_tuple_of_texts",
     "is_whole",
-    "shown",
     "to_dict",
     "to_frozenset",
     "to_tuple",
@@ -46,17 +47,9 @@ def check(
     return validate
 
 
-def shown(value: object) -> str:
-    """Return a short representation; objects whose own one fails are named by their type."""
-    try:
-        return reprlib.repr(value)
-    except Exception:  # noqa: BLE001 -- as above
-        return f"an object of type {type(value).__name__}"
-
-
 def is_text(value: object) -> bool:
     """Return whether *value* is text, not empty."""
-    return isinstance(value, str) and value != ""
+    return _arguments.is_text(value) and value != ""
 
 
 def is_whole(value: object) -> bool:

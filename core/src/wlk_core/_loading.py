@@ -7,8 +7,8 @@ from importlib import metadata
 import re
 from typing import TYPE_CHECKING, Any
 
+from wlk_core._arguments import shown
 from wlk_core._discovery import normalised, reason
-from wlk_core._fields import shown
 from wlk_core._user_signals import user_signals
 from wlk_core.errors import BackendUnavailable, WLKError
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args
 
 import attrs
 
+from wlk_core._arguments import shown
 from wlk_core._fields import (
     check,
     is_mapping_of_numbers,
@@ -15,7 +16,6 @@ from wlk_core._fields import (
     is_text,
     is_tuple_of_texts,
     is_whole,
-    shown,
     to_dict,
     to_frozenset,
     to_tuple,
@@ -228,8 +228,11 @@ class BackendSpec:
             them.  Of alternatives, "this|that", the first that matches a file is taken, because
             some repositories have the weights in two formats.
         max_delay: seconds after which audio is committed or visible in the hypothesis.
-        bounds: declared quality of the `digits` checkpoint on the speech tier, by measure:
-            "wer", "word_start_median", "word_start_bias" (seconds).
+        digit_models: the models that recognise spoken English digits, which wlk-conformance then
+            compares with what was spoken.
+        bounds: declared quality of these models on the suite's digits, by measure: "wer",
+            "word_start_median", "word_start_bias" (seconds), and "invented_words" in 90 s of audio
+            without speech.
         thread_affinity: "any", or "same-thread" where one stream's calls must share a thread.
         deviations: ids of rules of the contract that this backend breaks, each with its reason.
         preference: which installed backend is the default: the highest on this platform.  None
@@ -264,6 +267,9 @@ class BackendSpec:
         validator=check(
             "a number of seconds or None", lambda value: value is None or is_number(value)
         ),
+    )
+    digit_models: tuple[str, ...] = attrs.field(
+        default=("digits",), converter=to_tuple, validator=_TEXTS
     )
     bounds: Mapping[str, float] = attrs.field(
         factory=dict,
@@ -335,6 +341,8 @@ class BackendSpec:
 
         The only declared language of a backend is accepted even where none can be forced.
         """
+        if language is not None and not isinstance(language, str):
+            raise OptionError(f"{self.name}: a language is a code or None; got {shown(language)}")
         if language is None or self.languages == (language,):
             return
         if "language-forcing" not in self.capabilities:
@@ -355,7 +363,8 @@ class BackendSpec:
         tasks = ["transcribe"]
         if "translation" in self.capabilities:
             tasks.append("translate")
-        if task not in tasks:
+        name: object = task  # callers are not bound by annotations
+        if not isinstance(name, str) or name not in tasks:
             raise OptionError(
-                f"{self.name} cannot do the task {task!r}; expected one of: {', '.join(tasks)}"
+                f"{self.name} cannot do the task {shown(task)}; expected one of: {', '.join(tasks)}"
             )

@@ -246,7 +246,12 @@ class AlignAttRecognizer:
         self._detected_language = hypothesis.language
         if committed:
             self._language = self._language or hypothesis.language
-        return Step(committed=tuple(word.word for word in committed), consumed_samples=stop)
+        end = stop / SAMPLE_RATE
+        return Step(
+            committed=tuple(word.word for word in committed),
+            consumed_samples=stop,
+            misplaced_words=sum(word.word.is_outside(seconds, end) for word in shifted),
+        )
 
     def _is_new(self, aligned: AlignedWord) -> bool:
         """

@@ -150,4 +150,5 @@ class LocalAgreementRecognizer:
         committed += self._policy.force(forced)
         if committed:
             self._language = self._language or hypothesis.language
-        return Step(committed=committed, consumed_samples=stop)
+        outside = sum(word.is_outside(start, end) for word in shifted)
+        return Step(committed=committed, consumed_samples=stop, misplaced_words=outside)

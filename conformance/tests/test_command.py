@@ -34,7 +34,8 @@ def test_the_scripted_backend_keeps_every_rule(judge, tmp_path):
     assert not_judged == {rule for rule, outcome in outcomes.items() if outcome == "n/a"}
     assert {"pass", "n/a"} == set(outcomes.values())
     assert done.stdout.endswith(f"  COMPLIANT ({len(RULES) - 5} of {len(RULES)} rules tested)\n")
-    assert "  not tested: PKG-05, LANG-02, QUAL-01, QUAL-02, QUAL-03\n" in done.stdout
+    assert "  not tested, not declared by the backend: PKG-05\n" in done.stdout
+    assert "  not tested, not selected: LANG-02, QUAL-01, QUAL-02, QUAL-03\n" in done.stdout
 
 
 @pytest.mark.slow
@@ -143,6 +144,13 @@ def test_a_declared_deviation_complies(judge, tmp_path):
         (["scripted", "--option", "language=xx"], "expected one of: en, de"),
         (["scripted", "--option", "novalue"], "KEY=VALUE"),
         (["scripted", "--report", "no/such/folder/report.json"], "no/such/folder"),
+        (["scripted", "--badge", "no/such/folder/badge.svg"], "no/such/folder"),
+        (["scripted", "--badge", "badge.png"], "expected a name that ends in .svg or .json"),
+        (
+            ["scripted", "--rule", "SIL-99"],
+            "no rule 'SIL-99' in the contract; expected one of: SIL",
+        ),
+        (["--explain", "TIM-05"], "no rule 'TIM-05' in the contract"),
         (["scripted", "--model", "nothing"], "has one model, digits"),
         (["fake-picky"], "Tuesdays"),
         ([], "BACKEND"),
@@ -156,6 +164,30 @@ def test_wrong_usage_is_one_line_and_status_2(judge, arguments, message):
     assert message in done.stderr
     assert "" == done.stdout
     assert "Traceback" not in done.stderr
+
+
+def test_one_rule_is_tested_and_has_a_badge(judge, tmp_path):
+    """`--rule` leaves the others out, and `--badge` writes the picture and the endpoint."""
+    for name in ("badge.svg", "badge.json"):
+        done = judge("scripted", "--rule", "SIL-02", "--badge", name)
+
+        assert 0 == done.returncode, done.stderr
+        assert done.stdout.endswith(f"  COMPLIANT (1 of {len(RULES)} rules tested)\n")
+    picture = (tmp_path / "badge.svg").read_text(encoding="utf-8")
+    endpoint = json.loads((tmp_path / "badge.json").read_text(encoding="utf-8"))
+    assert f"compliant, 1 of {len(RULES)} rules" in picture
+    assert f"compliant, 1 of {len(RULES)} rules" == endpoint["message"]
+
+
+def test_a_rule_is_explained(judge):
+    """`--explain` prints the sentence of a rule, its input, its causes and how to repeat it."""
+    done = judge("--explain", "TIME-05")
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert "Times come from the model's own positions" in done.stdout
+    assert "input: connected_digits(8, seed=14, gap=(0.1, 1.6)" in done.stdout
+    assert "- words are spread evenly over the span of their segment" in done.stdout
+    assert done.stdout.endswith("repeat it: wlk-conformance BACKEND --rule TIME-05\n")
 
 
 @pytest.mark.slow

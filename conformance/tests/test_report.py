@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from wlk_conformance.report import Report, RuleResult, is_newer, judge
-from wlk_conformance.rules import TestOutcome
+from wlk_conformance.report import Report, RuleResult, is_newer, judge, judge_all
+from wlk_conformance.rules import RuleTest, TestOutcome
 
 
 def outcomes(*statuses):
@@ -32,6 +32,8 @@ def report(*rows):
                 sentence="It is so.",
                 detail=detail,
                 is_reached=not detail.startswith("not reached: "),
+                is_first=detail == "first",
+                absence=detail if outcome == "n/a" else None,
             )
             for id_, outcome, detail in rows
         ],
@@ -106,7 +108,7 @@ def test_the_verdict(rows, verdict, summary):
 
 
 def test_the_json_document():
-    """The JSON report has exactly the pinned fields."""
+    """The JSON report has the pinned fields, how much was tested, and what was not."""
     document = json.loads(report(("A-1", "fail", "x")).as_json())
 
     assert {
@@ -118,6 +120,9 @@ def test_the_json_document():
         "suite": "1.0",
         "verdict": "not compliant",
         "rules": [{"id": "A-1", "outcome": "fail", "sentence": "It is so.", "detail": "x"}],
+        "summary": "NOT COMPLIANT: A-1",
+        "tested": 1,
+        "not_tested": {"not declared": [], "not selected": [], "not testable": []},
     } == document
 
 
@@ -163,9 +168,54 @@ def test_a_rule_that_was_not_reached_fails():
 
 def test_rules_that_were_not_tested_are_named():
     """The table ends with the rules that are n/a, in its width, and the verdict."""
-    rows = [("A-1", "pass", "")] + [(f"B-{number:02}", "n/a", "x") for number in range(10)]
-    lines = report(*rows).as_table(width=60).splitlines()
+    rows = [(f"B-{number:02}", "n/a", "not selected") for number in range(7)]
+    rows = [("A-1", "pass", ""), ("A-2", "n/a", "not declared"), *rows]
+    lines = report(*rows, ("C-1", "n/a", "not testable")).as_table(width=60).splitlines()
 
-    assert "  not tested: B-00, B-01, B-02, B-03, B-04, B-05, B-06," == lines[-3]
-    assert "              B-07, B-08, B-09" == lines[-2]
-    assert "  COMPLIANT (1 of 11 rules tested)" == lines[-1]
+    assert [
+        "  not tested, not declared by the backend: A-2",
+        "  not tested, not selected: B-00, B-01, B-02, B-03, B-04,",
+        "                            B-05, B-06",
+        "  not tested, the suite cannot: C-1",
+        "  COMPLIANT (1 of 10 rules tested)",
+    ] == lines[-5:]
+
+
+def test_a_rule_whose_failure_causes_others_comes_first():
+    """The last line begins with the failure that explains the others."""
+    rows = [("A-1", "fail", "x"), ("B-1", "fail", "first"), ("C-1", "fail", "y")]
+
+    assert "NOT COMPLIANT: B-1; and, perhaps because of it, A-1, C-1" == report(*rows).summary
+
+
+@pytest.mark.parametrize(
+    ("absences", "expected"),
+    [
+        (["not declared", "not declared"], "not declared"),
+        (["not declared", "not selected"], "not selected"),
+        (["not selected", "not testable"], "not testable"),
+    ],
+)
+def test_why_a_rule_was_not_tested(absences, expected):
+    """Of several reasons the table has what the author can do most about."""
+    outcomes_ = [
+        TestOutcome(rule="SIL-02", test=f"test_{index}", status="n/a", absence=absence)
+        for index, absence in enumerate(absences)
+    ]
+
+    assert expected == judge("SIL-02", "It is so.", outcomes_).absence
+
+
+def test_a_newer_test_of_a_known_rule_is_advisory():
+    """A pinned suite judges by the tests that it had: a test that was added later only advises."""
+    tests = [
+        RuleTest(id="SIL-02", name="test_0", sentence="It is so."),
+        RuleTest(id="SIL-02", name="test_1", sentence="It is always so.", since="2.0"),
+    ]
+
+    def outcome(*statuses):
+        judged = judge_all(tests, outcomes(*statuses), deviations={}, suite="1.0")
+        return [result.outcome for result in judged]
+
+    assert ["advisory"] == outcome("pass", "fail")
+    assert ["fail"] == outcome("fail", "fail")

@@ -17,7 +17,7 @@ from wlk_core.testing import StreamDriver
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from wlk_conformance.stimuli import SpeechSource, Stimulus
+    from wlk_conformance.stimuli import KnownWords, SpeechSource, Stimulus
     from wlk_core import ASRToken, Backend, BackendSpec, OnlineProcessor
     from wlk_core.online.engine_calls import EngineCalls
 
@@ -46,6 +46,8 @@ class BackendUnderTest:
         options: as given; those of scope "stream", and `language` and `task`, go to the streams.
         tiers: the tiers to run.
         entry_point: "module" or "module:attribute" of the plugin, None where it is not installed.
+        words: which words the model recognises, whatever its spec declares; None to ask the spec.
+        rules: the ids of the rules to run, empty for all.
 
     """
 
@@ -55,6 +57,8 @@ class BackendUnderTest:
     options: Mapping[str, Any] = attrs.field(factory=dict)
     tiers: frozenset[str] = frozenset({"contract"})
     entry_point: str | None = None
+    words: KnownWords | None = None
+    rules: frozenset[str] = frozenset()
     touch: Callable[[], None] = attrs.field(default=lambda: None)
     hung_in: str | None = attrs.field(default=None, init=False)
     notes: list[str] = attrs.field(factory=list, init=False)
@@ -104,7 +108,8 @@ class BackendUnderTest:
         """The source of speech that suits the model."""
         if self._speech_source is None:
             model = self.model or self.spec.default_model
-            self._speech_source = choose_speech_source(self.backend, model)
+            models = self.spec.digit_models if self.words is None else (model,)
+            self._speech_source = choose_speech_source(self.backend, model, digit_models=models)
         return self._speech_source
 
     @property
@@ -188,7 +193,7 @@ class BackendUnderTest:
             what = f"{len(stimulus.words)} words in {stimulus.seconds:.1f} s of speech"
         if self.speech_source.is_recognisable:
             raise AssertionError(f"no tokens came back for {what}")
-        raise NotApplicable(f"no tokens came back for {what}; run with --model digits")
+        raise NotApplicable(f"no tokens came back for {what}; use --model digits")
 
     def cached(self, key: str, make: Callable[[], _T]) -> _T:
         """Return the result of the first *make* that was called for *key*."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 import shutil
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from wlk_conformance.badge import badge
 from wlk_core.errors import WLKError
+
+if TYPE_CHECKING:
+    from wlk_conformance.stimuli import KnownWords
 
 __all__ = ["main", "run"]
 
@@ -26,7 +30,7 @@ def run() -> None:
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("backend")
+@click.argument("backend", required=False)
 @click.option("--model", metavar="REF", help="Size alias, repository id or directory.")
 @click.option("--policy", metavar="NAME", help="Policy that decides when text is final.")
 @click.option(
@@ -39,6 +43,32 @@ def run() -> None:
 @click.option("--speech", is_flag=True, help="Run the speech tier as well: known words and times.")
 @click.option(
     "--long", "is_long", is_flag=True, help="Run the long tier as well: an hour of audio."
+)
+@click.option(
+    "--words",
+    type=click.Choice(["digits"]),
+    help="Words that the model recognises, if its spec does not state it: they are compared with "
+    "what was spoken.",
+)
+@click.option(
+    "--rule",
+    "rules",
+    metavar="ID",
+    multiple=True,
+    help="Test this rule only, such as TIME-05; may be repeated.",
+)
+@click.option(
+    "--explain",
+    "explained",
+    metavar="RULE",
+    help="Explain a rule, its input and the usual causes of a failure, and exit.",
+)
+@click.option(
+    "--badge",
+    "badge_path",
+    metavar="PATH",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a badge: an .svg picture, or the .json of a shields.io endpoint.",
 )
 @click.option(
     "--report",
@@ -56,13 +86,17 @@ def run() -> None:
 )
 @click.version_option(package_name="wlk-conformance", message="wlk-conformance %(version)s")
 def main(
-    backend: str,
+    backend: str | None,
     model: str | None,
     policy: str | None,
     options: tuple[str, ...],
     *,
     speech: bool,
     is_long: bool,
+    words: KnownWords | None,
+    rules: tuple[str, ...],
+    explained: str | None,
+    badge_path: Path | None,
     report_path: Path | None,
     time_limit: float,
 ) -> NoReturn:
@@ -73,13 +107,24 @@ def main(
     """
     from wlk_conformance.suite_run import SuiteRun  # noqa: PLC0415 -- brings numpy, unlike --help
 
-    _check_writable(report_path)
+    if explained is not None:
+        _explain(explained)
+    if backend is None:
+        raise click.UsageError("expected the name of a backend, BACKEND; got none")
+    _check_writable(report_path, "--report")
+    _check_writable(badge_path, "--badge")
+    if badge_path is not None and badge_path.suffix not in (".svg", ".json"):
+        raise click.BadParameter(
+            f"expected a name that ends in .svg or .json, got {badge_path}", param_hint="--badge"
+        )
     suite_run = SuiteRun.prepare(
         backend,
         model=model,
         pairs=[*([] if policy is None else [f"policy={policy}"]), *options],
         tiers=[tier for tier, is_on in (("speech", speech), ("long", is_long)) if is_on],
         time_limit=time_limit,
+        words=words,
+        rules=rules,
     )
     report = suite_run.run(progress=_show_progress if sys.stderr.isatty() else None)
     for explanation in suite_run.explanations:
@@ -90,13 +135,22 @@ def main(
     if report_path is not None:
         text = report.as_markdown() if report_path.suffix == ".md" else report.as_json()
         report_path.write_text(text, encoding="utf-8")
+    if badge_path is not None:
+        badge_path.write_text(badge(report, badge_path.suffix), encoding="utf-8")
     sys.exit(EXIT_COMPLIANT if report.is_compliant else EXIT_NOT_COMPLIANT)
 
 
-def _check_writable(path: Path | None) -> None:
-    """Refuse a report that cannot be written, before minutes are spent on it."""
+def _explain(rule: str) -> NoReturn:
+    from wlk_conformance.explanation import explain  # noqa: PLC0415 -- brings numpy, unlike --help
+
+    click.echo(explain(rule))
+    sys.exit(0)
+
+
+def _check_writable(path: Path | None, option: str) -> None:
+    """Refuse a file that cannot be written, before minutes are spent on it."""
     if path is not None and not path.parent.is_dir():
-        raise click.BadParameter(f"{path.parent} is not a directory", param_hint="--report")
+        raise click.BadParameter(f"{path.parent} is not a directory", param_hint=option)
 
 
 def _show_progress(rule: str | None) -> None:

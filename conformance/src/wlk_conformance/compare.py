@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wlk_conformance.quality import align
+from wlk_conformance.scripted.engine import DIGIT_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,10 +22,12 @@ __all__ = [
     "check_words",
     "letters",
     "start_errors",
+    "timed_words",
     "words_of",
 ]
 
 INSTANT = 1e-3  # seconds: rounding allowed between times that should be equal
+NUMERALS = {str(digit): word.strip() for digit, word in enumerate(DIGIT_WORDS)}
 CLOCK_ERROR = 1e-6  # seconds: rounding allowed in a clock that counts samples
 
 
@@ -37,8 +40,31 @@ def check_clock(actual: float, expected: float) -> None:
 
 
 def words_of(tokens: Sequence[ASRToken] | Sequence[Word]) -> list[str]:
-    """Return the transcript in words, without case and punctuation."""
-    return letters("".join(token.text for token in tokens)).split()
+    """Return the transcript in words, without case and punctuation, digits spelled out."""
+    return [word for word, _ in timed_words(tokens)]
+
+
+def timed_words(tokens: Sequence[ASRToken] | Sequence[Word]) -> list[tuple[str, float]]:
+    """
+    Return the words of `words_of`, each with the start of the token in which it begins.
+
+    "15" is two words, because the digits of the suite are spoken one by one.
+    """
+    words: list[tuple[str, float]] = []
+    is_inside = False  # of a word that the next token may continue
+    for token in tokens:
+        for character in letters(token.text):
+            if character == " ":
+                is_inside = False
+            elif character in NUMERALS:
+                words.append((NUMERALS[character], token.start))
+                is_inside = False
+            elif is_inside:
+                words[-1] = (words[-1][0] + character, words[-1][1])
+            else:
+                words.append((character, token.start))
+                is_inside = True
+    return words
 
 
 def letters(text: str) -> str:
@@ -109,7 +135,7 @@ def check_times(
 
 def start_errors(words: Sequence[Word], tokens: Sequence[ASRToken]) -> list[float]:
     """Return by how many seconds each word that was recognised starts too late."""
-    timed = [(word, token.start) for token in tokens for word in words_of([token])]
+    timed = timed_words(tokens)
     pairs = align(words_of(words), [word for word, _ in timed])
     return [timed[recognised][1] - words[spoken].start for spoken, recognised in pairs]
 

@@ -13,6 +13,7 @@ from wlk_core.registry import PluginInfo, Registry
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from wlk_conformance.stimuli import KnownWords
     from wlk_core import Backend, BackendSpec
 
 __all__ = ["find_backend"]
@@ -25,6 +26,8 @@ def find_backend(
     options: Mapping[str, Any] | None = None,
     pairs: Iterable[str] = (),
     tiers: Iterable[str] = (),
+    words: KnownWords | None = None,
+    rules: Iterable[str] = (),
     touch: Callable[[], None] = lambda: None,
 ) -> tuple[BackendUnderTest, PluginInfo]:
     """
@@ -50,6 +53,8 @@ def find_backend(
         options={**_options_of(spec, tuple(pairs)), **(options or {})},
         tiers=frozenset({"contract", *tiers}),
         entry_point=_entry_point(owner),
+        words=words,
+        rules=frozenset(rules),
         touch=touch,
     )
     return under_test, owner

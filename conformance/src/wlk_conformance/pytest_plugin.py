@@ -32,6 +32,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--wlk-option", metavar="KEY=VALUE", action="append", default=[])
     group.addoption("--wlk-speech", action="store_true", help="run the speech tier as well")
     group.addoption("--wlk-long", action="store_true", help="run the long tier as well")
+    group.addoption("--wlk-words", choices=["digits"], help="words that the model recognises")
+    group.addoption("--wlk-rule", metavar="ID", action="append", default=[])
     group.addoption("--wlk-report", metavar="PATH", help="write the report as JSON")
     group.addoption(
         "--wlk-events", metavar="PATH", help="write an event for each test as it happens"
@@ -81,6 +83,8 @@ def _wlk_run(request: pytest.FixtureRequest) -> Iterator[_ClassRun]:
         options=suite.options,
         pairs=config.getoption("--wlk-option"),
         tiers=[tier for tier in ("speech", "long") if config.getoption(f"--wlk-{tier}")],
+        words=suite.words or config.getoption("--wlk-words"),
+        rules=config.getoption("--wlk-rule"),
         touch=worker.touch,
     )
     collected = [

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import textwrap
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import attrs
+
+from wlk_conformance.rules import Absence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -17,18 +19,31 @@ __all__ = ["Report", "RuleResult", "is_newer", "judge", "judge_all"]
 
 Outcome = Literal["pass", "fail", "deviation", "stale", "n/a", "advisory"]
 BROKEN = ("fail", "stale")  # outcomes that no compliant backend has
+REASONS: dict[Absence, str] = {
+    "not declared": "not declared by the backend",
+    "not selected": "not selected",
+    "not testable": "the suite cannot",
+}
+PINNED = ("id", "outcome", "sentence", "detail")  # fields of a rule in the JSON document, for ever
 NOT_REACHED = "not reached: "  # begins the detail of a rule that the run did not get to
 
 
 @attrs.frozen(kw_only=True)
 class RuleResult:
-    """The outcome of a rule; a rule that a hang or a crash kept from running is not reached."""
+    """
+    The outcome of a rule.
+
+    A rule that a hang or a crash kept from running is not reached.  `absence` is why a rule is
+    n/a.  With `is_first` it failed in a way that makes other rules fail.
+    """
 
     id: str
     outcome: Outcome
     sentence: str
     detail: str = ""
     is_reached: bool = True
+    absence: Absence | None = None
+    is_first: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -54,6 +69,15 @@ class Report:
         """The verdict in words."""
         return "compliant" if self.is_compliant else "not compliant"
 
+    @property
+    def tested(self) -> int:
+        """The number of rules that were tested."""
+        return sum(result.outcome != "n/a" for result in self.rules)
+
+    def not_tested(self, absence: Absence) -> list[str]:
+        """Return the ids of the rules that were not tested, for one of the reasons."""
+        return [result.id for result in self.rules if result.absence == absence]
+
     def as_json(self) -> str:
         """Return the report as the JSON document that ``--report`` writes."""
         document = {
@@ -65,6 +89,9 @@ class Report:
             "suite": self.suite,
             "verdict": self.verdict,
             "rules": [attrs.asdict(result, filter=_is_pinned) for result in self.rules],
+            "summary": self.summary,
+            "tested": self.tested,
+            "not_tested": {kind: self.not_tested(kind) for kind in get_args(Absence)},
         }
         return json.dumps(document, indent=2, ensure_ascii=False, default=str) + "\n"
 
@@ -87,9 +114,9 @@ class Report:
     @property
     def summary(self) -> str:
         """The verdict and how much was tested, on one line."""
-        broken = [
-            result.id for result in self.rules if result.outcome in BROKEN and result.is_reached
-        ]
+        failed = [result for result in self.rules if result.outcome in BROKEN and result.is_reached]
+        first = [result.id for result in failed if result.is_first]
+        broken = [*first, *(result.id for result in failed if not result.is_first)]
         stops = [
             result.detail.removeprefix(NOT_REACHED)
             for result in self.rules
@@ -100,6 +127,9 @@ class Report:
             reasons = [", ".join(before)] * bool(before)
             reasons += [stops[0], "the rules after it were not reached"]
             return f"NOT COMPLIANT: {'; '.join(reasons)}"
+        if first and len(broken) > len(first):
+            rest = ", ".join(broken[len(first) :])
+            return f"NOT COMPLIANT: {', '.join(first)}; and, perhaps because of it, {rest}"
         if broken:
             return f"NOT COMPLIANT: {', '.join(broken)}"
         if not self.is_compliant:
@@ -109,22 +139,23 @@ class Report:
             for kind, noun in (("deviation", "deviation"), ("advisory", "advisory finding"))
         ]
         exceptions = " and ".join(count for count in counts if count)
-        tested = sum(result.outcome != "n/a" for result in self.rules)
-        verdict = f"COMPLIANT ({tested} of {len(self.rules)} rules tested)"
+        verdict = f"COMPLIANT ({self.tested} of {len(self.rules)} rules tested)"
         return f"{verdict} with {exceptions}" if exceptions else verdict
 
     def _not_tested(self, width: int) -> list[str]:
-        """Return the lines that name the rules that were not tested."""
-        ids = [result.id for result in self.rules if result.outcome == "n/a"]
-        if not ids:
-            return []
-        return textwrap.wrap(
-            f"not tested: {', '.join(ids)}",
-            width,
-            initial_indent="  ",
-            subsequent_indent=" " * len("  not tested: "),
-            break_on_hyphens=False,
-        )
+        """Return the lines that name the rules that were not tested, one for each reason."""
+        lines = []
+        for absence, reason in REASONS.items():
+            head, ids = f"  not tested, {reason}: ", self.not_tested(absence)
+            if ids:
+                lines += textwrap.wrap(
+                    ", ".join(ids),
+                    width,
+                    initial_indent=head,
+                    subsequent_indent=" " * len(head),
+                    break_on_hyphens=False,
+                )
+        return lines
 
     def as_markdown(self) -> str:
         """Return the report as a table that a project can put in its documentation."""
@@ -160,18 +191,19 @@ def judge_all(
     since: dict[str, str] = {}
     for test in tests:
         sentences.setdefault(test.id, test.sentence)
-        since.setdefault(test.id, test.since)
+        since[test.name] = test.since
     results = []
     for rule, sentence in sentences.items():
         of_rule = [outcome for outcome in outcomes if outcome.rule == rule]
         if of_rule:
+            failed = [outcome for outcome in of_rule if outcome.status == "fail"]
             results.append(
                 judge(
                     rule,
                     sentence,
                     of_rule,
                     deviation=deviations.get(rule),
-                    is_advisory=is_newer(since[rule], suite),
+                    is_advisory=all(is_newer(since[outcome.test], suite) for outcome in failed),
                 )
             )
     return tuple(results)
@@ -189,7 +221,8 @@ def judge(
     Return the outcome of the rule whose tests have *outcomes*.
 
     One failure fails the rule, and a rule is n/a if all of its tests are.  A declared deviation
-    must fail: where the rule holds it is stale.
+    must fail: where the rule holds it is stale.  With `is_advisory` every failure is that of a test
+    newer than the suite version that the author pinned.
     """
     failed = [outcome.detail for outcome in outcomes if outcome.status == "fail"]
     is_reached = not failed or any(
@@ -213,8 +246,20 @@ def judge(
     else:
         outcome, detail = "n/a", next(iter(absent), "")
     return RuleResult(
-        id=rule, outcome=outcome, sentence=sentence, detail=detail, is_reached=is_reached
+        id=rule,
+        outcome=outcome,
+        sentence=sentence,
+        detail=detail,
+        is_reached=is_reached,
+        absence=_absence(outcomes) if outcome == "n/a" else None,
+        is_first=any(result.is_first for result in outcomes),
     )
+
+
+def _absence(outcomes: Sequence[TestOutcome]) -> Absence:
+    """Return why a rule is n/a: the reason that the caller can do most about comes last."""
+    kinds = {outcome.absence for outcome in outcomes}
+    return next(kind for kind in ("not testable", "not selected", "not declared") if kind in kinds)
 
 
 def is_newer(since: str, suite: str) -> bool:
@@ -234,7 +279,7 @@ def _plural(count: int, noun: str) -> str:
 
 def _is_pinned(attribute: attrs.Attribute[Any], value: object) -> bool:
     del value
-    return attribute.name != "is_reached"  # the JSON document has its fields for ever
+    return attribute.name in PINNED
 
 
 def _cell(result: RuleResult) -> str:

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SUITE_VERSION",
+    "Absence",
     "NotApplicable",
+    "NotDeclared",
+    "NotSelected",
     "RuleTest",
     "Status",
     "TestOutcome",
@@ -23,16 +26,33 @@ __all__ = [
     "rule_tests",
 ]
 
-SUITE_VERSION = "1.0"  #: moves when a rule is added; `since` and a pinned `suite` compare with it
+SUITE_VERSION = "2.0"  #: moves when a rule is added; `since` and a pinned `suite` compare with it
 
 Tier = Literal["contract", "speech", "long"]
 Status = Literal["pass", "fail", "n/a"]
+#: Why a rule is n/a: the backend declares not to have what it is about, it was not selected, or
+#: the suite has no means to test it on this model.
+Absence = Literal["not declared", "not selected", "not testable"]
 
 _Test = TypeVar("_Test", bound="Callable[..., None]")
 
 
 class NotApplicable(Exception):  # noqa: N818 -- an outcome, not a mistake
     """The rule cannot be tested here; the message explains why."""
+
+    absence: Absence = "not testable"
+
+
+class NotSelected(NotApplicable):
+    """The rule belongs to a tier that was not selected, or other rules were."""
+
+    absence: Absence = "not selected"
+
+
+class NotDeclared(NotApplicable):
+    """The backend declares not to have what the rule is about; the message names it."""
+
+    absence: Absence = "not declared"
 
 
 @attrs.frozen(kw_only=True)
@@ -49,6 +69,7 @@ class RuleTest:
         tier: when it runs.
         requires: the capability without which it does not apply.
         causes: the usual mistakes, printed with a failure.
+        is_first: its failure makes other rules fail, so it is reported before them.
 
     """
 
@@ -60,6 +81,7 @@ class RuleTest:
     tier: Tier = "contract"
     requires: str | None = None
     causes: tuple[str, ...] = ()
+    is_first: bool = False
 
     @property
     def family(self) -> str:
@@ -72,8 +94,8 @@ class TestOutcome:
     """
     The outcome of one test of a rule.
 
-    `detail` is one line, `explanation` the full text of a failure.  A test that a hang or a crash
-    kept from running fails and is not reached.
+    `detail` is one line, `explanation` the full text of a failure, `absence` the kind of an n/a.  A
+    test that a hang or a crash kept from running fails and is not reached.
     """
 
     __test__ = False  # not collected by pytest, whatever imports it
@@ -84,6 +106,8 @@ class TestOutcome:
     detail: str = ""
     explanation: str = ""
     is_reached: bool = True
+    absence: Absence = "not testable"
+    is_first: bool = False
 
 
 _DECLARED: dict[str, RuleTest] = {}  # the first test of each rule, filled by `rule`
@@ -97,6 +121,7 @@ def rule(
     tier: Tier = "contract",
     requires: str | None = None,
     causes: tuple[str, ...] = (),
+    is_first: bool = False,
 ) -> Callable[[_Test], _Test]:
     """Declare a test of the rule *rule_id*; its docstring is the contract's sentence."""
 
@@ -110,6 +135,7 @@ def rule(
             tier=tier,
             requires=requires,
             causes=causes,
+            is_first=is_first,
         )
         _DECLARED.setdefault(rule_id, declared)
         cast("Any", test).wlk_rule = declared

@@ -7,17 +7,17 @@ import traceback
 from typing import TYPE_CHECKING
 
 from wlk_conformance.backend_under_test import LoadFailure
-from wlk_conformance.rules import NotApplicable, TestOutcome
+from wlk_conformance.rules import NotApplicable, NotDeclared, NotSelected, TestOutcome
 from wlk_conformance.watchdog import Hung
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_conformance.rules import RuleTest, Status
+    from wlk_conformance.rules import RuleTest
     from wlk_conformance.watchdog import Worker
 
-__all__ = ["examine", "not_reached", "reason_to_skip"]
+__all__ = ["examine", "not_applicable", "not_reached", "reason_to_skip"]
 
 FRAMES = 4  # innermost frames shown of an exception that no rule expects
 STREAMS = 3  # streams whose calls are shown
@@ -39,7 +39,7 @@ def examine(
     """
     reason = reason_to_skip(declared, under_test)
     if reason is not None:
-        return _outcome(declared, "n/a", reason)
+        return not_applicable(declared, reason)
     if under_test.hung_in is not None:
         return not_reached(declared, f"hung in {under_test.hung_in}")
 
@@ -58,16 +58,30 @@ def examine(
             worker.run(job, limit=limit)
     except (Exception, SystemExit) as error:  # noqa: BLE001 -- the suite's runner: any may come
         return _outcome_of(error, declared, under_test, limit=limit)
-    return _outcome(declared, "pass", "; ".join(under_test.notes))
+    detail = "; ".join(under_test.notes)
+    return TestOutcome(rule=declared.id, test=declared.name, status="pass", detail=detail)
 
 
-def reason_to_skip(declared: RuleTest, under_test: BackendUnderTest) -> str | None:
+def reason_to_skip(declared: RuleTest, under_test: BackendUnderTest) -> NotApplicable | None:
     """Return why a test does not apply, as far as that is known without running it."""
-    if declared.tier not in under_test.tiers:
-        return f"part of the {declared.tier} tier: --{declared.tier}"
+    if under_test.rules and declared.id not in under_test.rules:
+        return NotSelected(f"not selected by --rule {' --rule '.join(sorted(under_test.rules))}")
     if declared.requires and not under_test.has(declared.requires):
-        return f"{under_test.spec.name} does not declare {declared.requires}"
+        return NotDeclared(f"{under_test.spec.name} does not declare {declared.requires}")
+    if declared.tier not in under_test.tiers:
+        return NotSelected(f"part of the {declared.tier} tier: --{declared.tier}")
     return None
+
+
+def not_applicable(declared: RuleTest, reason: NotApplicable) -> TestOutcome:
+    """Return the outcome of a test that does not apply."""
+    return TestOutcome(
+        rule=declared.id,
+        test=declared.name,
+        status="n/a",
+        detail=str(reason),
+        absence=reason.absence,
+    )
 
 
 def not_reached(declared: RuleTest, stop: str) -> TestOutcome:
@@ -86,9 +100,14 @@ def _outcome_of(
 ) -> TestOutcome:
     """Return the outcome that an exception out of a test stands for."""
     if isinstance(error, NotApplicable):
-        return _outcome(declared, "n/a", str(error))
+        return not_applicable(declared, error)
     if isinstance(error, LoadFailure):
-        return _outcome(declared, "fail", f"the backend could not be loaded: {error}")
+        return TestOutcome(
+            rule=declared.id,
+            test=declared.name,
+            status="fail",
+            detail=f"the backend could not be loaded: {error}",
+        )
     if isinstance(error, Hung):
         under_test.hung_in = declared.id
         detail = f"hung: no call returned within {limit:g} s"
@@ -103,11 +122,9 @@ def _outcome_of(
 def _check_words_are_known(declared: RuleTest, under_test: BackendUnderTest) -> None:
     needs_words = not {"G", "F"} & set(declared.kinds.split(","))
     if needs_words and not under_test.speech_source.is_recognisable:
-        raise NotApplicable("needs known words: run with --model digits")
-
-
-def _outcome(declared: RuleTest, status: Status, detail: str) -> TestOutcome:
-    return TestOutcome(rule=declared.id, test=declared.name, status=status, detail=detail)
+        raise NotApplicable(
+            "needs known words: use --model digits, or --words digits if the model recognises them"
+        )
 
 
 def _failed(
@@ -127,6 +144,7 @@ def _failed(
         status="fail",
         detail=_first_line(detail),
         explanation="\n".join(parts),
+        is_first=declared.is_first,
     )
 
 

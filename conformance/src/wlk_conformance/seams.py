@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from wlk_core.online.engine_calls import EngineCalls
 
-__all__ = ["SupportsCodedAudio", "SupportsEngineCalls"]
+__all__ = ["SupportsCodedAudio", "SupportsEngineCalls", "answers_cut_short"]
 
 
 @runtime_checkable
 class SupportsEngineCalls(Protocol):
     """
-    A backend whose engine calls can be counted, held and made to fail.
+    A backend whose engine calls can be counted, held, made to fail and cut short.
 
     Every backend made with `wlk_core.plugins.LoadedBackend` has this seam, because its engine
     calls pass through the `EngineCalls` that it hands to its functions.  A backend of another make
@@ -23,7 +24,9 @@ class SupportsEngineCalls(Protocol):
 
     The rules ERR fail chosen calls, before the engine runs and after it.  The rules on threads
     hold the engine with `before_call`, which must not be called with a lock held that
-    `insert_audio_chunk` or `get_buffer` takes.
+    `insert_audio_chunk` or `get_buffer` takes.  LIFE-08 cuts answers short: those of
+    LocalAgreement and AlignAtt as they are, those of any other recognizer by the function that
+    ``engine_calls.wrap(..., cut=...)`` was given.
     """
 
     @property
@@ -37,3 +40,14 @@ class SupportsCodedAudio(Protocol):
     """A backend that reads coded audio: token *i* is the word ``vocabulary[i - 1]``."""
 
     vocabulary: Sequence[str]
+
+
+@contextmanager
+def answers_cut_short(engine_calls: EngineCalls, shares: Mapping[int, float]) -> Iterator[None]:
+    """Cut answers short; calls are numbered from now on: 1 is the next call."""
+    start = engine_calls.count
+    engine_calls.cut_short = {start + call: share for call, share in shares.items()}
+    try:
+        yield
+    finally:
+        engine_calls.cut_short = {}

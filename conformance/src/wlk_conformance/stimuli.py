@@ -23,7 +23,7 @@ from wlk_core.testing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CodedSpeech",
     "DigitSpeech",
+    "KnownWords",
     "SpeechSource",
     "Stimulus",
     "choose_speech_source",
@@ -41,6 +42,7 @@ __all__ = [
     "zeros",
 ]
 
+KnownWords = Literal["digits"]  # that a model may be declared to recognise, beside coded audio
 WORD_CELLS = 3  # cells of 80 ms a coded word lasts: 0.24 s, as long as a spoken digit
 TRACE = 0.0005  # standard deviation of the noise under spoken digits, as in any recording
 
@@ -143,8 +145,8 @@ class CodedSpeech:
         return self.script(
             tokens,
             cells=cell + round(tail / CELL_SECONDS),
-            recipe=f"coded digits: count={count} seed={seed} gap={gap} lead={lead} tail={tail}"
-            + (f" digits={digits}" if digits else ""),
+            recipe=f"CodedSpeech().speech({count}, seed={seed}, gap={gap}, lead={lead}, tail={tail}"
+            + (f", digits={digits})" if digits else ")"),
         )
 
     def script(
@@ -167,7 +169,7 @@ class DigitSpeech:
 
     @property
     def is_recognisable(self) -> bool:
-        """Only the `digits` checkpoints must recognise digits."""
+        """Only models that are declared to recognise digits must do so."""
         return self.kind == "digits"
 
     def speech(
@@ -191,11 +193,16 @@ class DigitSpeech:
         )
 
 
-def choose_speech_source(backend: Backend, model: str | None) -> SpeechSource:
+def choose_speech_source(
+    backend: Backend,
+    model: str | None,
+    *,
+    digit_models: Collection[str | None] = ("digits",),
+) -> SpeechSource:
     """Return coded audio for a scripted engine, and digits for any other model."""
     if isinstance(backend, SupportsCodedAudio):
         return CodedSpeech(vocabulary=backend.vocabulary)
-    return DigitSpeech(kind="digits" if model == "digits" else "unknown")
+    return DigitSpeech(kind="digits" if model in digit_models else "unknown")
 
 
 def zeros(seconds: float) -> Stimulus:

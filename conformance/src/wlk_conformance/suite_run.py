@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Self
 import attrs
 
 from wlk_conformance.events import Events
+from wlk_conformance.explanation import check_rules
 from wlk_conformance.loading import find_backend
 from wlk_conformance.report import Report, judge_all
 from wlk_conformance.rules import SUITE_VERSION, RuleTest, TestOutcome, rule_tests
-from wlk_conformance.runner import not_reached, reason_to_skip
+from wlk_conformance.runner import not_applicable, not_reached, reason_to_skip
 from wlk_conformance.suite import BackendConformance
 from wlk_conformance.watchdog import PATIENCE
 from wlk_core.errors import BackendUnavailable
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_conformance.stimuli import KnownWords
     from wlk_core.registry import PluginInfo
 
 __all__ = ["SuiteRun"]
@@ -61,27 +63,33 @@ class SuiteRun:
         pairs: Sequence[str],
         tiers: Sequence[str],
         time_limit: float,
+        words: KnownWords | None = None,
+        rules: Sequence[str] = (),
     ) -> Self:
         """
-        Find the backend and check the options, KEY=VALUE texts; loads nothing.
+        Find the backend and check the options, KEY=VALUE texts, and the rules; loads nothing.
 
         Raises:
             BackendUnavailable: it is not installed, or broken.
-            OptionError: an option is unknown or does not take the value.
+            OptionError: an option or a rule is unknown, or an option does not take the value.
 
         """
-        under_test, owner = find_backend(backend, model=model, pairs=pairs, tiers=tiers)
+        check_rules(rules)
+        under_test, owner = find_backend(
+            backend, model=model, pairs=pairs, tiers=tiers, words=words, rules=rules
+        )
         return cls(under_test, owner, tuple(pairs), time_limit)
 
     @property
     def explanations(self) -> list[str]:
-        """The full text of each failure that no deviation covers."""
+        """The full text of each failure that no deviation covers, causes of others first."""
         deviations = self.under_test.spec.deviations
-        return [
-            outcome.explanation
+        failed = [
+            outcome
             for outcome in self.outcomes
             if outcome.status == "fail" and outcome.rule not in deviations and outcome.explanation
         ]
+        return [outcome.explanation for outcome in sorted(failed, key=lambda o: not o.is_first)]
 
     def run(self, *, progress: Callable[[str | None], None] | None = None) -> Report:
         """
@@ -159,6 +167,9 @@ class SuiteRun:
             *(f"--wlk-option={pair}" for pair in self.pairs),
             *(f"--wlk-{tier}" for tier in sorted(self.under_test.tiers - {"contract"})),
         ]
+        command += [f"--wlk-rule={rule}" for rule in sorted(self.under_test.rules)]
+        if self.under_test.words is not None:
+            command.append(f"--wlk-words={self.under_test.words}")
         if self.under_test.model is not None:
             command.append(f"--wlk-model={self.under_test.model}")
         return command
@@ -183,7 +194,7 @@ class SuiteRun:
                     explanation=explanation,
                 )
             elif reason is not None:
-                outcome = TestOutcome(rule=test.id, test=test.name, status="n/a", detail=reason)
+                outcome = not_applicable(test, reason)
             else:
                 outcome = not_reached(test, f"{ended} in {last[0]}")
             self.outcomes.append(outcome)

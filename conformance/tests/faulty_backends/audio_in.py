@@ -62,6 +62,17 @@ class AcceptsNaN(FaultyStream):
 
 
 @breaks("IN-02")
+class ClipsLoudSamples(FaultyStream):
+    """Clips samples that no sound can have."""
+
+    def insert_audio_chunk(self, audio: Any, end_time: float | None = None) -> None:
+        """Clip."""
+        if isinstance(audio, np.ndarray) and audio.dtype == np.float32 and audio.ndim == 1:
+            audio = np.where(np.isfinite(audio), np.clip(audio, -1, 1), audio)
+        self.stream.insert_audio_chunk(audio, end_time)
+
+
+@breaks("IN-02")
 class MovesClockBeforeRefusing(FaultyStream):
     """Refuses a chunk with infinity after its clock has moved."""
 

@@ -164,6 +164,25 @@ class LosesWordAtContextLimit(FaultyStream):
         return emission.replace(committed=tuple(kept))
 
 
+@breaks("LIFE-08")
+class DropsTextAtEndOfText(FaultyStream):
+    """Drops the word that waits to be final when its engine ends a text early."""
+
+    cuts = 0
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.cuts = self.backend.engine_calls.cut_count
+
+    def emitted(self, emission: Emission, call: str) -> Emission:
+        """Drop it."""
+        del call
+        if self.cuts == self.backend.engine_calls.cut_count or not emission.committed:
+            return emission
+        self.cuts = self.backend.engine_calls.cut_count
+        return emission.replace(committed=emission.committed[1:])
+
+
 @breaks("LIFE-09")
 class WarmsUpInStreams(FaultyBackend):
     """Warms up through the streams that are open."""

@@ -39,3 +39,27 @@ class InventsWords(FaultyStream):
         del call
         self.has_spoken = self.has_spoken or bool(emission.committed)
         return emission
+
+
+@breaks("QUAL-04")
+class DropsWordsAfterQuiet(FaultyStream):
+    """Drops two words of three in a stream whose first word follows more than a second of quiet."""
+
+    count = 0
+    is_quiet = False
+
+    def emitted(self, emission: Emission, call: str) -> Emission:
+        """Drop them."""
+        del call
+        kept = []
+        for token in emission.committed:
+            self.is_quiet = 1.1 < token.start < 1.3 if not self.count else self.is_quiet
+            if not self.is_quiet or self.count % 3 == 0:
+                kept.append(token)
+            self.count += 1
+        return emission.replace(committed=tuple(kept))
+
+    def reset(self) -> None:
+        """Start over."""
+        self.count = 0
+        self.stream.reset()

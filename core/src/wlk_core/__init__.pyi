@@ -8,6 +8,7 @@ from wlk_core.errors import ClockError as ClockError
 from wlk_core.errors import ConcurrentCallError as ConcurrentCallError
 from wlk_core.errors import ModelNotFoundError as ModelNotFoundError
 from wlk_core.errors import OptionError as OptionError
+from wlk_core.errors import SessionOverloaded as SessionOverloaded
 from wlk_core.errors import StreamBroken as StreamBroken
 from wlk_core.errors import StreamClosed as StreamClosed
 from wlk_core.errors import WLKError as WLKError
@@ -21,10 +22,18 @@ from wlk_core.registry import load_backend as load_backend
 from wlk_core.segments import Segment as Segment
 from wlk_core.session import Commit as Commit
 from wlk_core.session import End as End
+from wlk_core.session import Endpoint as Endpoint
 from wlk_core.session import Event as Event
+from wlk_core.session import Failure as Failure
 from wlk_core.session import HypothesisChange as HypothesisChange
+from wlk_core.session import Lag as Lag
+from wlk_core.session import Session as Session
 from wlk_core.session import SilenceSpan as SilenceSpan
+from wlk_core.session import SpeakerTurn as SpeakerTurn
+from wlk_core.session import SpeechStarted as SpeechStarted
+from wlk_core.session import Timeline as Timeline
 from wlk_core.session import Transcription as Transcription
+from wlk_core.session import Translation as Translation
 from wlk_core.tokens import ASRToken as ASRToken
 from wlk_core.tokens import ChangeSpeaker as ChangeSpeaker
 from wlk_core.tokens import Emission as Emission

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from types import FrameType
-
-# Sent by `docker stop`, by systemd and by a terminal that is closed; Windows lacks the second.
-_TERMINATIONS = ("SIGTERM", "SIGHUP")
+_INTERRUPTED = 130  # the status of a program that Ctrl-C ended
 
 
 def run() -> None:
     """Run the command line and exit with its status."""
     from wlk_core.cli.main import execute, prepare_streams  # noqa: PLC0415 -- this one is `run`
+    from wlk_core.cli.stops import STOPS  # noqa: PLC0415 -- as above
 
     prepare_streams()
-    for name in _TERMINATIONS:
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _interrupt)
-    sys.exit(execute(sys.argv[1:]))
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    """End as Ctrl-C does, so that results that were committed are written."""
-    raise KeyboardInterrupt
+    STOPS.install()
+    status = execute(sys.argv[1:])
+    if status == _INTERRUPTED:
+        # Python ends by SIGINT itself then: the status is 130 all the same, and a loop of a shell
+        # ends too, which it does not after an exit with 130.
+        sys.excepthook = lambda *_: None
+        raise KeyboardInterrupt
+    sys.exit(status)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Where wlk-core keeps files of its own: the configuration, and the records of pulled models."""
+"""Where wlk-core keeps files of its own: configuration, records of pulled models, locks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import platformdirs
 
-__all__ = ["config_directory", "data_directory", "expanded"]
+__all__ = ["config_directory", "data_directory", "expanded", "lock_directory"]
 
 APPLICATION = "wlk-core"
 
@@ -24,6 +24,13 @@ def data_directory() -> Path:
     if home := os.environ.get("WLK_HOME"):
         return expanded(home)
     return platformdirs.user_data_path(APPLICATION, appauthor=False)
+
+
+def lock_directory() -> Path:
+    """Return the directory of lock files: in $WLK_HOME, else where the user's runtime files are."""
+    if home := os.environ.get("WLK_HOME"):
+        return expanded(home) / "locks"
+    return platformdirs.user_runtime_path(APPLICATION, appauthor=False)
 
 
 def expanded(path: str | os.PathLike[str]) -> Path:

@@ -209,8 +209,11 @@ class BackendSpec:
             them.  Of alternatives, "this|that", the first that matches a file is taken, because
             some repositories have the weights in two formats.
         max_delay: seconds after which audio is committed or visible in the hypothesis.
-        bounds: declared quality of the `digits` checkpoint on the speech tier, by measure:
-            "wer", "word_start_median", "word_start_bias" (seconds).
+        digit_models: the models that recognise spoken English digits, which wlk-conformance then
+            compares with what was spoken.
+        bounds: declared quality of these models on the suite's digits, by measure: "wer",
+            "word_start_median", "word_start_bias" (seconds), and "invented_words" in 90 s of audio
+            without speech.
         thread_affinity: "any", or "same-thread" where one stream's calls must share a thread.
         deviations: ids of rules of the contract that this backend breaks, each with its reason.
         preference: which installed backend is the default: the highest on this platform.  None
@@ -234,6 +237,7 @@ class BackendSpec:
     default_model: str | None = None
     model_files: tuple[str, ...] = attrs.field(default=(), converter=_names)
     max_delay: float | None = None
+    digit_models: tuple[str, ...] = attrs.field(default=("digits",), converter=_names)
     bounds: Mapping[str, float] = attrs.field(factory=dict)
     thread_affinity: Literal["any", "same-thread"] = "any"
     deviations: Mapping[str, str] = attrs.field(factory=dict)

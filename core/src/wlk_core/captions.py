@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from wlk_core._printable import printable
 from wlk_core.segments import Segment, SegmentBuilder
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def srt_cue(number: int, segment: Segment) -> str:
     """Return a cue of SubRip, the number counting from 1."""
     words = " ".join(segment.text.split()).replace("-->", "->")
     text = words if segment.speaker is None else f"{segment.speaker}: {words}"
-    return f"{number}\n{_stamp(segment.start, ',')} --> {_stamp(segment.end, ',')}\n{text}\n\n"
+    span = f"{_stamp(segment.start, ',')} --> {_stamp(segment.end, ',')}"
+    return f"{number}\n{span}\n{printable(text)}\n\n"
 
 
 def vtt_cue(number: int, segment: Segment) -> str:
@@ -79,7 +81,7 @@ def _ending_by(segment: Segment, latest_end: float) -> Segment:
 
 
 def _escaped(text: str) -> str:
-    plain = " ".join(text.split())
+    plain = printable(" ".join(text.split()))
     return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

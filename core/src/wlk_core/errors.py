@@ -11,6 +11,7 @@ Everything that can go wrong, as one tree.
     x StreamBroken        the engine failed too often: this stream is over
   x StreamClosed          a call after `finish()` or `close()`
   x ConcurrentCallError   two exclusive calls of one stream at the same time
+  x SessionOverloaded     more audio than a session may keep waiting
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ __all__ = [
     "ConcurrentCallError",
     "ModelNotFoundError",
     "OptionError",
+    "SessionOverloaded",
     "StreamBroken",
     "StreamClosed",
     "WLKError",
@@ -62,12 +64,15 @@ class BackendError(WLKError):
     """
     The engine failed; the cause is chained and nothing was changed.
 
-    `retryable` is true when the same call may succeed if it is made again.
+    `retryable` is true when the same call may succeed if it is made again.  `is_exhausted` is true
+    when the backend has used all the attempts or the time of the call: repeat it later, not at
+    once.
     """
 
-    def __init__(self, message: str, *, retryable: bool = True) -> None:
+    def __init__(self, message: str, *, retryable: bool = True, is_exhausted: bool = False) -> None:
         super().__init__(message)
         self.retryable = retryable
+        self.is_exhausted = is_exhausted
 
 
 class StreamBroken(BackendError):  # noqa: N818 -- names the state the stream is in
@@ -89,3 +94,7 @@ class StreamClosed(WLKError):  # noqa: N818 -- names the state the stream is in
 
 class ConcurrentCallError(WLKError):
     """Another exclusive call of the same stream is running; this one changed nothing."""
+
+
+class SessionOverloaded(WLKError):  # noqa: N818 -- names the state the session is in
+    """Audio comes faster than it is decoded, and no more can wait; nothing was changed."""

@@ -58,6 +58,7 @@ class StreamStats(WorkCounters):
     audio_seconds: float = 0.0  #: audio inserted, silences left out
     state_bytes: int | None = None  #: bytes this stream holds now; None if unknown
     busy_seconds: float = 0.0  #: wall-clock time spent in the engine
+    misplaced_words: int = 0  #: times the engine put a word outside its audio, and it was moved in
 
 
 class OnlineProcessor(Protocol):
@@ -85,7 +86,8 @@ class OnlineProcessor(Protocol):
         with the next Emission.  None means "directly after the audio so far".
 
         Raises:
-            AudioFormatError: another rank or dtype, NaN or infinity; nothing was changed.
+            AudioFormatError: another rank or dtype, NaN, infinity, or a sample beyond 16, as
+                integers that were cast and not scaled have; nothing was changed.
             ClockError: the chunk would begin more than EPS in the past; nothing was changed.
             StreamClosed: the stream was finished or closed.
             StreamBroken: the engine failed too often.

@@ -1,4 +1,4 @@
-"""Timed text of a stream: tokens, emissions, transcripts, speaker changes and silences."""
+"""Timed text of a stream: tokens, emissions, transcripts, speakers, silences, translations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ from typing import Any, Self
 
 import attrs
 
-__all__ = ["ASRToken", "ChangeSpeaker", "Emission", "Silence", "Transcript"]
+__all__ = [
+    "ASRToken",
+    "ChangeSpeaker",
+    "Emission",
+    "Silence",
+    "SpeakerSpan",
+    "Transcript",
+    "TranslatedText",
+]
 
 
 @attrs.frozen
@@ -128,3 +136,22 @@ class Emission(tuple[tuple[ASRToken, ...], float]):  # noqa: SLOT001 -- tuples a
     def __hash__(self) -> int:
         """Hash all three attributes."""
         return hash(attrs.astuple(self, recurse=False))
+
+
+@attrs.frozen
+class SpeakerSpan:
+    """A speaker between two stream times in seconds, as a diarizer found it."""
+
+    speaker: int | str
+    start: float
+    end: float
+
+
+@attrs.frozen
+class TranslatedText:
+    """The translation of what was spoken between two stream times in seconds."""
+
+    text: str
+    start: float
+    end: float
+    language: str | None = None

@@ -234,16 +234,36 @@ def test_sound_after_damage_is_decoded_at_its_time(recording, suffix, codec):
     assert is_one_clear_line(str(failure))
 
 
+def float_wav(samples, rate):
+    """Return the bytes of a wav with *samples* as they are."""
+    header = struct.pack("<4sI4s4sIHHIIHH", b"RIFF", 36 + samples.nbytes, b"WAVE", b"fmt ", 16,
+                         3, 1, rate, rate * 4, 4, 32)  # fmt: skip
+    return header + struct.pack("<4sI", b"data", samples.nbytes) + samples.tobytes()
+
+
 @pytest.mark.parametrize("rate", [16_000, 44_100])
 def test_samples_that_are_not_numbers_end_the_recording_where_they_begin(rate):
     """The audio before NaN is decoded, and the message states where NaN begins."""
     samples = np.sin(np.arange(rate * 2) * 0.1).astype(np.float32) * 0.3
     samples[rate:] = np.nan
-    header = struct.pack("<4sI4s4sIHHIIHH", b"RIFF", 36 + samples.nbytes, b"WAVE", b"fmt ", 16,
-                         3, 1, rate, rate * 4, 4, 32)  # fmt: skip
-    data = header + struct.pack("<4sI", b"data", samples.nbytes) + samples.tobytes()
 
-    audio, failure = decoded(io.BytesIO(data))
+    audio, failure = decoded(io.BytesIO(float_wav(samples, rate)))
 
     assert 16_000 == len(audio)
     assert "got nan in 'audio data' from 1.000 s on" in str(failure)
+
+
+@pytest.mark.parametrize("scale", [32_768, 2.0**31, 1e30])
+def test_a_float_recording_that_is_not_scaled_is_refused(scale):
+    """The message states from where on, and what to divide by."""
+    samples = np.sin(np.arange(32_000) * 0.1).astype(np.float32) * 0.3
+    samples[:16_000] *= 1e-6 / scale
+    samples = (samples * np.float64(scale)).astype(np.float32)
+
+    audio, failure = decoded(io.BytesIO(float_wav(samples, 16_000)))
+
+    assert 16_000 <= len(audio) < 16_100
+    assert isinstance(failure, AudioFormatError)
+    assert "in 'audio data' from 1.00" in str(failure)
+    assert "divide them by" in str(failure)
+    assert is_one_clear_line(str(failure))

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
 import numpy as np
 import pytest
 
 from wlk_core.audio import to_float32, validate_audio
 from wlk_core.errors import AudioFormatError
+
+PCM = [np.dtype(name) for name in ("i2", "i4", "u1", "f4", "f8")]
+DTYPES = [*PCM, *(np.dtype(name) for name in (">i2", ">f4", "f2", "i1", "u2", "i8", "c8", "?"))]
+
+
+def read_only(samples):
+    """Return *samples* after forbidding writes to them."""
+    samples.flags.writeable = False
+    return samples
 
 
 @pytest.mark.parametrize(
@@ -72,11 +84,14 @@ def test_anything_else_is_refused_with_the_remedy(samples):
         pytest.param(np.zeros(0, np.float32), id="nothing"),
         pytest.param(np.zeros(1, np.float32), id="one sample"),
         pytest.param(np.zeros(3200, np.float32)[::2], id="every other sample"),
-        pytest.param(np.full(1600, 3e38, np.float32), id="finite but huge"),
+        pytest.param(np.full(1600, 1.5, np.float32), id="above full scale"),
+        pytest.param(np.full(96_000, -16, np.float32), id="the loudest that is possible"),
+        pytest.param(read_only(np.full(8, 0.5, np.float32)), id="read-only"),
+        pytest.param(np.full(8, 0.5, np.float32)[::-1], id="backwards"),
     ],
 )
 def test_finite_float32_is_valid_audio(samples):
-    """Length, layout and level do not matter."""
+    """Length, layout, memory and a level above 1 do not matter."""
     validate_audio(samples)
 
 
@@ -89,6 +104,58 @@ def test_a_sample_that_is_not_a_number_is_named_with_its_index(value, level):
 
     with pytest.raises(AudioFormatError, match=rf"got {value} at sample 800 of 1600 \(0\.050 s"):
         validate_audio(samples)
+
+
+@pytest.mark.parametrize("quiet", [0, 1600, 200_000], ids="{} samples before".format)
+@pytest.mark.parametrize("value", [16.01, -32768.0, 1e30, -3e38], ids=str)
+def test_a_sample_beyond_all_sound_is_refused_with_the_remedy(value, quiet):
+    """Integers cast to float and not scaled are the commonest mistake."""
+    samples = np.full(quiet + 100, 0.5, np.float32)
+    samples[quiet + 7] = value
+
+    with pytest.raises(AudioFormatError, match=rf"at sample {quiet + 7} of .*to_float32"):
+        validate_audio(samples)
+
+
+@pytest.mark.parametrize("level", [32, 32767])
+def test_unscaled_integers_are_refused_at_their_first_sound(level):
+    """A thousandth of full scale suffices, so that no word of such a stream is decoded."""
+    sound = (np.sin(np.arange(1600) * 0.2) * level).astype(np.int16)
+
+    with pytest.raises(AudioFormatError, match=r"within \[-1, 1\], 16 at most"):
+        validate_audio(sound.astype(np.float32))
+    validate_audio(to_float32(sound))
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(samples=arrays(st.sampled_from(DTYPES), array_shapes(min_dims=0, max_dims=3), elements={}))
+def test_any_array_is_converted_or_refused_with_one_line(samples):
+    """One channel of a PCM type keeps its length; everything else is AudioFormatError."""
+    untouched = samples.copy()
+    try:
+        converted = to_float32(samples[..., ::-1] if samples.ndim else samples)
+    except AudioFormatError as refusal:
+        assert samples.ndim != 1 or samples.dtype.newbyteorder("=") not in PCM
+        assert "\n" not in str(refusal)
+        return
+
+    assert samples.dtype.newbyteorder("=") in PCM
+    assert (np.float32, samples.shape) == (converted.dtype, converted.shape)
+    assert samples.dtype.kind == "f" or not len(samples) or np.abs(converted).max() <= 1
+    assert np.array_equal(untouched, samples, equal_nan=samples.dtype.kind in "fc")
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(samples=arrays(np.float32, st.integers(0, 40)))
+def test_audio_is_valid_exactly_if_every_sample_is_possible(samples):
+    """The quick check and the exact one agree on any float32."""
+    is_possible = bool((np.abs(samples) <= 16).all())  # False for NaN
+    try:
+        validate_audio(samples)
+    except AudioFormatError:
+        assert not is_possible
+    else:
+        assert is_possible
 
 
 @pytest.mark.parametrize(

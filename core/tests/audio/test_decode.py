@@ -97,10 +97,21 @@ def test_a_late_start_and_a_hole_are_filled_with_zeros(recording, click_errors, 
 
 
 def test_sound_before_the_beginning_is_left_out(recording, click_errors):
-    """A negative start, as an edit list gives it, is trimmed."""
+    """An edit list excludes what comes before it: the priming of an encoder, or a part cut off."""
     path = recording("early.m4a", codec="aac", rate=44_100, first_time=-0.6)
 
     assert max(map(abs, click_errors(decoded(path), [0.65, 1.4]))) < 0.01
+
+
+@pytest.mark.parametrize("codec", ["pcm_s16le", "flac", "aac"])
+def test_sound_before_time_0_is_the_beginning(recording, click_errors, codec):
+    """A Matroska file whose times begin at -2 s is decoded whole, from its first sound on."""
+    path = recording("early.mka", codec=codec, first_time=-2.0, avoid_negative_ts="disabled")
+
+    audio = decoded(path)
+
+    assert max(map(abs, click_errors(audio))) < 0.01
+    assert 40_000 == pytest.approx(len(audio), abs=1024)  # the last frame of AAC is padded
 
 
 def test_a_clock_that_began_hours_ago_adds_no_pause(recording, click_errors):

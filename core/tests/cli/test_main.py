@@ -149,19 +149,22 @@ def test_wrong_usage_is_one_line_and_status_2(command, arguments, line):
 
 
 @pytest.mark.parametrize(
-    ("error", "line"),
+    ("error", "line", "status"),
     [
-        (KeyboardInterrupt(), "interrupted; what was done by then is kept"),
+        (KeyboardInterrupt(), "interrupted; what was done by then is kept", 130),
         (
             ZeroDivisionError("a\nb"),
             "ZeroDivisionError: a b (a defect; get the traceback with WLK_TRACEBACK=1)",
+            1,
         ),
-        (PermissionError(13, "no"), "[Errno 13] no"),
+        (PermissionError(13, "no"), "[Errno 13] no", 1),
+        (SystemExit(0), "code of a plugin tried to end this program (SystemExit: 0)", 1),
+        (GeneratorExit(), "code of a plugin tried to end this program (GeneratorExit: )", 1),
     ],
-    ids=["interrupt", "defect", "system"],
+    ids=["interrupt", "defect", "system", "exit", "unusual"],
 )
-def test_whatever_fails_is_one_line_and_status_1(command, monkeypatch, error, line):
-    """No failure shows a traceback."""
+def test_whatever_fails_is_one_line_and_a_status(command, monkeypatch, error, line, status):
+    """No failure shows a traceback, and none looks like success."""
 
     def fail(_registry):
         raise error
@@ -170,7 +173,7 @@ def test_whatever_fails_is_one_line_and_status_1(command, monkeypatch, error, li
 
     done = command("backends")
 
-    assert (done.status, done.err.strip()) == (1, f"wlk-core: {line}")
+    assert (done.status, done.err.strip()) == (status, f"wlk-core: {line}")
 
 
 def test_a_defect_shows_its_traceback_when_asked(command, monkeypatch):

@@ -180,3 +180,130 @@ def test_a_pipe_is_written_directly(tmp_path):
 
     assert reader.result() == "{}"
     assert pipe.is_fifo()
+
+
+def test_a_file_with_content_is_replaced_only_if_forced(tmp_path):
+    """Subtitles that a person has corrected are not lost to a second run; an empty file may be."""
+    for name in ("a.srt", "b.srt"):
+        (tmp_path / name).write_text("mine")
+    (tmp_path / "c.srt").touch()
+
+    with pytest.raises(click.UsageError, match=r"a\.srt exists; replace with --force, or choose"):
+        plan_outputs(["a.wav"], str(tmp_path), "srt")
+    with pytest.raises(click.UsageError, match=r"a\.srt and 1 more files exist; replace with --fo"):
+        plan_outputs(["a.wav", "b.wav", "c.wav"], str(tmp_path), "srt")
+    assert len(plan_outputs(["a.wav", "b.wav"], str(tmp_path), "srt", is_forced=True)) == 2
+    assert plan_outputs(["c.wav"], str(tmp_path), "srt") == [tmp_path / "c.srt"]
+
+
+def test_a_recording_among_several_is_not_overwritten(tmp_path):
+    """The result of one recording never replaces another recording, not even when forced."""
+    (tmp_path / "a.txt").write_text("sound")
+    other = tmp_path / "other.mka"
+    other.hardlink_to(tmp_path / "a.txt")
+
+    with pytest.raises(click.UsageError, match=r"a\.txt would overwrite the recording .*other\.m"):
+        plan_outputs(["a.wav", str(other)], str(tmp_path), "text", is_forced=True)
+
+
+def test_a_file_is_replaced_and_not_emptied(tmp_path):
+    """A reader that has the old file open keeps it; permissions stay."""
+    path = tmp_path / "x.txt"
+    path.write_text("old")
+    path.chmod(0o640)
+    with path.open() as reader:
+        output = FileOutput(path)
+        output.write("new")
+
+        assert reader.read() == "old"
+    assert path.read_text() == "new"
+    output.write(" text")
+    assert path.read_text() == "new text"
+    output.close()
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_full_disk_leaves_the_text_before_it(tmp_path, monkeypatch, whole):
+    """A write that fails in its middle is undone, and no later text follows the gap."""
+    output = FileOutput(tmp_path / "x.srt", whole=whole)
+    output.write("first\n")
+    write = os.write
+
+    def fail(descriptor, data):
+        if len(data) < 3:
+            raise OSError(28, "No space left on device")
+        return write(descriptor, data[:3])
+
+    monkeypatch.setattr(os, "write", fail)
+    with pytest.raises(OSError, match="No space left on device; choose another path"):
+        output.write("second\n")
+    monkeypatch.undo()
+    with pytest.raises(OSError, match="No space left"):
+        output.write("third\n")
+    output.close()
+
+    found = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert found == ({} if whole else {"x.srt": "first\n"})
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_mounted_file_is_written_in_place(tmp_path, monkeypatch, whole):
+    """A file that cannot be replaced, as one that a container mounts, gets the text itself."""
+    path = tmp_path / "x.json"
+    path.write_text("a longer text that was there before")
+    node = path.stat().st_ino
+
+    def busy(self, target):
+        raise OSError(16, "Device or resource busy")
+
+    monkeypatch.setattr(Path, "replace", busy)
+    output = FileOutput(path, whole=whole)
+    output.write("{")
+    output.write("}")
+    output.close()
+
+    assert (path.read_text(), path.stat().st_ino) == ("{}", node)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root writes everywhere")
+def test_a_file_in_a_folder_that_is_not_writable_is_written_in_place(tmp_path):
+    """The right to write a file is enough."""
+    path = tmp_path / "x.json"
+    path.write_text("old and long")
+    tmp_path.chmod(0o555)
+    output = FileOutput(path, whole=True)
+    output.write("{}")
+    output.close()
+    tmp_path.chmod(0o755)
+
+    assert path.read_text() == "{}"
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="needs names of descriptors")
+@pytest.mark.parametrize("is_link", [False, True], ids=["path", "link"])
+def test_a_file_that_a_shell_appends_to_keeps_its_content(tmp_path, is_link):
+    """``--output /dev/stdout >> all.txt`` appends."""
+    path = tmp_path / "all.txt"
+    path.write_text("before ")
+    with path.open("a") as opened:
+        name = Path(f"/dev/fd/{opened.fileno()}")
+        if is_link:
+            (tmp_path / "link").symlink_to(name)
+            name = tmp_path / "link"
+        output = FileOutput(name)
+        output.write("after")
+        output.close()
+
+    assert path.read_text() == "before after"
+
+
+def test_a_name_of_the_greatest_length_can_be_written(tmp_path):
+    """The draft has a short name, whatever the file's is."""
+    path = tmp_path / ("x" * 255)
+    output = FileOutput(path, whole=True)
+    output.write("text")
+    output.close()
+
+    assert path.read_text() == "text"

@@ -276,7 +276,9 @@ def test_words_before_a_failure_are_kept(transcribe, save, spoken, style):
     assert "expected finite samples" in done.err
     assert "six" in done.out
     if style == "json":
-        assert json.loads(done.out)["text"] == "one two three four five six"
+        result = json.loads(done.out)
+        assert result["text"] == "one two three four five six"
+        assert "expected finite samples" in result["incomplete"]
 
 
 def test_a_failure_in_one_of_several_files_leaves_a_valid_array(
@@ -314,16 +316,18 @@ def interrupted(monkeypatch):
 @pytest.mark.usefixtures("interrupted")
 @pytest.mark.parametrize("style", FORMATS)
 def test_an_interrupt_keeps_what_was_committed(transcribe, recording, tmp_path, style):
-    """Ctrl-C leaves the committed words, in the file too, with one line and status 1."""
+    """Ctrl-C leaves the committed words, in the file too, with one line and status 130."""
     target = tmp_path / "out"
 
     done = transcribe(recording("a.wav", *range(10)), "--format", style, "--output", target)
 
-    assert done.status == 1
+    assert done.status == 130
     assert done.err.strip() == "wlk-core: interrupted; what was done by then is kept"
     assert "two" in target.read_text()
     if style == "json":
-        assert json.loads(target.read_text())["text"].startswith("zero one two")
+        result = json.loads(target.read_text())
+        assert result["text"].startswith("zero one two")
+        assert result["incomplete"] == "interrupted"
 
 
 @pytest.mark.usefixtures("interrupted")
@@ -430,9 +434,17 @@ def test_realtime_waits_for_the_audio(transcribe, recording, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_a_live_pipe_with_its_words(spawn, spoken, wav, number):
-    """A process that reads a pipe prints what was committed and ends on Ctrl-C, and on a stop."""
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
+    ids=["SIGINT", "SIGTERM", "SIGHUP"],
+)
+def test_a_signal_ends_a_live_pipe_with_its_words(spawn, spoken, wav, number, status):
+    """
+    A process that reads a pipe prints what was committed and ends on Ctrl-C, and on a stop.
+
+    Ctrl-C ends it as a signal does, which is 130 in a shell and ends a loop there.
+    """
     process = spawn("transcribe", "-", "--no-vad", "--backend", "toy", bufsize=0)
     process.stdin.write(wav(spoken(*range(10), *range(10))))
     first = process.stdout.read(4)
@@ -440,19 +452,19 @@ def test_a_signal_ends_a_live_pipe_with_its_words(spawn, spoken, wav, number):
     _, err = process.communicate()
 
     assert first == b"zero"
-    assert process.returncode == 1
+    assert process.returncode == status
     assert err.strip() == b"wlk-core: interrupted; what was done by then is kept"
 
 
 @pytest.mark.slow
 def test_a_closed_pipe_ends_quietly(spawn, recording):
-    """A reader that closes the pipe early is no error worth a line."""
+    """A reader that closes the pipe early is no error worth a line; the status is SIGPIPE's."""
     paths = [recording(f"{number}.wav", *range(10)) for number in range(3)]
     process = spawn("transcribe", *paths, "--no-vad", "--backend", "toy", "--format", "text")
     process.stdout.close()
     err = process.stderr.read()
 
-    assert process.wait() == 1
+    assert process.wait() == 141
     assert err == b""
 
 

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from wlk_core.plugins import EngineCalls, EngineFault
+from wlk_core.plugins import (
+    AlignedHypothesis,
+    AlignedWord,
+    EngineCalls,
+    EngineFault,
+    Hypothesis,
+)
+from wlk_core.streaming import Word
 
 
 @pytest.fixture
@@ -138,3 +145,47 @@ def test_wrapping_a_callable_object_copies_nothing_of_it(calls: EngineCalls) -> 
 
     assert decoder.cache is wrapped()
     assert not hasattr(wrapped, "cache")
+
+
+def words(*texts: str) -> Any:
+    """Return words one after another."""
+    return tuple(Word(number, number + 1.0, text) for number, text in enumerate(texts))
+
+
+def test_an_answer_can_be_cut_short(calls: EngineCalls) -> None:
+    """A hypothesis of the call of that number keeps a share of its words, and nothing else."""
+    transcribe = calls.wrap(lambda: Hypothesis(words=words(" a", " b", " c"), language="en"))
+    calls.cut_short = {1: 0.0, 2: 0.5}
+
+    assert [(), words(" a"), words(" a", " b", " c")] == [transcribe().words for _ in range(3)]
+    assert "en" == transcribe().language
+    assert 2 == calls.cut_count
+
+
+def test_an_aligned_answer_can_be_cut_short(calls: EngineCalls) -> None:
+    """AlignAtt's hypothesis loses whole words with their frames."""
+    aligned = tuple(AlignedWord(word=word, frames=(1,)) for word in words(" a", " b"))
+    decode = calls.wrap(lambda: AlignedHypothesis(words=aligned))
+    calls.cut_short = {1: 0.5}
+
+    assert aligned[:1] == decode().words
+
+
+def test_an_answer_of_another_type_is_cut_by_the_function_that_wrap_was_given(
+    calls: EngineCalls,
+) -> None:
+    """The plugin knows what the end of a text is in its answers."""
+    decode = calls.wrap(str.upper, cut=lambda text, share: text[: int(share * len(text))])
+    calls.cut_short = {2: 0.5}
+
+    assert ["ABCD", "AB"] == [decode("abcd"), decode("abcd")]
+    assert 1 == calls.cut_count
+
+
+def test_an_answer_that_cannot_be_cut_stays_whole(calls: EngineCalls) -> None:
+    """The counter shows that nothing was cut, so that a test cannot pass by it."""
+    decode = calls.wrap(str.upper)
+    calls.cut_short = {1: 0.0}
+
+    assert "ABCD" == decode("abcd")
+    assert 0 == calls.cut_count

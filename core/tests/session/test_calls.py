@@ -69,10 +69,16 @@ def test_the_last_failure_is_raised():
 
 
 @pytest.mark.parametrize(
-    "error", [BackendError("no key", retryable=False), StreamBroken("broken"), ValueError("other")]
+    "error",
+    [
+        BackendError("no key", retryable=False),
+        BackendError("no answer in 30 s", is_exhausted=True),
+        StreamBroken("broken"),
+        ValueError("other"),
+    ],
 )
 def test_a_failure_that_a_retry_cannot_cure_is_raised_at_once(error):
-    """Errors that are not retryable, and errors of other kinds, end the call."""
+    """Errors that are not retryable or that a backend repeated, and other errors, end the call."""
     call = Scripted(error)
 
     with pytest.raises(type(error)):

@@ -105,6 +105,14 @@ def test_a_window_within_its_bound_keeps_everything():
     assert (0, 0, (word,), "") == (forced, window.start, window.prefix, window.prompt)
 
 
+def test_a_long_window_without_further_words_is_cut_next_to_the_prefix():
+    """An engine that ended its text early has not emitted the words before a later pause."""
+    audio = bursts((0.0, 5.0), (5.1, 11.0), seconds=13.0)
+    window, _ = filled(audio, committed=[Word(4.0, 5.0, " one")])
+
+    assert 4.9 * RATE <= window.start <= 5.05 * RATE
+
+
 def test_a_long_window_is_cut_in_the_pause_after_the_prefix():
     """The cut lies between the last committed word and the next, and its words become prompt."""
     audio = bursts((0.0, 5.0), (5.6, 13.0), seconds=13.0)

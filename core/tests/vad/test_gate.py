@@ -271,3 +271,51 @@ def test_impossible_settings_are_refused(options):
     """Thresholds are probabilities in order, lengths are seconds."""
     with pytest.raises(ValueError, match="expected "):
         SilenceGate(ScriptedDetector(), **options)
+
+
+@given(script=SCRIPTS, tail=st.integers(0, FRAME - 1), lengths=LENGTHS, at=st.integers(0, 60))
+def test_an_utterance_that_the_caller_ends_is_passed_on_whole(script, tail, lengths, at):
+    """After a cut nothing of the speech is held back, and no sample is passed on twice."""
+    audio = stream(script, tail)
+    first, second = audio[: at * FRAME + 7], audio[at * FRAME + 7 :]
+    silence_gate = gate(**lengths)
+    events = silence_gate.push(first)
+    was_silent = silence_gate._is_silent
+    events += silence_gate.cut()
+    passed_on = sum(len(event.samples) for event in events if isinstance(event, SpeechAudio))
+    removed = sum(
+        event.end_sample - event.start_sample for event in events if isinstance(event, SilenceEnded)
+    )
+    events += silence_gate.push(second) + silence_gate.flush()
+
+    assert was_silent or passed_on + removed == len(first)
+    position = 0
+    for event in events:
+        match event:
+            case SpeechAudio(samples, start):
+                assert start == position
+                position += len(samples)
+            case SilenceEnded(start, end):
+                assert start == position
+                position = end
+    assert position == len(audio)
+
+
+def test_a_caller_that_knows_the_turn_is_over_begins_the_silence():
+    """The silence begins after the audio that was passed on, and ends as every silence does."""
+    silence_gate = gate()
+    events = silence_gate.push(stream([0.9] * 5 + [0] * 3))
+    quiet = silence_gate.quiet_seconds
+    ended = silence_gate.end_speech()
+    events += ended + silence_gate.end_speech()
+    events += silence_gate.push(stream([0] * 20 + [0.9] * 5))
+
+    assert quiet == pytest.approx(3 * SECONDS)
+    assert outline(ended) == [("quiet", 8)]
+    assert silence_gate.quiet_seconds == 0
+    assert outline(events) == [
+        ("speech", 0, 8),
+        ("quiet", 8),
+        ("silence", 8, 24),
+        ("speech", 24, 33),
+    ]

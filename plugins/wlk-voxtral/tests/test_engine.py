@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 import threading
 
 import attrs
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from wlk_core.plugins import EngineCalls
 from wlk_core.streaming import LogMel, TokenPrediction
 from wlk_voxtral.checkpoint import CheckpointSettings
-from wlk_voxtral.engine import VoxtralEngine
+from wlk_voxtral.engine import VoxtralEngine, cut_answer
 
 PAD, WORD = 2, 3
 
@@ -206,3 +208,32 @@ def test_a_state_counts_the_bytes_of_its_caches(settings):
 
     assert 51 == state.encoder_bytes
     assert 102 == state.nbytes
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_an_answer_can_be_cut_short(settings, share):
+    """The steps after the cut have no text, and the decoder goes on from there."""
+    tokenizer = settings.tokenizer
+    cut = partial(cut_answer, pad_id=tokenizer.pad_id)
+    calls = EngineCalls()
+    engine = VoxtralEngine(ToyNetwork(1), settings)
+    run = partial(engine.decode, delay_steps=6, draft_steps=1)
+    decode = calls.wrap(run, cut=cut)
+    calls.cut_short = {2: share}
+    _, state, _ = decode(mel_of(1 + 6), None)
+    whole, _, _ = run(mel_of(4), state)
+    predictions, state, _ = decode(mel_of(4), state)
+
+    kept = int(4 * share)
+    assert list(whole[:kept]) == list(predictions[:kept])
+    assert {tokenizer.pad_id} == {prediction.id for prediction in predictions[kept:]}
+    assert (tokenizer.pad_id,) == state.known_ids
+    assert 1 == calls.cut_count
+
+
+def test_an_answer_within_the_prompt_is_not_cut(settings):
+    """The decoder has emitted no text yet, and its next inputs stay those of the prompt."""
+    engine = VoxtralEngine(ToyNetwork(1), settings)
+    answer = engine.decode(mel_of(1), None, delay_steps=6, draft_steps=1)
+
+    assert answer == cut_answer(answer, 0.0, pad_id=settings.tokenizer.pad_id)

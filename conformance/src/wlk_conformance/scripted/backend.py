@@ -9,7 +9,7 @@ import numpy as np
 
 from wlk_conformance.scripted.alignment import BUFFER_SECONDS, FRAME_SAMPLES, POLICY
 from wlk_conformance.scripted.engine import DIGIT_WORDS, ScriptedEngine
-from wlk_conformance.scripted.native import NativeRecognizer
+from wlk_conformance.scripted.native import NativeRecognizer, cut_step
 from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
 from wlk_core.plugins import (
     AlignAttRecognizer,
@@ -82,7 +82,8 @@ def open_stream(
     """Return a function that makes the recognizer of the policy; see LoadedBackend."""
     language = config.language
     if config.policy == "native":
-        return partial(NativeRecognizer, calls.wrap(engine.decode_step), language=language)
+        decode = calls.wrap(engine.decode_step, cut=cut_step)
+        return partial(NativeRecognizer, decode, language=language)
     tick_seconds = config.options["tick_seconds"]
     if config.policy == "alignatt":
         return partial(

@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["DELAY_STEPS", "DecoderState", "NativeRecognizer", "StepDecoder", "decode_step"]
+__all__ = [
+    "DELAY_STEPS",
+    "DecoderState",
+    "NativeRecognizer",
+    "StepDecoder",
+    "cut_step",
+    "decode_step",
+]
 
 DELAY_STEPS = 6  # 0.48 s, a usual delay of models with delayed streams
 CONTEXT_PIECES = 96  # the decoder ends its text by itself after so many pieces
@@ -88,6 +95,15 @@ def decode_step(
             output.append(END_OF_TEXT)
             emitted = ()
     return tuple(output), DecoderState(audio=in_view, steps=state.steps + 1, emitted=emitted)
+
+
+def cut_step(
+    answer: tuple[tuple[Piece, ...], DecoderState], share: float
+) -> tuple[tuple[Piece, ...], DecoderState]:
+    """Return the answer of `decode_step` as if the decoder had ended its text within the step."""
+    pieces, state = answer
+    kept = (*pieces[: int(share * len(pieces))], END_OF_TEXT)
+    return kept, attrs.evolve(state, emitted=())
 
 
 class NativeRecognizer:

@@ -63,7 +63,8 @@ class AudioRules:
         """
         Any other rank, dtype, NaN or infinity raises AudioFormatError and changes nothing.
 
-        int16 is accepted only through the core's converter.
+        So does a sample beyond 16, which is no sound: integers that were cast and not scaled have
+        such samples.  int16 is accepted only through the core's converter.
         """
         stimulus = wlk.speech(4, seed=3)
         expected = wlk.solo(stimulus)
@@ -234,6 +235,8 @@ def _bad_audio() -> dict[str, object]:
     broken = {name: good.copy() for name in ("nan", "inf", "-inf")}
     for name, audio in broken.items():
         audio[800] = float(name)
+    broken["1e30"] = np.full_like(good, 1e30)
+    broken["unscaled int16"] = (np.arange(1600) % 2000 - 1000).astype(np.float32)
     return {
         **{f"float32 with {name}": audio for name, audio in broken.items()},
         **{

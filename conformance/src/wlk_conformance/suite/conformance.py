@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from wlk_conformance.rules import SUITE_VERSION
 from wlk_conformance.suite.audio_in import AudioRules
 from wlk_conformance.suite.failure import FailureRules
+from wlk_conformance.suite.hypothesis import HypothesisRules
 from wlk_conformance.suite.lifecycle import LifeRules
 from wlk_conformance.suite.packaging import PackagingRules
 from wlk_conformance.suite.quality import QualityRules
@@ -16,6 +17,9 @@ from wlk_conformance.suite.silence import SilenceRules
 from wlk_conformance.suite.speakers import SpeakerRules
 from wlk_conformance.suite.text_out import TextRules
 from wlk_conformance.suite.times import TimeRules
+
+if TYPE_CHECKING:
+    from wlk_conformance.stimuli import KnownWords
 
 __all__ = ["BackendConformance"]
 
@@ -29,6 +33,7 @@ class BackendConformance(  # tests run in the order of the contract: the last ba
     SpeakerRules,
     SilenceRules,
     TimeRules,
+    HypothesisRules,
     TextRules,
     AudioRules,
     PackagingRules,
@@ -49,6 +54,8 @@ class BackendConformance(  # tests run in the order of the contract: the last ba
         backend: the name of an installed backend.
         model: the model to load, None for the spec's default.
         options: options of the backend and its streams, by name.
+        words: "digits" if the model recognises spoken English digits, which the suite then compares
+            with what was spoken; None where the spec's `digit_models` states it.
         suite: the version of the suite to be judged by; failures of newer rules are advisory.
 
     """
@@ -56,6 +63,7 @@ class BackendConformance(  # tests run in the order of the contract: the last ba
     backend: ClassVar[str] = ""
     model: ClassVar[str | None] = None
     options: ClassVar[dict[str, Any]] = {}
+    words: ClassVar[KnownWords | None] = None
     suite: ClassVar[str] = SUITE_VERSION
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from wlk_conformance.compare import check_clock, check_same, check_times, check_words
 from wlk_conformance.rules import NotApplicable, rule
+from wlk_conformance.seams import answers_cut_short
 from wlk_conformance.stimuli import CodedSpeech, white_noise
+from wlk_conformance.suite.cuts import check_around, feed_and_find_cut
 from wlk_core import ChangeSpeaker, StreamStats
 from wlk_core.errors import StreamClosed
 from wlk_core.testing import CELL_SECONDS, CodedToken
@@ -194,6 +196,36 @@ class LifeRules:
             check_times(stimulus.words, driver.tokens, tolerance=CELL_SECONDS)
             speakers = {token.speaker for token in driver.tokens}
             assert speakers == ({"anna"} if wlk.has("speaker-turns") else {None}), str(speakers)
+            check_clock(driver.processed_up_to, stimulus.seconds)
+
+    @rule(
+        "LIFE-08",
+        kinds="F",
+        causes=(
+            "audio that was decoded without text is dropped with what waits for another decision",
+            "a text that ends early begins a new utterance, without speaker or spacing",
+        ),
+    )
+    def test_an_answer_cut_short_keeps_the_stream(self, wlk: BackendUnderTest) -> None:
+        """An engine whose text ends early loses no word but those it would have emitted then."""
+        engine_calls = wlk.engine_calls
+        if engine_calls is None:
+            raise NotApplicable("its answers cannot be cut short (see SupportsEngineCalls)")
+        stimulus = wlk.speech(24, seed=19)
+        before = engine_calls.count
+        expected = wlk.run(stimulus).tokens
+        wlk.require_tokens(expected, stimulus)
+        calls = engine_calls.count - before
+        for call, share in ((calls // 4, 0.0), (calls // 2, 0.5), (calls * 3 // 4, 0.0)):
+            driver = wlk.stream()
+            speaker = "anna" if wlk.has("speaker-turns") else None
+            if speaker is not None:
+                driver.new_speaker(speaker)
+            with answers_cut_short(engine_calls, {max(1, call): share}):
+                lost = feed_and_find_cut(wlk, driver, stimulus, engine_calls)
+            what = f"after {share:.0%} of the answer of engine call {call}"
+            check_around(expected, driver.tokens, lost, what=what)
+            assert {speaker} == {token.speaker for token in driver.tokens}, what
             check_clock(driver.processed_up_to, stimulus.seconds)
 
     @rule("LIFE-09", causes=("warmup runs through a stream that is in use",))

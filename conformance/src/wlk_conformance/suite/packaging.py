@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from wlk_conformance.isolation import run_python
 from wlk_conformance.network import network_blocked
 from wlk_conformance.output import standard_output
-from wlk_conformance.rules import NotApplicable, rule, rule_ids
+from wlk_conformance.rules import NotApplicable, NotDeclared, rule, rule_ids
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError, OptionError
 from wlk_core.plugins import API_FLOOR, API_VERSION, BackendSpec
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["PackagingRules"]
 
 HEAVY = ("numpy", "torch", "mlx", "transformers", "faster_whisper", "huggingface_hub")
-BOUNDS = {"wer", "word_start_median", "word_start_bias"}
+BOUNDS = {"wer", "word_start_median", "word_start_bias", "invented_words"}
 NOWHERE = "no-such-owner/no-such-model-52e1"
 CHECKED_BY_NAME = {"device", "dtype", "compute_type", "alignment_heads", "lora"}
 
@@ -157,7 +157,7 @@ class PackagingRules:
         The command is the one that installs it; listing backends still works.
         """
         if not wlk.spec.requires:
-            raise NotApplicable(f"{wlk.spec.name} requires no distribution")
+            raise NotDeclared(f"{wlk.spec.name} requires no distribution")
         hidden = ",".join(wlk.spec.requires)
         for state in ("absent", "broken"):
             wlk.recipes.append(f"load with {hidden} {state}")

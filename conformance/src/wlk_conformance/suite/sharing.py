@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from wlk_conformance.compare import check_same
 from wlk_conformance.fingerprint import fingerprint
-from wlk_conformance.rules import NotApplicable, rule
+from wlk_conformance.rules import NotDeclared, rule
 from wlk_conformance.suite.concurrency import while_a_step_runs
 from wlk_core.errors import BackendError, ConcurrentCallError, OptionError, StreamClosed
 
@@ -70,7 +70,7 @@ class SharingRules:
     def test_every_call_may_come_from_a_new_thread(self, wlk: BackendUnderTest) -> None:
         """Every call of a stream works from a fresh thread, one call at a time."""
         if wlk.spec.thread_affinity == "same-thread":
-            raise NotApplicable("thread_affinity is declared as same-thread")
+            raise NotDeclared("thread_affinity is declared as same-thread")
         stimulus = wlk.speech(6, seed=5)
         driver = wlk.stream()
         for chunk in stimulus.chunks(1.0):

@@ -1,17 +1,18 @@
-"""Rules COM and HYP: committed text and the hypothesis."""
+"""Rules COM: committed text."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from wlk_conformance.compare import check_same, check_texts, check_words, words_of
 from wlk_conformance.rules import NotApplicable, rule
+from wlk_conformance.scripted.engine import DIGIT_WORDS
 from wlk_conformance.seams import SupportsCodedAudio
 from wlk_conformance.stimuli import CodedSpeech
-from wlk_conformance.suite.concurrency import returns_promptly, while_a_step_runs
-from wlk_core import EPS
+from wlk_core.streaming import needs_space
 from wlk_core.testing import CodedToken
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ __all__ = ["TextRules"]
 CHUNKS = (0.032, 0.08, 0.5, 1.0, 2.0, 5.0, 60.0)  # seconds; 0.032 is 512 samples of the voice gate
 WORD_ERRORS = 0.1  # share of words that a small model may miss or invent
 IDLE_CALLS = 4  # of process_iter, without new audio
+LONGEST_WORD = 20  # letters of a word, while eight digits without a space have 24 or more
+JOINED_DIGITS = re.compile(f"({'|'.join(word.strip() for word in DIGIT_WORDS)}){{2,}}")
 SAME_START = 0.1  # seconds a start may move with the chunk size
 # Vocabularies that are easily joined wrongly: words in pieces, and scripts without spaces.
 PIECES = (" trans", "crip", "tion", ",", " un", "believ", "able", "!", " 1", "00")
@@ -34,7 +37,7 @@ THAI = ("ส", "วัส", "ดี", "ครับ", "ผม", "พูด", "�
 
 
 class TextRules:
-    """Rules of committed text and of the hypothesis."""
+    """Rules of committed text."""
 
     @rule(
         "COM-01",
@@ -62,21 +65,28 @@ class TextRules:
         if wlk.speech_source.kind == "coded":
             check_words(stimulus.words, driver.tokens, what="the transcript")
 
-    @rule("COM-01", kinds="O,S", causes=("the overlap is found by text instead of by time",))
+    @rule("COM-01", kinds="O,G", causes=("the overlap is found by text instead of by time",))
     def test_a_repeated_word_is_committed_twice(self, wlk: BackendUnderTest) -> None:
         """Words spoken twice in a row are committed twice, whatever the gap between them."""
-        spoken = committed = 0
+        spoken = committed = apart = 0
         for gap in (0.08, 0.24, 0.48, 0.96):
             stimulus = wlk.speech(6, seed=8, gap=(gap, gap), digits=(7, 7, 3, 3, 9, 9))
             driver = wlk.run(stimulus, chunk_seconds=0.5)
             wlk.require_tokens(driver.tokens, stimulus)
+            committed += len(words_of(driver.tokens))
             if wlk.speech_source.kind == "coded":
                 check_words(stimulus.words, driver.tokens, what=f"pairs {gap} s apart")
-            spoken += len(stimulus.words)
-            committed += len(words_of(driver.tokens))
-        # QUAL-01 judges which digit a model recognises; here every word must be committed.
-        assert committed >= (1 - WORD_ERRORS) * spoken, (
-            f"of {spoken} words spoken in pairs {committed} were committed"
+                continue
+            # The same digits in another order: a model may lose as many words of them by mistake,
+            # which QUAL judges, and then as many again.
+            other = wlk.speech(6, seed=8, gap=(gap, gap), digits=(7, 3, 9, 7, 3, 9))
+            apart += len(words_of(wlk.run(other, chunk_seconds=0.5).tokens))
+            spoken += len(other.words)
+        lost = max(0, spoken - apart)
+        allowed = (WORD_ERRORS + wlk.spec.bounds.get("wer", 0.0)) * spoken + lost
+        assert committed >= apart - allowed, (
+            f"{committed} words were committed of digits spoken in pairs, and {apart} of the same "
+            "digits in another order"
         )
 
     @rule("COM-02", causes=("the emission contains the list that the processor continues to use",))
@@ -130,6 +140,26 @@ class TextRules:
                 " ".join([alone] * 3).split(" "), driver.text.split(" "), what="across pauses"
             )
 
+    @rule(
+        "COM-03",
+        since="2.0",
+        is_first=True,
+        causes=('words are stripped: each carries the space in front of it, " word"',),
+    )
+    def test_a_space_lies_between_words(self, wlk: BackendUnderTest) -> None:
+        """A space lies between the words of a script that has spaces."""
+        stimulus = wlk.speech(8, seed=7)
+        text = "".join(token.text for token in wlk.require_tokens(wlk.solo(stimulus), stimulus))
+        words = words_of(wlk.solo(stimulus))
+        longest = max((word for word in words if needs_space(word, word)), key=len, default="")
+        assert len(longest) <= LONGEST_WORD, (
+            f"no space in {longest!r}, which came for {stimulus.text!r}"
+        )
+        joined = [word for word in words if JOINED_DIGITS.fullmatch(word)]
+        assert len(joined) <= WORD_ERRORS * len(words), (
+            f"no space in {', '.join(map(repr, joined))}: the transcript is {text!r}"
+        )
+
     @rule("COM-03", kinds="O", causes=("a space is put between any two tokens",))
     def test_spacing_is_the_scripts_own(self, wlk: BackendUnderTest) -> None:
         """Words in pieces, punctuation and scripts without spaces are joined as they are."""
@@ -148,7 +178,11 @@ class TextRules:
                     f"expected {stimulus.text!r}, got {driver.text!r}"
                 )
 
-    @rule("COM-04", causes=("sampling without a seed", "state of one stream used by the next"))
+    @rule(
+        "COM-04",
+        is_first=True,
+        causes=("sampling without a seed", "state of one stream used by the next"),
+    )
     def test_the_same_audio_gives_the_same_tokens(self, wlk: BackendUnderTest) -> None:
         """The same audio in the same chunks gives the same tokens."""
         stimulus = wlk.speech(5, seed=10)
@@ -227,88 +261,6 @@ class TextRules:
         for token in wlk.require_tokens(driver.tokens, stimulus):
             assert token.start < driver.clock, f"{token} starts at the end of the audio or later"
 
-    @rule("HYP-01", causes=("get_buffer decodes", "it takes the lock of the engine call"))
-    def test_reading_the_hypothesis_changes_nothing(self, wlk: BackendUnderTest) -> None:
-        """
-        `get_buffer()` is pure and cheap and never waits for the model.
-
-        With and without calling it, from any thread, the stream is identical.
-        """
-        stimulus = wlk.speech(8, seed=7)
-        driver = wlk.stream()
-        for chunk in stimulus.chunks(1.0):
-            driver.insert(chunk)
-            _check_pure(driver)
-            driver.process()
-            _check_pure(driver)
-        driver.drain()
-        driver.finish()
-        _check_pure(driver)
-        check_same(wlk.solo(stimulus), driver.tokens, what="with get_buffer after every call")
-        held = wlk.stream()
-        held.insert(stimulus.audio)
-        while_a_step_runs(wlk, held, lambda: _check_readable(held))
-
-    @rule(
-        "HYP-02",
-        requires="hypothesis",
-        causes=(
-            "the hypothesis is that of the whole buffer, committed words included",
-            "the hypothesis is never set",
-        ),
-    )
-    def test_the_hypothesis_follows_what_is_committed(self, wlk: BackendUnderTest) -> None:
-        """
-        No hypothesis token starts before the last committed end.
-
-        Committed and hypothesis together are the running transcript.
-        """
-        stimulus = wlk.speech(8, seed=7)
-        truth = "".join(word.text for word in stimulus.words).strip()
-        driver = wlk.stream()
-        was_shown = False
-        for chunk in stimulus.chunks(0.5):
-            driver.insert(chunk)
-            driver.process()
-            shown = driver.processor.get_buffer()
-            was_shown = was_shown or bool(shown.tokens)
-            _check_follows(driver.tokens, shown.tokens)
-            running = driver.text + shown.text
-            assert "  " not in running, f"two spaces in the running transcript {running!r}"
-            if wlk.speech_source.kind == "coded":
-                assert truth.startswith(running.strip()), (
-                    f"the running transcript {running!r} does not begin {truth!r}"
-                )
-        driver.finish()
-        wlk.require_tokens(driver.tokens, stimulus)
-        assert was_shown, "hypothesis is declared, and every hypothesis was empty"
-
-    @rule("HYP-03", causes=("a flush commits the hypothesis and does not clear it",))
-    def test_the_hypothesis_is_empty_after_a_flush(self, wlk: BackendUnderTest) -> None:
-        """After a flush the hypothesis is empty."""
-        stimulus = wlk.speech(4, seed=3, tail=0.0)
-        flushes = ["start_silence", "process_iter(is_last=True)", "finish"]
-        if wlk.has("speaker-turns"):
-            flushes.append("new_speaker")
-        for flush in flushes:
-            driver = wlk.stream()
-            driver.feed(stimulus.audio, chunk_seconds=0.5)
-            _flush(driver, flush)
-            shown = driver.processor.get_buffer()
-            assert not shown.tokens, f"after {flush} the hypothesis is {shown.text!r}"
-            assert (shown.text, shown.start, shown.end) == ("", None, None)
-
-
-def _flush(driver: StreamDriver, how: str) -> None:
-    if how == "start_silence":
-        driver.start_silence()
-    elif how == "finish":
-        driver.finish()
-    elif how == "new_speaker":
-        driver.new_speaker(1)
-    else:
-        driver.process(is_last=True)
-
 
 def _check_frozen(value: object, name: str) -> None:
     try:
@@ -322,31 +274,6 @@ def _check_tokens(tokens: Sequence[ASRToken]) -> None:
     for token in tokens:
         assert token.text.strip(), f"an empty token: {token}"
         assert "\ufffd" not in token.text, f"U+FFFD in {token}: bytes were not waited for"
-
-
-def _check_pure(driver: StreamDriver) -> None:
-    processor = driver.processor
-    before = processor.stats
-    shown = [processor.get_buffer() for _ in range(3)]
-    assert shown[0] == shown[1] == shown[2], (
-        f"get_buffer returns different hypotheses: {shown[0].text!r}"
-    )
-    assert before == processor.stats, "get_buffer did work"
-
-
-def _check_readable(driver: StreamDriver) -> None:
-    returns_promptly(driver.processor.get_buffer, name="get_buffer")
-    returns_promptly(lambda: driver.processor.stats, name="stats")
-
-
-def _check_follows(committed: Sequence[ASRToken], shown: Sequence[ASRToken]) -> None:
-    if not committed or not shown:
-        return
-    end = committed[-1].end
-    assert shown[0].start >= end - EPS, (
-        f"the hypothesis {shown[0].text!r} starts at {shown[0].start:.3f} s, before the last "
-        f"committed end {end:.3f} s"
-    )
 
 
 def _texts(tokens: Sequence[ASRToken]) -> str:

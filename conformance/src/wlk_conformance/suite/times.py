@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from wlk_conformance.compare import CLOCK_ERROR, check_clock, check_same, check_times, start_errors
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.stimuli import white_noise
+from wlk_conformance.suite.known_words import known_clips
 from wlk_core import EPS
 from wlk_core.testing import CELL_SECONDS
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_conformance.stimuli import Stimulus
     from wlk_core.testing import StreamDriver
 
 __all__ = ["TimeRules"]
@@ -24,6 +26,7 @@ __all__ = ["TimeRules"]
 LEADS = (0.5, 4.9, 5.0, 3600.0)  # seconds of silence before the first audio
 MEDIAN_ERROR = 0.10  # seconds, on speech, unless the spec declares its own bound
 BIAS = 0.10  # seconds, likewise
+MISPLACED = 0.1  # of the words: models put a word into the padding after their audio now and then
 ENOUGH_WORDS = 20  # recognised, because a median of fewer is chance
 
 
@@ -42,6 +45,26 @@ class TimeRules:
                     f"{token.text!r} lies at {token.start:.3f}-{token.end:.3f} s, the audio ends "
                     f"at {record.audio_time:.3f} s"
                 )
+
+    @rule(
+        "TIME-01",
+        since="2.0",
+        is_first=True,
+        causes=(
+            "times are frames or milliseconds; they are seconds from the first sample of the call",
+            "times count from the start of the stream",
+        ),
+    )
+    def test_the_engines_times_lie_inside_its_audio(self, wlk: BackendUnderTest) -> None:
+        """The engine's own times lie inside its audio, but for a word in ten at most."""
+        stimulus = wlk.speech(8, seed=7)
+        driver = wlk.run(stimulus)
+        committed = len(wlk.require_tokens(driver.tokens, stimulus))
+        misplaced = driver.processor.stats.misplaced_words
+        assert misplaced <= MISPLACED * committed, (
+            f"{misplaced} times the engine returned a word that starts outside the audio it was "
+            f"called with, for {committed} words committed; times are seconds from its first sample"
+        )
 
     @rule(
         "TIME-02",
@@ -134,7 +157,7 @@ class TimeRules:
 
     @rule(
         "TIME-05",
-        kinds="O",
+        kinds="O,S",
         requires="word-times",
         causes=(
             "words are spread evenly over the span of their segment",
@@ -149,7 +172,8 @@ class TimeRules:
         |bias| are <= 0.10 s unless the spec declares its bounds.
         """
         if wlk.speech_source.kind != "coded":
-            raise NotApplicable("no exact times are known; --speech measures them")
+            _check_errors(wlk, list(known_clips(wlk)), declared=False)
+            return
         stimulus = wlk.speech(8, seed=14, gap=(0.1, 1.6))
         check_times(
             stimulus.words, wlk.require_tokens(wlk.solo(stimulus), stimulus), tolerance=CELL_SECONDS
@@ -164,14 +188,8 @@ class TimeRules:
     )
     def test_times_on_speech_are_near_the_truth(self, wlk: BackendUnderTest) -> None:
         """On speech the median error and the bias of word starts are within their bounds."""
-        errors: list[float] = []
-        for seed in range(20, 26):
-            stimulus = wlk.speech(10, seed=seed, gap=(0.05, 0.8))
-            tokens = wlk.require_tokens(wlk.solo(stimulus), stimulus)
-            errors += start_errors(stimulus.words, tokens)
-        if len(errors) < ENOUGH_WORDS:
-            raise NotApplicable(f"{len(errors)} words were recognised, {ENOUGH_WORDS} are needed")
-        _check_errors(wlk, errors)
+        clips = [wlk.speech(10, seed=seed, gap=(0.05, 0.8)) for seed in range(20, 26)]
+        _check_errors(wlk, clips, declared=True)
 
 
 def _conversation(wlk: BackendUnderTest) -> StreamDriver:
@@ -196,10 +214,34 @@ def _conversation(wlk: BackendUnderTest) -> StreamDriver:
     return driver
 
 
-def _check_errors(wlk: BackendUnderTest, errors: Sequence[float]) -> None:
-    middle, bias = median(map(abs, errors)), mean(errors)
+def _check_errors(wlk: BackendUnderTest, clips: Sequence[Stimulus], *, declared: bool) -> None:
+    """
+    Assert that the words of *clips* that were recognised start where they were spoken.
+
+    A bound that the spec declares replaces the suite's where it is wider or, with *declared*, in
+    any case.
+    """
+    errors: list[float] = []
+    for stimulus in clips:
+        tokens = wlk.require_tokens(wlk.solo(stimulus), stimulus)
+        errors += start_errors(stimulus.words, tokens)
+    if len(errors) < ENOUGH_WORDS:
+        raise NotApplicable(f"{len(errors)} words were recognised, {ENOUGH_WORDS} are needed")
+    middle, bias = median(map(abs, errors)), mean(_trimmed(errors))
     wlk.note(f"word starts: median error {middle:.3f} s, bias {bias:+.3f} s, n={len(errors)}")
-    bound = wlk.spec.bounds.get("word_start_median", MEDIAN_ERROR)
-    assert middle <= bound, f"median error of word starts {middle:.3f} s, allowed {bound:.3f} s"
-    bound = wlk.spec.bounds.get("word_start_bias", BIAS)
-    assert abs(bias) <= bound, f"bias of word starts {bias:+.3f} s, allowed {bound:.3f} s"
+    for name, value, limit in (
+        ("word_start_median", middle, MEDIAN_ERROR),
+        ("word_start_bias", abs(bias), BIAS),
+    ):
+        bound = wlk.spec.bounds.get(name, limit)
+        allowed = bound if declared else max(bound, limit)
+        assert value <= allowed, (
+            f"{name} is {value:.3f} s (bias {bias:+.3f} s), allowed {allowed:.3f} s, of "
+            f"{len(errors)} words"
+        )
+
+
+def _trimmed(errors: Sequence[float]) -> list[float]:
+    """Return *errors* without a tenth on either side, words taken for their neighbours."""
+    outer = len(errors) // 10
+    return sorted(errors)[outer : len(errors) - outer]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +12,12 @@ from wlk_core.processor import SAMPLE_RATE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["to_float32", "validate_audio"]
+__all__ = ["LOUDEST_SAMPLE", "first_impossible_sample", "to_float32", "validate_audio"]
+
+# Float audio may exceed 1, for example after a mix or a gain.  16 is 24 dB above full scale, which
+# no recording needs, and 66 dB below the full scale of int16, so that integers that were cast and
+# not scaled exceed it as soon as there is any sound.
+LOUDEST_SAMPLE = 16.0
 
 # Full scale of the integer sample types, and the value that stands for silence.
 _INTEGERS = {
@@ -33,7 +37,8 @@ def to_float32(samples: NDArray[np.generic]) -> NDArray[np.float32]:
     8-bit PCM of wav files, with 128 as silence.  float64 is narrowed and never scaled; float32 is
     returned as it is, not copied.  Integers of either byte order are understood.
 
-    NaN and infinity pass through, because every stream checks its samples with `validate_audio`.
+    NaN, infinity and samples out of range pass through, because every stream checks its samples
+    with `validate_audio`.
     The sample rate does not change: see `Resampler`.
 
     Raises:
@@ -59,13 +64,15 @@ def to_float32(samples: NDArray[np.generic]) -> NDArray[np.float32]:
 
 def validate_audio(samples: NDArray[np.float32]) -> None:
     """
-    Check that *samples* is one channel of finite float32, of any length, contiguous or not.
+    Check that *samples* is one channel of float32 in a possible range, of any length and strides.
 
-    The check takes a microsecond or two for a tenth of a second.  The sample rate is not checked,
-    because samples do not contain it.
+    A sample beyond `LOUDEST_SAMPLE` is no sound but an integer that was not scaled, or damage.  The
+    check takes some microseconds for a tenth of a second.  The sample rate is not checked, because
+    samples do not contain it.
 
     Raises:
-        AudioFormatError: not a numpy array, another rank or dtype, NaN or infinity.
+        AudioFormatError: not a numpy array, another rank or dtype, NaN, infinity, or a sample
+            beyond `LOUDEST_SAMPLE`.
 
     """
     _require_one_channel(samples)
@@ -74,19 +81,38 @@ def validate_audio(samples: NDArray[np.float32]) -> None:
             f"expected float32 samples, got {samples.dtype}; "
             "convert them with wlk_core.to_float32(samples)"
         )
-    # NaN and infinity survive in a sum of squares.  Finite but huge samples overflow it too, so
-    # only a finite sum decides here; the exact check below costs three times as much.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if math.isfinite(np.dot(samples, samples)):
-            return
-    finite = np.isfinite(samples)
-    if finite.all():
+    first = first_impossible_sample(samples)
+    if first is None:
         return
-    first = int(np.argmin(finite))
+    where = f"sample {first} of {len(samples)} ({first / SAMPLE_RATE:.3f} s into the chunk)"
+    if np.isfinite(samples[first]):
+        raise AudioFormatError(
+            f"expected samples within [-1, 1], {LOUDEST_SAMPLE:.0f} at most, got {samples[first]} "
+            f"at {where}; give the integers themselves to wlk_core.to_float32(samples), which "
+            "scales them, instead of casting them"
+        )
     raise AudioFormatError(
-        f"expected finite samples, got {samples[first]} at sample {first} of {len(samples)} "
-        f"({first / SAMPLE_RATE:.3f} s into the chunk); repair or replace the source"
+        f"expected finite samples, got {samples[first]} at {where}; repair or replace the source"
     )
+
+
+def first_impossible_sample(samples: NDArray[np.float32]) -> int | None:
+    """
+    Return the index of the first NaN or infinity of float32[n], else of the first out of range.
+
+    None means that every sample is finite and at most `LOUDEST_SAMPLE` in size.
+    """
+    # A single pass over most audio: no sample exceeds the root of the sum of squares, and NaN and
+    # infinity survive in it.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.dot(samples, samples) <= LOUDEST_SAMPLE**2:
+            return None
+    if samples.max() <= LOUDEST_SAMPLE and samples.min() >= -LOUDEST_SAMPLE:  # false for NaN
+        return None
+    finite = np.isfinite(samples)
+    if not finite.all():
+        return int(np.argmin(finite))
+    return int(np.argmax(np.abs(samples) > LOUDEST_SAMPLE))
 
 
 def _require_one_channel(samples: NDArray[np.generic]) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, cast
 
+import attrs
 import numpy as np
 
-from wlk_core.audio.convert import to_float32
+from wlk_core.audio.convert import LOUDEST_SAMPLE, first_impossible_sample, to_float32
 from wlk_core.audio.decode_report import DecodeReport
 from wlk_core.audio.gaps import Piece, fill_gaps
 from wlk_core.audio.resample import Resampler
-from wlk_core.audio.source import open_audio
+from wlk_core.audio.source import open_audio, open_links
 from wlk_core.errors import AudioFormatError
 
 if TYPE_CHECKING:
@@ -35,24 +35,27 @@ def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
     piece and closed with the generator.  It is read as it is consumed, so that neither its length
     nor a slow pipe matters.
 
-    Sample n of the pieces, joined, is the sound at n / 16000 seconds of the recording.  Samples
-    that an encoder put in front are left out; a late start and holes are filled with zeros.  Of
-    several audio tracks FFmpeg's choice is used.  Sound that overlaps in time is all kept.
+    Sample n of the pieces, joined, is the sound at n / 16000 seconds of the recording.  Time 0 is
+    that of the container, or of the first sound if that is earlier.  Samples that an encoder put
+    in front, or that the edit list of an MP4 excludes, are left out; a late start and holes are
+    filled with zeros.  Of several audio tracks FFmpeg's choice is used.  Sound that overlaps in
+    time is all kept.  The links of a chained Ogg file follow one another, whatever their rates.
 
     Damage loses nothing that can be decoded: the sound after it is yielded too, at its time where
     the format keeps time, and the failure is raised at the end.  A file shorter than its header
-    promises is treated in the same way.  The exception is wav, because recorders that are switched
-    off leave such files.  In formats that promise nothing, such as ogg, a cut cannot be detected.
+    promises is treated in the same way.  A wav, an ogg or a transport stream that ends in the
+    middle is no failure, because recorders that are switched off leave such files: a warning of
+    the logger ``wlk_core.audio`` reports it.
 
     Raises:
         AudioFormatError: empty, not audio, video only, no samples, a playlist, a network address,
-            damaged, truncated, or NaN or infinity among the samples (raised where they begin).
+            damaged, truncated, or samples that are NaN, infinity or beyond what sound can be
+            (raised where they begin).
         OSError: missing, a directory, not readable, or a read failed; the message is one line.
 
     """
-    with open_audio(path) as source:
-        pieces = fill_gaps(_decoded(source), origin=source.origin, longest_gap=source.longest_gap)
-        yield from _resampled(_finite(pieces, source.name))
+    with open_links(path) as links:
+        yield from _resampled(_joined(links))
 
 
 def audio_duration(path: AudioPath) -> float | None:
@@ -73,16 +76,37 @@ def audio_duration(path: AudioPath) -> float | None:
         return source.seconds
 
 
-def _decoded(source: AudioSource) -> Iterator[Piece]:
+def _joined(links: Iterator[AudioSource]) -> Iterator[Piece]:
+    """Yield the pieces of all links; raise the first error about damage at the end."""
+    seconds = 0.0
+    failure: AudioFormatError | None = None
+    for source in links:
+        decoded = _decoded(source, DecodeReport(began=seconds))
+        pieces = fill_gaps(decoded, origin=source.origin, longest_gap=source.longest_gap)
+        try:
+            for piece in _possible(pieces, source.name, seconds):
+                seconds += len(piece.samples) / piece.rate
+                yield piece
+        except AudioFormatError as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+
+
+def _decoded(source: AudioSource, report: DecodeReport) -> Iterator[Piece]:
     """Yield the frames, mixed to one channel; raise an error about damage at the end."""
-    report = DecodeReport()
     last: tuple[Piece, Packet[AudioStream]] | None = None
     for packet in _packets(source, report):
+        report.add_checked_damage(source, packet.pos or 0)
         for frame in _frames(packet, source.format, report):
             piece = _piece(frame)
-            if source.has_no_gaps and report.has_gap_before(piece):
+            if report.is_sound_lost_before(piece, source):
                 report.add_damage()
+            piece = attrs.evolve(piece, follows_damage=report.follows_damage)
             report.add(piece)
+            if not source.has_float_samples and first_impossible_sample(piece.samples) is not None:
+                report.add_damage()  # of a damaged packet
+                piece = attrs.evolve(piece, samples=np.zeros_like(piece.samples))
             if last is not None:
                 yield last[0]
             last = (piece, packet)
@@ -91,7 +115,7 @@ def _decoded(source: AudioSource) -> Iterator[Piece]:
                 last = None
     if last is not None:
         yield _without_padding(*last)
-    report.raise_if_damaged(source)
+    report.close(source)
 
 
 def _packets(source: AudioSource, report: DecodeReport) -> Iterator[Packet[AudioStream]]:
@@ -171,23 +195,27 @@ def _piece(frame: AudioFrame) -> Piece:
     )
 
 
-def _finite(pieces: Iterator[Piece], name: str) -> Iterator[Piece]:
-    """Yield the pieces up to the first NaN or infinity; raise there."""
-    position = 0.0
+def _possible(pieces: Iterator[Piece], name: str, position: float) -> Iterator[Piece]:
+    """Yield pieces from *position* s on up to the first sample no sound can have; raise there."""
     for piece in pieces:
-        with np.errstate(over="ignore", invalid="ignore"):
-            is_finite = math.isfinite(np.dot(piece.samples, piece.samples))
-        if not is_finite:
-            finite = np.isfinite(piece.samples)
-            if not finite.all():
-                first = int(np.argmin(finite))
-                yield Piece(rate=piece.rate, samples=piece.samples[:first])
-                raise AudioFormatError(
-                    f"expected finite samples, got {piece.samples[first]} in {name!r} from "
-                    f"{position + first / piece.rate:.3f} s on; repair the recording"
-                )
+        first = first_impossible_sample(piece.samples)
+        if first is not None:
+            yield Piece(rate=piece.rate, samples=piece.samples[:first])
+            raise AudioFormatError(
+                _impossible(piece.samples[first], name, position + first / piece.rate)
+            )
         position += len(piece.samples) / piece.rate
         yield piece
+
+
+def _impossible(sample: np.float32, name: str, seconds: float) -> str:
+    where = f"got {sample} in {name!r} from {seconds:.3f} s on"
+    if not np.isfinite(sample):
+        return f"expected finite samples, {where}; repair the recording"
+    return (
+        f"expected samples within [-1, 1], {LOUDEST_SAMPLE:.0f} at most, {where}; divide them by "
+        "their full scale, which is 32768 where they were 16-bit integers, and write the file anew"
+    )
 
 
 def _resampled(pieces: Iterator[Piece]) -> Iterator[NDArray[np.float32]]:

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["JITTER_SECONDS", "Piece", "fill_gaps"]
+__all__ = ["JITTER_SECONDS", "LONGEST_GAP_SECONDS", "Piece", "fill_gaps"]
 
 JITTER_SECONDS = 0.05  # containers with millisecond clocks and live recorders wander this much
+LONGEST_GAP_SECONDS = 4 * 3600.0  # a broken time stamp must not become a day of zeros
 _FIRST_JITTER_SECONDS = 0.005  # the first time stamp is rounded, but does not wander
 _RESTART_SECONDS = 1.0  # a step back by more is a restarted clock: spliced recordings
 _BLOCK_SECONDS = 1.0  # zeros come in blocks, so that a long gap needs little memory
@@ -25,12 +26,14 @@ class Piece:
     """
     Decoded sound of one channel at `rate`.
 
-    `start` is its time in the container, None where the container has no time stamp.
+    `start` is its time in the container, None where the container has no time stamp.  The gap
+    before a piece that `follows_damage` is lost sound and no restarted clock, however long it is.
     """
 
     rate: int
     samples: NDArray[np.float32]
     start: float | None = None
+    follows_damage: bool = False
 
 
 class _Clock:
@@ -70,25 +73,25 @@ def fill_gaps(pieces: Iterator[Piece], *, origin: float, longest_gap: float) -> 
     """
     Yield the pieces with zeros in the gaps between them, so that counting samples gives times.
 
-    `origin` is the container time of sample 0; sound before it is left out.  A gap longer than
-    `longest_gap` seconds, or a step back, is a restarted container clock: nothing is filled in or
-    left out.
+    `origin` is the container time of sample 0, or the first sound where that is earlier.  A gap
+    longer than `longest_gap` seconds, or a step back, is a restarted container clock: nothing is
+    filled in or left out.
     """
     clock = _Clock(origin)
     for piece in pieces:
-        samples = piece.samples
         missing = clock.missing_samples(piece)
-        if missing < 0 and clock.is_at_start:
-            samples, missing = samples[-missing:], 0
-        if missing > longest_gap * piece.rate or missing < -_RESTART_SECONDS * piece.rate:
+        longest = LONGEST_GAP_SECONDS if piece.follows_damage else longest_gap
+        is_early = missing < 0 and clock.is_at_start
+        is_restart = missing > longest * piece.rate or missing < -_RESTART_SECONDS * piece.rate
+        if is_early or is_restart:
             clock.jump(missing)
             missing = 0
         jitter = _FIRST_JITTER_SECONDS if clock.is_at_start else JITTER_SECONDS
         if missing > jitter * piece.rate:
             yield from _zeros(missing, piece.rate)
             clock.advance(missing)
-        clock.advance(len(samples))
-        yield Piece(rate=piece.rate, samples=samples)
+        clock.advance(len(piece.samples))
+        yield Piece(rate=piece.rate, samples=piece.samples)
 
 
 def _zeros(samples: int, rate: int) -> Iterator[Piece]:

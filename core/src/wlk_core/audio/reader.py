@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 from io import RawIOBase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-__all__ = ["Reader"]
+__all__ = ["ByteCheck", "Reader"]
 
 _HEAD_BYTES = 4096  # enough to recognise a playlist by its opening
+
+
+class ByteCheck(Protocol):
+    """A check of the bytes that FFmpeg reads, because it passes over some damage silently."""
+
+    @property
+    def damaged_position(self) -> int | None:
+        """The position of the first damaged byte, None where none was found so far."""
+        ...
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the file ends too early, in a format without an error for that."""
+        ...
+
+    def feed(self, position: int, data: bytes) -> None:
+        """Check the bytes that were read at *position*, which may be read again or skipped."""
+        ...
 
 
 class Reader(RawIOBase):
@@ -19,7 +37,7 @@ class Reader(RawIOBase):
 
     Pipes are read as their data comes.  A failing disk or an interruption (Ctrl-C) while waiting
     for data looks like the end of the file to FFmpeg, because its callbacks must not raise.
-    `failure` holds the exception afterwards.
+    `failure` holds the exception afterwards.  `check` is given every byte that is read.
     """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
@@ -28,6 +46,8 @@ class Reader(RawIOBase):
         self._read = getattr(file, "read1", file.read)
         self._seekable = bool(file.seekable())
         self._head = b""
+        self._position = 0
+        self.check: ByteCheck | None = None
         self.failure: BaseException | None = None
 
     def head(self) -> bytes:
@@ -42,6 +62,7 @@ class Reader(RawIOBase):
             self._file.seek(0)
         else:
             self._head = head
+        self._position = 0
         return head
 
     def raise_failure(self) -> None:
@@ -64,9 +85,23 @@ class Reader(RawIOBase):
 
     def read(self, size: int = -1, /) -> bytes:
         """Return up to *size* bytes, none at the end or after a failure."""
-        if self._head:
-            head, self._head = self._head[:size], self._head[size:]
-            return head
+        data = self._take_head(size) or self._read_file(size)
+        if self.check is not None:
+            self.check.feed(self._position, data)
+        self._position += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        """Move within the file and return the position."""
+        self._position = self._file.seek(offset, whence)
+        return self._position
+
+    def _take_head(self, size: int) -> bytes:
+        head = self._head if size < 0 else self._head[:size]
+        self._head = self._head[len(head) :]
+        return head
+
+    def _read_file(self, size: int) -> bytes:
         if self.failure is not None:
             return b""
         try:
@@ -81,7 +116,3 @@ class Reader(RawIOBase):
         except BaseException as failure:  # noqa: BLE001 -- raised again by raise_failure
             self.failure = failure
             return b""
-
-    def seek(self, offset: int, whence: int = 0, /) -> int:
-        """Move within the file and return the position."""
-        return self._file.seek(offset, whence)

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 import attrs
 
+from wlk_core.audio.gaps import LONGEST_GAP_SECONDS
+from wlk_core.audio.matroska import MatroskaCheck
+from wlk_core.audio.ogg import OggLinks
 from wlk_core.audio.reader import Reader
+from wlk_core.audio.transport import TransportCheck
+from wlk_core.audio.wav import WavCheck
 from wlk_core.errors import AudioFormatError
 
 if TYPE_CHECKING:
@@ -19,7 +24,9 @@ if TYPE_CHECKING:
     from av.audio.stream import AudioStream
     from av.container import InputContainer
 
-__all__ = ["AudioPath", "AudioSource", "needs_a_file", "open_audio"]
+    from wlk_core.audio.reader import ByteCheck
+
+__all__ = ["AudioPath", "AudioSource", "needs_a_file", "open_audio", "open_links"]
 
 #: A local file, "-" for standard input, or a binary file object.
 AudioPath: TypeAlias = "str | os.PathLike[str] | BinaryIO"
@@ -49,7 +56,6 @@ _AV_TIME_BASE = 1_000_000  # FFmpeg's units of container times, a second
 _ATTACHED_PICTURE = 0x400  # FFmpeg's AV_DISPOSITION_ATTACHED_PIC
 _CLOCK_MAY_JUMP = 0x200  # FFmpeg's AVFMT_TS_DISCONT
 _LONGEST_JUMPY_GAP = 10.0  # seconds, ffmpeg's -dts_delta_threshold
-_LONGEST_GAP = 4 * 3600.0  # seconds; a broken time stamp must not become a day of zeros
 
 
 @attrs.frozen(kw_only=True)
@@ -60,6 +66,12 @@ class AudioSource:
     container: InputContainer
     stream: AudioStream
     reader: Reader
+    link: OggLinks | None = None
+
+    @property
+    def check(self) -> ByteCheck | OggLinks | None:
+        """The check of the bytes, None for formats in which FFmpeg finds damage itself."""
+        return self.reader.check if self.link is None else self.link
 
     @property
     def format(self) -> str:
@@ -71,9 +83,9 @@ class AudioSource:
         """
         The container time, in seconds, at which the recording begins.
 
-        In some formats time stamps count from the beginning of the file.  In the others they count
-        from anything (a broadcaster's clock, an encoder's delay), so the earliest track marks the
-        beginning.
+        In some formats time stamps count from the beginning of the file, and `fill_gaps` moves it
+        to the first sound where that is earlier.  In the others they count from anything (a
+        broadcaster's clock, an encoder's delay), so the earliest track marks the beginning.
         """
         if self.format in _ABSOLUTE_FORMATS:
             return 0.0
@@ -91,7 +103,7 @@ class AudioSource:
     def longest_gap(self) -> float:
         """The longest gap in the sound in seconds; a longer one is a clock that was restarted."""
         clock_jumps = self.container.format.flags & _CLOCK_MAY_JUMP
-        return _LONGEST_JUMPY_GAP if clock_jumps else _LONGEST_GAP
+        return _LONGEST_JUMPY_GAP if clock_jumps else LONGEST_GAP_SECONDS
 
     @property
     def pads_last_frame(self) -> bool:
@@ -99,9 +111,21 @@ class AudioSource:
         return self.format == "mov"
 
     @property
-    def has_no_gaps(self) -> bool:
-        """Whether sound is written without interruption, so that a gap means damage."""
-        return self.format in {"flac", "ogg"}
+    def longest_lost_sound(self) -> float:
+        """
+        The longest gap in the sound, in seconds, that means damage; 0 where gaps are no damage.
+
+        In these formats sound is written without interruption.  A longer gap in a transport stream
+        is where two recordings were joined.
+        """
+        if self.format == "mpegts":
+            return self.longest_gap
+        return LONGEST_GAP_SECONDS if self.format in {"flac", "ogg"} else 0.0
+
+    @property
+    def has_float_samples(self) -> bool:
+        """Whether the samples are floats that a program wrote, and not what a codec computed."""
+        return self.stream.codec_context.name.startswith(("pcm_f", "wavpack"))
 
     @property
     def stream_seconds(self) -> float | None:
@@ -141,15 +165,71 @@ def open_audio(path: AudioPath) -> Iterator[AudioSource]:
         OSError: missing, a directory or not readable; the message is one clear line.
 
     """
+    with _reader(path) as reader, _opened(reader, _checked_head(reader)) as source:
+        yield source
+
+
+@contextmanager
+def open_links(path: AudioPath) -> Iterator[Iterator[AudioSource]]:
+    """
+    Open *path* and yield its parts: the links of a chained Ogg file, or all of any other file.
+
+    A part is open until the next one is requested.  A link that cannot be opened is left out, and
+    its error is raised after the last link.
+
+    Raises:
+        AudioFormatError, OSError: see `open_audio`.
+
+    """
+    with _reader(path) as reader:
+        head = _checked_head(reader)
+        if head.startswith(b"OggS"):
+            yield _ogg_links(reader, head)
+        else:
+            reader.check = _byte_check(head)
+            yield _single(reader, head)
+
+
+def _byte_check(head: bytes) -> ByteCheck | None:
+    if head.startswith(b"\x1a\x45\xdf\xa3"):
+        return MatroskaCheck()
+    if head.startswith(b"RIFF") and head[8:12] == b"WAVE":
+        return WavCheck(head)
+    try:
+        return TransportCheck(head)
+    except ValueError:
+        return None
+
+
+def _single(reader: Reader, head: bytes) -> Iterator[AudioSource]:
+    with _opened(reader, head) as source:
+        yield source
+
+
+def _ogg_links(reader: Reader, head: bytes) -> Iterator[AudioSource]:
+    links = OggLinks(reader)
+    failure: AudioFormatError | None = None
+    with _opened(reader, head, links) as source:
+        yield source
+    while links.next_link():
+        try:
+            with _opened(reader, head, links) as source:
+                yield source
+        except AudioFormatError as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+
+
+@contextmanager
+def _reader(path: AudioPath) -> Iterator[Reader]:
     if path == "-":
-        with _opened(sys.stdin.buffer, "standard input") as source:
-            yield source
+        yield Reader(sys.stdin.buffer, "standard input")
     elif isinstance(path, str | os.PathLike):
-        with _file(os.fspath(path)) as file, _opened(file, os.fspath(path)) as source:
-            yield source
+        with _file(os.fspath(path)) as file:
+            yield Reader(file, os.fspath(path))
     else:
-        with _opened(path, str(getattr(path, "name", "audio data"))) as source:
-            yield source
+        yield Reader(path, str(getattr(path, "name", "audio data")))
 
 
 def _file(path: str) -> BinaryIO:
@@ -178,11 +258,9 @@ def _file(path: str) -> BinaryIO:
         ) from error
 
 
-@contextmanager
-def _opened(file: BinaryIO, name: str) -> Iterator[AudioSource]:
-    import av  # noqa: PLC0415 -- loads the FFmpeg libraries
-
-    reader = Reader(file, name)
+def _checked_head(reader: Reader) -> bytes:
+    """Return the first bytes of a file that may be a recording."""
+    name = reader.name
     head = reader.head()
     if not head:
         raise AudioFormatError(
@@ -192,6 +270,13 @@ def _opened(file: BinaryIO, name: str) -> Iterator[AudioSource]:
         raise AudioFormatError(
             f"expected an audio file, got the playlist {name!r}; name the files that it lists"
         )
+    return head
+
+
+@contextmanager
+def _opened(reader: Reader, head: bytes, link: OggLinks | None = None) -> Iterator[AudioSource]:
+    import av  # noqa: PLC0415 -- loads the FFmpeg libraries
+
     options = {
         "format_whitelist": _FORMATS,
         "protocol_whitelist": "none",  # the file is open, and FFmpeg may open no other
@@ -200,13 +285,17 @@ def _opened(file: BinaryIO, name: str) -> Iterator[AudioSource]:
         # The header is enough; by default FFmpeg waits for seconds of a live pipe first.
         options["probesize"] = "65536"
     try:
-        container = av.open(reader, "r", options=options)
+        container = av.open(reader if link is None else link, "r", options=options)
     except av.FFmpegError as error:
         reader.raise_failure()
         raise AudioFormatError(_not_understood(reader, head)) from error
     with container:
         yield AudioSource(
-            name=name, container=container, stream=_audio_stream(container, name), reader=reader
+            name=reader.name,
+            container=container,
+            stream=_audio_stream(container, reader.name),
+            reader=reader,
+            link=link,
         )
 
 

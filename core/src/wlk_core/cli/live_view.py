@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 import attrs
 import click
 
-from wlk_core.cli.tables import printable
+from wlk_core._printable import plain, printable
 from wlk_core.segments import SegmentBuilder
 from wlk_core.session import Commit, HypothesisChange
 
@@ -125,8 +125,9 @@ class LiveView:
     def _view(self) -> Text:
         from rich.text import Text  # noqa: PLC0415 -- only where there is a terminal
 
-        view = Text(self._open.lstrip() if self._shows_committed else "")
-        view.append(self._hypothesis if view else self._hypothesis.lstrip(), style="dim")
+        view = Text(plain(self._open).lstrip() if self._shows_committed else "")
+        hypothesis = plain(self._hypothesis)
+        view.append(hypothesis if view else hypothesis.lstrip(), style="dim")
         view.append("\n" if view else "")
         of = "" if self._duration is None else f" of {_clock(self._duration)}"
         view.append(f"{_clock(self._audio_time)}{of}  {self._title}", style="dim cyan")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 import importlib
 import io
 import os
+import signal
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from wlk_core.cli.tables import printable
+from wlk_core._printable import printable
+from wlk_core.cli.stops import STOPS, Stopped
 from wlk_core.errors import OptionError, WLKError
 
 if TYPE_CHECKING:
@@ -22,6 +25,8 @@ __all__ = ["execute", "main", "prepare_streams", "print_error", "registry_of"]
 
 FAILED = 1
 USAGE = 2
+_STANDARD_DESCRIPTORS = (0, 1, 2)
+_BROKEN_PIPE = 128 + 13  # SIGPIPE, which ends most programs whose reader has left
 
 # Each command lives in a module of its own, which is imported when the command is used.
 _COMMANDS = {
@@ -37,7 +42,25 @@ _COMMANDS = {
 }
 
 
+class _ReaderLeft(Exception):  # noqa: N818 -- nothing is wrong
+    """The reader of standard output closed the pipe, which click turns into an exit with 1."""
+
+
 class _LazyGroup(click.Group):
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        """Parse the arguments; those such as --help write."""
+        try:
+            return super().make_context(*arguments, **options)
+        except BrokenPipeError as error:
+            raise _ReaderLeft from error
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise _ReaderLeft from error
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names, in the order of the help."""
         del ctx
@@ -69,7 +92,8 @@ def main() -> None:
     """
     Streaming speech recognition: one clock, one contract, backends as plugins.
 
-    Results go to standard output.  Exit status: 0 done, 1 something failed, 2 wrong usage.
+    Results go to standard output.  Exit status: 0 done, 1 something failed, 2 wrong usage; 128 and
+    the number of a signal that ended it, such as 130 for Ctrl-C.
     """
 
 
@@ -79,41 +103,65 @@ def execute(arguments: Sequence[str], registry: Registry | None = None) -> int:
 
     Each failure is one line on standard error.  `registry` replaces what is installed.
     """
+    STOPS.reset()
     if sys.stdout is None:  # the descriptor was closed before this program began
         print_error("standard output is closed; send it to a file or a pipe")
         return FAILED
+    status = FAILED
     try:
-        status = main.main(list(arguments), "wlk-core", standalone_mode=False, obj=registry)
-        sys.stdout.flush()
-        return status if isinstance(status, int) else 0
-    except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "wlk-core"
-        print_error(f"{_plain(error.format_message())} (see: {command} --help)")
-        return USAGE
-    except OptionError as error:
-        print_error(error)
-        return USAGE
+        result = main.main(list(arguments), "wlk-core", standalone_mode=False, obj=registry)
+        status = result if isinstance(result, int) else 0
+        _flush_results(is_known_to_fail=status != 0)
+    except (click.UsageError, OptionError) as error:
+        print_error(_usage(error) if isinstance(error, click.UsageError) else error)
+        status = USAGE
     except WLKError as error:
         print_error(error)
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as error:
         print_error("interrupted; what was done by then is kept")
-    except BrokenPipeError:
+        status = _signal_status(error)
+    except (_ReaderLeft, BrokenPipeError):
         _detach_standard_output()  # the reader has closed the pipe: it needs no more
+        status = _BROKEN_PIPE
     except OSError as error:
         print_error(error)
         _detach_standard_output()
-    except Exception as error:
+    except BaseException as error:
         # The last seam: a defect of ours is still one line, with a traceback on request.
         if os.environ.get("WLK_TRACEBACK", "0") not in {"", "0"}:
             raise
-        print_error(
-            f"{type(error).__name__}: {error} (a defect; get the traceback with WLK_TRACEBACK=1)"
-        )
-    return FAILED
+        print_error(_unexpected(error))
+    return status
+
+
+def _flush_results(*, is_known_to_fail: bool) -> None:
+    """Write what is pending; a failure that has its line already gets no other one."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        if not is_known_to_fail:
+            raise
+        _detach_standard_output()
 
 
 def prepare_streams() -> None:
-    """Let results be UTF-8 in every locale."""
+    """
+    Let results be UTF-8 in every locale, and keep standard output for them alone.
+
+    What libraries and plugins write to its descriptor goes to standard error.  Descriptors that
+    were closed before this program began lead to the null device, because the next file that is
+    opened would get their number, and the errors of a library with it.
+    """
+    for descriptor in _STANDARD_DESCRIPTORS:
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number
+    output, error = _STANDARD_DESCRIPTORS[1:]
+    if sys.stdout is sys.__stdout__ and sys.stdout is not None:
+        results = os.dup(output)
+        os.dup2(error, output)
+        sys.stdout = open(results, "w", closefd=False)  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         # Of text that is no Unicode (a file name) the escape is also what JSON would write.
         if isinstance(stream, io.TextIOWrapper):
@@ -122,7 +170,8 @@ def prepare_streams() -> None:
 
 def print_error(message: object) -> None:
     """Write one line to standard error; control characters become escapes."""
-    click.echo(f"wlk-core: {printable(' '.join(str(message).split()))}", err=True)
+    with suppress(OSError):  # there is no other stream for what this one does not take
+        click.echo(f"wlk-core: {printable(' '.join(str(message).split()))}", err=True)
 
 
 def registry_of(context: click.Context) -> Registry:
@@ -140,14 +189,36 @@ def registry_of(context: click.Context) -> Registry:
     if root.obj is None:
         logging.basicConfig(format="wlk-core: %(message)s", level=logging.ERROR)
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its failures are raised
+        logging.getLogger("wlk_core.audio").setLevel(logging.WARNING)  # a file that may be cut
         root.obj = Registry()
     registry: Registry = root.obj
     return registry
 
 
+def _usage(error: click.UsageError) -> str:
+    command = error.ctx.command_path if error.ctx else "wlk-core"
+    return f"{_plain(error.format_message())} (see: {command} --help)"
+
+
+def _unexpected(error: BaseException) -> str:
+    """Describe what no command expected; only foreign code ends the program by an exception."""
+    description = f"{type(error).__name__}: {error}"
+    if not isinstance(error, Exception):
+        return f"code of a plugin tried to end this program ({description})"
+    return f"{description} (a defect; get the traceback with WLK_TRACEBACK=1)"
+
+
 def _plain(message: str) -> str:
     """Return click's message in the style of ours: lower case, no full stop."""
     return f"{message[:1].lower()}{message[1:]}".rstrip(".")
+
+
+def _signal_status(error: BaseException) -> int:
+    """Return the exit status of a run that a signal ended, or an answer that never came."""
+    cause = error if isinstance(error, KeyboardInterrupt) else error.__cause__
+    if isinstance(cause, Stopped):
+        return cause.status
+    return FAILED if isinstance(cause, EOFError) else 128 + signal.SIGINT
 
 
 def _detach_standard_output() -> None:

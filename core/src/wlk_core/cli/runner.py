@@ -5,12 +5,14 @@ from __future__ import annotations
 from contextlib import ExitStack, closing
 from pathlib import Path
 import sys
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from wlk_core.cli.main import print_error
 from wlk_core.cli.outputs import FileOutput, StandardOutput
+from wlk_core.cli.stops import STOPS, Stopped
 from wlk_core.errors import OptionError, WLKError
 
 if TYPE_CHECKING:
@@ -63,19 +65,22 @@ def session_events(
     from wlk_core.session import End, transcribe_stream  # noqa: PLC0415 -- brings numpy
     from wlk_core.vad import SilenceGate, SileroDetector  # noqa: PLC0415 -- loads its model
 
-    processor = backend.create_processor(
-        language=config.language, task=config.task, **config.stream_options
+    processor = STOPS.shielded(
+        backend.create_processor(
+            language=config.language, task=config.task, **config.stream_options
+        )
     )
+    began = perf_counter()
     try:
         for event in transcribe_stream(
             processor,
-            decode_file(file),
+            STOPS.between(decode_file(file)),
             chunk_seconds=config.chunk_seconds,
             gate=SilenceGate(SileroDetector()) if config.vad else None,
             realtime=config.realtime,
         ):
             if isinstance(event, End):
-                outcome.end(event)
+                outcome.end(event, perf_counter() - began)
             else:
                 outcome.add(event)
             yield event
@@ -118,6 +123,7 @@ class TranscribeRun:
             if self.is_array:
                 output = array = ArrayOutput(output)
                 stack.callback(array.end)
+                stack.callback(STOPS.hold)
             for number, job in enumerate(jobs, 1):
                 count = f"  ({number} of {len(jobs)})" if self.is_several else ""
                 view.begin(f"{Path(job.file).name}{count}", job.duration)
@@ -143,9 +149,15 @@ class TranscribeRun:
                     for event in events:
                         writer.write(event)
                         view.show(event)
+            except BaseException as error:
+                outcome.incomplete = _reason(error)
+                raise
             finally:
-                if outcome.has_begun:
-                    writer.finish(outcome)
+                STOPS.hold()
+                with closing(output):
+                    if outcome.has_begun:
+                        writer.finish(outcome)
+            STOPS.release()
         except (BrokenPipeError, OptionError):
             raise  # it would be the same with every other file
         except (WLKError, OSError) as error:
@@ -167,6 +179,13 @@ def _duration(file: str) -> float | None:
     if file == "-" or Path(file).is_fifo() or Path(file).is_char_device():
         return None
     return audio_duration(file)
+
+
+def _reason(error: BaseException) -> str:
+    """Return why a recording was not transcribed to its end."""
+    if isinstance(error, KeyboardInterrupt):
+        return f"stopped by {error.name}" if isinstance(error, Stopped) else "interrupted"
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _nothing() -> None:

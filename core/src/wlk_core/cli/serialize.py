@@ -41,6 +41,7 @@ class Outcome:
         latency: emission latency, known at the end.
         wall_seconds: how long it took, known at the end.
         has_begun: whether an event came.
+        incomplete: why the recording was not transcribed to its end, None where it was.
 
     """
 
@@ -53,6 +54,7 @@ class Outcome:
     latency: LatencySummary | None = None
     wall_seconds: float | None = None
     has_begun: bool = False
+    incomplete: str | None = None
 
     def add(self, event: Event) -> None:
         """Update it from an event."""
@@ -64,12 +66,12 @@ class Outcome:
             ]
             self.language = detected[-1] if detected else self.language
 
-    def end(self, event: End) -> None:
+    def end(self, event: End, wall_seconds: float) -> None:
         """Update it from the last event, which has the figures of the session."""
         self.add(event)
         self.stats = event.stats
         self.latency = event.latency
-        self.wall_seconds = event.wall_seconds
+        self.wall_seconds = wall_seconds
 
     @property
     def header(self) -> dict[str, Any]:
@@ -84,7 +86,11 @@ class Outcome:
 
 
 def event_record(event: Event) -> dict[str, Any] | None:
-    """Return the fields of an event; None for the end, which `end_record` describes."""
+    """
+    Return the fields of an event; None for one that scripts do not get.
+
+    `end_record` describes the end.  Failures that pass are logged.
+    """
     head = {"audio_time": round_seconds(event.audio_time)}
     if isinstance(event, Commit):
         return {"event": "commit"} | head | {"tokens": _tokens(event.tokens)}
@@ -116,8 +122,15 @@ def result_record(
     segments: Iterable[Segment],
     silences: Iterable[Silence],
 ) -> dict[str, Any]:
-    """Return everything about one recording."""
-    return outcome.header | {
+    """
+    Return everything about one recording.
+
+    Only a result that ends before its recording has the field "incomplete", with the reason.
+    """
+    header = outcome.header
+    if outcome.incomplete is not None:
+        header |= {"incomplete": outcome.incomplete}
+    return header | {
         "text": "".join(token.text for token in tokens).strip(),
         "tokens": _tokens(tokens),
         "segments": [segment_record(segment) for segment in segments],

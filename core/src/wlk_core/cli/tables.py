@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["lines", "megabytes", "paragraph", "printable", "table"]
+__all__ = ["lines", "megabytes", "paragraph", "table"]
 
 _WIDEST = 100  # columns after which a line is hard to read
 _NARROWEST = 20  # columns that the last cell gets even where the others fill the line
@@ -58,14 +58,6 @@ def paragraph(label: str, text: str, *, indent: int = 2, width: int = 14) -> str
 def megabytes(size: int | None) -> str:
     """Return a size for people, nothing for None."""
     return "" if size is None else f"{size / 1e6:.1f} MB"
-
-
-def printable(text: str) -> str:
-    """Return text whose control characters are escapes, so that a terminal obeys none of them."""
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in text
-    )
 
 
 def _cut(line: str, columns: int) -> str:

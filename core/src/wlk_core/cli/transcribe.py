@@ -6,6 +6,7 @@ import os
 
 import click
 
+from wlk_core.cli.locks import locked
 from wlk_core.cli.main import registry_of
 from wlk_core.cli.options import BackendCommand, stream_options
 from wlk_core.cli.outputs import plan_outputs
@@ -31,9 +32,10 @@ FORMATS = ("text", "json", "jsonl", "srt", "vtt")
 @click.option(
     "--output",
     metavar="PATH",
-    help="File for the result, or directory for those of several recordings; files of the same "
-    "name are replaced.  [default: standard output]",
+    help="File for the result, or directory for those of several recordings.  [default: standard "
+    "output]",
 )
+@click.option("--force", is_flag=True, help="Replace output files that exist.")
 @click.pass_context
 def transcribe(
     context: click.Context,
@@ -51,6 +53,7 @@ def transcribe(
     offline: bool,
     style: str,
     output: str | None,
+    force: bool,
 ) -> int:
     """
     Transcribe each FILE, with words as soon as they are final.
@@ -61,7 +64,7 @@ def transcribe(
     if offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # the frameworks under the backends read it too
     output = None if output == "-" else output
-    outputs = plan_outputs(files, output, style)
+    outputs = plan_outputs(files, output, style, is_forced=force)
     registry = registry_of(context)
     settings = choose_settings(
         registry, backend=backend, model=model, language=language, policy=policy, pairs=pairs
@@ -86,14 +89,15 @@ def transcribe(
         is_several=len(files) > 1,
         has_outputs=output is not None,
     )
-    probed = [run.probe(file, path) for file, path in zip(files, outputs, strict=True)]
-    if jobs := [job for job in probed if job is not None]:
-        from wlk_core.cli.live_view import loading  # noqa: PLC0415 -- brings numpy
+    with locked(outputs):
+        probed = [run.probe(file, path) for file, path in zip(files, outputs, strict=True)]
+        if jobs := [job for job in probed if job is not None]:
+            from wlk_core.cli.live_view import loading  # noqa: PLC0415 -- brings numpy
 
-        with loading(f"{settings.spec.name} {settings.model}"):
-            loaded = settings.load(registry)
-        with loaded:
-            run.transcribe_all(loaded, jobs)
-    elif run.is_array:
-        click.echo("[]")
+            with loading(f"{settings.spec.name} {settings.model}"):
+                loaded = settings.load(registry)
+            with loaded:
+                run.transcribe_all(loaded, jobs)
+        elif run.is_array:
+            click.echo("[]")
     return 1 if run.has_failed else 0

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
+from wlk_core._printable import ACTIVE, plain
 from wlk_core.captions import VTT_HEADER, CaptionBuilder, srt_cue, vtt_cue
 from wlk_core.cli import serialize
 from wlk_core.segments import Segment, SegmentBuilder, segments_from_tokens
@@ -56,7 +57,8 @@ class TextWriter:
 
     def _spaced(self, token: ASRToken) -> str:
         turns = self._builder.push(token) is not None and not self._is_new_line
-        text = token.text.lstrip() if turns or self._is_new_line else token.text
+        text = plain(token.text)
+        text = text.lstrip() if turns or self._is_new_line else text
         self._is_new_line = self._is_new_line and not text
         return f"\n{text}" if turns else text
 
@@ -72,13 +74,13 @@ class LineWriter:
         """Write the captions that committed words ended."""
         for token in event.tokens if isinstance(event, Commit) else ():
             if ended := self._builder.push(token):
-                self._output.write(f"{ended.text}\n")
+                self._output.write(f"{plain(ended.text)}\n")
 
     def finish(self, outcome: Outcome) -> None:
         """Write the caption that is still open."""
         del outcome
         if last := self._builder.flush():
-            self._output.write(f"{last.text}\n")
+            self._output.write(f"{plain(last.text)}\n")
         self._output.close()
 
 
@@ -101,7 +103,7 @@ class JSONWriter:
         """Write the object."""
         segments = segments_from_tokens(self._tokens)
         record = serialize.result_record(outcome, self._tokens, segments, self._silences)
-        self._output.write(json.dumps(record, ensure_ascii=False, indent=2) + "\n")
+        self._output.write(_json(record, indent=2) + "\n")
         self._output.close()
 
 
@@ -122,8 +124,8 @@ class JSONLinesWriter:
             self._write_line(serialize.end_record(outcome))
         self._output.close()
 
-    def _write_line(self, record: dict[str, object]) -> None:
-        self._output.write(json.dumps(record, ensure_ascii=False) + "\n")
+    def _write_line(self, record: dict[str, Any]) -> None:
+        self._output.write(_json(record) + "\n")
 
 
 @attrs.define
@@ -175,6 +177,13 @@ class ArrayOutput:
     def end(self) -> None:
         """Close the bracket."""
         self._output.write("[]\n" if self._is_empty else "\n]\n")
+
+
+def _json(record: dict[str, Any], *, indent: int | None = None) -> str:
+    """Return *record* as JSON that a terminal can show: active characters are escapes."""
+    text = json.dumps(record, ensure_ascii=False, indent=indent)
+    lines = text.split("\n")  # line breaks of JSON's own; those of texts are escapes already
+    return "\n".join(ACTIVE.sub(lambda match: f"\\u{ord(match[0]):04x}", line) for line in lines)
 
 
 def new_writer(style: str, output: Output, *, by_line: bool = False) -> Writer:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from wlk_core.models import json_kinds
 from wlk_core.models.hub_cache import cache_directory, offline_mode
 from wlk_core.models.json_table import read_json, read_json_bytes, read_json_table, read_limited
-from wlk_core.models.listing import Model, describe_model, list_models
+from wlk_core.models.listing import Model, damaged_files, describe_model, list_models
 from wlk_core.models.lookup import locate, pull
 from wlk_core.models.removal import Removal, plan_removal
 from wlk_core.models.safetensors_header import (
@@ -28,6 +28,7 @@ __all__ = [
     "TensorSize",
     "cache_directory",
     "check_sizes",
+    "damaged_files",
     "describe_model",
     "json_kinds",
     "list_models",

@@ -59,6 +59,10 @@ class AlignedHypothesis:
     language: str | None = None
     work: WorkCounters = attrs.field(factory=WorkCounters)
 
+    def cut_short(self, share: float) -> AlignedHypothesis:
+        """Return the hypothesis as if the decoder had ended its text early; see EngineCalls."""
+        return attrs.evolve(self, words=self.words[: int(share * len(self.words))])
+
 
 class AlignAttDecoder(Protocol):
     """An engine call of AlignAtt: audio in, words and the audio frames they attended to out."""
@@ -242,7 +246,12 @@ class AlignAttRecognizer:
         self._detected_language = hypothesis.language
         if committed:
             self._language = self._language or hypothesis.language
-        return Step(committed=tuple(word.word for word in committed), consumed_samples=stop)
+        end = stop / SAMPLE_RATE
+        return Step(
+            committed=tuple(word.word for word in committed),
+            consumed_samples=stop,
+            misplaced_words=sum(word.word.is_outside(seconds, end) for word in shifted),
+        )
 
     def _is_new(self, aligned: AlignedWord) -> bool:
         """

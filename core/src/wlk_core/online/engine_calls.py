@@ -1,22 +1,34 @@
-"""Engine calls: counted over all streams of a backend, with seams by which tests fail or hold."""
+"""Engine calls: counted over all streams of a backend, with seams by which tests disturb them."""
 
 from __future__ import annotations
 
 from functools import wraps
 import threading
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ParamSpec, Protocol, Self, TypeVar, cast, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-__all__ = ["EngineCalls", "EngineFault"]
+__all__ = ["CanBeCutShort", "EngineCalls", "EngineFault"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_NO_CUTS: Mapping[int, float] = MappingProxyType({})
+
 
 class EngineFault(RuntimeError):  # noqa: N818 -- a fault that a test requested, no mistake
     """The fault that `EngineCalls` raises in place of an engine, because a test requested it."""
+
+
+@runtime_checkable
+class CanBeCutShort(Protocol):
+    """An answer of an engine that knows how it looks where the engine ended its text early."""
+
+    def cut_short(self, share: float) -> Self:
+        """Return the answer with the first *share* of its text, 0 <= share < 1."""
+        ...
 
 
 class EngineCalls:
@@ -24,7 +36,7 @@ class EngineCalls:
     The engine calls of one loaded model, the same object for all of its streams.
 
     A backend passes every function that runs its model through `wrap`; nothing else is needed for
-    the rules of the contract on failure and threads to be tested on it::
+    the rules of the contract on failure, threads and limits to be tested on it::
 
         def open_stream(engine, config, calls):
             transcribe = calls.wrap(partial(engine.transcribe, task=config.task))
@@ -36,17 +48,22 @@ class EngineCalls:
       The first call is number 1.
     * `fail_after` has the numbers of calls that raise EngineFault after the engine ran, so that
       its result is lost and a cache it changed is ahead of its stream.
+    * `cut_short` has the numbers of calls whose answer ends early, as at an end of text, a
+      repetition guard or a full context, each with the share of its text to keep, from 0 to 1.
+      `cut_count` is the number of answers that were cut; an answer that cannot be cut stays whole.
     * `before_call`, where it is not None, is run by the calling thread before each call is counted.
       It may wait, which holds the engine; no lock is held meanwhile.
 
-    The counter may be read and the seams may be set from any thread; they act on the next call.
+    The counters may be read and the seams may be set from any thread; they act on the next call.
     """
 
     def __init__(self) -> None:
         self.fail_before: frozenset[int] = frozenset()
         self.fail_after: frozenset[int] = frozenset()
+        self.cut_short: Mapping[int, float] = _NO_CUTS
         self.before_call: Callable[[], None] | None = None
         self._count = 0
+        self._cut_count = 0
         self._counting = threading.Lock()
 
     @property
@@ -54,13 +71,23 @@ class EngineCalls:
         """The number of calls so far, of all streams and of `warmup`, failed ones included."""
         return self._count
 
-    def wrap(self, function: Callable[P, R]) -> Callable[P, R]:
+    @property
+    def cut_count(self) -> int:
+        """The number of answers so far that were cut short, of all streams and of `warmup`."""
+        return self._cut_count
+
+    def wrap(
+        self, function: Callable[P, R], *, cut: Callable[[R, float], R] | None = None
+    ) -> Callable[P, R]:
         """
-        Return *function* as an engine call: it is counted, and fails or waits where a test asks.
+        Return *function* as an engine call: it is counted, and disturbed where a test requests it.
 
         Wrap what runs the model once and may fail, no more and no less: a wrapped function calls
         no other wrapped function.  It takes and returns what *function* does, may be called from
         several threads at once where *function* may, and keeps nothing of a stream.
+
+        *cut* takes an answer and returns it with a share of its text.  Hypothesis and
+        AlignedHypothesis need none, nor does any other answer with a method `cut_short`.
         """
 
         @wraps(function, updated=())  # a callable object keeps its attributes to itself
@@ -75,6 +102,19 @@ class EngineCalls:
             result = function(*args, **kwargs)
             if number in self.fail_after:
                 raise EngineFault(f"engine call {number} failed on request, after the engine ran")
-            return result
+            share = self.cut_short.get(number)
+            return result if share is None else self._cut(result, share, cut)
 
         return call
+
+    def _cut(self, result: R, share: float, cut: Callable[[R, float], R] | None) -> R:
+        """Return *result* with a share of its text, or whole where it cannot be cut."""
+        if cut is not None:
+            shortened = cut(result, share)
+        elif isinstance(result, CanBeCutShort):
+            shortened = cast("R", result.cut_short(share))
+        else:
+            return result
+        with self._counting:
+            self._cut_count += 1
+        return shortened

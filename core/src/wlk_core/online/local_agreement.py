@@ -28,6 +28,10 @@ class Hypothesis:
     language: str | None = None
     work: WorkCounters = attrs.field(factory=WorkCounters)
 
+    def cut_short(self, share: float) -> Hypothesis:
+        """Return the hypothesis as if the engine had ended its text early; see EngineCalls."""
+        return attrs.evolve(self, words=self.words[: int(share * len(self.words))])
+
 
 class Transcriber(Protocol):
     """An engine call: audio in, timed words out; all that a LocalAgreement backend provides."""
@@ -146,4 +150,5 @@ class LocalAgreementRecognizer:
         committed += self._policy.force(forced)
         if committed:
             self._language = self._language or hypothesis.language
-        return Step(committed=committed, consumed_samples=stop)
+        outside = sum(word.is_outside(start, end) for word in shifted)
+        return Step(committed=committed, consumed_samples=stop, misplaced_words=outside)

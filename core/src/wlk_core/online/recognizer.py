@@ -22,11 +22,13 @@ class Step:
     What one step of a recognizer decided.
 
     `committed` are final words in seconds of the utterance.  `consumed_samples` is how many
-    samples of the utterance the model has processed by now.
+    samples of the utterance the model has processed by now.  `misplaced_words` counts the words of
+    the engine that it put outside its audio (`Word.is_outside`) and that were moved into it.
     """
 
     committed: tuple[Word, ...] = ()
     consumed_samples: int
+    misplaced_words: int = 0
 
 
 class Recognizer(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+import logging
 import threading
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from wlk_core.tokens import ASRToken, ChangeSpeaker
 
 __all__ = ["STEPS_PER_CALL", "OnlineStream"]
+
+_LOGGER = logging.getLogger(__name__)
 
 STEPS_PER_CALL = 4  # steps one process_iter runs at most, so that a call is short; see has_backlog
 
@@ -66,6 +69,7 @@ class OnlineStream:
         self._cause: BaseException | None = None
         self._postponed: BackendError | None = None  # of the last call, which returned text
         self._busy_seconds = 0.0
+        self._misplaced_words = 0
         self._work = recognizer.work
         self._held_bytes = recognizer.state_bytes
 
@@ -94,6 +98,7 @@ class OnlineStream:
             audio_seconds=self._input.samples / SAMPLE_RATE,
             state_bytes=None if held is None else held + self._input.nbytes,
             busy_seconds=self._busy_seconds,
+            misplaced_words=self._misplaced_words,
         )
 
     def close(self) -> None:
@@ -224,9 +229,23 @@ class OnlineStream:
     def _apply(self, step: Step) -> None:
         utterance = Utterance(self._utterance_start, self._fed_time, self._recognizer.language)
         consumed = min(utterance.origin + step.consumed_samples / SAMPLE_RATE, utterance.end)
+        self._count_misplaced(step, utterance)
         self._committed.extend(self._transcript.commit(word, utterance) for word in step.committed)
         self._hypothesis = self._transcript.preview(self._recognizer.hypothesis, utterance)
         self._processed_time = max(self._processed_time, consumed)
+
+    def _count_misplaced(self, step: Step, utterance: Utterance) -> None:
+        """Count the words that lie outside the audio; the first of a stream is logged."""
+        length = utterance.end - utterance.origin
+        outside = [word for word in step.committed if word.is_outside(0.0, length)]
+        count = step.misplaced_words + len(outside)
+        if count and not self._misplaced_words:
+            _LOGGER.warning(
+                "the engine put %d words outside the audio it was called with; they are moved into "
+                "it; times are seconds from the first sample of a call",
+                count,
+            )
+        self._misplaced_words += count
 
     def _end_utterance(self, *, keeps_state: bool = False) -> None:
         """Close the utterance after its last step; discard any uncommitted hypothesis."""
@@ -275,7 +294,9 @@ class OnlineStream:
         if self._failures > MAX_RETRIES:
             return self._broken()
         if isinstance(error, BackendError):
-            return BackendError(str(error), retryable=error.retryable)
+            return BackendError(
+                str(error), retryable=error.retryable, is_exhausted=error.is_exhausted
+            )
         return BackendError(
             f"the engine failed: {type(error).__name__}: {error}; nothing was changed, "
             "call again to retry"

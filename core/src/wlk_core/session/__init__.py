@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from wlk_core.session.events import Commit, End, Event, HypothesisChange, SilenceSpan
+from wlk_core.session.events import (
+    Commit,
+    End,
+    Endpoint,
+    Event,
+    Failure,
+    HypothesisChange,
+    Lag,
+    SilenceSpan,
+    SpeakerTurn,
+    SpeechStarted,
+    Translation,
+)
 from wlk_core.session.latency import Latencies, LatencySummary
 from wlk_core.session.pipeline import transcribe_stream
+from wlk_core.session.session import Session
+from wlk_core.session.timeline import Timeline
 from wlk_core.session.transcription import (
     Transcription,
     astream,
@@ -16,12 +30,20 @@ from wlk_core.session.transcription import (
 __all__ = [
     "Commit",
     "End",
+    "Endpoint",
     "Event",
+    "Failure",
     "HypothesisChange",
+    "Lag",
     "Latencies",
     "LatencySummary",
+    "Session",
     "SilenceSpan",
+    "SpeakerTurn",
+    "SpeechStarted",
+    "Timeline",
     "Transcription",
+    "Translation",
     "astream",
     "atranscribe",
     "stream",

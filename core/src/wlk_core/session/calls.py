@@ -25,6 +25,9 @@ def attempt(call: Callable[[], Emission]) -> Emission:
     """
     Make an exclusive call, at most MAX_ATTEMPTS times while its failures are retryable.
 
+    A call whose attempts the backend has exhausted is not made again, because the attempts of both
+    would multiply.
+
     Raises:
         BackendError: a failure that is not retryable, such as StreamBroken, or the last one.
 
@@ -33,7 +36,7 @@ def attempt(call: Callable[[], Emission]) -> Emission:
         try:
             return call()
         except BackendError as error:
-            if not error.retryable or not retries_left:
+            if not error.retryable or error.is_exhausted or not retries_left:
                 raise
             logger.warning("%s", error)
     raise AssertionError("unreachable: the last attempt returns or raises")

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import attrs
 
 if TYPE_CHECKING:
+    from wlk_core.errors import WLKError
     from wlk_core.processor import StreamStats
     from wlk_core.session.latency import LatencySummary
-    from wlk_core.tokens import ASRToken, Silence, Transcript
+    from wlk_core.tokens import ASRToken, Silence, SpeakerSpan, Transcript, TranslatedText
 
-__all__ = ["Commit", "End", "Event", "HypothesisChange", "SilenceSpan"]
+__all__ = [
+    "Commit",
+    "End",
+    "Endpoint",
+    "EndpointReason",
+    "Event",
+    "Failure",
+    "HypothesisChange",
+    "Lag",
+    "SilenceSpan",
+    "SpeakerTurn",
+    "SpeechStarted",
+    "Translation",
+]
+
+EndpointReason: TypeAlias = Literal["silence", "commit", "turn-detector", "end"]
 
 
 @attrs.frozen
@@ -31,6 +47,14 @@ class HypothesisChange:
 
 
 @attrs.frozen
+class SpeechStarted:
+    """Voice activity detection found speech from stream time `start` on, pre-roll included."""
+
+    start: float
+    audio_time: float
+
+
+@attrs.frozen
 class SilenceSpan:
     """A pause ended; its audio was not given to the model."""
 
@@ -38,23 +62,93 @@ class SilenceSpan:
     audio_time: float
 
 
+@attrs.frozen
+class Endpoint:
+    """
+    An utterance is over, and every word of it is committed.
+
+    Attributes:
+        time: where it ends on the stream clock.
+        reason: "silence" of voice activity detection, a "commit" of the caller, a
+            "turn-detector", or the "end" of the audio.
+        audio_time: the stream time of the audio received by then.
+
+    """
+
+    time: float
+    reason: EndpointReason
+    audio_time: float
+
+
+@attrs.frozen
+class SpeakerTurn:
+    """A diarizer found a speaker; spans may come after the words in them were committed."""
+
+    span: SpeakerSpan
+    audio_time: float
+
+
+@attrs.frozen
+class Translation:
+    """Committed text was translated; a translation is final."""
+
+    text: TranslatedText
+    audio_time: float
+
+
+@attrs.frozen
+class Lag:
+    """
+    Audio comes faster than it is decoded, or the session has caught up.
+
+    `seconds` of audio were received and wait to be decoded; 0 when none does any more.
+    """
+
+    seconds: float
+    audio_time: float
+
+
+@attrs.frozen
+class Failure:
+    """
+    An engine call failed.
+
+    Nothing was changed by it.  After a failure that is not final the same call is made again.  A
+    final one is followed by the End: audio that was not decoded is lost, committed text is not.
+    """
+
+    error: WLKError
+    is_final: bool
+    audio_time: float
+
+
 @attrs.frozen(kw_only=True)
 class End:
     """
-    The session is over and everything is committed.
+    The session is over.  Everything is committed, unless a final Failure came before.
 
     Attributes:
         audio_time: the length of the stream in seconds.
         stats: the processor's counters after its last step, before it releases its state.
         latency: emission latency of the committed words, None where there were none.
-        wall_seconds: how long the session took, waiting for real time included.
 
     """
 
     audio_time: float
     stats: StreamStats
     latency: LatencySummary | None
-    wall_seconds: float
 
 
-Event = Commit | HypothesisChange | SilenceSpan | End
+Event: TypeAlias = (
+    Commit
+    | HypothesisChange
+    | SpeechStarted
+    | SilenceSpan
+    | Endpoint
+    | SpeakerTurn
+    | Translation
+    | Lag
+    | Failure
+    | End
+)
+"""Everything that a session reports."""

@@ -20,13 +20,14 @@ from wlk_core.errors import AudioFormatError
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.segments import Segment, segments_from_tokens
 from wlk_core.session.events import Commit, End, SilenceSpan
-from wlk_core.session.pipeline import StreamSession, chunk_samples, transcribe_stream
+from wlk_core.session.pipeline import chunk_samples, steps, transcribe_stream
 from wlk_core.session.records import (
     round_seconds,
     segment_record,
     silence_record,
     token_record,
 )
+from wlk_core.session.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
@@ -134,7 +135,7 @@ def stream(
     early closes the processor without a finish; close the generator to do so at a known time.
 
     Yields:
-        Commit, HypothesisChange and SilenceSpan in the order in which they happen, and one End.
+        The events of a Session in the order in which they happen, and one End.
 
     Raises:
         AudioFormatError: a chunk is not one channel of finite float32; raised after the text of
@@ -191,32 +192,31 @@ async def astream(
     failure: AudioFormatError | OSError | None = None
     with closing(processor):
         _require_chunks(chunks)
-        session = StreamSession(processor, await asyncio.to_thread(_gate, vad=vad))
+        session = Session(processor, gate=await asyncio.to_thread(_gate, vad=vad))
         chunker = Chunker(chunk_samples(chunk_seconds))
         async with aclosing(_async_pieces(chunks)) as pieces:
-            is_last = False
-            while not is_last:
+            while not session.is_over:
                 try:
                     piece = await anext(pieces, None)
                 except (AudioFormatError, OSError) as error:  # raised again below, after finish
                     piece, failure = None, error
-                is_last = piece is None
                 ready = chunker.flush() if piece is None else chunker.push(piece)
-                events = _events(session, ready, is_last=is_last)
-                while (ready or is_last) and (event := await _step(processor, events)):
+                events = _events(session, ready, is_last=piece is None)
+                while event := await _step(processor, events):
+                    if failure is not None and isinstance(event, End):
+                        raise failure
                     yield event
-        if failure is not None:
-            raise failure
-        yield session.end()
 
 
 def _events(
-    session: StreamSession, chunks: Iterable[NDArray[np.float32]], *, is_last: bool
+    session: Session, chunks: Iterable[NDArray[np.float32]], *, is_last: bool
 ) -> Iterator[Event]:
     for chunk in chunks:
-        yield from session.feed(chunk)
+        session.receive(chunk)
+        yield from steps(session)
     if is_last:
-        yield from session.finish()
+        session.end_audio()
+        yield from steps(session)
 
 
 async def _step(processor: OnlineProcessor, events: Iterator[Event]) -> Event | None:

@@ -169,9 +169,14 @@ class BoundedWindow(Generic[T]):
         return count
 
     def _cut_after_prefix(self, upcoming: Sequence[T]) -> int:
-        """Return the quietest sample between the last committed word and what follows it."""
+        """
+        Return the quietest sample between the last committed word and what follows it.
+
+        Where nothing follows, that is next to the end of the word, because an engine that ended
+        its text early has not emitted the words of the audio after it.
+        """
         last = self._word_of(self.prefix[-1])
-        following = self._word_of(upcoming[0]).start if upcoming else self.processed / SAMPLE_RATE
+        following = self._word_of(upcoming[0]).start if upcoming else last.end
         first = round((min(last.end, following) - SEARCH_SECONDS) * SAMPLE_RATE)
         final = round((max(last.end, following) + SEARCH_SECONDS / 2) * SAMPLE_RATE)
         first = max(first, round(last.middle * SAMPLE_RATE), self.start)

@@ -8,6 +8,7 @@ import attrs
 
 __all__ = ["Word", "joined", "needs_space"]
 
+MISPLACED_SECONDS = 0.5  # beyond the audio: models that pad it may put its last word there
 # Scripts written without spaces between words (Unicode Standard Annex 14, class SA and ID).
 _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "HANGZHOU", "BOPOMOFO", "YI ", "THAI", "LAO", "KHMER",
              "MYANMAR", "TIBETAN")  # fmt: skip
@@ -30,6 +31,14 @@ class Word:
     def middle(self) -> float:
         """The time halfway between start and end."""
         return (self.start + self.end) / 2
+
+    def is_outside(self, start: float, end: float) -> bool:
+        """
+        Return whether the word begins more than MISPLACED_SECONDS outside *start* to *end*.
+
+        Such a time is no inaccuracy: it is no number of seconds, or counts from elsewhere.
+        """
+        return not start - MISPLACED_SECONDS <= self.start <= end + MISPLACED_SECONDS
 
     def shifted(self, seconds: float) -> Word:
         """Return the same word *seconds* later."""

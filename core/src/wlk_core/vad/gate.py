@@ -148,9 +148,46 @@ class SilenceGate:
         self._held.clear()
         self._held_start = 0
         self._quiet_from = 0  # where silence begins unless speech follows
+        self._speech_end = 0  # end of the last frame of speech
         self._is_speaking = False
         self._is_silent = False  # whether a silence is certain
         self._silence_start = 0
+
+    def cut(self) -> list[GateEvent]:
+        """
+        Pass on all speech that was pushed, because the caller ends the utterance here.
+
+        A silence that is certain goes on.  The detector's next frame begins with the next sample.
+        """
+        events: list[GateEvent] = []
+        if not self._is_silent:
+            if len(self._rest):
+                self._held.append(self._rest)
+                self._position += len(self._rest)
+                self._rest = _NO_AUDIO
+            self._pass_on(self._position, events)
+            self._quiet_from = max(self._quiet_from, self._position)
+        return list(_merged(events))
+
+    def end_speech(self) -> list[GateEvent]:
+        """
+        Begin the silence now, without waiting until it is certain.
+
+        For a caller that knows that a turn is over, such as a turn detector.  The silence begins
+        after the audio that was passed on; one that is certain already goes on.
+        """
+        events: list[GateEvent] = []
+        if not self._is_silent and self._held_start > 0:
+            self._quiet_from = self._held_start
+            self._begin_silence(events)
+        return list(_merged(events))
+
+    @property
+    def quiet_seconds(self) -> float:
+        """Seconds since the last frame of speech while no silence is certain, else 0."""
+        if self._is_silent or not self._is_speaking:
+            return 0.0
+        return (self._position - self._speech_end) / SAMPLE_RATE
 
     def _classify(
         self, frame: NDArray[np.float32], probability: float, events: list[GateEvent]
@@ -163,6 +200,7 @@ class SilenceGate:
                 self._remove(start - self._pre_roll)
                 events.append(SilenceEnded(self._silence_start, self._held_start))
             self._is_speaking, self._is_silent = True, False
+            self._speech_end = self._position
             self._quiet_from = self._position + self._hang_over
             self._pass_on(self._position, events)
         elif self._is_silent:

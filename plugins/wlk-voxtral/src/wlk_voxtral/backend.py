@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wlk_core.plugins import LoadedBackend
+from wlk_voxtral.engine import cut_answer
 from wlk_voxtral.recognizer import VoxtralRecognizer, silence_features
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ def _open_stream(
     settings = engine.settings
     delay_steps = settings.delay_steps(config.options["delay_ms"])
     decode = calls.wrap(
-        partial(engine.decode, delay_steps=delay_steps, draft_steps=config.options["draft_steps"])
+        partial(engine.decode, delay_steps=delay_steps, draft_steps=config.options["draft_steps"]),
+        cut=partial(cut_answer, pad_id=settings.tokenizer.pad_id),
     )
     return partial(
         VoxtralRecognizer,

@@ -21,7 +21,15 @@ if TYPE_CHECKING:
 
     from wlk_voxtral.checkpoint import CheckpointSettings
 
-__all__ = ["Cache", "ForwardPass", "Network", "StreamState", "VoxtralEngine", "predictions_of"]
+__all__ = [
+    "Cache",
+    "ForwardPass",
+    "Network",
+    "StreamState",
+    "VoxtralEngine",
+    "cut_answer",
+    "predictions_of",
+]
 
 
 class Cache(Protocol):
@@ -209,6 +217,21 @@ class VoxtralEngine(Generic[A, E, K]):
             host_syncs=decoder.passes,  # each pass reads its predictions
         )
         return predictions, new_state, work
+
+
+def cut_answer(
+    answer: tuple[Sequence[TokenPrediction], StreamState[E, K], WorkCounters],
+    share: float,
+    *,
+    pad_id: int,
+) -> tuple[Sequence[TokenPrediction], StreamState[E, K], WorkCounters]:
+    """Return the answer of `decode` as if no text had come after the first *share* of its steps."""
+    predictions, state, work = answer
+    if not predictions:
+        return answer  # the rest of the prompt is still known to the decoder
+    kept = int(share * len(predictions))
+    quiet = [attrs.evolve(prediction, id=pad_id) for prediction in predictions[kept:]]
+    return [*predictions[:kept], *quiet], attrs.evolve(state, known_ids=(pad_id,)), work
 
 
 def predictions_of(rows: Iterable[Sequence[float]]) -> list[TokenPrediction]:

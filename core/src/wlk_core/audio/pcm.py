@@ -1,0 +1,144 @@
+"""Audio of live sources: raw bytes or arrays of any common form to float32 at 16 kHz."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from wlk_core.audio.convert import to_float32, validate_audio
+from wlk_core.audio.resample import Resampler
+from wlk_core.errors import AudioFormatError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Audio", "Encoding", "PcmConverter"]
+
+Audio: TypeAlias = "bytes | bytearray | memoryview | NDArray[np.generic]"
+Encoding: TypeAlias = Literal["s16le", "f32le", "mulaw", "alaw"]  # FFmpeg's names
+RATES = (8_000, 192_000)  # samples a second, telephones to studio interfaces
+MAX_CHANNELS = 64
+
+
+def _mulaw_table() -> NDArray[np.float32]:
+    """Return the 256 samples of ITU-T G.711 mu-law, 14 bits, scaled to [-1, 1]."""
+    code = ~np.arange(256, dtype=np.uint8)
+    exponent, mantissa = (code >> 4) & 7, code & 15
+    magnitude = ((mantissa.astype(np.int32) * 2 + 33) << exponent) - 33
+    signed = np.where(code & 0x80, -magnitude, magnitude) * 4  # 14 of 16 bits
+    return (signed / 32_768).astype(np.float32)
+
+
+def _alaw_table() -> NDArray[np.float32]:
+    """Return the 256 samples of ITU-T G.711 A-law, 13 bits, scaled to [-1, 1]."""
+    code = np.arange(256, dtype=np.uint8) ^ 0x55
+    exponent, mantissa = (code >> 4) & 7, (code & 15).astype(np.int32)
+    subnormal = mantissa * 2 + 1
+    magnitude = np.where(exponent == 0, subnormal, (subnormal + 32) << np.maximum(exponent, 1) >> 1)
+    signed = np.where(code & 0x80, magnitude, -magnitude) * 8  # 13 of 16 bits
+    return (signed / 32_768).astype(np.float32)
+
+
+_SAMPLE_TYPES: dict[Encoding, np.dtype[np.generic]] = {
+    "s16le": np.dtype("<i2"),
+    "f32le": np.dtype("<f4"),
+    "mulaw": np.dtype(np.uint8),
+    "alaw": np.dtype(np.uint8),
+}
+_TABLES: dict[Encoding, NDArray[np.float32]] = {"mulaw": _mulaw_table(), "alaw": _alaw_table()}
+
+
+class PcmConverter:
+    """
+    Convert one live source, piece by piece, to one channel of float32 at 16 kHz.
+
+    Bytes are samples of `encoding`: "s16le", "f32le", or G.711 "mulaw" and "alaw", channels
+    interleaved.  They may be cut anywhere, inside a sample too.  Arrays have a sample type of their
+    own, see `to_float32`, and the shape (n,) for one channel or (n, channels).  Channels are
+    averaged.  A piece that is refused changes nothing.
+
+    Raises:
+        AudioFormatError: an unknown encoding, or a rate or number of channels out of range.
+
+    """
+
+    def __init__(
+        self, *, encoding: Encoding = "s16le", rate: int = 16_000, channels: int = 1
+    ) -> None:
+        if encoding not in get_args(Encoding):
+            raise AudioFormatError(
+                f"expected an encoding among {', '.join(get_args(Encoding))}, got {encoding!r}"
+            )
+        if not _is_whole(rate) or not RATES[0] <= rate <= RATES[1]:
+            raise AudioFormatError(
+                f"expected a sample rate from {RATES[0]} to {RATES[1]} Hz, got {rate!r}"
+            )
+        if not _is_whole(channels) or not 1 <= channels <= MAX_CHANNELS:
+            raise AudioFormatError(f"expected 1 to {MAX_CHANNELS} channels, got {channels!r}")
+        self.encoding: Encoding = encoding
+        self.rate = int(rate)
+        self.channels = int(channels)
+        self._resampler = Resampler(self.rate)
+        self._rest = b""  # the bytes of an incomplete sample of all channels
+
+    def push(
+        self, audio: bytes | bytearray | memoryview | NDArray[np.generic]
+    ) -> NDArray[np.float32]:
+        """
+        Append a piece of any length; return what is ready, float32[m] with m >= 0, a copy.
+
+        Raises:
+            AudioFormatError: another type or shape, NaN or infinity.
+
+        """
+        if isinstance(audio, np.ndarray):
+            if self._rest:
+                raise AudioFormatError(
+                    f"expected bytes, because {len(self._rest)} bytes of a sample came before, "
+                    "got an array; give one source in one form"
+                )
+            return self._resampled(self._from_array(audio))
+        if not isinstance(audio, bytes | bytearray | memoryview):
+            raise AudioFormatError(
+                f"expected bytes or a numpy array of samples, got {type(audio).__name__}"
+            )
+        data = self._rest + bytes(audio)
+        dtype = _SAMPLE_TYPES[self.encoding]
+        whole = len(data) - len(data) % (dtype.itemsize * self.channels)
+        frames = np.frombuffer(data[:whole], dtype).reshape(-1, self.channels)
+        table = _TABLES.get(self.encoding)
+        samples = self._from_array(frames if table is None else table[frames])
+        self._rest = data[whole:]
+        return self._resampled(samples)
+
+    def flush(self) -> NDArray[np.float32]:
+        """
+        Return the samples that the change of rate holds back; the next push begins anew.
+
+        The bytes of an incomplete last sample are dropped, because they are no sound.
+        """
+        self._rest = b""
+        return self._resampler.flush().copy()
+
+    def _from_array(self, audio: NDArray[np.generic]) -> NDArray[np.float32]:
+        frames = audio.reshape(-1, 1) if audio.ndim == 1 and self.channels == 1 else audio
+        if frames.ndim != 2 or frames.shape[1] != self.channels:  # noqa: PLR2004 -- frames, channels
+            shape = "(n,)" if self.channels == 1 else f"(n, {self.channels})"
+            raise AudioFormatError(
+                f"expected samples of shape {shape}, got {audio.shape}; "
+                "give the number of channels of the source when the session is opened"
+            )
+        columns = [to_float32(frames[:, channel]) for channel in range(self.channels)]
+        samples: NDArray[np.float32] = columns[0]
+        if self.channels > 1:
+            samples = np.stack(columns).mean(axis=0, dtype=np.float32)
+        validate_audio(samples)
+        return samples
+
+    def _resampled(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        return self._resampler.push(samples).copy()
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)

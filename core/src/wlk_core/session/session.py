@@ -1,0 +1,176 @@
+"""A session: audio in, events out, without threads, clocks or sockets of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wlk_core.audio.pcm import PcmConverter
+from wlk_core.processor import SAMPLE_RATE
+from wlk_core.session.annotations import Annotations
+from wlk_core.session.audio_queue import AudioQueue
+from wlk_core.session.worker import StepEnd, Worker
+
+if TYPE_CHECKING:
+    from wlk_core.annotators import Diarizer, Translator, TurnDetector
+    from wlk_core.audio.pcm import Audio, Encoding
+    from wlk_core.processor import OnlineProcessor
+    from wlk_core.session.events import Event
+    from wlk_core.vad.gate import SilenceGate
+
+__all__ = ["Session"]
+
+
+class Session:
+    """
+    One stream of audio that becomes one ordered list of events.
+
+    A session does no input or output, in the way h11 does none for HTTP: audio is given to it and
+    events come back.  A file, a microphone and a server are loops around it::
+
+        session = Session(backend.create_processor(language="en"), gate=silence_gate())
+        for chunk in chunks:
+            handle(session.feed(chunk))
+        handle(session.finish())
+
+    Audio is bytes of `encoding`, or arrays; see `PcmConverter`.  Each event comes once, in order,
+    with times in seconds on the stream clock; none comes after `End`.
+
+    A program that runs many sessions uses the two halves of `feed`: `receive`, `commit` and
+    `end_audio` may be called from any thread at any time and never wait for the model; `step` makes
+    at most one call of the processor and returns its events.  One thread at a time may step it.
+
+    A call that fails is a `Failure` and is made again by the next step.  After the last attempt
+    the failure is final and the session ends; everything committed has been returned before.
+
+    Args:
+        processor: a new stream of a backend.  The session finishes it; the caller closes it.
+        gate: leaves pauses out and finds the endpoints; None gives all audio to the model.
+        diarizer: finds the speakers; its spans are `SpeakerTurn` events.
+        translator: translates committed text, as `Translation` events.
+        turn_detector: ends an utterance earlier than the gate would; needs a gate.
+        encoding: the form of audio that is given as bytes.
+        rate: samples a second of the source, 8,000 to 192,000.
+        channels: channels of the source; they are averaged.
+        lag_seconds: how much audio may wait to be decoded before a `Lag` is reported.
+        max_backlog_seconds: how much audio may wait before `receive` refuses more.
+
+    """
+
+    def __init__(
+        self,
+        processor: OnlineProcessor,
+        *,
+        gate: SilenceGate | None = None,
+        diarizer: Diarizer | None = None,
+        translator: Translator | None = None,
+        turn_detector: TurnDetector | None = None,
+        encoding: Encoding = "s16le",
+        rate: int = SAMPLE_RATE,
+        channels: int = 1,
+        lag_seconds: float = 2.0,
+        max_backlog_seconds: float = 120.0,
+    ) -> None:
+        converter = PcmConverter(encoding=encoding, rate=rate, channels=channels)
+        self._queue = AudioQueue(converter, max_backlog_seconds)
+        annotations = Annotations(diarizer, translator, turn_detector)
+        self._worker = Worker(self._queue, processor, gate, annotations, lag_seconds)
+        self._work = self._worker.work()
+        self._is_over = False
+
+    @property
+    def audio_time(self) -> float:
+        """Stream time of the end of the audio received, in seconds."""
+        return self._queue.received_seconds
+
+    @property
+    def backlog_seconds(self) -> float:
+        """Seconds of audio that were received and that no step has taken yet."""
+        return self._queue.waiting_seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the End was returned or the session failed; no event will come any more."""
+        return self._is_over
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a step would do something now."""
+        return not self._is_over and (not self._worker.is_idle or len(self._queue) > 0)
+
+    def receive(self, audio: Audio) -> None:
+        """
+        Append a copy of *audio*, of any length; never waits for the model.
+
+        Raises:
+            AudioFormatError: another type or shape, NaN or infinity; nothing was changed.
+            SessionOverloaded: more than `max_backlog_seconds` would wait; nothing was changed.
+            StreamClosed: `end_audio` was called, or the session is over.
+
+        """
+        self._queue.put(audio)
+
+    def commit(self) -> None:
+        """
+        Declare that the utterance ends with the audio received so far.
+
+        The steps commit all of its words and report one `Endpoint`, with or without a gate.
+
+        Raises:
+            StreamClosed: `end_audio` was called, or the session is over.
+
+        """
+        self._queue.commit()
+
+    def end_audio(self) -> None:
+        """Declare that no more audio will come; may be called again."""
+        self._queue.end()
+
+    def step(self) -> list[Event]:
+        """
+        Make the next call of the processor, if there is one to make; return what happened.
+
+        Raises:
+            StreamClosed: the processor was closed by its owner; the session is over.
+
+        """
+        events: list[Event] = []
+        if self._is_over:
+            return events
+        try:
+            for event in self._work:
+                if isinstance(event, StepEnd):
+                    return events
+                events.append(event)
+        except BaseException:
+            self._end_session()
+            raise
+        self._end_session()
+        return events
+
+    def _end_session(self) -> None:
+        self._is_over = True
+        self._queue.close()
+
+    def feed(self, audio: Audio) -> list[Event]:
+        """
+        Give *audio* of any length and do all the work that it brings; return what happened.
+
+        Raises:
+            AudioFormatError, StreamClosed: see `receive`.
+
+        """
+        events: list[Event] = []
+        for _ in self._queue.put_in_pieces(audio):
+            events += self._steps()
+        return events
+
+    def finish(self) -> list[Event]:
+        """End the audio, commit everything and return the last events; the last one is the End."""
+        self.end_audio()
+        return self._steps()
+
+    def _steps(self) -> list[Event]:
+        events: list[Event] = []
+        while self.has_work:
+            events += self.step()
+        return events

@@ -1,0 +1,246 @@
+"""Signals that arrive at the worst moments of a transcription; each is raised at a known point."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+from wlk_core.captions import srt_text, vtt_text
+from wlk_core.cli import outputs, stops
+from wlk_core.cli.stops import STOPS, Stopped, Stops
+from wlk_core.tokens import ASRToken, Emission
+
+FORMATS = ("text", "json", "jsonl", "srt", "vtt")
+DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+RECORDING = [*range(10), *range(10)]
+
+
+@pytest.fixture(autouse=True)
+def handlers():
+    """Install the handlers of the command line for one test."""
+    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM]
+    before = {number: signal.getsignal(number) for number in numbers}
+    STOPS.reset()
+    STOPS.install()
+    yield
+    STOPS.reset()
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def words_of(style, text):
+    """Return the words in a result, which is parsed as strictly as the format allows."""
+    if style == "text":
+        return text.split()
+    if style == "json":
+        return json.loads(text)["text"].split()
+    if style == "jsonl":
+        events = [json.loads(line) for line in text.splitlines()]
+        commits = [event for event in events if event["event"] == "commit"]
+        return "".join(token["text"] for commit in commits for token in commit["tokens"]).split()
+    cues = [cue.splitlines() for cue in text.removeprefix("WEBVTT\n\n").split("\n\n") if cue]
+    assert all(" --> " in cue[-2] for cue in cues)
+    return " ".join(cue[-1] for cue in cues).split()
+
+
+@pytest.fixture
+def committed(toy_engine, monkeypatch):
+    """Return the list of words that the processors have committed by now."""
+    words = []
+    load = toy_engine.load
+
+    def recorded(call):
+        def record():
+            emission = call()
+            words.extend(token.text.strip() for token in emission.committed)
+            return emission
+
+        return record
+
+    def load_and_record(spec, model):
+        backend = load(spec, model)
+        create = backend.create_processor
+
+        def create_and_record(**options):
+            processor = create(**options)
+            for name in ("process_iter", "finish"):
+                monkeypatch.setattr(processor, name, recorded(getattr(processor, name)))
+            return processor
+
+        monkeypatch.setattr(backend, "create_processor", create_and_record)
+        return backend
+
+    monkeypatch.setattr(toy_engine, "load", load_and_record)
+    return words
+
+
+def in_the_engine(toy_engine, monkeypatch, number, count):
+    """Let a signal come while the engine decodes for the *count*-th time."""
+    transcribe = toy_engine.Engine.transcribe
+    calls = []
+
+    def interrupted(self, audio, **options):
+        calls.append(audio)
+        if len(calls) == count:
+            signal.raise_signal(number)
+        return transcribe(self, audio, **options)
+
+    monkeypatch.setattr(toy_engine.Engine, "transcribe", interrupted)
+
+
+def in_the_output(toy_engine, monkeypatch, number, count):
+    """Let a signal come while text is written for the *count*-th time."""
+    append = outputs.FileOutput._append
+    calls = []
+
+    def interrupted(self, data):
+        calls.append(data)
+        if len(calls) == count:
+            signal.raise_signal(number)
+        append(self, data)
+
+    monkeypatch.setattr(outputs.FileOutput, "_append", interrupted)
+
+
+MOMENTS = [
+    *((style, in_the_engine, count) for style in FORMATS for count in (1, 4, 9)),
+    *((style, in_the_output, 1) for style in FORMATS),
+    *((style, in_the_output, 2) for style in FORMATS if style != "json"),  # written in one piece
+]
+NAMES = [f"{style}-{interrupt.__name__}-{count}" for style, interrupt, count in MOMENTS]
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+@pytest.mark.parametrize(("style", "interrupt", "count"), MOMENTS, ids=NAMES)
+def test_everything_committed_is_in_a_valid_file(
+    *, command, recording, tmp_path, toy_engine, monkeypatch, committed, style, number, status,
+    interrupt, count,
+):  # fmt: skip
+    """A signal in an engine call or in a write loses no word that a processor has committed."""
+    interrupt(toy_engine, monkeypatch, number, count)
+    target = tmp_path / "out"
+    path = recording("a.wav", *RECORDING)
+
+    done = command(
+        *("transcribe", "--no-vad", path, "--chunk-seconds", "0.5"),
+        *("--format", style, "--output", target),
+    )
+
+    words = words_of(style, target.read_text()) if target.exists() else []
+    assert done.status == status
+    assert words == committed
+    assert words == (DIGITS + DIGITS)[: len(words)]
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".part"] == []
+
+
+def test_an_interrupted_json_result_names_the_signal(
+    command, recording, tmp_path, toy_engine, monkeypatch
+):
+    """A reader of the file sees that it ends before its recording."""
+    in_the_engine(toy_engine, monkeypatch, signal.SIGTERM, 3)
+    target = tmp_path / "out.json"
+
+    command(
+        "transcribe", "--no-vad", recording("a.wav", *RECORDING), "--chunk-seconds", "1",
+        "--format", "json", "--output", target,
+    )  # fmt: skip
+
+    assert json.loads(target.read_text())["incomplete"] == "stopped by SIGTERM"
+
+
+def test_a_signal_that_a_plugin_swallows_still_ends_the_run(
+    command, recording, toy_engine, monkeypatch
+):
+    """A loader that catches everything does not keep the program from stopping."""
+    load = toy_engine.load
+
+    def stubborn(spec, model):
+        with pytest.raises(Stopped):
+            signal.raise_signal(signal.SIGTERM)
+        return load(spec, model)
+
+    monkeypatch.setattr(toy_engine, "load", stubborn)
+
+    assert command("transcribe", "--no-vad", recording("a.wav", 1)) == (
+        143, "", "\nwlk-core: interrupted; what was done by then is kept\n",
+    )  # fmt: skip
+
+
+def test_a_signal_raises_at_once_where_nothing_is_held():
+    """Loading a model or waiting for audio ends immediately."""
+    with pytest.raises(Stopped) as caught:
+        signal.raise_signal(signal.SIGTERM)
+
+    assert (caught.value.name, caught.value.status) == ("SIGTERM", 143)
+
+
+def test_a_held_signal_raises_when_the_text_is_written():
+    """The first signal counts; others while the text is held change nothing."""
+    STOPS.hold()
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.raise_signal(number)
+
+    with pytest.raises(Stopped) as caught:
+        STOPS.release()
+    assert caught.value.name == "SIGTERM"
+
+
+def test_a_second_interrupt_by_a_person_ends_at_once(monkeypatch):
+    """Ctrl-C pressed again later is not held."""
+    moments = iter([10.0, 10.5, 11.5])
+    monkeypatch.setattr(stops.time, "monotonic", lambda: next(moments))
+    STOPS.hold()
+    signal.raise_signal(signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(Stopped):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_a_hold_that_takes_too_long_is_given_up():
+    """A server that never answers does not keep the text from its file until it is too late."""
+    held = Stops()
+    held.hold()
+    held.give_up(signal.SIGALRM, None)
+    held.receive(signal.SIGTERM, None)
+
+    with pytest.raises(Stopped) as caught:
+        held.give_up(signal.SIGALRM, None)
+    assert caught.value.name == "SIGTERM"
+
+
+def test_a_signal_that_is_ignored_stays_ignored():
+    """Programs that nohup starts ignore the terminal that closes."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    STOPS.install()
+
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+def test_other_calls_of_a_processor_are_its_own():
+    """A shielded processor answers everything that its processor does."""
+
+    class Processor:
+        has_backlog = True
+
+        def finish(self):
+            return Emission((ASRToken(0.0, 1.0, " one"),), 1.0, 1.0)
+
+    shielded = Stops().shielded(Processor())
+
+    assert shielded.has_backlog
+    assert [token.text for token in shielded.finish().committed] == [" one"]
+
+
+def test_subtitles_are_parsed_by_these_tests_as_written():
+    """The parser of words above finds every word of cues."""
+    tokens = [ASRToken(float(i), i + 0.5, f" {word}") for i, word in enumerate(DIGITS)]
+
+    assert words_of("srt", srt_text(tokens)) == DIGITS
+    assert words_of("vtt", vtt_text(tokens)) == DIGITS

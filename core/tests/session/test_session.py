@@ -1,0 +1,275 @@
+"""A session: audio in, events out, step by step."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from wlk_core import AudioFormatError, SessionOverloaded, StreamBroken, StreamClosed
+from wlk_core.session import (
+    Commit,
+    End,
+    Endpoint,
+    Failure,
+    HypothesisChange,
+    Lag,
+    Session,
+    SilenceSpan,
+    SpeechStarted,
+)
+from wlk_core.testing import partition, silence
+from wlk_core.vad import SilenceGate
+
+
+def tokens_of(events):
+    """Return the committed tokens."""
+    return [token for event in events if isinstance(event, Commit) for token in event.tokens]
+
+
+def kinds(events, *types):
+    """Return the events of these types."""
+    return [event for event in events if isinstance(event, types)]
+
+
+def stepped(session):
+    """Return the events of every step that a session has work for, one list a step."""
+    steps = []
+    while session.has_work:
+        steps.append(session.step())
+    return steps
+
+
+@pytest.fixture
+def talk(speech):
+    """Return two utterances of ten seconds after, between and before pauses."""
+    return np.concatenate((silence(3.0), speech, silence(7.0), speech, silence(4.0)))
+
+
+@pytest.fixture
+def open_session(open_stream, detector):
+    """Return a function that opens a session over coded audio, by default with a gate."""
+
+    def open_session(*, fail_at=(), gated=True, **options):
+        gate = SilenceGate(detector) if gated else None
+        options = {"encoding": "f32le"} | options
+        return Session(open_stream(fail_at), gate=gate, **options)
+
+    return open_session
+
+
+def run(session, audio, chunk_seconds=0.5):
+    """Feed *audio* in chunks and finish; return the events."""
+    events = []
+    for chunk in partition(audio, chunk_seconds):
+        events += session.feed(chunk)
+    return events + session.finish()
+
+
+def test_a_session_reports_speech_words_endpoints_and_pauses_in_their_order(
+    open_session, talk, words
+):
+    """Speech starts, its words come, it ends; the pause follows; the End is last."""
+    events = run(open_session(), talk)
+    outline = [event for event in events if not isinstance(event, HypothesisChange)]
+    names = [type(event).__name__ for event in outline]
+    deduplicated = [names[0], *(b for a, b in pairwise(names) if a != b)]
+    first_word = 3.0 + 10.08 + 7.0 + words[0].start  # of the second utterance
+
+    assert deduplicated == [
+        "SilenceSpan", "SpeechStarted", "Commit", "Endpoint",
+        "SilenceSpan", "SpeechStarted", "Commit", "Endpoint",
+        "SilenceSpan", "End",
+    ]  # fmt: skip
+    assert 2 * len(words) == len(tokens_of(events))
+    starts = [event.start for event in kinds(events, SpeechStarted)]
+    ends = [event.time for event in kinds(events, Endpoint)]
+    assert starts == [span.silence.end for span in kinds(events, SilenceSpan)[:2]]
+    assert ends == [span.silence.start for span in kinds(events, SilenceSpan)[1:]]
+    assert ["silence", "silence"] == [event.reason for event in kinds(events, Endpoint)]
+    assert first_word - 0.45 < starts[1] <= first_word - 0.4  # the gate's pre-roll
+
+
+@given(
+    cuts=st.lists(st.integers(1, 100_000), min_size=1, max_size=15),
+    is_bytes=st.booleans(),
+)
+@settings(max_examples=15)
+def test_the_cut_of_the_audio_changes_no_word_and_no_boundary(cuts, is_bytes, request):
+    """Chunks of any lengths, bytes cut inside samples too, give the same words and endpoints."""
+    open_session = request.getfixturevalue("open_session")
+    talk = request.getfixturevalue("talk")
+    expected = run(open_session(), talk)
+    session = open_session()
+    source = talk.astype("<f4").tobytes() if is_bytes else talk
+    events, position = [], 0
+    for cut in cuts:
+        events += session.feed(source[position : position + cut])
+        position += cut
+    events += session.feed(source[position:]) + session.finish()
+
+    assert tokens_of(expected) == tokens_of(events)
+    for kind in (SpeechStarted, Endpoint, SilenceSpan):
+        ours = [attributes(event) for event in kinds(events, kind)]
+        assert [attributes(event) for event in kinds(expected, kind)] == ours
+
+
+def attributes(event):
+    """Return what an event reports, without the time of the audio received by then."""
+    match event:
+        case SpeechStarted(start):
+            return start
+        case Endpoint(time, reason):
+            return time, reason
+        case SilenceSpan(pause):
+            return pause
+
+
+def test_a_step_makes_at_most_one_call_of_the_processor(open_session, talk):
+    """A scheduler decides between two calls, each of a few ticks of one second."""
+    expected = run(open_session(), talk)
+    session = open_session()
+    session.receive(talk)
+    session.end_audio()
+    received, frames = [], []
+    while session.has_work:
+        before = session._worker._processor.stats.encoder_frames or 0
+        received += session.step()
+        frames.append((session._worker._processor.stats.encoder_frames or 0) - before)
+
+    assert tokens_of(expected) == tokens_of(received)
+    assert len(frames) > 8
+    assert max(frames) < sum(frames) / 3
+    assert session.is_over
+
+
+def test_receiving_never_works(open_session, talk):
+    """Audio and commands wait until a step takes them."""
+    session = open_session(fail_at=range(1, 99))
+    session.receive(talk)
+    session.commit()
+    session.end_audio()
+
+    assert len(talk) / 16_000 == pytest.approx(session.audio_time)
+    assert session.audio_time == session.backlog_seconds
+    assert session.has_work
+
+
+@pytest.mark.parametrize("gated", [True, False], ids=["gate", "no gate"])
+def test_a_commit_ends_the_utterance_with_all_audio_received(open_session, speech, words, gated):
+    """Every word before it is committed at once, with or without voice activity detection."""
+    session = open_session(gated=gated)
+    events = session.feed(speech)
+    session.commit()
+    events += [event for step in stepped(session) for event in step]
+    committed = tokens_of(events)
+    events += session.feed(speech) + session.finish()
+
+    assert len(words) == len(committed)
+    assert 2 * len(words) == len(tokens_of(events))
+    reasons = [(event.reason, event.time) for event in kinds(events, Endpoint)]
+    total = len(speech) / 16_000
+    assert ("commit", total) == reasons[0]
+    assert "end" == reasons[-1][0]
+    assert [True] * len(words) == [
+        token.start >= total for token in tokens_of(events)[len(words) :]
+    ]
+
+
+def test_a_commit_without_audio_is_an_endpoint_without_words(open_session):
+    """A caller that commits waits for an answer."""
+    session = open_session()
+    session.commit()
+    (events,) = [step for step in stepped(session) if step]
+
+    assert [Endpoint(0.0, "commit", 0.0)] == events
+
+
+def test_a_fault_that_passes_is_an_event_and_costs_no_word(open_session, talk):
+    """The call is made again by the next step."""
+    expected = run(open_session(), talk)
+    events = run(open_session(fail_at={2, 5, 6}), talk)
+    failures = kinds(events, Failure)
+
+    assert 3 == len(failures)
+    assert not any(failure.is_final for failure in failures)
+    assert all("scripted to fail" in str(failure.error) for failure in failures)
+    assert tokens_of(expected) == tokens_of(events)
+
+
+def test_a_lasting_fault_ends_the_session_after_everything_committed(open_session, speech, words):
+    """The words before it, a final failure and the End, then nothing more."""
+    session = open_session(fail_at=range(6, 99), gated=False)
+    events = session.feed(speech)
+
+    assert isinstance(events[-2], Failure)
+    assert events[-2].is_final
+    assert isinstance(events[-2].error, StreamBroken)
+    assert isinstance(events[-1], End)
+    text = "".join(token.text for token in tokens_of(events))
+    assert text
+    assert "".join(word.text for word in words).strip().startswith(text)
+    assert session.is_over
+    assert not session.has_work
+    assert [] == session.finish()
+    with pytest.raises(StreamClosed, match="has ended"):
+        session.receive(speech)
+
+
+def test_nothing_comes_after_the_end(open_session, speech):
+    """Ending twice is harmless; more audio is refused with the remedy."""
+    session = open_session()
+    session.feed(speech)
+    last = session.finish()
+
+    assert isinstance(last[-1], End)
+    assert [] == session.finish() == session.step()
+    with pytest.raises(StreamClosed, match="open a new one"):
+        session.feed(speech)
+    with pytest.raises(StreamClosed, match="open a new one"):
+        session.commit()
+
+
+def test_audio_of_another_form_is_refused_and_changes_nothing(open_session, talk):
+    """The session goes on as if it had not come."""
+    expected = run(open_session(), talk)
+    session = open_session()
+    events = session.feed(talk[:50_000])
+    for bad in (np.zeros((3, 2), np.float32), np.array([np.inf], np.float32), "audio"):
+        with pytest.raises(AudioFormatError):
+            session.feed(bad)
+    events += session.feed(talk[50_000:]) + session.finish()
+
+    assert tokens_of(expected) == tokens_of(events)
+
+
+def test_a_slow_session_reports_its_lag_once_and_refuses_what_it_cannot_keep(open_session, talk):
+    """Lag is an event; the bound of what waits is an error that loses nothing."""
+    session = open_session(lag_seconds=2.0, max_backlog_seconds=8.0)
+    inserted = 0
+    with pytest.raises(SessionOverloaded, match="bound is 8 s"):
+        for chunk in partition(talk, 1.0):
+            session.receive(chunk)
+            inserted += len(chunk)
+    first = [event for step in stepped(session) for event in step]
+    rest = session.feed(talk[inserted:]) + session.finish()
+
+    assert inserted == 9 * 16_000
+    assert [8.0, 0.0] == [event.seconds for event in kinds(first, Lag)]
+    assert [] == kinds(rest, Lag)
+    assert tokens_of(run(open_session(), talk)) == tokens_of(first + rest)
+
+
+def test_a_source_of_another_rate_and_more_channels_keeps_its_clock(open_session):
+    """Two channels at 48 kHz are as long as they were."""
+    session = open_session(rate=48_000, channels=2, encoding="s16le")
+    data = np.zeros((48_000, 2), "<i2").tobytes()
+    events = [event for start in range(0, len(data), 4_801)
+              for event in session.feed(data[start : start + 4_801])]  # fmt: skip
+    events += session.finish()
+
+    assert 1.0 == events[-1].audio_time
+    assert [(0.0, 1.0)] == [(e.silence.start, e.silence.end) for e in kinds(events, SilenceSpan)]

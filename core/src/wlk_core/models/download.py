@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+import glob
 import os
 import shutil
 import time
@@ -75,7 +76,12 @@ def _fetch(hub: Hub, repo: CachedRepo, revision: str, file: RemoteFile) -> None:
     if path.is_file() and is_sound(path, file):
         return
     file = hub.described(repo.repo, revision, file)
-    hub.fetch(repo, revision, file, force=os.path.lexists(path))  # what is there is damaged
+    blob = repo.folder / "blobs" / (file.etag or "")
+    for part in blob.parent.glob(f"{glob.escape(blob.name)}*.incomplete"):
+        if part.is_symlink():
+            part.unlink()  # earlier releases of the library would write through it
+    is_damaged = os.path.lexists(path) or (blob.is_file() and not is_sound(blob, file))
+    hub.fetch(repo, revision, file, force=is_damaged)
     if not path.is_file():
         raise UnexpectedAnswer(f"{file.name} is not in its answer")
     if not is_sound(path, file):

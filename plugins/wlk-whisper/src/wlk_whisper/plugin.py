@@ -152,16 +152,17 @@ OPENAI_API = BackendSpec(
             default=30.0,
             minimum=0.1,
             maximum=600.0,
-            help="seconds after which an attempt without an answer fails",
+            help="seconds after which a call fails, all its attempts and the pauses between them "
+            "included",
         ),
         Option(
             name="max_retries",
             type=int,
-            default=2,
+            default=3,
             minimum=0,
             maximum=10,
-            help="times a request is repeated, with growing delays, when the endpoint is busy, "
-            "broken or out of reach",
+            help="times a request is repeated, after the pause that the endpoint requests or a "
+            "growing one, when it is busy, broken or out of reach",
         ),
         standard_options.PROMPT,
         attrs.evolve(

@@ -88,6 +88,11 @@ class DigitsServer(ThreadingHTTPServer):
         """The base URL."""
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
+    def handle_error(self, request, client_address):
+        """Ignore clients that close the connection early, as they do at their limits."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"

@@ -78,6 +78,8 @@ def test_an_invalid_key_is_reported_without_showing_it(monkeypatch, key):
         "https://a/v1/audio/transcriptions",
         "https://a/v1/audio/translations",
         "https://a/v1/audio/translations/",
+        "https://a/\x1b[31m/v1",
+        "https://a/v 1",
     ],
 )
 def test_an_invalid_url_is_refused(url):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 
+import attrs
 import pytest
 
 from wlk_core.streaming import Word
@@ -194,3 +195,67 @@ def test_times_are_finite():
     """An infinite time is refused, whichever way it is written."""
     with pytest.raises(ResponseError, match="in seconds"):
         parse(text="a", words=[word("a", math.inf)])
+
+
+def test_a_probability_that_is_no_number_drops_nothing():
+    """Only a number above 0.9 marks a segment as silence."""
+    for value in (math.nan, math.inf, True, "0.99", None, [1]):
+        part = segment(" One.", 0, 1, no_speech_prob=value)
+
+        assert [" One."] == [
+            word.text for word in parse(text="One.", segments=[part]).timed_segments()
+        ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"text": "a" * 20_001}, "text of at most .* got 1 and 20001"),
+        ({"words": [word("a", 0)] * 1001}, "words of at most 1000 items .* got 1001"),
+        ({"words": [word("a" * 5000, 0)] * 5}, "words .* got 5 and 25000"),
+        ({"segments": [segment("a", 0, 1)] * 1001}, "segments of at most 1000 items"),
+        ({"words": [word("a", 9**9)]}, "in seconds within the 30.0 s sent"),
+        ({"words": [word("a", 5.0), word("b", 1.0)]}, "in the order of their times"),
+        ({"segments": [segment("a", 5, 6), segment("b", 1, 2)]}, "in the order of their times"),
+        ({"text": [[[]]] * 5000}, "a JSON object with a text"),
+        ({"words": [{"word": {"a": "b" * 9000}}]}, "expected word to be text"),
+        ({"a": 10**41}, "a number of 42 characters"),
+    ],
+)
+def test_more_than_the_audio_can_contain_is_refused(fields, message):
+    """The line names the limit, and the same request would bring the same answer."""
+    with pytest.raises(ResponseError, match=message) as caught:
+        parse(**{"text": "a", **fields})
+
+    assert not caught.value.is_damaged
+    assert len(str(caught.value)) < 300
+
+
+def test_values_nested_too_deep_are_no_damage():
+    """Another attempt would bring the same answer."""
+    with pytest.raises(ResponseError, match="nested deeper than 16") as caught:
+        TranscriptionResponse.parse('{"text": ' + "[" * 100_000)
+
+    assert not caught.value.is_damaged
+
+
+def test_control_characters_never_reach_a_transcript():
+    """They are removed from text, segments and words before these are compared."""
+    response = parse(
+        text="one\x1b[2J two\x00",
+        segments=[segment(" one\x1b[2J two\x00", 0, 1)],
+        words=[word("one\x1b[2J", 0.1), word("two\x00", 0.5), word("\x07", 0.8)],
+    )
+
+    assert [" one[2J", " two"] == [word.text for word in response.timed_words()]
+
+
+def test_times_outside_the_audio_become_its_ends():
+    """A model that pads its input may place a word after the audio."""
+    body = json.dumps({"text": "one two", "words": [word("one", -1), word("two", 3.5, 4)]})
+    response = TranscriptionResponse.parse(body, audio_seconds=2.0)
+
+    assert [Word(0.0, 0.0, " one"), Word(2.0, 2.0, " two")] == [
+        attrs.evolve(word, end=max(word.start, round(word.end, 6)))
+        for word in response.timed_words()
+    ]

@@ -144,3 +144,19 @@ def test_a_loop_of_the_model_is_cut(load, server):
     stream.insert_audio_chunk(load_clip("demo").audio[:24_000])
 
     assert ["one"] == texts(stream.finish().committed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shift", [0.0, 0.4, 0.8])
+def test_words_out_of_order_are_committed_once(load, server, shift):
+    """Two words whose times are swapped keep the order of the text, and none comes twice."""
+    swapped = [("one", 0.2, 0.5), ("two", 0.9 + shift, 1.2 + shift), ("three", 0.6 + shift, 0.8)]
+    words = [{"word": text, "start": start, "end": end} for text, start, end in swapped]
+    answer = response(200, {"text": "one two three", "language": "en", "words": words})
+    server.next.extend([answer] * 5)
+    driver = StreamDriver(load().create_processor(tick_seconds=1.0))
+    driver.feed(load_clip("demo").audio[: 5 * 16_000])
+
+    assert ["one", "two", "three"] == texts(driver.tokens)
+    server.next.clear()
+    driver.processor.close()

@@ -32,7 +32,7 @@ def load(
     base_url: str | None = None,
     api_key_env: str = "OPENAI_API_KEY",
     timeout_seconds: float = 30.0,
-    max_retries: int = 2,
+    max_retries: int = 3,
 ) -> LoadedBackend[ApiClient]:
     """
     Prepare a client; the first request is made by `warmup` or by a stream's first audio.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 import weakref
 
@@ -10,9 +11,12 @@ import openai
 
 from wlk_core.plugins import SAMPLE_RATE, Hypothesis
 from wlk_whisper.engine.word_times import drop_loop, tighten_to_speech
+from wlk_whisper.openai_api.bounded_http import BoundedHttpClient
+from wlk_whisper.openai_api.call_limits import CallLimits
 from wlk_whisper.openai_api.errors import EXPECTED_ERRORS, backend_error
 from wlk_whisper.openai_api.language_names import iso_639_1
 from wlk_whisper.openai_api.response import TranscriptionResponse
+from wlk_whisper.openai_api.retries import repeat
 from wlk_whisper.openai_api.usage import UsageMeter
 from wlk_whisper.openai_api.wav import pcm_wav
 
@@ -47,18 +51,18 @@ class ApiClient:
         self.endpoint = endpoint
         self.model = model
         self.meter = UsageMeter()
+        self._timeout_seconds = timeout_seconds
+        self._max_retries = max_retries
         # Redirects are not followed, because key and audio go to the chosen URL only.  Requests to
         # this machine ignore the proxies of the environment.
-        http = openai.DefaultHttpxClient(
-            follow_redirects=False,
-            trust_env=not endpoint.is_local,
-            event_hooks={"request": [self.meter.watch]},
+        http = BoundedHttpClient(
+            trust_env=not endpoint.is_local, event_hooks={"request": [self.meter.watch]}
         )
         self._client = openai.OpenAI(
             api_key=endpoint.key,
             base_url=endpoint.url,
             timeout=openai.Timeout(timeout_seconds, connect=min(CONNECT_SECONDS, timeout_seconds)),
-            max_retries=max_retries,
+            max_retries=0,  # `repeat` counts and times them for the whole call
             http_client=http,
         )
         # The client reads all of these from the environment.  No request here is administrative.
@@ -98,9 +102,11 @@ class ApiClient:
         A language that was not forced (*is_forced*) was detected, and is sent only as long as the
         endpoint accepts it, because a wrong detection must not end a stream.
 
+        The call ends after `timeout_seconds`, with all its attempts and the pauses between them.
+
         Raises:
             BackendError: the endpoint returned no such response; `retryable` if another attempt
-                may succeed.
+                may succeed, after all attempts of this call (`is_exhausted`).
 
         """
         padded = _pad(audio)
@@ -108,13 +114,20 @@ class ApiClient:
         if prompt:  # an empty prompt changes the transcript
             fields["prompt"] = prompt
         file = ("audio.wav", pcm_wav(padded), "audio/wav")
+        if task == "translate":
+            request = partial(self._request_translation, fields, file)
+        else:
+            codes = _language_codes(language, is_forced=is_forced)
+            request = partial(self._request_in_language, fields, file, codes)
+        seconds = len(padded) / SAMPLE_RATE
+        limits = CallLimits.of_seconds(self._timeout_seconds)
         try:
-            with self.meter.sending(len(padded) / SAMPLE_RATE):
-                if task == "translate":
-                    translation = self._request_translation(fields, file)
-                    return Hypothesis(words=drop_loop(translation.timed_segments()))
-                codes = _language_codes(language, is_forced=is_forced)
-                response = self._request_in_language(fields, file, codes)
+            with self.meter.sending(seconds), limits.applied():
+                response = repeat(
+                    partial(request, seconds), max_retries=self._max_retries, limits=limits
+                )
+            if task == "translate":
+                return Hypothesis(words=drop_loop(response.timed_segments()))
             words = tighten_to_speech(drop_loop(response.timed_words()), audio)
             return Hypothesis(words=words, language=language or response.language)
         except EXPECTED_ERRORS as error:
@@ -122,19 +135,19 @@ class ApiClient:
         raise failure
 
     def _request_in_language(
-        self, fields: dict[str, Any], file: _File, codes: Sequence[str | None]
+        self, fields: dict[str, Any], file: _File, codes: Sequence[str | None], seconds: float
     ) -> TranscriptionResponse:
         """Return the response for the first of *codes* that the endpoint accepts."""
         *others, last = codes
         for code in others:
             try:
-                return self._request_transcription(fields, file, code)
+                return self._request_transcription(fields, file, code, seconds)
             except REJECTED:  # endpoints name the rejected field in different ways
                 continue
-        return self._request_transcription(fields, file, last)
+        return self._request_transcription(fields, file, last, seconds)
 
     def _request_transcription(
-        self, fields: dict[str, Any], file: _File, language: str | None
+        self, fields: dict[str, Any], file: _File, language: str | None, seconds: float
     ) -> TranscriptionResponse:
         if language is not None:
             fields = {**fields, "language": language}
@@ -144,9 +157,13 @@ class ApiClient:
         )
         http = response.http_response
         content_type = http.headers.get("content-type", "")
-        return TranscriptionResponse.parse(http.text, content_type=content_type)
+        return TranscriptionResponse.parse(
+            http.text, content_type=content_type, audio_seconds=seconds
+        )
 
-    def _request_translation(self, fields: dict[str, Any], file: _File) -> TranscriptionResponse:
+    def _request_translation(
+        self, fields: dict[str, Any], file: _File, seconds: float
+    ) -> TranscriptionResponse:
         # This endpoint takes neither a language nor timestamp_granularities.  The client's own
         # method warns that OpenAI retires it; other servers do not.
         body = self._client.post(
@@ -156,7 +173,7 @@ class ApiClient:
             files=[("file", file)],
             options={"headers": {"Content-Type": "multipart/form-data"}},
         )
-        return TranscriptionResponse.parse(body)
+        return TranscriptionResponse.parse(body, audio_seconds=seconds)
 
 
 def _language_codes(language: str | None, *, is_forced: bool) -> tuple[str | None, ...]:

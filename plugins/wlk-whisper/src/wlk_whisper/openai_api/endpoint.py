@@ -128,6 +128,7 @@ def _check_url(url: str) -> None:
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_url = False
+    is_url = is_url and url.isprintable() and " " not in url
     if not is_url or parts.query or parts.fragment or parts.path.endswith(REQUEST_PATHS):
         raise OptionError(
             "openai-api: option base_url is the URL of an endpoint without the part "

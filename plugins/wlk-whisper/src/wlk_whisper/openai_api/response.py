@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
+import reprlib
 from typing import Any
 
 import attrs
 
 from wlk_core.plugins import Word
+from wlk_whisper.openai_api.bounded_json import JSONLimitError, parse_json
+from wlk_whisper.openai_api.clean_text import clean
 from wlk_whisper.openai_api.language_names import language_code
 from wlk_whisper.openai_api.spelling import divide_text, with_leading_space
+from wlk_whisper.openai_api.time_order import TimeOrderError, in_order
 
 __all__ = ["ResponseError", "ResponseSegment", "ResponseWord", "TranscriptionResponse"]
 
 NO_SPEECH_THRESHOLD = 0.9  # a segment whose probability of no speech is above it is dropped
 MAX_QUOTED = 60  # characters of a response that an error message quotes
+# No request has more than 30 s of audio, and Whisper emits at most 224 tokens for them.
+MAX_AUDIO_SECONDS = 30.0
+MAX_WORDS = 1000
+MAX_CHARACTERS = 20_000  # of the text, of all segments and of all words
 
 
 class ResponseError(ValueError):
@@ -70,14 +76,22 @@ class TranscriptionResponse:
     language: str | None = None
 
     @classmethod
-    def parse(cls, body: str, *, content_type: str = "application/json") -> TranscriptionResponse:
+    def parse(
+        cls,
+        body: str,
+        *,
+        content_type: str = "application/json",
+        audio_seconds: float = MAX_AUDIO_SECONDS,
+    ) -> TranscriptionResponse:
         """
-        Parse the body of a verbose_json response.
+        Parse the body of a verbose_json response to *audio_seconds* of audio.
 
-        Words are read from `words`, or from the segments, where some servers put them.
+        Words are read from `words`, or from the segments, where some servers put them.  Text comes
+        without control characters, and times in order and within the audio; see `clean` and
+        `in_order`.
 
         Raises:
-            ResponseError: the body is not such a response.
+            ResponseError: the body is not such a response, or more than such audio can contain.
 
         """
         table = _parse_json(body, content_type)
@@ -102,6 +116,14 @@ class TranscriptionResponse:
             )
             for row in _rows(table, "words") or nested
         )
+        _check_length("text", [text])
+        _check_length("segments", [segment.text for segment in segments])
+        _check_length("words", [word.text for word in words])
+        try:
+            segments = in_order(segments, audio_seconds=audio_seconds)
+            words = in_order(words, audio_seconds=audio_seconds)
+        except TimeOrderError as error:
+            raise ResponseError(f"{error}; choose another server or model") from error
         language = table.get("language")
         return cls(
             text=text,
@@ -198,7 +220,11 @@ def _parse_json(body: str, content_type: str) -> dict[str, Any]:
             "before /audio/transcriptions and that no proxy answers instead"
         )
     try:
-        table = json.loads(body)
+        table = parse_json(body)
+    except JSONLimitError as error:
+        raise ResponseError(
+            f"expected verbose_json, got {error}; choose another server or model"
+        ) from error
     except ValueError:
         raise ResponseError(
             f"expected JSON, got {_quote(body)}; no audio is lost, try again later", is_damaged=True
@@ -213,30 +239,47 @@ def _rows(table: dict[str, Any], name: str) -> list[dict[str, Any]]:
     if rows is None:
         return []
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ResponseError(f"expected {name} to be a list of objects, got {_quote(str(rows))}")
+        raise ResponseError(f"expected {name} to be a list of objects, got {_shown(rows)}")
     return rows
+
+
+def _check_length(name: str, texts: list[str]) -> None:
+    """Refuse more than 30 s of audio can contain, because other steps take more than its bytes."""
+    characters = sum(map(len, texts))
+    if len(texts) > MAX_WORDS or characters > MAX_CHARACTERS:
+        raise ResponseError(
+            f"expected {name} of at most {MAX_WORDS} items and {MAX_CHARACTERS} characters, got "
+            f"{len(texts)} and {characters}; choose another server or model"
+        )
 
 
 def _text(row: dict[str, Any], name: str) -> str:
     text = row.get(name)
     if not isinstance(text, str):
-        raise ResponseError(f"expected {name} to be text, in {_quote(str(row))}")
-    text = text.replace("\ufffd", "")  # bytes of an incomplete character
-    return re.sub(r"\s+", " ", text)
+        raise ResponseError(f"expected {name} to be text, in {_shown(row)}")
+    return clean(text)
 
 
 def _seconds(row: dict[str, Any], name: str) -> float:
     value = row.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ResponseError(f"expected {name} in seconds, in {_quote(str(row))}")
+        raise ResponseError(f"expected {name} in seconds, in {_shown(row)}")
     return max(0.0, float(value))
 
 
 def _probability(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
+    """Return a probability; 0 for what is no number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0.0
+    return float(value) if math.isfinite(value) else 0.0
+
+
+def _shown(value: object) -> str:
+    """Return the beginning of a value of JSON, however large it is."""
+    return _quote(reprlib.repr(value))
 
 
 def _quote(text: str) -> str:
     """Return the beginning of *text* on one line, in quotes."""
-    line = " ".join(text.split())
+    line = " ".join(text[: 10 * MAX_QUOTED].split())
     return repr(line if len(line) <= MAX_QUOTED else f"{line[:MAX_QUOTED]}...")

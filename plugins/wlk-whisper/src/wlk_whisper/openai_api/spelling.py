@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from difflib import SequenceMatcher
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 import unicodedata
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["SpelledWord", "divide_text", "with_leading_space"]
 
 OPENING = frozenset("\"'“‘«¿¡")  # noqa: RUF001 -- marks before a word, beside categories Ps and Pi
+
+# Pairs of equal letters in two texts that differ.  Two transcripts of 30 s have 30,000; two seconds
+# on a busy processor are the most that the matcher takes for 50,000, and its time grows faster.
+MAX_PAIRS = 50_000
 
 
 @attrs.frozen
@@ -36,7 +41,8 @@ def divide_text(words: Sequence[str], text: str) -> tuple[SpelledWord, ...]:
     """
     Divide *text* among *words*, which have its letters without spaces or punctuation.
 
-    The pieces joined are the text; there are no pieces where the text contains none of the words.
+    The pieces joined are the text; there are no pieces where the text contains none of the words,
+    or where both differ and are longer than 30 s of speech can be.
     Where words and text differ, a letter without a word goes to the word it is written together
     with, else to the previous word.  A word that the text does not contain is left out.
     """
@@ -105,35 +111,36 @@ def _matching_blocks(
     in_words = [character for character, _ in letters_of_words]
     if in_text == in_words:  # nearly always
         return [(0, 0, len(in_text))]
+    counts = Counter(in_words)
+    if sum(counts[letter] for letter in in_text) > MAX_PAIRS:
+        return []
     return SequenceMatcher(None, in_text, in_words, autojunk=False).get_matching_blocks()
 
 
 def _fill_gaps(text: str, positions: Sequence[int], owner_of_letter: dict[int, int]) -> list[int]:
     """Return the owners with an owner for every letter; see divide_text."""
+    # Spaces before each position, so that every letter costs the same however long the gap is.
+    spaces = [0, *accumulate(character.isspace() for character in text)]
+    upcoming: list[int | None] = [None] * len(positions)  # the next letter that has an owner
+    following: int | None = None
+    for letter in reversed(range(len(positions))):
+        following = letter if letter in owner_of_letter else following
+        upcoming[letter] = following
     owners: list[int] = []
-    for letter in range(len(positions)):
-        if letter in owner_of_letter:
+    for letter, later in enumerate(upcoming):
+        if later == letter:
             owners.append(owner_of_letter[letter])
-            continue
-        upcoming = next(
-            (later for later in range(letter, len(positions)) if later in owner_of_letter), None
-        )
-        if upcoming is not None and (
+        elif later is not None and (
             not owners
             or (
-                _is_together(text, positions[letter], positions[upcoming])
-                and not _is_together(text, positions[letter - 1], positions[letter])
+                spaces[positions[letter]] == spaces[positions[later]]
+                and spaces[positions[letter - 1]] != spaces[positions[letter]]
             )
         ):
-            owners.append(owner_of_letter[upcoming])
+            owners.append(owner_of_letter[later])
         else:
             owners.append(owners[-1])
     return owners
-
-
-def _is_together(text: str, first: int, stop: int) -> bool:
-    """Return whether no space separates two positions of *text*."""
-    return not any(character.isspace() for character in text[first:stop])
 
 
 def _boundary(text: str, first: int, stop: int) -> int:

@@ -1,0 +1,125 @@
+"""Keys and headers: where they go, and that no message shows them."""
+
+from __future__ import annotations
+
+from traceback import format_exception
+
+import pytest
+
+pytest.importorskip("openai", reason="needs: pip install 'wlk-whisper[openai]'")
+
+from api_server import KEY, response
+from engine_call import transcribe
+
+from wlk_core import BackendError, load_backend
+
+
+def test_the_key_comes_from_the_environment_and_goes_to_the_endpoint(load, server, monkeypatch):
+    """OpenAI's own headers are not sent to other hosts."""
+    monkeypatch.setenv("OTHER_KEY", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another-host")
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-admin-of-openai")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway: pass-1\nAuthorization: Bearer pass-2")
+    transcribe(load(api_key_env="OTHER_KEY"))
+    (request,) = server.accepted
+
+    assert f"Bearer {KEY}" == request.headers["authorization"]
+    assert not {"openai-organization", "openai-project", "x-gateway"} & request.headers.keys()
+    for secret in ("sk-of-another-host", "sk-admin-of-openai", "pass-1", "pass-2"):
+        assert secret not in str(request.headers)
+
+
+def test_openai_receives_its_headers_from_the_environment(server, monkeypatch):
+    """The gateway of an organisation may need them; the administrator's key is never sent."""
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway: pass-1")
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-admin-of-openai")
+    with load_backend("openai-api") as backend:
+        client = backend.engine._client
+
+        assert "pass-1" == client.default_headers["X-Gateway"]
+        assert client.admin_api_key is None
+    assert 0 == server.arrivals
+
+
+def test_requests_to_this_machine_ignore_proxies(load, server, monkeypatch):
+    """A local server is reached although the environment names a proxy."""
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    transcribe(load())
+
+    assert 1 == server.arrivals
+
+
+def test_a_wrong_key_is_reported_without_showing_it(load, server, monkeypatch):
+    """The endpoint repeats the key that it rejects; the error names its variable instead."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-987654")
+    with pytest.raises(BackendError, match=r"401 .* OPENAI_API_KEY; set .* export OP") as caught:
+        load().warmup()
+
+    assert not caught.value.retryable
+    assert "sk-wrong-987654" not in "".join(format_exception(caught.value))
+    assert 1 == server.arrivals
+
+
+def test_no_cause_of_an_error_shows_the_key(load, server):
+    """Causes are text, because the client's exceptions reference the request and the response."""
+    server.next.append(response(400, {"error": {"message": f"{'no ' * 63}{KEY}"}}))
+    server.next.append(response(200, f"{'?' * 50}{KEY}"))
+    backend = load(max_retries=0)
+    for name in ("BadRequestError", "ResponseError"):
+        with pytest.raises(BackendError) as caught:
+            backend.warmup()
+        failures = [caught.value]
+        while (cause := failures[-1].__cause__ or failures[-1].__context__) is not None:
+            failures.append(cause)
+
+        assert str(failures[1]).startswith(f"{name}: ")
+        assert {"ClientError"} == {type(failure).__name__ for failure in failures[1:]}
+        assert not any(KEY[:8] in str(failure) for failure in failures)
+
+
+def test_a_short_key_is_not_masked(load, server, monkeypatch):
+    """Local servers accept any key; masking a letter would make the message unreadable."""
+    monkeypatch.setenv("OPENAI_API_KEY", "e")
+    server.next.append(response(400, {"error": {"message": "no verbose_json here"}}))
+    with pytest.raises(BackendError, match="no verbose_json here"):
+        load().warmup()
+
+
+def test_a_missing_key_is_reported(load, server, monkeypatch):
+    """The error of a server that requires a key names the variable."""
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with pytest.raises(BackendError, match=r"requires a key, and .* OPENAI_API_KEY is not set"):
+        load().warmup()
+
+
+@pytest.mark.parametrize(
+    ("location", "shown"),
+    [
+        ("https://me:hunter2@there.example/v1", "https://there.example/v1"),
+        ("//me:hunter2@there.example", "//there.example"),
+        ("/v2/audio", "/v2/audio"),
+    ],
+)
+def test_a_redirect_is_shown_without_credentials(load, server, location, shown):
+    """The address that a server redirects to may contain a password."""
+    server.next.append(response(307, "", location=location))
+    with pytest.raises(BackendError) as caught:
+        load().warmup()
+
+    assert f"it redirects to {shown}, and" in str(caught.value)
+    assert "hunter2" not in "".join(format_exception(caught.value))
+
+
+def test_a_message_of_an_endpoint_has_no_control_characters(load, server):
+    """What a terminal would obey is removed from errors and their causes."""
+    server.next.append(response(400, {"error": {"message": "\x1b]0;title\x07no \x9b31mroom"}}))
+    with pytest.raises(BackendError, match=r"\(\]0;titleno 31mroom\)") as caught:
+        load().warmup()
+
+    assert str(caught.value).isprintable()
+    assert str(caught.value.__cause__).isprintable()

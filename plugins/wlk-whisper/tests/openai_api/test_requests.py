@@ -1,0 +1,152 @@
+"""Requests to an endpoint: their fields, their audio and their number."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("openai", reason="needs: pip install 'wlk-whisper[openai]'")
+
+from api_server import response
+from engine_call import EMPTY, REJECTION, recording, transcribe
+import numpy as np
+
+from wlk_core import BackendError, OptionError, StreamClosed
+from wlk_core.testing import load_clip, noise
+
+
+def test_loading_sends_nothing(load, server):
+    """The first request is made by warmup or by a stream."""
+    load()
+
+    assert 0 == server.arrivals
+
+
+def test_a_request_has_model_format_and_granularities(load, server):
+    """Without a prompt and a language the request has neither field."""
+    hypothesis = transcribe(load())
+    (request,) = server.accepted
+
+    assert {
+        "model": ["digits"],
+        "response_format": ["verbose_json"],
+        "timestamp_granularities[]": ["word", "segment"],
+    } == request.fields
+    assert "en" == hypothesis.language
+    assert hypothesis.words
+
+
+def test_prompt_and_language_are_sent_with_the_call(load, server):
+    """The fields have the values of the call."""
+    transcribe(load(), prompt="one two", language="en")
+    (request,) = server.accepted
+
+    assert (["one two"], ["en"]) == (request.fields["prompt"], request.fields["language"])
+
+
+@pytest.mark.parametrize(
+    ("language", "is_forced", "sent"),
+    [
+        ("la", False, ["la", None]),
+        ("la", True, ["la"]),
+        ("jw", False, ["jv", None]),
+        ("jw", True, ["jv", "jw"]),
+        ("yue", False, [None]),
+        ("haw", True, ["haw"]),
+        (None, False, [None]),
+    ],
+)
+def test_a_language_is_sent_in_the_codes_that_endpoints_accept(
+    load, server, language, is_forced, sent
+):
+    """ISO 639-1 comes first; then Whisper's code of a forced language, or no language at all."""
+    languages = []
+    server.next.extend(
+        [recording(languages, REJECTION)] * (len(sent) - 1)
+        + [recording(languages, response(200, EMPTY))]
+    )
+    hypothesis = transcribe(load(), language=language, is_forced=is_forced)
+
+    assert sent == languages
+    assert language == hypothesis.language
+
+
+def test_the_rejection_of_a_forced_language_is_an_error(load, server):
+    """A forced language is never replaced by a detected one."""
+    server.next.append(REJECTION)
+    with pytest.raises(BackendError, match="Unsupported language"):
+        transcribe(load(), language="yue", is_forced=True)
+
+    assert 1 == server.arrivals
+
+
+def test_a_wrong_detection_does_not_end_a_stream(load, server):
+    """The endpoint detects Latin, rejects Latin, and the stream continues without a language."""
+    languages = []
+    word = {"word": "one", "start": 0.2, "end": 0.5}
+    latin = response(200, {"text": "one", "language": "latin", "words": [word]})
+    server.next.extend(recording(languages, r) for r in (latin, latin, REJECTION, latin))
+    stream = load().create_processor()
+    for _ in range(3):
+        stream.insert_audio_chunk(noise(2.0, seed=1))
+        stream.process_iter()
+    stream.close()
+
+    assert [None, None, "la", None] == languages
+
+
+def test_a_translation_has_fields_of_its_own(load, server):
+    """The translations endpoint takes neither language nor granularities."""
+    hypothesis = transcribe(load(), task="translate", prompt="one")
+    (request,) = server.accepted
+
+    assert "/v1/audio/translations" == request.path
+    assert {"model", "response_format", "prompt"} == request.fields.keys()
+    assert hypothesis.language is None
+    assert hypothesis.words
+
+
+def test_the_source_language_of_a_translation_is_refused(load):
+    """The endpoint has no field for it, and no argument is ignored silently."""
+    with pytest.raises(OptionError, match="translations take no source language"):
+        load().create_processor(task="translate", language="de")
+
+
+def test_the_audio_arrives_unchanged(load, server):
+    """Sixteen bits are kept, and samples beyond full scale are clipped."""
+    audio = noise(2.0, level=0.1, seed=1)
+    audio[:2] = (1.5, -1.5)
+    transcribe(load(), audio)
+    (request,) = server.accepted
+
+    np.testing.assert_allclose(request.audio, np.clip(audio, -1.0, 1.0), atol=1 / 32768)
+
+
+def test_short_audio_is_padded_to_a_second(load, server):
+    """Endpoints reject audio under a tenth of a second."""
+    transcribe(load(), noise(0.01, seed=1))
+
+    assert 1.0 == server.accepted[0].seconds
+
+
+def test_a_warmup_is_a_second_of_silence(load, server):
+    """It costs little and tests URL, key and model."""
+    load().warmup()
+    (request,) = server.accepted
+
+    assert 1.0 == request.seconds
+    assert not request.audio.any()
+
+
+@pytest.mark.slow
+def test_a_closed_backend_sends_nothing(load, server):
+    """New streams and warmups are refused; open streams continue."""
+    backend = load()
+    stream = backend.create_processor()
+    backend.close()
+    for call in (backend.warmup, backend.create_processor):
+        with pytest.raises(StreamClosed):
+            call()
+    stream.insert_audio_chunk(load_clip("demo").audio)
+
+    assert stream.finish().committed
+    assert server.arrivals

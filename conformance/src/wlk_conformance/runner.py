@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from wlk_conformance.backend_under_test import LoadFailure
 from wlk_conformance.output import standard_output
 from wlk_conformance.rules import (
+    BY_RULE,
     NotApplicable,
     NotDeclared,
     NotSelected,
@@ -97,9 +98,9 @@ def findings(declared: RuleTest, under_test: BackendUnderTest) -> list[TestOutco
 def reason_to_skip(declared: RuleTest, under_test: BackendUnderTest) -> NotApplicable | None:
     """Return why a test does not apply, as far as that is known without running it."""
     if under_test.replay is not None and declared.name != SESSIONS_TEST:
-        return NotSelected("a session is replayed: leave out --replay")
+        return NotSelected(BY_RULE)
     if under_test.rules and declared.id not in under_test.rules:
-        return NotSelected(f"not selected by --rule {' --rule '.join(sorted(under_test.rules))}")
+        return NotSelected(BY_RULE)
     if declared.requires and not under_test.has(declared.requires):
         return NotDeclared(f"{under_test.spec.name} does not declare {declared.requires}")
     if declared.tier not in under_test.tiers:

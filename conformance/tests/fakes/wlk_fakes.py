@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from wlk_core.plugins import BackendSpec, hookimpl
 
-KINDS = ("silent", "raising", "hanging", "printing", "exiting", "dying", "unloadable", "picky")
+KINDS = (
+    "silent",
+    "raising",
+    "hanging",
+    "printing",
+    "exiting",
+    "dying",
+    "unloadable",
+    "picky",
+    "stalling",
+    "aborting",
+)
 DEVIATIONS = {
     "stale": {"SIL-02": "declared for no reason"},
     "deviating": {"TIME-03": "stable_up_to is a guess", "SIL-04": "see the README"},

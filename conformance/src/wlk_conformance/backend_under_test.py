@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+import shlex
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -48,6 +49,8 @@ class BackendUnderTest:
         entry_point: "module" or "module:attribute" of the plugin, None where it is not installed.
         words: which words the model recognises, whatever its spec declares; None to ask the spec.
         rules: the ids of the rules to run, empty for all.
+        replay: the fewest calls that repeat the failure of this rule, as a command or a snippet;
+            None where a rule has none.
 
     """
 
@@ -61,6 +64,7 @@ class BackendUnderTest:
     rules: frozenset[str] = frozenset()
     touch: Callable[[], None] = attrs.field(default=lambda: None)
     hung_in: str | None = attrs.field(default=None, init=False)
+    replay: str | None = attrs.field(default=None, init=False)
     notes: list[str] = attrs.field(factory=list, init=False)
     recipes: list[str] = attrs.field(factory=list, init=False)
     call_logs: list[CallLog] = attrs.field(factory=list, init=False)
@@ -102,6 +106,17 @@ class BackendUnderTest:
         """The seam of the engine, None where the backend has none."""
         backend = self.backend
         return backend.engine_calls if isinstance(backend, SupportsEngineCalls) else None
+
+    @property
+    def command(self) -> str:
+        """The command that tests this backend."""
+        parts = ["wlk-conformance", self.spec.name]
+        parts += ["--model", self.model] if self.model is not None else []
+        parts += ["--words", self.words] if self.words is not None else []
+        for name, value in self.options.items():
+            parts += ["--option", f"{name}={value}"]
+        parts += [f"--{tier}" for tier in sorted(self.tiers - {"contract"})]
+        return shlex.join(parts)
 
     @property
     def speech_source(self) -> SpeechSource:
@@ -245,6 +260,7 @@ class BackendUnderTest:
 
     def begin_rule(self) -> None:
         """Drop what the last rule noted."""
+        self.replay = None
         self.notes.clear()
         self.recipes.clear()
         self.call_logs.clear()

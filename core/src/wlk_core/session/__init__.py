@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wlk_core.session.events import (
+    AudioGap,
     Commit,
     End,
     Endpoint,
@@ -28,6 +29,7 @@ from wlk_core.session.transcription import (
 )
 
 __all__ = [
+    "AudioGap",
     "Commit",
     "End",
     "Endpoint",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 import hashlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import json
@@ -38,6 +39,8 @@ class Hub:
         self.garbled = False  # serve other bytes than were published
         self.has_sizes = True
         self.etag = None  # an entity tag for every file
+        self.file_headers = {}  # further headers of each answer about a file
+        self.file_stream = None  # writes an answer about a file: takes handler, name and headers
         self.stalls = ()  # paths that are accepted and never answered
         self.stalled = threading.Event()  # set when the test is over
 
@@ -138,8 +141,13 @@ class _Handler(BaseHTTPRequestHandler):
         data = files[name]
         large = name.endswith(hub.large)
         etag = hub.etag or (hashlib.sha256(data).hexdigest() if large else blob_id(data))
-        headers = {"ETag": f'"{etag}"', "X-Repo-Commit": revision}
+        headers = {"ETag": f'"{etag}"', "X-Repo-Commit": revision, **hub.file_headers}
         data = data[::-1] if hub.garbled else data
+        if hub.file_stream is not None and self.command == "GET":
+            with suppress(OSError):  # the client has ended the connection
+                hub.file_stream(self, name, headers)
+            self.close_connection = True
+            return
         start = 0
         if self.command == "GET" and (span := self.headers.get("Range")):
             hub.ranges.append((name, span))

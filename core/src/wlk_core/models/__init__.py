@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from wlk_core.models.hub_cache import cache_directory, offline_mode
 from wlk_core.models.json_table import read_json_table
-from wlk_core.models.listing import Model, describe_model, list_models
+from wlk_core.models.listing import Model, damaged_files, describe_model, list_models
 from wlk_core.models.lookup import locate, pull
 from wlk_core.models.removal import Removal, plan_removal
 
@@ -16,6 +16,7 @@ __all__ = [
     "Model",
     "Removal",
     "cache_directory",
+    "damaged_files",
     "describe_model",
     "list_models",
     "locate",

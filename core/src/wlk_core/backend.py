@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args
 
 import attrs
 
+from wlk_core._arguments import shown
 from wlk_core.errors import OptionError
 from wlk_core.option_values import resolve_options
 from wlk_core.options import Option
@@ -287,6 +288,8 @@ class BackendSpec:
 
         The only declared language of a backend is accepted even where none can be forced.
         """
+        if language is not None and not isinstance(language, str):
+            raise OptionError(f"{self.name}: a language is a code or None; got {shown(language)}")
         if language is None or self.languages == (language,):
             return
         if "language-forcing" not in self.capabilities:
@@ -307,7 +310,8 @@ class BackendSpec:
         tasks = ["transcribe"]
         if "translation" in self.capabilities:
             tasks.append("translate")
-        if task not in tasks:
+        name: object = task  # callers are not bound by annotations
+        if not isinstance(name, str) or name not in tasks:
             raise OptionError(
-                f"{self.name} cannot do the task {task!r}; expected one of: {', '.join(tasks)}"
+                f"{self.name} cannot do the task {shown(task)}; expected one of: {', '.join(tasks)}"
             )

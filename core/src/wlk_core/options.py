@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
+from wlk_core._arguments import is_text, real_number, shown
 from wlk_core.errors import OptionError
 
 if TYPE_CHECKING:
@@ -89,13 +90,13 @@ class Option:
         if self.choices and converted not in self.choices:
             choices = [*([AUTO] if self.is_auto_allowed else []), *map(str, self.choices)]
             raise OptionError(
-                f"{owner}: option {self.name} is one of {', '.join(choices)}; got {value!r}"
+                f"{owner}: option {self.name} is one of {', '.join(choices)}; got {shown(value)}"
             )
         low = -math.inf if self.minimum is None else self.minimum
         high = math.inf if self.maximum is None else self.maximum
         if isinstance(converted, (int, float)) and not low <= converted <= high:
             raise OptionError(
-                f"{owner}: option {self.name} lies between {low:g} and {high:g}; got {value!r}"
+                f"{owner}: option {self.name} lies between {low:g} and {high:g}; got {shown(value)}"
             )
         return converted
 
@@ -107,23 +108,32 @@ class Option:
     def _parsed(self, value: Any, owner: str) -> Any:
         article = "an" if self.type is int else "a"
         kind = f"{article} {self.type.__name__}{' or auto' if self.is_auto_allowed else ''}"
-        expected = f"{owner}: option {self.name} is {kind}; got {value!r}"
+        expected = f"{owner}: option {self.name} is {kind}; got {shown(value)}"
         if self.type is bool:
             if isinstance(value, bool):
                 return value
             if isinstance(value, str) and value.lower() in _TRUE | _FALSE:
                 return value.lower() in _TRUE
             raise OptionError(expected)
-        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-            raise OptionError(expected)
         if self.type is str:
-            if not isinstance(value, str):
-                raise OptionError(expected)
-            return value
-        if self.type is int and isinstance(value, float) and not value.is_integer():
+            return self._text(value, expected)
+        return self._number(value, expected)
+
+    def _text(self, value: Any, expected: str) -> str:
+        if not isinstance(value, str):
+            raise OptionError(expected)
+        # A path may have bytes that are no text; a stream's text is encoded by the engine.
+        if self.scope == "stream" and not is_text(value):
+            raise OptionError(f"{expected}, whose lone surrogate stands for no character")
+        return value
+
+    def _number(self, value: Any, expected: str) -> int | float:
+        if not isinstance(value, (str, int)) or isinstance(value, bool):
+            value = real_number(value)
+        if value is None or (self.type is int and isinstance(value, float) and value % 1 != 0):
             raise OptionError(expected)
         try:
-            number = self.type(value)
+            number: int | float = int(value) if self.type is int else float(value)
         except (ValueError, OverflowError):
             raise OptionError(expected) from None
         if isinstance(number, float) and not math.isfinite(number):

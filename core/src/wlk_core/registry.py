@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wlk_core._arguments import shown
 from wlk_core._discovery import PluginInfo, PluginSource, new_manager, sources
 from wlk_core._loading import load, missing_requirements, not_installed
 from wlk_core.errors import BackendUnavailable, OptionError
@@ -130,6 +131,8 @@ class Registry:
             ModelNotFoundError: the model is neither local nor can be fetched.
 
         """
+        if not isinstance(name, str):
+            raise OptionError(f"a backend is named by a text, got {shown(name)}")
         spec = self.spec(name)
         values = spec.backend_options(options)
         owner = self.owner(name).distribution

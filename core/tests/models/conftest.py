@@ -29,6 +29,7 @@ class Hub:
         self.repos = {}
         self.requests = []
         self.ranges = []
+        self.accounts = set()  # Authorization headers
         self.large = (".bin", ".safetensors")  # endings of the files in large-file storage
         self.gated = set()
         self.answer = None  # status, headers and body of every answer of the API
@@ -81,6 +82,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         path = unquote(urlsplit(self.path).path)
         hub.requests.append((self.command, path))
+        hub.accounts.add(self.headers.get("Authorization"))
         if any(part in path for part in hub.stalls):
             hub.stalled.wait(30)
             self.close_connection = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import string
 
+from huggingface_hub import constants
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
@@ -55,6 +56,14 @@ def test_what_is_written_like_a_credential_is_masked(text):
 
     assert "0123456789" not in line
     assert "***" in line
+
+
+def test_the_token_of_a_login_is_known(monkeypatch, tmp_path):
+    """The token that `hf auth login` stored is read without the network."""
+    (tmp_path / "token").write_text("hf_stored\n")
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
+
+    assert "hf_stored" in known_secrets()
 
 
 def test_the_credentials_of_the_endpoint_are_known_in_each_writing(monkeypatch):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+import glob
 import os
 import shutil
+import time
 from typing import TYPE_CHECKING
 
 import attrs
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from wlk_core.models.hub_cache import CachedRepo
 
 __all__ = ["download"]
+
+_ABANDONED_SECONDS = 3600.0  # without a byte; a live download is given up much sooner
 
 
 def download(
@@ -61,6 +66,7 @@ def download(
         record.write()
         _point_main_at(repo, revision)
         delete_superseded(repo, backend, revision)
+        _delete_unfinished(repo)
         return record
 
 
@@ -70,7 +76,12 @@ def _fetch(hub: Hub, repo: CachedRepo, revision: str, file: RemoteFile) -> None:
     if path.is_file() and is_sound(path, file):
         return
     file = hub.described(repo.repo, revision, file)
-    hub.fetch(repo, revision, file, force=os.path.lexists(path))  # what is there is damaged
+    blob = repo.folder / "blobs" / (file.etag or "")
+    for part in blob.parent.glob(f"{glob.escape(blob.name)}*.incomplete"):
+        if part.is_symlink():
+            part.unlink()  # earlier releases of the library would write through it
+    is_damaged = os.path.lexists(path) or (blob.is_file() and not is_sound(blob, file))
+    hub.fetch(repo, revision, file, force=is_damaged)
     if not path.is_file():
         raise UnexpectedAnswer(f"{file.name} is not in its answer")
     if not is_sound(path, file):
@@ -119,13 +130,21 @@ def _discard(path: Path, repo: CachedRepo) -> None:
         blob.unlink(missing_ok=True)
 
 
+def _delete_unfinished(repo: CachedRepo) -> None:
+    """Remove what killed processes left of files; no process writes to a part that is so old."""
+    for part in (repo.folder / "blobs").glob("*.incomplete"):
+        with suppress(OSError):  # another process has just removed it
+            if time.time() - part.stat().st_mtime > _ABANDONED_SECONDS:
+                part.unlink()
+
+
 def _check_space(repo: CachedRepo, revision: str, files: Sequence[RemoteFile]) -> None:
     needed = sum(file.size or 0 for file in files if repo.size(revision, file.name) != file.size)
     disk = next(path for path in (repo.folder, *repo.folder.parents) if path.exists())
     free = shutil.disk_usage(disk).free
     if needed > free:
         raise ModelNotFoundError(
-            f"{repo.repo} needs {needed / 1e6:.0f} MB more, and the disk of {repo.cache} has "
-            f"{free / 1e6:.0f} MB free; make room, or set HF_HUB_CACHE to a directory on "
+            f"{repo.repo} needs {needed / 1e6:.1f} MB more, and the disk of {repo.cache} has "
+            f"{free / 1e6:.1f} MB free; make room, or set HF_HUB_CACHE to a directory on "
             "another disk"
         )

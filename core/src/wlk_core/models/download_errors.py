@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import warnings
 
 from wlk_core.errors import ModelNotFoundError
-from wlk_core.models.foreign_text import known_secrets, one_line
+from wlk_core.models.foreign_text import known_secrets, known_tokens, one_line
 from wlk_core.models.hub_answers import UnexpectedAnswer
 from wlk_core.models.watch import LibraryError, Refusal
 
@@ -105,6 +105,8 @@ def _refusal(refusal: Refusal, command: str) -> tuple[str, str]:
             f"the hub limits requests (429): wait{_wait(refusal)}",
             f"then: {command} (the limit is higher after hf auth login; {_KEPT})",
         )
+    if status == HTTPStatus.UNAUTHORIZED and not code and not known_tokens():
+        return "the hub wants a token (401)", f"check the name, or: hf auth login && {command}"
     reason, remedy = (
         _CODES.get(code)
         or _STATUSES.get(status)
@@ -156,7 +158,8 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 
 def _reason(chain: list[BaseException]) -> str:
-    """Return the innermost words there are, as one line without credentials."""
-    texts = [str(link).strip() for link in chain]
-    text = next(filter(None, [texts[-1], *texts]), type(chain[-1]).__name__)
+    """Return the system's words for a failure, else the outermost ones, as one line."""
+    system = [link for link in reversed(chain) if isinstance(link, OSError)]
+    texts = [str(link).strip() for link in (*system, *chain)]
+    text = next(filter(None, texts), type(chain[-1]).__name__)
     return one_line(text, known_secrets()).rstrip(". ")

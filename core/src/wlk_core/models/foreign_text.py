@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import base64
+from contextlib import suppress
+import importlib
 import os
+from pathlib import Path
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["known_secrets", "one_line", "without_secrets"]
+__all__ = ["known_secrets", "known_tokens", "one_line", "without_secrets"]
 
 MASK = "***"
 LONGEST = 300  # characters of a foreign text in a message
@@ -55,11 +58,22 @@ def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
     return text
 
 
-def known_secrets() -> frozenset[str]:
-    """Return the credentials of this process: the hub's token, and those inside HF_ENDPOINT."""
-    from huggingface_hub import get_token  # noqa: PLC0415 -- half a second
+def known_tokens() -> frozenset[str]:
+    """
+    Return the tokens of the hub that are stored on this machine.
 
-    secrets = {get_token() or ""}
+    They are read here, because the library's `get_token` may renew one over the network.
+    """
+    constants: Any = importlib.import_module("huggingface_hub.constants")
+    stored = [os.environ.get(name) or "" for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")]
+    with suppress(OSError, ValueError):
+        stored.append(Path(constants.HF_TOKEN_PATH).read_text(encoding="utf-8"))
+    return frozenset(filter(None, map(str.strip, stored)))
+
+
+def known_secrets() -> frozenset[str]:
+    """Return the credentials of this process: the hub's tokens, and those inside HF_ENDPOINT."""
+    secrets = set(known_tokens())
     address = os.environ.get("HF_ENDPOINT") or ""
     if "@" in address:
         account = address.partition("//")[2].rpartition("@")[0]

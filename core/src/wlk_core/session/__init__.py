@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wlk_core.session.async_processor import AsyncProcessor
 from wlk_core.session.events import (
     AudioGap,
     Commit,
@@ -30,6 +31,7 @@ from wlk_core.session.transcription import (
 
 __all__ = [
     "AudioGap",
+    "AsyncProcessor",
     "Commit",
     "End",
     "Endpoint",

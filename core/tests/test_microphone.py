@@ -49,7 +49,7 @@ class ScriptedDriver:
 
 
 class Clock:
-    """A clock that moves when it is told to."""
+    """A clock whose seconds a test sets."""
 
     def __init__(self):
         self.seconds = 100.0
@@ -109,7 +109,7 @@ def test_an_overflow_is_a_gap_of_the_time_that_is_missing(driver, clock):
 
 
 def test_the_sleep_of_the_machine_is_a_gap(driver, clock):
-    """An hour that nobody captured is an hour of the stream."""
+    """An hour without capture is an hour of the stream."""
     microphone = Microphone(driver=driver, now=clock)
     capture(driver, clock)
     capture(driver, clock, late=3600.0)

@@ -15,6 +15,9 @@ from wlk_core.processor import SAMPLE_RATE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy as np
+    from numpy.typing import NDArray
+
 __all__ = ["Captured", "Driver", "InputDevice", "Microphone", "SoundDevice"]
 
 _BLOCK_SECONDS = 0.05
@@ -37,9 +40,9 @@ class InputDevice:
 
 @attrs.frozen
 class Captured:
-    """Consecutive audio, int16 in one channel, after `lost_seconds` that were not captured."""
+    """Audio of one channel after `lost_seconds` that were not captured: int16 bytes or float32."""
 
-    audio: bytes
+    audio: bytes | NDArray[np.float32]
     lost_seconds: float = 0.0
 
 

@@ -78,6 +78,7 @@ def listen(
     The files of --save are kept up to date, and nothing that was committed is lost when the run
     ends.  A microphone needs the package sounddevice: pip install 'wlk-core[mic]'.
     """
+    from wlk_core.audio import audio_duration  # noqa: PLC0415 -- brings av
     from wlk_core.cli.live_source import FileSource  # noqa: PLC0415 -- brings numpy and av
     from wlk_core.cli.live_view import loading, open_live_view  # noqa: PLC0415 -- brings numpy
     from wlk_core.cli.saves import check_saves, open_save  # noqa: PLC0415 -- brings numpy
@@ -98,8 +99,10 @@ def listen(
         registry, backend=backend, model=model, language=language, policy=policy, pairs=pairs
     )
     settings.spec.check_task(task)
-    if file is None:
-        SoundDevice()  # an absent library is reported before a model is loaded
+    if file is None:  # what is absent is reported before a model is loaded
+        SoundDevice()
+    else:
+        audio_duration(file)
     with locked(paths):
         with loading(f"{settings.spec.name} {settings.model}"):
             loaded = settings.load(registry)
@@ -122,7 +125,6 @@ def listen(
                     outcome=_outcome(settings, title),
                 )
                 return run.execute()
-    return 1
 
 
 @attrs.define(kw_only=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["FileSource", "LiveSource", "level_decibels"]
+__all__ = ["FileSource", "LiveSource", "level_decibels", "pcm16"]
 
 _CHUNK_SECONDS = 0.1
 _FULL_SCALE = 32_768.0
@@ -59,11 +59,11 @@ class FileSource:
         self,
         file: str,
         *,
-        now: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        now: Callable[[], float] | None = None,
+        sleep: Callable[[float], None] | None = None,
     ) -> None:
         self._chunks = self._decoded(file)
-        self._now, self._sleep = now, sleep
+        self._now, self._sleep = now or time.monotonic, sleep or time.sleep
         self._began: float | None = None
         self._given = 0  # samples
         self._next: NDArray[np.float32] | None = None
@@ -90,7 +90,7 @@ class FileSource:
         captured = []
         while self._next is not None and self._due() <= self._now():
             self._given += len(self._next)
-            captured.append(Captured(_int16(self._next)))
+            captured.append(Captured(self._next))
             self._next = next(self._chunks, None)
         return captured
 
@@ -103,15 +103,16 @@ class FileSource:
         return (self._began or 0.0) + (self._given + length) / SAMPLE_RATE
 
 
-def level_decibels(audio: bytes) -> float:
-    """Return the level of int16 samples in decibels below full scale, -96 for silence."""
-    samples = np.frombuffer(audio, dtype="<i2").astype(np.float32) / _FULL_SCALE
-    if not len(samples):
-        return _QUIETEST
-    power = float(np.mean(np.square(samples)))
-    return max(_QUIETEST, 10 * float(np.log10(max(power, 1e-12))))
-
-
-def _int16(samples: NDArray[np.float32]) -> bytes:
-    scaled = np.clip(np.round(samples * _FULL_SCALE), -_FULL_SCALE, _FULL_SCALE - 1)
+def pcm16(audio: bytes | NDArray[np.float32]) -> bytes:
+    """Return captured audio as int16 samples, little-endian."""
+    if isinstance(audio, bytes):
+        return audio
+    scaled = np.clip(np.round(audio * _FULL_SCALE), -_FULL_SCALE, _FULL_SCALE - 1)
     return scaled.astype("<i2").tobytes()
+
+
+def level_decibels(audio: bytes | NDArray[np.float32]) -> float:
+    """Return the level of captured audio in decibels below full scale, -96 for silence."""
+    samples = np.frombuffer(pcm16(audio), dtype="<i2").astype(np.float32) / _FULL_SCALE
+    power = float(np.mean(np.square(samples))) if len(samples) else 0.0
+    return max(_QUIETEST, 10 * float(np.log10(max(power, 1e-12))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 import os
 from pathlib import Path
 import struct
@@ -11,6 +12,7 @@ import attrs
 import click
 
 from wlk_core.cli import serialize
+from wlk_core.cli.live_source import pcm16
 from wlk_core.cli.outputs import FileOutput, is_regular
 from wlk_core.cli.writers import json_text, new_writer
 from wlk_core.segments import segments_from_tokens
@@ -151,18 +153,21 @@ class WavSave:
 
     def add_audio(self, captured: Captured) -> None:
         """Append samples; OSError names the file."""
+        data = pcm16(captured.audio)
         self._bytes += 2 * round(captured.lost_seconds * self._rate)
-        if self._bytes + len(captured.audio) > _MOST_WAV_BYTES:
+        if self._bytes + len(data) > _MOST_WAV_BYTES:
             raise OSError(f"{self._path} is full: a wav file holds 4 GB; the transcript goes on")
         try:
             file = self._opened()
             file.seek(_HEADER.size + self._bytes)  # beyond a gap the file has a hole, of zeros
-            file.write(captured.audio)
-            self._bytes += len(captured.audio)
-            self._since_header += len(captured.audio)
+            file.write(data)
+            self._bytes += len(data)
+            self._since_header += len(data)
             if self._since_header >= 2 * self._rate:  # a second
                 self._write_header(file)
         except OSError as error:
+            with suppress(OSError):
+                self._complete()  # what was written so far can be played
             raise OSError(f"cannot write {self._path}: {error.strerror or error}") from error
 
     def add_event(self, event: Event, outcome: Outcome) -> None:
@@ -171,6 +176,9 @@ class WavSave:
     def finish(self, outcome: Outcome) -> None:
         """Complete the header and close."""
         del outcome
+        self._complete()
+
+    def _complete(self) -> None:
         file = self._opened()
         try:
             self._write_header(file)
@@ -179,9 +187,12 @@ class WavSave:
 
     def _opened(self) -> BinaryIO:
         if self._file is None:
-            self._file = self._path.open("wb", buffering=0)
+            self._file = self._open_file()
             self._write_header(self._file)
         return self._file
+
+    def _open_file(self) -> BinaryIO:
+        return self._path.open("wb", buffering=0)
 
     def _write_header(self, file: BinaryIO) -> None:
         self._since_header = 0

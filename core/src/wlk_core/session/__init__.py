@@ -30,8 +30,8 @@ from wlk_core.session.transcription import (
 )
 
 __all__ = [
-    "AudioGap",
     "AsyncProcessor",
+    "AudioGap",
     "Commit",
     "End",
     "Endpoint",

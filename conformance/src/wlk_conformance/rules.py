@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 __all__ = [
+    "BY_RULE",
     "SUITE_VERSION",
     "Absence",
     "NotApplicable",
@@ -23,6 +24,7 @@ __all__ = [
     "rule",
     "rule_ids",
     "rule_of",
+    "rule_test",
     "rule_tests",
 ]
 
@@ -33,6 +35,8 @@ Status = Literal["pass", "fail", "n/a"]
 #: Why a rule is n/a: the backend declares not to have what it is about, it was not selected, or
 #: the suite has no means to test it on this model.
 Absence = Literal["not declared", "not selected", "not testable"]
+
+BY_RULE = "not selected by --rule"  # the detail of a rule beside those that were
 
 _Test = TypeVar("_Test", bound="Callable[..., None]")
 
@@ -147,6 +151,11 @@ def rule(
 def rule_ids() -> frozenset[str]:
     """Return the ids of all rules whose modules have been imported."""
     return frozenset(_DECLARED)
+
+
+def rule_test(rule_id: str) -> RuleTest:
+    """Return the first test of the rule, whose sentence is the rule's; KeyError if none is."""
+    return _DECLARED[rule_id]
 
 
 def rule_of(test: object) -> RuleTest | None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+import re
+from typing import Any, Literal
 
 import attrs
 
 from wlk_core._arguments import is_text, real_number, shown
+from wlk_core._fields import check, is_number, is_tuple_of_texts, is_whole, to_tuple
 from wlk_core.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["AUTO", "Option", "Scope"]
 
@@ -23,8 +22,17 @@ _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 
 
-def _tuple(values: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(values)
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_TYPES = (str, int, float, bool)
+_TEXTS = check("a list of texts", is_tuple_of_texts)
+_LIMIT = check("a number or None", lambda value: value is None or is_number(value))
+
+
+def _fits(kind: type, value: object) -> bool:
+    """Return whether *value* is of the type that an option declares."""
+    if kind is int:
+        return is_whole(value)
+    return is_number(value) if kind is float else isinstance(value, kind)
 
 
 @attrs.frozen(kw_only=True)
@@ -48,19 +56,44 @@ class Option:
 
     """
 
-    name: str
-    type: type[str | int | float | bool] = str
+    name: str = attrs.field(
+        validator=check("a text of [a-z][a-z0-9_]*", lambda value: bool(_NAME.fullmatch(value)))
+    )
+    type: type[str | int | float | bool] = attrs.field(
+        default=str, validator=check("str, int, float or bool", lambda value: value in _TYPES)
+    )
     default: Any = None
-    choices: tuple[Any, ...] = attrs.field(default=(), converter=_tuple)
-    help: str = ""
-    scope: Scope = "backend"
-    minimum: float | None = None
-    maximum: float | None = None
-    is_auto_allowed: bool = False
-    policies: tuple[str, ...] = attrs.field(default=(), converter=_tuple)
-    former_names: tuple[str, ...] = attrs.field(default=(), converter=_tuple)
+    choices: tuple[Any, ...] = attrs.field(
+        default=(),
+        converter=to_tuple,
+        validator=check("a list of values", lambda value: isinstance(value, tuple)),
+    )
+    help: str = attrs.field(
+        default="", validator=check("a text", lambda value: isinstance(value, str))
+    )
+    scope: Scope = attrs.field(
+        default="backend",
+        validator=check('"backend" or "stream"', lambda value: value in {"backend", "stream"}),
+    )
+    minimum: float | None = attrs.field(default=None, validator=_LIMIT)
+    maximum: float | None = attrs.field(default=None, validator=_LIMIT)
+    is_auto_allowed: bool = attrs.field(
+        default=False, validator=check("True or False", lambda value: isinstance(value, bool))
+    )
+    policies: tuple[str, ...] = attrs.field(default=(), converter=to_tuple, validator=_TEXTS)
+    former_names: tuple[str, ...] = attrs.field(default=(), converter=to_tuple, validator=_TEXTS)
 
     def __attrs_post_init__(self) -> None:
+        values = {
+            "default": (self.default,) if self.default is not None else (),
+            "choices": self.choices,
+        }
+        for field, declared in values.items():
+            if wrong := [value for value in declared if not _fits(self.type, value)]:
+                raise ValueError(
+                    f"Option {self.name!r}: the field {field} is of type {self.type.__name__}; "
+                    f"got {shown(wrong[0])}"
+                )
         if self.is_auto_allowed and self.default is not None:
             raise ValueError(
                 f"option {self.name}: auto stands for None, so the default is None; "

@@ -13,6 +13,7 @@ from wlk_core import models as store
 from wlk_core.cli.main import print_error, registry_of
 from wlk_core.cli.plugins import install_hint
 from wlk_core.cli.tables import megabytes, table
+from wlk_core.cli.terminal import echo
 from wlk_core.errors import ModelNotFoundError
 
 if TYPE_CHECKING:
@@ -49,12 +50,12 @@ def models(context: click.Context, *, backend: str | None, check: bool, as_json:
     status = 1 if damaged else 0
     if as_json:
         described = [attrs.asdict(row) | {"path": row.path and str(row.path)} for row in rows]
-        click.echo(json.dumps(described, indent=2))
+        echo(json.dumps(described, indent=2))
         return status
     if not specs:
-        click.echo(install_hint())
+        echo(install_hint())
         return status
-    click.echo(
+    echo(
         table(
             (
                 row.backend,
@@ -95,9 +96,9 @@ def pull(context: click.Context, *, model: str, backend: str) -> None:
     """
     row = store.pull(model, registry_of(context).spec(backend))
     if row.state != "pulled":
-        click.echo(f"{model} is {row.state}: nothing to pull")
+        echo(f"{model} is {row.state}: nothing to pull")
         return
-    click.echo(
+    echo(
         f"{model} is ready for {backend}: {row.repo} at {(row.revision or '')[:12]}, "
         f"{megabytes(row.size)}"
     )
@@ -129,12 +130,12 @@ def rm(context: click.Context, *, model: str, backend: str, yes: bool) -> int:
                 f"wlk-core rm {model} --backend {backend} --yes"
             )
         if not click.confirm(f"{question}. Remove it?", err=True):
-            click.echo("nothing was removed")
+            echo("nothing was removed")
             return 1
         foreign = True
     freed = removal.execute(foreign=foreign)
     stays = ""
     if removal.foreign and not foreign:
         stays = f"; {len(removal.foreign)} files that another tool fetched stay"
-    click.echo(f"removed {model} of {backend}: {megabytes(freed)} are free again{stays}")
+    echo(f"removed {model} of {backend}: {megabytes(freed)} are free again{stays}")
     return 0

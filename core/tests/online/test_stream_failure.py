@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from wlk_core.plugins import BackendError, LocalAgreementRecognizer, OnlineStream, StreamBroken
@@ -263,3 +264,37 @@ def test_a_failure_around_a_stream_is_a_backend_error(engine, attribute):
         with pytest.raises(BackendError, match="could not be released: MemoryError"):
             stream.close()
         stream.close()
+
+
+@pytest.mark.parametrize("policy", ["local-agreement", "alignatt"])
+@pytest.mark.parametrize("call", [1, 3, 6, 16])
+def test_an_answer_that_cannot_be_read_is_requested_again(
+    speech, engine, policy, call, monkeypatch
+):
+    """An engine that returns words without times once is called again for the same audio."""
+    name = "transcribe" if policy == "local-agreement" else "decode"
+    real, answers = getattr(engine, name), []
+
+    def answer(*arguments, **options):
+        answers.append(real(*arguments, **options))
+        if len(answers) == call:
+            return attrs.evolve(answers[-1], words=(None,))
+        return answers[-1]
+
+    monkeypatch.setattr(type(engine), name, lambda _, *args, **options: answer(*args, **options))
+    driver = StreamDriver(engine.stream(policy=policy))
+    failures = 0
+    for start in range(0, len(speech.audio), 16_000):
+        driver.insert(speech.audio[start : start + 16_000])
+        try:
+            driver.process()
+        except BackendError:
+            failures += 1
+    try:
+        driver.finish()
+    except BackendError:
+        failures += 1
+        driver.finish()
+
+    assert 1 == failures
+    assert speech.text == driver.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+import shlex
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -122,6 +123,17 @@ class BackendUnderTest:
         """The seam of the engine, None where the backend has none."""
         backend = self.backend
         return backend.engine_calls if isinstance(backend, SupportsEngineCalls) else None
+
+    @property
+    def command(self) -> str:
+        """The command that tests this backend."""
+        parts = ["wlk-conformance", self.spec.name]
+        parts += ["--model", self.model] if self.model is not None else []
+        parts += ["--words", self.words] if self.words is not None else []
+        for name, value in self.options.items():
+            parts += ["--option", f"{name}={value}"]
+        parts += [f"--{tier}" for tier in sorted(self.tiers - {"contract"})]
+        return shlex.join(parts)
 
     @property
     def speech_source(self) -> SpeechSource:

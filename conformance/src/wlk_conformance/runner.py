@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["examine", "findings", "not_applicable", "not_reached", "reason_to_skip"]
 
 FRAMES = 4  # innermost frames shown of an exception that no rule expects
+RECIPES = 4  # inputs shown, the last ones, so that a failure fits on a screen
 SESSIONS_TEST = "test_generated_sessions_keep_every_rule"
-STREAMS = 3  # streams whose calls are shown
 
 
 def examine(
@@ -167,11 +167,13 @@ def _failed(
 ) -> TestOutcome:
     parts = [f"{declared.id}  {declared.sentence}", f"result: {detail}"]
     if under_test.recipes:
-        parts.append("input: " + "\n       ".join(under_test.recipes))
+        parts.append("input: " + "\n       ".join(under_test.recipes[-RECIPES:]))
     if under_test.call_logs:
-        parts.append("calls:\n" + "\n".join(map(str, under_test.call_logs[-STREAMS:])))
+        count = len(under_test.call_logs)
+        parts.append(f"calls of the last of {count} streams:\n{under_test.call_logs[-1]}")
     if declared.causes:
         parts.append("usual causes:\n" + "\n".join(f"  - {cause}" for cause in declared.causes))
+    parts.append(f"repeat it: {under_test.command} --rule {declared.id}")
     parts.append(after)
     return TestOutcome(
         rule=declared.id,

@@ -173,6 +173,7 @@ def test_one_rule_is_tested_and_has_a_badge(judge, tmp_path):
 
         assert 0 == done.returncode, done.stderr
         assert done.stdout.endswith(f"  COMPLIANT (1 of {len(RULES)} rules tested)\n")
+        assert "  SIL-01 " not in done.stdout
     picture = (tmp_path / "badge.svg").read_text(encoding="utf-8")
     endpoint = json.loads((tmp_path / "badge.json").read_text(encoding="utf-8"))
     assert f"compliant, 1 of {len(RULES)} rules" in picture

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import attrs
 
-from wlk_conformance.rules import Absence
+from wlk_conformance.rules import BY_RULE, Absence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -104,7 +104,7 @@ class Report:
         head = " ".join(filter(None, ("wlk conformance:", self.backend, self.model)))
         lines = [f" {head} ".center(width, "=")]
         for result in self.rules:
-            if not result.is_reached:
+            if not result.is_reached or result.detail == BY_RULE:
                 continue
             text = result.sentence if result.outcome == "pass" else result.detail
             row = f"  {result.id:<8} {result.outcome:<10} {text or result.sentence}"

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 __all__ = [
+    "BY_RULE",
     "SUITE_VERSION",
     "Absence",
     "NotApplicable",
@@ -33,6 +34,8 @@ Status = Literal["pass", "fail", "n/a"]
 #: Why a rule is n/a: the backend declares not to have what it is about, it was not selected, or
 #: the suite has no means to test it on this model.
 Absence = Literal["not declared", "not selected", "not testable"]
+
+BY_RULE = "not selected by --rule"  # the detail of a rule beside those that were
 
 _Test = TypeVar("_Test", bound="Callable[..., None]")
 

@@ -7,7 +7,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 from wlk_conformance.backend_under_test import LoadFailure
-from wlk_conformance.rules import NotApplicable, NotDeclared, NotSelected, TestOutcome
+from wlk_conformance.rules import BY_RULE, NotApplicable, NotDeclared, NotSelected, TestOutcome
 from wlk_conformance.watchdog import Hung
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def examine(
 def reason_to_skip(declared: RuleTest, under_test: BackendUnderTest) -> NotApplicable | None:
     """Return why a test does not apply, as far as that is known without running it."""
     if under_test.rules and declared.id not in under_test.rules:
-        return NotSelected(f"not selected by --rule {' --rule '.join(sorted(under_test.rules))}")
+        return NotSelected(BY_RULE)
     if declared.requires and not under_test.has(declared.requires):
         return NotDeclared(f"{under_test.spec.name} does not declare {declared.requires}")
     if declared.tier not in under_test.tiers:

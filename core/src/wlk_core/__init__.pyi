@@ -29,8 +29,11 @@ from wlk_core.session import HypothesisChange as HypothesisChange
 from wlk_core.session import Lag as Lag
 from wlk_core.session import Session as Session
 from wlk_core.session import SilenceSpan as SilenceSpan
+from wlk_core.session import SpeakerTurn as SpeakerTurn
 from wlk_core.session import SpeechStarted as SpeechStarted
+from wlk_core.session import Timeline as Timeline
 from wlk_core.session import Transcription as Transcription
+from wlk_core.session import Translation as Translation
 from wlk_core.tokens import ASRToken as ASRToken
 from wlk_core.tokens import ChangeSpeaker as ChangeSpeaker
 from wlk_core.tokens import Emission as Emission

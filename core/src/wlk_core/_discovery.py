@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from itertools import chain, islice
 import logging
 import os
 import re
@@ -12,14 +14,20 @@ import attrs
 import pluggy
 
 from wlk_core import hookspecs
+from wlk_core._arguments import shown
+from wlk_core._user_signals import user_signals
 from wlk_core.backend import API_FLOOR, API_VERSION, BackendSpec
 from wlk_core.errors import BackendUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from importlib.metadata import EntryPoint
 
-__all__ = ["PluginInfo", "PluginSource", "new_manager", "normalised", "sources"]
+__all__ = ["PluginInfo", "PluginSource", "new_manager", "normalised", "reason", "sources"]
+
+UNKNOWN = "unknown"  #: the distribution of an entry point without metadata
+
+_MOST_BACKENDS = 1000  # of one plugin: a hook that yields without end is stopped there
 
 _log = logging.getLogger(__name__)
 
@@ -31,6 +39,7 @@ class PluginInfo:
 
     Attributes:
         name: its entry points, which are named after backends; the first one.
+        names: all of them.
         distribution: the distribution that declares it, "unknown" where metadata is missing.
         version: the version of that distribution.
         backends: the backends it offers; none where it is broken.
@@ -41,6 +50,7 @@ class PluginInfo:
     name: str
     distribution: str
     version: str
+    names: tuple[str, ...] = ()
     backends: tuple[BackendSpec, ...] = ()
     error: str | None = None
 
@@ -48,6 +58,16 @@ class PluginInfo:
     def title(self) -> str:
         """The distribution and its version, as messages name it."""
         return f"{self.distribution} {self.version}".rstrip()
+
+    @property
+    def remedy(self) -> str:
+        """What to do about a broken plugin."""
+        if self.distribution == UNKNOWN:
+            return "reinstall the distribution that declares it"
+        return (
+            f"update it with: pip install --upgrade {self.distribution}, "
+            f"or remove it with: pip uninstall {self.distribution}"
+        )
 
 
 @attrs.frozen(kw_only=True)
@@ -63,6 +83,16 @@ class PluginSource:
         """The names of its entry points."""
         return tuple(point.name for point in self.points)
 
+    @property
+    def info(self) -> PluginInfo:
+        """The plugin as its distribution declares it, before it is imported."""
+        return PluginInfo(
+            name=self.names[0],
+            names=self.names,
+            distribution=self.distribution,
+            version=self.version,
+        )
+
     def load(self, manager: pluggy.PluginManager) -> PluginInfo:
         """
         Import the plugin, register it and read what it offers.
@@ -70,19 +100,20 @@ class PluginSource:
         A plugin that fails in any way leaves no trace in *manager* and is described by its error;
         with WLK_STRICT_PLUGINS=1 the failure is raised instead.
         """
-        info = PluginInfo(name=self.names[0], distribution=self.distribution, version=self.version)
-        plugin = None
-        try:
-            plugin = self.points[0].load()
-            return attrs.evolve(info, backends=_offered(manager, plugin))
-        except (Exception, SystemExit) as error:
-            # A plugin may raise anything at import; it is recorded, and the others go on.
-            if plugin is not None and manager.is_registered(plugin):
-                manager.unregister(plugin)  # pluggy keeps a plugin whose registration failed
-            if os.environ.get("WLK_STRICT_PLUGINS", "0") not in {"", "0"}:
-                raise
-            _log.debug("%s could not be loaded", info.title, exc_info=True)
-            return attrs.evolve(info, error=_reason(error))
+        info = self.info
+        others = manager.get_plugins()
+        with user_signals() as raised_by_user:
+            try:
+                return attrs.evolve(info, backends=_offered(manager, self.points[0].load()))
+            except BaseException as error:
+                # A plugin may raise anything at import; it is recorded, and the others go on.
+                for plugin in manager.get_plugins() - others:
+                    manager.unregister(plugin)  # pluggy keeps a plugin whose registration failed
+                if raised_by_user or os.environ.get("WLK_STRICT_PLUGINS", "0") not in {"", "0"}:
+                    raise
+                _log.debug("%s could not be loaded", info.title, exc_info=True)
+                return attrs.evolve(info, error=reason(error))
+        raise AssertionError("unreachable: the plugin is described by its backends or its error")
 
 
 def sources(entry_points: Iterable[EntryPoint]) -> tuple[PluginSource, ...]:
@@ -108,7 +139,7 @@ def _source(points: Mapping[str, EntryPoint]) -> PluginSource:
     ordered = tuple(points[name] for name in sorted(points))
     owner = ordered[0].dist
     return PluginSource(
-        distribution=owner.name if owner else "unknown",
+        distribution=owner.name if owner else UNKNOWN,
         version=owner.version if owner else "",
         points=ordered,
     )
@@ -120,7 +151,14 @@ def _offered(manager: pluggy.PluginManager, plugin: Any) -> tuple[BackendSpec, .
     hook = manager.subset_hook_caller("wlk_backends", remove_plugins=others)
     if not hook.get_hookimpls():
         raise BackendUnavailable("it implements no wlk_backends hook")
-    offered = tuple(_checked(spec) for specs in hook() for spec in specs)
+    results = hook()
+    if not results or not isinstance(results[0], Iterable):  # pluggy leaves None out
+        got = shown(results[0]) if results else "None"
+        raise BackendUnavailable(f"wlk_backends returns a list of BackendSpec objects, got {got}")
+    specs = islice(chain.from_iterable(results), _MOST_BACKENDS + 1)
+    offered = tuple(_checked(spec) for spec in specs)
+    if len(offered) > _MOST_BACKENDS:
+        raise BackendUnavailable(f"it offers more than {_MOST_BACKENDS} backends")
     for name, count in Counter(spec.name for spec in offered).items():
         if count > 1:
             raise BackendUnavailable(f"it offers the backend {name!r} {count} times")
@@ -132,6 +170,7 @@ def _checked(spec: object) -> BackendSpec:
         raise BackendUnavailable(
             f"wlk_backends returns BackendSpec objects, got {type(spec).__name__}"
         )
+    attrs.validate(spec)  # again, because a frozen object can be changed by force
     if not API_FLOOR <= spec.api <= API_VERSION:
         window = f"{API_FLOOR} to {API_VERSION}" if API_FLOOR < API_VERSION else f"{API_VERSION}"
         raise BackendUnavailable(
@@ -140,8 +179,12 @@ def _checked(spec: object) -> BackendSpec:
     return spec
 
 
-def _reason(error: BaseException) -> str:
-    text = " ".join(str(error).split())
+def reason(error: BaseException) -> str:
+    """Return *error* in one line, without its type where an import explains itself."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001 -- foreign errors may fail to describe themselves
+        text = ""
     if isinstance(error, (ImportError, BackendUnavailable)) and text:
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -7,7 +7,9 @@ from importlib import metadata
 import re
 from typing import TYPE_CHECKING, Any
 
-from wlk_core._discovery import normalised
+from wlk_core._arguments import shown
+from wlk_core._discovery import normalised, reason
+from wlk_core._user_signals import user_signals
 from wlk_core.errors import BackendUnavailable, WLKError
 
 if TYPE_CHECKING:
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["load", "missing_requirements", "not_installed"]
 
+_CALLS = (
+    *("create_processor", "transcribe", "stream", "atranscribe", "astream", "warmup", "close"),
+    *("__enter__", "__exit__"),
+)  # of wlk_core.Backend
 _REQUIRED_NAME = re.compile(r"[A-Za-z0-9._-]+")  # at the start of a requirement
 
 
@@ -29,21 +35,39 @@ def load(
 
     Raises:
         BackendUnavailable: importing the loader or its framework failed, whatever it raised, or
-            the loader does not exist.  Other exceptions of the loader are passed on.
+            the loader does not exist, ended the program or returned no Backend.  Other exceptions
+            of the loader are passed on, with a note that names it.
 
     """
-    try:
-        backend: Backend = _resolve(spec)(spec, model, **options)
-    except (Exception, SystemExit) as error:
-        if isinstance(error, WLKError) or not _is_import_failure(error):
-            raise
-        root = _root_cause(error)
-        remedy = _remedy(spec, root, distribution)
+    with user_signals() as raised_by_user:
+        try:
+            backend = _resolve(spec)(spec, model, **options)
+        except BaseException as error:
+            if raised_by_user or isinstance(error, WLKError):
+                raise
+            if isinstance(error, Exception) and not _is_import_failure(error):
+                error.add_note(f"raised by the loader of backend {spec.name} of {distribution}")
+                raise
+            root = _root_cause(error)
+            remedy = _remedy(spec, root, distribution)
+            raise BackendUnavailable(
+                f"backend {spec.name} cannot be used: {reason(root)}; {remedy}"
+            ) from error
+    if missing := [name for name in _CALLS if not _has_call(backend, name)]:
         raise BackendUnavailable(
-            f"backend {spec.name} cannot be used: {_reason(root)}; {remedy}"
-        ) from error
-    else:
-        return backend
+            f"backend {spec.name} cannot be used: its loader {spec.load} returns a Backend, got "
+            f"{shown(backend)} without {', '.join(missing)}; update the plugin with: pip install "
+            f"--upgrade {distribution}"
+        )
+    loaded: Backend = backend
+    return loaded
+
+
+def _has_call(backend: object, name: str) -> bool:
+    try:
+        return callable(getattr(backend, name, None))
+    except Exception:  # noqa: BLE001 -- a foreign object may raise anything when it is looked at
+        return False
 
 
 def missing_requirements(spec: BackendSpec) -> dict[str, str]:
@@ -158,14 +182,6 @@ def _root_cause(error: BaseException) -> BaseException:
     while error.__cause__ is not None:
         error = error.__cause__
     return error
-
-
-def _reason(error: BaseException) -> str:
-    """Return *error* in one line, without its type where an import explains itself."""
-    text = " ".join(str(error).split())
-    if isinstance(error, ImportError) and text:
-        return text
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _is_installed(distribution: str) -> bool:

@@ -7,6 +7,19 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args
 
 import attrs
 
+from wlk_core._arguments import shown
+from wlk_core._fields import (
+    check,
+    is_mapping_of_numbers,
+    is_mapping_of_texts,
+    is_number,
+    is_text,
+    is_tuple_of_texts,
+    is_whole,
+    to_dict,
+    to_frozenset,
+    to_tuple,
+)
 from wlk_core.errors import OptionError
 from wlk_core.option_values import resolve_options
 from wlk_core.options import Option
@@ -47,6 +60,7 @@ Capability = Literal[
 CAPABILITIES: frozenset[str] = frozenset(get_args(Capability))
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
+_DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
@@ -154,37 +168,42 @@ class Backend(Protocol):
     ) -> None: ...
 
 
-def _names(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple(values)
-
-
-def _declared(values: Iterable[Option]) -> tuple[Option, ...]:
-    return tuple(values)
-
-
-def _frozen(values: Iterable[str]) -> frozenset[str]:
-    return frozenset(values)
-
-
-def _check_name(_instance: object, _attribute: object, value: str) -> None:
-    if not _NAME.fullmatch(value):
-        raise ValueError(f"a backend is named in [a-z][a-z0-9-]*, got {value!r}")
+def _check_name(_instance: object, _attribute: object, value: Any) -> None:
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise ValueError(f"a backend is named in [a-z][a-z0-9-]*, got {shown(value)}")
 
 
 def _check_load(_instance: object, _attribute: object, value: Any) -> None:
     if not isinstance(value, str) or not _DOTTED.fullmatch(value):
         raise ValueError(
             'load names a function as "package.module:function", so that declaring a backend '
-            f"imports no framework; got {value!r}"
+            f"imports no framework; got {shown(value)}"
         )
 
 
-def _check_capabilities(_instance: object, _attribute: object, value: frozenset[str]) -> None:
-    if unknown := sorted(value - CAPABILITIES):
+def _check_capabilities(_instance: object, _attribute: object, value: Any) -> None:
+    known = value if isinstance(value, frozenset) else frozenset({shown(value)})
+    if unknown := sorted(map(str, known - CAPABILITIES)):
         raise ValueError(
             f"unknown capabilities {', '.join(unknown)}; expected some of: "
             + ", ".join(sorted(CAPABILITIES))
         )
+
+
+def _is_text_or_none(value: object) -> bool:
+    return value is None or is_text(value)
+
+
+def _is_declared(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(option, Option) for option in value)
+
+
+def _are_requirements(value: dict[str, str]) -> bool:
+    return is_mapping_of_texts(value) and all(map(_DISTRIBUTION.fullmatch, value))
+
+
+_TEXTS = check("a list of texts", is_tuple_of_texts)
+_TEXT_TO_TEXT = check("a mapping of texts to texts", is_mapping_of_texts)
 
 
 @attrs.frozen(kw_only=True)
@@ -224,27 +243,62 @@ class BackendSpec:
     """
 
     name: str = attrs.field(validator=_check_name)
-    api: int
-    summary: str
+    api: int = attrs.field(validator=check("a whole number", is_whole))
+    summary: str = attrs.field(validator=check("a text", is_text))
     load: str = attrs.field(validator=_check_load)
-    options: tuple[Option, ...] = attrs.field(default=(), converter=_declared)
-    capabilities: frozenset[str] = attrs.field(
-        default=frozenset(), converter=_frozen, validator=_check_capabilities
+    options: tuple[Option, ...] = attrs.field(
+        default=(), converter=to_tuple, validator=check("a list of Option objects", _is_declared)
     )
-    languages: tuple[str, ...] = attrs.field(default=(), converter=_names)
-    policies: tuple[str, ...] = attrs.field(default=(), converter=_names)
-    models: Mapping[str, str] = attrs.field(factory=dict)
-    default_model: str | None = None
-    model_files: tuple[str, ...] = attrs.field(default=(), converter=_names)
-    max_delay: float | None = None
-    digit_models: tuple[str, ...] = attrs.field(default=("digits",), converter=_names)
-    bounds: Mapping[str, float] = attrs.field(factory=dict)
-    thread_affinity: Literal["any", "same-thread"] = "any"
-    deviations: Mapping[str, str] = attrs.field(factory=dict)
-    preference: int | None = 0
-    requires: Mapping[str, str] = attrs.field(factory=dict)
+    capabilities: frozenset[str] = attrs.field(
+        default=frozenset(), converter=to_frozenset, validator=_check_capabilities
+    )
+    languages: tuple[str, ...] = attrs.field(default=(), converter=to_tuple, validator=_TEXTS)
+    policies: tuple[str, ...] = attrs.field(default=(), converter=to_tuple, validator=_TEXTS)
+    models: Mapping[str, str] = attrs.field(
+        factory=dict, converter=to_dict, validator=_TEXT_TO_TEXT
+    )
+    default_model: str | None = attrs.field(
+        default=None,
+        validator=check("a text or None", lambda value: value is None or is_text(value)),
+    )
+    model_files: tuple[str, ...] = attrs.field(default=(), converter=to_tuple, validator=_TEXTS)
+    max_delay: float | None = attrs.field(
+        default=None,
+        validator=check(
+            "a number of seconds or None", lambda value: value is None or is_number(value)
+        ),
+    )
+    digit_models: tuple[str, ...] = attrs.field(
+        default=("digits",), converter=to_tuple, validator=_TEXTS
+    )
+    bounds: Mapping[str, float] = attrs.field(
+        factory=dict,
+        converter=to_dict,
+        validator=check("a mapping of texts to numbers", is_mapping_of_numbers),
+    )
+    thread_affinity: Literal["any", "same-thread"] = attrs.field(
+        default="any",
+        validator=check('"any" or "same-thread"', lambda value: value in {"any", "same-thread"}),
+    )
+    deviations: Mapping[str, str] = attrs.field(
+        factory=dict, converter=to_dict, validator=_TEXT_TO_TEXT
+    )
+    preference: int | None = attrs.field(
+        default=0,
+        validator=check("a whole number or None", lambda value: value is None or is_whole(value)),
+    )
+    requires: Mapping[str, str] = attrs.field(
+        factory=dict,
+        converter=to_dict,
+        validator=check(
+            "a mapping of distributions to the commands that install them", _are_requirements
+        ),
+    )
 
     def __attrs_post_init__(self) -> None:
+        names = [option.name for option in self.options]
+        if doubled := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"BackendSpec {self.name!r}: it declares option {doubled[0]} twice")
         for option in self.options:
             if unknown := sorted(set(option.policies) - set(self.policies)):
                 raise ValueError(
@@ -287,6 +341,8 @@ class BackendSpec:
 
         The only declared language of a backend is accepted even where none can be forced.
         """
+        if language is not None and not isinstance(language, str):
+            raise OptionError(f"{self.name}: a language is a code or None; got {shown(language)}")
         if language is None or self.languages == (language,):
             return
         if "language-forcing" not in self.capabilities:
@@ -307,7 +363,8 @@ class BackendSpec:
         tasks = ["transcribe"]
         if "translation" in self.capabilities:
             tasks.append("translate")
-        if task not in tasks:
+        name: object = task  # callers are not bound by annotations
+        if not isinstance(name, str) or name not in tasks:
             raise OptionError(
-                f"{self.name} cannot do the task {task!r}; expected one of: {', '.join(tasks)}"
+                f"{self.name} cannot do the task {shown(task)}; expected one of: {', '.join(tasks)}"
             )

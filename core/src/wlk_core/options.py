@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+import re
+from typing import Any, Literal
 
 import attrs
 
+from wlk_core._arguments import is_text, real_number, shown
+from wlk_core._fields import check, is_number, is_tuple_of_texts, is_whole, to_tuple
 from wlk_core.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["AUTO", "Option", "Scope"]
 
@@ -22,8 +22,17 @@ _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 
 
-def _tuple(values: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(values)
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_TYPES = (str, int, float, bool)
+_TEXTS = check("a list of texts", is_tuple_of_texts)
+_LIMIT = check("a number or None", lambda value: value is None or is_number(value))
+
+
+def _fits(kind: type, value: object) -> bool:
+    """Return whether *value* is of the type that an option declares."""
+    if kind is int:
+        return is_whole(value)
+    return is_number(value) if kind is float else isinstance(value, kind)
 
 
 @attrs.frozen(kw_only=True)
@@ -47,19 +56,44 @@ class Option:
 
     """
 
-    name: str
-    type: type[str | int | float | bool] = str
+    name: str = attrs.field(
+        validator=check("a text of [a-z][a-z0-9_]*", lambda value: bool(_NAME.fullmatch(value)))
+    )
+    type: type[str | int | float | bool] = attrs.field(
+        default=str, validator=check("str, int, float or bool", lambda value: value in _TYPES)
+    )
     default: Any = None
-    choices: tuple[Any, ...] = attrs.field(default=(), converter=_tuple)
-    help: str = ""
-    scope: Scope = "backend"
-    minimum: float | None = None
-    maximum: float | None = None
-    is_auto_allowed: bool = False
-    policies: tuple[str, ...] = attrs.field(default=(), converter=_tuple)
-    former_names: tuple[str, ...] = attrs.field(default=(), converter=_tuple)
+    choices: tuple[Any, ...] = attrs.field(
+        default=(),
+        converter=to_tuple,
+        validator=check("a list of values", lambda value: isinstance(value, tuple)),
+    )
+    help: str = attrs.field(
+        default="", validator=check("a text", lambda value: isinstance(value, str))
+    )
+    scope: Scope = attrs.field(
+        default="backend",
+        validator=check('"backend" or "stream"', lambda value: value in {"backend", "stream"}),
+    )
+    minimum: float | None = attrs.field(default=None, validator=_LIMIT)
+    maximum: float | None = attrs.field(default=None, validator=_LIMIT)
+    is_auto_allowed: bool = attrs.field(
+        default=False, validator=check("True or False", lambda value: isinstance(value, bool))
+    )
+    policies: tuple[str, ...] = attrs.field(default=(), converter=to_tuple, validator=_TEXTS)
+    former_names: tuple[str, ...] = attrs.field(default=(), converter=to_tuple, validator=_TEXTS)
 
     def __attrs_post_init__(self) -> None:
+        values = {
+            "default": (self.default,) if self.default is not None else (),
+            "choices": self.choices,
+        }
+        for field, declared in values.items():
+            if wrong := [value for value in declared if not _fits(self.type, value)]:
+                raise ValueError(
+                    f"Option {self.name!r}: the field {field} is of type {self.type.__name__}; "
+                    f"got {shown(wrong[0])}"
+                )
         if self.is_auto_allowed and self.default is not None:
             raise ValueError(
                 f"option {self.name}: auto stands for None, so the default is None; "
@@ -89,13 +123,13 @@ class Option:
         if self.choices and converted not in self.choices:
             choices = [*([AUTO] if self.is_auto_allowed else []), *map(str, self.choices)]
             raise OptionError(
-                f"{owner}: option {self.name} is one of {', '.join(choices)}; got {value!r}"
+                f"{owner}: option {self.name} is one of {', '.join(choices)}; got {shown(value)}"
             )
         low = -math.inf if self.minimum is None else self.minimum
         high = math.inf if self.maximum is None else self.maximum
         if isinstance(converted, (int, float)) and not low <= converted <= high:
             raise OptionError(
-                f"{owner}: option {self.name} lies between {low:g} and {high:g}; got {value!r}"
+                f"{owner}: option {self.name} lies between {low:g} and {high:g}; got {shown(value)}"
             )
         return converted
 
@@ -107,23 +141,32 @@ class Option:
     def _parsed(self, value: Any, owner: str) -> Any:
         article = "an" if self.type is int else "a"
         kind = f"{article} {self.type.__name__}{' or auto' if self.is_auto_allowed else ''}"
-        expected = f"{owner}: option {self.name} is {kind}; got {value!r}"
+        expected = f"{owner}: option {self.name} is {kind}; got {shown(value)}"
         if self.type is bool:
             if isinstance(value, bool):
                 return value
             if isinstance(value, str) and value.lower() in _TRUE | _FALSE:
                 return value.lower() in _TRUE
             raise OptionError(expected)
-        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-            raise OptionError(expected)
         if self.type is str:
-            if not isinstance(value, str):
-                raise OptionError(expected)
-            return value
-        if self.type is int and isinstance(value, float) and not value.is_integer():
+            return self._text(value, expected)
+        return self._number(value, expected)
+
+    def _text(self, value: Any, expected: str) -> str:
+        if not isinstance(value, str):
+            raise OptionError(expected)
+        # A path may have bytes that are no text; a stream's text is encoded by the engine.
+        if self.scope == "stream" and not is_text(value):
+            raise OptionError(f"{expected}, whose lone surrogate stands for no character")
+        return value
+
+    def _number(self, value: Any, expected: str) -> int | float:
+        if not isinstance(value, (str, int)) or isinstance(value, bool):
+            value = real_number(value)
+        if value is None or (self.type is int and isinstance(value, float) and value % 1 != 0):
             raise OptionError(expected)
         try:
-            number = self.type(value)
+            number: int | float = int(value) if self.type is int else float(value)
         except (ValueError, OverflowError):
             raise OptionError(expected) from None
         if isinstance(number, float) and not math.isfinite(number):

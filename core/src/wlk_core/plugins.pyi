@@ -1,4 +1,7 @@
 from wlk_core import standard_options as standard_options
+from wlk_core.annotators import Diarizer as Diarizer
+from wlk_core.annotators import Translator as Translator
+from wlk_core.annotators import TurnDetector as TurnDetector
 from wlk_core.audio.convert import to_float32 as to_float32
 from wlk_core.backend import API_FLOOR as API_FLOOR
 from wlk_core.backend import API_VERSION as API_VERSION
@@ -47,4 +50,6 @@ from wlk_core.tokens import ASRToken as ASRToken
 from wlk_core.tokens import ChangeSpeaker as ChangeSpeaker
 from wlk_core.tokens import Emission as Emission
 from wlk_core.tokens import Silence as Silence
+from wlk_core.tokens import SpeakerSpan as SpeakerSpan
 from wlk_core.tokens import Transcript as Transcript
+from wlk_core.tokens import TranslatedText as TranslatedText

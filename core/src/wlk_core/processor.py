@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EPS",
     "MAX_RETRIES",
+    "MAX_STREAM_SECONDS",
     "SAMPLE_RATE",
     "OnlineProcessor",
     "StreamStats",
@@ -24,6 +25,7 @@ __all__ = [
 
 SAMPLE_RATE = 16_000  # samples a second, of every stream
 EPS = 0.02  # seconds a caller's clock may differ from the sample count (contract IN-03)
+MAX_STREAM_SECONDS = 315_360_000.0  # ten years: a longer stream is a mistake in the caller's clock
 MAX_RETRIES = 3  # failed retries in a row after which a stream is broken (contract ERR-03)
 
 
@@ -88,7 +90,8 @@ class OnlineProcessor(Protocol):
         Raises:
             AudioFormatError: another rank or dtype, NaN, infinity, or a sample beyond 16, as
                 integers that were cast and not scaled have; nothing was changed.
-            ClockError: the chunk would begin more than EPS in the past; nothing was changed.
+            ClockError: the chunk would begin more than EPS in the past, the end time is no real
+                number, or the stream would exceed MAX_STREAM_SECONDS; nothing was changed.
             StreamClosed: the stream was finished or closed.
             StreamBroken: the engine failed too often.
 
@@ -114,13 +117,14 @@ class OnlineProcessor(Protocol):
 
     def end_silence(self, silence_duration: float, offset: float | None = None) -> None:
         """
-        Move the stream clock by exactly `silence_duration` seconds (finite, >= 0).
+        Move the stream clock by exactly `silence_duration` seconds (any real number >= 0).
 
         `offset` is advisory and never changes a time.  Works without start_silence: a leading
         silence, or one that was noticed late, whose tokens come with the next Emission.
 
         Raises:
-            ClockError: the duration is negative, infinite or NaN; nothing was changed.
+            ClockError: the duration is no number, negative, infinite or NaN, or the stream would
+                exceed MAX_STREAM_SECONDS; nothing was changed.
 
         """
         ...

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 import difflib
 from importlib import metadata
 import json
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wlk_core._arguments import shown
 from wlk_core._discovery import PluginInfo, PluginSource, new_manager, sources
 from wlk_core._loading import load, missing_requirements, not_installed
 from wlk_core.errors import BackendUnavailable, OptionError
 from wlk_core.hookspecs import ENTRY_POINT_GROUP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
 
     from wlk_core.backend import Backend, BackendSpec
 
@@ -40,7 +44,13 @@ class Registry:
             entry_points = metadata.entry_points(group=ENTRY_POINT_GROUP)
         self._sources = sources(entry_points)
         self._loaded: dict[PluginSource, PluginInfo] = {}
+        #: Called with each plugin around its import and its hook, which are foreign code.
+        self.watch: Callable[[PluginInfo], AbstractContextManager[object]] = nullcontext
         self._manager = new_manager()
+
+    def names(self) -> frozenset[str]:
+        """Return the backends that entry points are named after; imports nothing."""
+        return frozenset(name for source in self._sources for name in source.names)
 
     def plugins(self) -> tuple[PluginInfo, ...]:
         """Return every plugin, broken ones too; loads them all."""
@@ -59,33 +69,40 @@ class Registry:
             if len(offers) > 1
         }
 
+    def fault(self, plugin: PluginInfo) -> str | None:
+        """Return why *plugin*, or a backend that it offers, cannot be used; None if all can."""
+        if plugin.error is not None:
+            return f"{plugin.error}; {plugin.remedy}"
+        offers = _offers(self.plugins())
+        for name in (spec.name for spec in plugin.backends):
+            owners = [owner for owner, _ in offers[name]]
+            if len(owners) > 1:
+                titles = " and ".join(owner.title for owner in owners)
+                return f"backend {name!r} is offered by {titles}: uninstall one"
+            if plugin not in owners:
+                return (
+                    f"its backend {name!r} is left out, because {owners[0].title} has the entry "
+                    f"point of that name: uninstall one"
+                )
+        return None
+
     def spec(self, name: str) -> BackendSpec:
         """
         Return the backend called *name*.
 
         An entry point is named after its backend, so that only its plugin is imported.  Where no
-        entry point has the name, every plugin is.
+        entry point has the name, every plugin is.  A backend belongs to the plugin with the entry
+        point of its name, whatever others offer.
 
         Raises:
             BackendUnavailable: it is absent, broken, or offered by two distributions.
 
         """
-        named = [self._load(source) for source in self._sources if name in source.names]
-        offers = _offers(named).get(name) or _offers(self.plugins()).get(name)
-        if not offers:
-            raise self._refusal(name, named)
-        if len(offers) > 1:
-            owners = [plugin for plugin, _ in offers]
-            raise BackendUnavailable(
-                f"backend {name!r} is offered by {' and '.join(owner.title for owner in owners)}; "
-                f"keep one: pip uninstall {owners[-1].distribution}"
-            )
-        return offers[0][1]
+        return self._offer(name)[1]
 
     def owner(self, name: str) -> PluginInfo:
         """Return the plugin that offers the backend called *name*; raises as `spec`."""
-        spec = self.spec(name)
-        return next(plugin for plugin in self._loaded.values() if spec in plugin.backends)
+        return self._offer(name)[0]
 
     def usable(self) -> tuple[BackendSpec, ...]:
         """
@@ -101,10 +118,18 @@ class Registry:
         Return the usable backend that prefers this platform most.
 
         Raises:
-            BackendUnavailable: no backend is installed, or none is usable without being named.
+            BackendUnavailable: no backend is installed, or none is usable without being named, or
+                two distributions offer the one that this platform prefers.
 
         """
-        if usable := self.usable():
+        usable = self.usable()
+        highest = max((spec.preference or 0 for spec in usable), default=-math.inf)
+        for name, offers in sorted(_offers(self.plugins()).items()):
+            rivals = [spec for _, spec in offers if not missing_requirements(spec)]
+            preferences = [spec.preference for spec in rivals if spec.preference is not None]
+            if len(offers) > 1 and preferences and max(preferences) > highest:
+                raise _contested(name, [plugin for plugin, _ in offers])
+        if usable:
             return usable[0]
         if ranked := self._ranked():
             raise not_installed(ranked[0])
@@ -130,6 +155,8 @@ class Registry:
             ModelNotFoundError: the model is neither local nor can be fetched.
 
         """
+        if not isinstance(name, str):
+            raise OptionError(f"a backend is named by a text, got {shown(name)}")
         spec = self.spec(name)
         values = spec.backend_options(options)
         owner = self.owner(name).distribution
@@ -137,13 +164,23 @@ class Registry:
         chosen = spec.default_model if text is None else text
         return load(spec, chosen, values, distribution=owner)
 
+    def _offer(self, name: str) -> tuple[PluginInfo, BackendSpec]:
+        named = [self._load(source) for source in self._sources if name in source.names]
+        offers = _offers(named).get(name) or _offers(self.plugins()).get(name)
+        if not offers:
+            raise self._refusal(name, named)
+        if len(offers) > 1:
+            raise _contested(name, [plugin for plugin, _ in offers])
+        return offers[0]
+
     def _ranked(self) -> list[BackendSpec]:
         ranked = [(-spec.preference, spec) for spec in self.specs() if spec.preference is not None]
         return [spec for _, spec in sorted(ranked, key=lambda pair: (pair[0], pair[1].name))]
 
     def _load(self, source: PluginSource) -> PluginInfo:
         if source not in self._loaded:
-            self._loaded[source] = source.load(self._manager)
+            with self.watch(source.info):
+                self._loaded[source] = source.load(self._manager)
         return self._loaded[source]
 
     def _refusal(self, name: str | None, named: Iterable[PluginInfo]) -> BackendUnavailable:
@@ -207,9 +244,20 @@ def _model_text(model: object) -> str | None:
     )
 
 
+def _contested(name: str, owners: Sequence[PluginInfo]) -> BackendUnavailable:
+    return BackendUnavailable(
+        f"backend {name!r} is offered by {' and '.join(owner.title for owner in owners)}; "
+        f"keep one: pip uninstall {owners[-1].distribution}"
+    )
+
+
 def _offers(plugins: Iterable[PluginInfo]) -> dict[str, list[tuple[PluginInfo, BackendSpec]]]:
+    """Return who offers each backend; plugins with an entry point of its name precede others."""
     offers: dict[str, list[tuple[PluginInfo, BackendSpec]]] = {}
     for plugin in plugins:
         for spec in plugin.backends:
             offers.setdefault(spec.name, []).append((plugin, spec))
-    return offers
+    return {
+        name: [offer for offer in offered if name in offer[0].names] or offered
+        for name, offered in offers.items()
+    }

@@ -17,6 +17,7 @@ import pytest
 
 import wlk_core
 from wlk_core.cli.main import execute
+from wlk_core.cli.stops import STOPS
 from wlk_core.registry import Registry
 from wlk_core.testing import CodedToken, encode
 
@@ -97,6 +98,18 @@ def quiet_environment(monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "80")
     for name in ("HF_HUB_OFFLINE", "WLK_STRICT_PLUGINS", "WLK_TRACEBACK"):
         monkeypatch.setenv(name, "")  # so that it is restored after a command sets it
+
+
+@pytest.fixture(autouse=True)
+def own_signals():
+    """Restore the handlers that the command line installs, and forget the signals it received."""
+    names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM")
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    STOPS.reset()
 
 
 @pytest.fixture

@@ -159,7 +159,7 @@ def test_wrong_usage_is_one_line_and_status_2(command, arguments, line):
         ),
         (PermissionError(13, "no"), "[Errno 13] no", 1),
         (SystemExit(0), "code of a plugin tried to end this program (SystemExit: 0)", 1),
-        (GeneratorExit(), "code of a plugin tried to end this program (GeneratorExit: )", 1),
+        (GeneratorExit(), "code of a plugin tried to end this program (GeneratorExit)", 1),
     ],
     ids=["interrupt", "defect", "system", "exit", "unusual"],
 )

@@ -58,6 +58,26 @@ def test_models_shows_sizes_and_sources(command, monkeypatch):
     assert command("models").out == "toy  base*  pulled  145.2 MB  acme/base\n"
 
 
+def test_models_with_check_names_what_is_damaged(command, monkeypatch):
+    """A model with a damaged file is shown as such, with the command that repairs it."""
+    monkeypatch.setattr(store, "list_models", lambda _specs: (PULLED,))
+    monkeypatch.setattr(store, "damaged_files", lambda _model, _spec: ("model.bin",))
+
+    assert command("models", "--check") == (
+        1,
+        "toy  base*  damaged  145.2 MB  acme/base\n",
+        (
+            "wlk-core: base of toy is damaged: model.bin; "
+            "repair it with: wlk-core pull base --backend toy\n"
+        ),
+    )
+
+
+def test_models_with_check_is_silent_about_sound_models(command):
+    """Without damage the list and the status are those of a plain list."""
+    assert command("models", "--check") == command("models")
+
+
 def test_pull_names_what_arrived(command, monkeypatch):
     """A pull ends with the repository, the revision and the size."""
     monkeypatch.setattr(store, "pull", lambda _model, _spec: PULLED)

@@ -18,17 +18,12 @@ RECORDING = [*range(10), *range(10)]
 
 
 @pytest.fixture(autouse=True)
-def handlers():
+def handlers(own_signals):
     """Install the handlers of the command line for one test."""
-    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM]
-    before = {number: signal.getsignal(number) for number in numbers}
     STOPS.reset()
     STOPS.install()
     yield
-    STOPS.reset()
     signal.setitimer(signal.ITIMER_REAL, 0)
-    for number, handler in before.items():
-        signal.signal(number, handler)
 
 
 def words_of(style, text):

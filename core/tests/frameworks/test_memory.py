@@ -1,21 +1,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
 from wlk_core.errors import BackendUnavailable
-from wlk_core.frameworks.memory import (
-    count_parameters,
-    out_of_memory,
-    physical_memory,
-    require_memory,
-)
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from wlk_core.frameworks.memory import out_of_memory, physical_memory, require_memory
 
 REMEDY = "choose a quantized model"
 
@@ -58,13 +48,3 @@ def test_a_system_that_does_not_report_its_memory_has_none_known(
     monkeypatch.delattr(os, "sysconf", raising=False)
 
     assert physical_memory() is None
-
-
-def test_parameters_are_counted_from_headers(tmp_path: Path) -> None:
-    """All tensors of all files count, whatever their type."""
-    numpy_files = pytest.importorskip("safetensors.numpy", exc_type=ImportError)
-    for name, rows in (("a", 2), ("b", 3)):
-        tensors = {"x": np.zeros((rows, 5), np.float16), "y": np.zeros(1, np.float32)}
-        numpy_files.save_file(tensors, tmp_path / f"{name}.safetensors")
-
-    assert 11 + 16 == count_parameters(sorted(tmp_path.glob("*.safetensors")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 import hashlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import json
@@ -28,6 +29,7 @@ class Hub:
         self.repos = {}
         self.requests = []
         self.ranges = []
+        self.accounts = set()  # Authorization headers
         self.large = (".bin", ".safetensors")  # endings of the files in large-file storage
         self.gated = set()
         self.answer = None  # status, headers and body of every answer of the API
@@ -38,6 +40,8 @@ class Hub:
         self.garbled = False  # serve other bytes than were published
         self.has_sizes = True
         self.etag = None  # an entity tag for every file
+        self.file_headers = {}  # further headers of each answer about a file
+        self.file_stream = None  # writes an answer about a file: takes handler, name and headers
         self.stalls = ()  # paths that are accepted and never answered
         self.stalled = threading.Event()  # set when the test is over
 
@@ -78,6 +82,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         path = unquote(urlsplit(self.path).path)
         hub.requests.append((self.command, path))
+        hub.accounts.add(self.headers.get("Authorization"))
         if any(part in path for part in hub.stalls):
             hub.stalled.wait(30)
             self.close_connection = True
@@ -138,8 +143,13 @@ class _Handler(BaseHTTPRequestHandler):
         data = files[name]
         large = name.endswith(hub.large)
         etag = hub.etag or (hashlib.sha256(data).hexdigest() if large else blob_id(data))
-        headers = {"ETag": f'"{etag}"', "X-Repo-Commit": revision}
+        headers = {"ETag": f'"{etag}"', "X-Repo-Commit": revision, **hub.file_headers}
         data = data[::-1] if hub.garbled else data
+        if hub.file_stream is not None and self.command == "GET":
+            with suppress(OSError):  # the client has ended the connection
+                hub.file_stream(self, name, headers)
+            self.close_connection = True
+            return
         start = 0
         if self.command == "GET" and (span := self.headers.get("Range")):
             hub.ranges.append((name, span))

@@ -71,6 +71,28 @@ def test_each_status_of_the_hub_has_its_line(spec, hub, status, headers, text):
     assert text in failure_of(spec)
 
 
+@pytest.mark.parametrize(
+    ("token", "text"),
+    [
+        (
+            "",
+            "the hub wants a token (401); check the name, or: hf auth login && wlk-core",
+        ),
+        (
+            "hf_x",
+            "the hub does not accept the token (401); get another one with: hf auth login && ",
+        ),
+    ],
+    ids=["none", "wrong"],
+)
+def test_a_token_that_is_missing_is_not_called_wrong(spec, hub, monkeypatch, token, text):
+    """A mirror may want a token, or refuse the one it got."""
+    monkeypatch.setenv("HF_TOKEN", token)
+    hub.answer = (401, {}, b"")
+
+    assert text in failure_of(spec)
+
+
 @pytest.mark.parametrize("status", [401, 403, 404, 429, 503])
 def test_a_refusal_of_one_file_has_its_line(spec, hub, monkeypatch, status):
     """The hub may refuse a file after it listed the model."""

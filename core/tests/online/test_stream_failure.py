@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from wlk_core.plugins import BackendError, LocalAgreementRecognizer, OnlineStream, StreamBroken
@@ -190,8 +191,110 @@ def test_a_reset_that_fails_changes_nothing(speech, engine):
     driver = StreamDriver(OnlineStream(lambda: next(recognizers)))
     driver.feed(speech.audio[: 16_000 * 5])
 
-    with pytest.raises(StopIteration):
+    with pytest.raises(BackendError, match="could not be reset") as failure:
         driver.processor.reset()
+    assert isinstance(failure.value.__cause__, StopIteration)
     driver.feed(speech.audio[16_000 * 5 :])
     driver.finish()
+    assert speech.text == driver.text
+
+
+class Failing:
+    """A recognizer of which one attribute cannot be read the first *times* times."""
+
+    def __init__(self, recognizer, attribute, times=0):
+        self.recognizer, self.attribute, self.left = recognizer, attribute, times
+
+    def __getattr__(self, name):
+        """Return the recognizer's attribute, or fail."""
+        if name == self.attribute and self.left:
+            self.left -= 1
+            raise MemoryError("no room\nat all")
+        return getattr(self.recognizer, name)
+
+
+@pytest.mark.parametrize("attribute", ["hypothesis", "language", "work", "state_bytes"])
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("seconds", [1, 5, 9])
+def test_a_failure_after_a_step_loses_no_word(speech, engine, attribute, times, seconds):
+    """What a step committed is applied by the call that repeats the failed one, and once."""
+    recognizer = Failing(LocalAgreementRecognizer(engine.transcribe), attribute)
+    driver = StreamDriver(OnlineStream(lambda: recognizer))
+    driver.feed(speech.audio[: 16_000 * seconds])
+    recognizer.left = times
+    driver.insert(speech.audio[16_000 * seconds :])
+    for _ in range(times):
+        with pytest.raises(BackendError, match="MemoryError: no room at all; nothing was changed"):
+            driver.finish()
+    driver.finish()
+
+    assert speech.text == driver.text
+
+
+@pytest.mark.parametrize("attribute", ["hypothesis", "state_bytes"])
+def test_failures_after_a_step_are_bounded(speech, engine, attribute):
+    """The fourth failure in a row breaks the stream, whose error has the committed text."""
+    recognizer = Failing(LocalAgreementRecognizer(engine.transcribe), attribute)
+    stream = OnlineStream(lambda: recognizer)
+    stream.insert_audio_chunk(speech.audio)
+    recognizer.left = 100
+    for _ in range(3):
+        with pytest.raises(BackendError) as failure:
+            stream.start_silence()
+        assert not isinstance(failure.value, StreamBroken)
+
+    with pytest.raises(StreamBroken):
+        stream.start_silence()
+    assert 96 == recognizer.left
+
+
+@pytest.mark.parametrize("attribute", ["work", "close"])
+def test_a_failure_around_a_stream_is_a_backend_error(engine, attribute):
+    """Opening, resetting and closing raise no error of a framework."""
+    recognizer = Failing(LocalAgreementRecognizer(engine.transcribe), attribute)
+    stream = OnlineStream(lambda: recognizer)
+    recognizer.left = 2
+
+    with pytest.raises(BackendError, match="could not be reset: MemoryError: no room"):
+        stream.reset()
+    if attribute == "work":
+        with pytest.raises(BackendError, match="could not be opened: MemoryError"):
+            OnlineStream(lambda: recognizer)
+    else:
+        with pytest.raises(BackendError, match="could not be released: MemoryError"):
+            stream.close()
+        stream.close()
+
+
+@pytest.mark.parametrize("policy", ["local-agreement", "alignatt"])
+@pytest.mark.parametrize("call", [1, 3, 6, 16])
+def test_an_answer_that_cannot_be_read_is_requested_again(
+    speech, engine, policy, call, monkeypatch
+):
+    """An engine that returns words without times once is called again for the same audio."""
+    name = "transcribe" if policy == "local-agreement" else "decode"
+    real, answers = getattr(engine, name), []
+
+    def answer(*arguments, **options):
+        answers.append(real(*arguments, **options))
+        if len(answers) == call:
+            return attrs.evolve(answers[-1], words=(None,))
+        return answers[-1]
+
+    monkeypatch.setattr(type(engine), name, lambda _, *args, **options: answer(*args, **options))
+    driver = StreamDriver(engine.stream(policy=policy))
+    failures = 0
+    for start in range(0, len(speech.audio), 16_000):
+        driver.insert(speech.audio[start : start + 16_000])
+        try:
+            driver.process()
+        except BackendError:
+            failures += 1
+    try:
+        driver.finish()
+    except BackendError:
+        failures += 1
+        driver.finish()
+
+    assert 1 == failures
     assert speech.text == driver.text

@@ -383,8 +383,11 @@ def test_loading_gives_the_model_and_every_option(site: Any) -> None:
     )
     registry = site.registry()
 
-    assert registry.load_backend("toy") == ("small", {"device": "cpu"})
-    assert registry.load_backend("toy", "large", device="gpu") == ("large", {"device": "gpu"})
+    usual: Any = registry.load_backend("toy")
+    chosen: Any = registry.load_backend("toy", "large", device="gpu")
+
+    assert (usual.model, usual.options) == ("small", {"device": "cpu"})
+    assert (chosen.model, chosen.options) == ("large", {"device": "gpu"})
 
 
 def test_a_path_object_is_a_model_too(site: Any) -> None:
@@ -393,17 +396,15 @@ def test_a_path_object_is_a_model_too(site: Any) -> None:
         "wlk-toy",
         ["toy"],
         """
-        def load(spec, model, **options):
-            return model
-
         @hookimpl
         def wlk_backends():
             yield spec("toy")
         """,
     )
     registry = site.registry()
+    loaded: Any = registry.load_backend("toy", Path("models") / "m")
 
-    assert registry.load_backend("toy", Path("models") / "m") == str(Path("models") / "m")
+    assert loaded.model == str(Path("models") / "m")
     with pytest.raises(OptionError, match=r"^a model is a text or a path; got int \("):
         registry.load_backend("toy", 3)
     with pytest.raises(OptionError, match="got an empty text, leave it out for the default"):
@@ -656,4 +657,4 @@ def test_load_backend_uses_what_is_installed(site: Any, monkeypatch: pytest.Monk
 
     loaded: Any = load_backend("toy", "large")
 
-    assert ("large", {}) == loaded
+    assert ("large", {}) == (loaded.model, loaded.options)

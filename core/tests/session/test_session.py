@@ -136,9 +136,9 @@ def test_a_step_makes_at_most_one_call_of_the_processor(open_session, talk):
     session.end_audio()
     received, frames = [], []
     while session.has_work:
-        before = session._processor.stats.encoder_frames or 0
+        before = session._worker._processor.stats.encoder_frames or 0
         received += session.step()
-        frames.append((session._processor.stats.encoder_frames or 0) - before)
+        frames.append((session._worker._processor.stats.encoder_frames or 0) - before)
 
     assert tokens_of(expected) == tokens_of(received)
     assert len(frames) > 8

@@ -40,7 +40,7 @@ def test_nothing_is_required(tmp_path):
         ('{"languages": []}', "a list of codes"),
         ('{"buffer_seconds": "long"}', "from 8 to 25"),
         ('{"buffer_seconds": true}', "from 8 to 25"),
-        ('{"buffer_seconds": NaN}', "from 8 to 25"),
+        ('{"buffer_seconds": NaN}', "NaN is no number of JSON"),
         ('{"buffer_seconds": 60}', "from 8 to 25"),
     ],
 )
@@ -48,9 +48,7 @@ def test_an_invalid_setting_is_reported_in_one_line(tmp_path, content, message):
     """The line contains the name of the file; no setting is dropped in silence."""
     (tmp_path / "wlk.json").write_text(content, encoding="utf-8")
 
-    with pytest.raises(
-        ModelNotFoundError, match=r"wlk\.json (is damaged|has an invalid setting)"
-    ) as caught:
+    with pytest.raises(ModelNotFoundError, match=r"wlk\.json is (damaged|invalid): ") as caught:
         Checkpoint.read(tmp_path, name="own")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -36,4 +36,4 @@ def tekken_json():
 @pytest.fixture(scope="session")
 def tokenizer(tekken_json):
     """Return the tokenizer of that file: pad is 2, the word marker 3, byte b is 4 + b."""
-    return TekkenTokenizer.from_json(tekken_json)
+    return TekkenTokenizer.from_table(json.loads(tekken_json))

@@ -65,10 +65,13 @@ def test_a_delay_the_format_does_not_have_is_refused(model, delay_ms):
     ("file", "content", "message"),
     [
         ("tekken.json", None, r"contains no tekken\.json, .*; pull the model again, or copy"),
-        ("tekken.json", "{}", r"tekken\.json is not a tokenizer of .*'config'; pull the model"),
+        ("tekken.json", "{}", r"tekken\.json is not a tokenizer of .*expected config .*; pull the"),
+        ("tekken.json", "[]", r"tekken\.json is invalid: expected a table"),
         ("wlk.json", "{", r"wlk\.json is damaged: .*; pull the model again"),
+        ("wlk.json", '{"delays_ms": 240}', r"wlk\.json is invalid: expected delays_ms as a list"),
+        ("wlk.json", '{"dtype": "int8"}', r"expected dtype as one of auto, bfloat16"),
     ],
-    ids=["no tokenizer", "another file", "damaged settings"],
+    ids=["no tokenizer", "another file", "list", "damaged settings", "no list", "unknown type"],
 )
 def test_a_directory_without_a_sound_checkpoint_is_refused(model, file, content, message):
     """The message names the file and what helps."""
@@ -78,3 +81,12 @@ def test_a_directory_without_a_sound_checkpoint_is_refused(model, file, content,
 
     with pytest.raises(ModelNotFoundError, match=message):
         read(model)
+
+
+def test_a_vocabulary_without_the_ids_of_the_tokenizer_is_refused(model):
+    """An embedding without a row for them would fail in the first step."""
+    settings = read(model)
+    settings.require_vocabulary(4, file=model / "config.json")
+
+    with pytest.raises(ModelNotFoundError, match=r"3 rows, and tekken\.json has the id 3"):
+        settings.require_vocabulary(3, file=model / "config.json")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +34,7 @@ def content(**audio):
 
 def test_ids_are_ranks_after_the_control_tokens():
     """Control tokens have no bytes, and neither have entries past the size of the vocabulary."""
-    tokenizer = TekkenTokenizer.from_json(json.dumps(content()))
+    tokenizer = TekkenTokenizer.from_table(content())
 
     assert [b"", b"", b"", b"", b"a", b"b", b"c", b"d", b"", b""] == [
         tokenizer.piece(token_id) for token_id in range(10)
@@ -51,7 +50,7 @@ def test_ids_are_ranks_after_the_control_tokens():
 @pytest.mark.parametrize("delay", [80, 240, 480, 800, 2400])
 def test_the_prompt_is_as_long_as_the_silence_and_the_delay(delay):
     """The prompt has the first id, and one id for each step of silence and of delay."""
-    tokenizer = TekkenTokenizer.from_json(json.dumps(content(transcription_delay_ms=delay)))
+    tokenizer = TekkenTokenizer.from_table(content(transcription_delay_ms=delay))
 
     assert delay == 80 * tokenizer.delay_steps
     assert (0, *[2] * (32 + delay // 80)) == tokenizer.prompt(tokenizer.delay_steps)
@@ -77,19 +76,24 @@ def test_any_other_delay_is_refused(delay):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("table", "message"),
     [
-        ("", "not a tekken.json"),
-        ("{}", "not a tekken.json: KeyError: 'config'"),
-        ("[]", "not a tekken.json"),
-        (json.dumps(content(transcription_format="instruct")), "no streaming transcription"),
-        (json.dumps(content(transcription_delay_ms=None)), "no streaming transcription"),
-        (json.dumps(content(transcription_delay_ms=100)), "multiple of 80 ms"),
-        (json.dumps({**content(), "special_tokens": []}), r"\[STREAMING_PAD\], \[STREAMING_WORD"),
+        ({}, "not a tekken.json: expected config as a table, got null"),
+        ([], "not a tekken.json: expected a table"),
+        ({**content(), "vocab": [{"rank": "0"}]}, r"expected vocab\[0\]\.rank as a whole number"),
+        ({**content(), "vocab": [{"rank": 0, "token_bytes": "x"}]}, "base64|padding"),
+        (content(streaming_n_left_pad_tokens=10**9), "streaming_n_left_pad_tokens as a whole"),
+        (content(transcription_format="instruct"), "no streaming transcription"),
+        (content(transcription_delay_ms=None), "no streaming transcription"),
+        (content(transcription_delay_ms=100), "multiple of 80 ms"),
+        ({**content(), "special_tokens": []}, r"\[STREAMING_PAD\], \[STREAMING_WORD"),
     ],
-    ids=["empty", "object", "list", "offline", "no delay", "odd delay", "no markers"],
-)
-def test_another_file_is_refused(text, message):
+    ids=[
+        "object", "list", "text rank", "no base64", "long prompt", "offline", "no delay",
+        "odd delay", "no markers",
+    ],
+)  # fmt: skip
+def test_another_file_is_refused(table, message):
     """The message gives what is missing."""
     with pytest.raises(ValueError, match=message):
-        TekkenTokenizer.from_json(text)
+        TekkenTokenizer.from_table(table)

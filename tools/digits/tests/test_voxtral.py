@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import batches_voxtral
@@ -26,7 +25,7 @@ SAMPLE_RATE = 16_000
 @pytest.fixture
 def tekken() -> TekkenTokenizer:
     """Return the tokenizer as streams read it."""
-    return TekkenTokenizer.from_json(json.dumps(build_tekken()))
+    return TekkenTokenizer.from_table(build_tekken())
 
 
 def mixture(*words: tuple[int, float, float], seconds: float = 4.0) -> Mixture:

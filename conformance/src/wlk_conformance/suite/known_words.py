@@ -10,11 +10,17 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
 
-__all__ = ["known_clips"]
+__all__ = ["known_clips", "word_error_rate"]
 
 SEEDS = (26, 27, 28)
 WORDS = 12  # in each clip
+WORD_ERRORS = 0.1  # share of the words that a model gets wrong, where its spec declares none
 LEAD = 1.2  # seconds of quiet before the first word
+
+
+def word_error_rate(wlk: BackendUnderTest) -> float:
+    """Return the share of words by which two decodings of the same speech may differ."""
+    return wlk.spec.bounds.get("wer", WORD_ERRORS)
 
 
 def known_clips(wlk: BackendUnderTest) -> Iterator[Stimulus]:

@@ -11,6 +11,7 @@ from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.seams import answers_cut_short
 from wlk_conformance.stimuli import CodedSpeech, white_noise
 from wlk_conformance.suite.cuts import check_around, feed_and_find_cut
+from wlk_conformance.suite.known_words import word_error_rate
 from wlk_core import ChangeSpeaker, StreamStats
 from wlk_core.errors import StreamClosed
 from wlk_core.testing import CELL_SECONDS, CodedToken
@@ -224,7 +225,8 @@ class LifeRules:
             with answers_cut_short(engine_calls, {max(1, call): share}):
                 lost = feed_and_find_cut(wlk, driver, stimulus, engine_calls)
             what = f"after {share:.0%} of the answer of engine call {call}"
-            check_around(expected, driver.tokens, lost, what=what)
+            errors = 0.0 if wlk.speech_source.kind == "coded" else word_error_rate(wlk)
+            check_around(expected, driver.tokens, lost, what=what, word_errors=errors)
             assert {speaker} == {token.speaker for token in driver.tokens}, what
             check_clock(driver.processed_up_to, stimulus.seconds)
 

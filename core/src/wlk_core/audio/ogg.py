@@ -24,9 +24,9 @@ class OggLinks(RawIOBase):
     """
     The links of a chained Ogg file as one file after another.
 
-    FFmpeg decodes each as a file, because it fails where the rate changes.  Reading ends with a link, and `next_link` begins the next one.  Pages with a wrong checksum are
-    left out, as FFmpeg would do, and `damaged_position` is where the first one was in the link.
-    `is_cut` is True if the link ended without a last page.
+    FFmpeg decodes each as a file, because it fails where the rate changes.  Reading ends with a
+    link, and `next_link` begins the next one.  Pages with a wrong checksum are left out, as FFmpeg
+    would do, and `damaged_position` is where the first one was in the link.
     """
 
     def __init__(self, reader: Reader) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import click
 from wlk_core.cli.main import registry_of
 from wlk_core.cli.plugins import install_hint, plugin_rows
 from wlk_core.cli.tables import lines, paragraph
+from wlk_core.cli.terminal import echo
 from wlk_core.config import choose_settings
 from wlk_core.errors import WLKError
 from wlk_core.registry import missing_requirements
@@ -55,16 +57,16 @@ def backends(
     if name is not None:
         spec = registry.spec(name)
         described = json.dumps(_described(spec, registry), indent=2)
-        click.echo(described if as_json else _details(spec, registry))
+        echo(described if as_json else _details(spec, registry))
         return 0
     specs = registry.specs()
     if as_json:
-        click.echo(json.dumps([_described(spec, registry) for spec in specs], indent=2))
+        echo(json.dumps([_described(spec, registry) for spec in specs], indent=2))
         return 0
-    click.echo(_summary(registry) if specs else install_hint())
+    echo(_summary(registry) if specs else install_hint())
     broken = [row["name"] for row in plugin_rows(registry) if row["error"]]
     if broken:
-        click.echo(f"left out: {', '.join(broken)} (see: wlk-core plugins)")
+        echo(f"left out: {', '.join(broken)} (see: wlk-core plugins)")
     return 0
 
 
@@ -101,7 +103,9 @@ def _default(registry: Registry) -> str | None:
     try:
         return choose_settings(registry).spec.name
     except WLKError:  # a mistake in config.toml is for the commands that use it
-        return next((spec.name for spec in registry.usable()), None)
+        with suppress(WLKError):
+            return registry.default_backend().name
+        return None
 
 
 def _described(spec: BackendSpec, registry: Registry) -> dict[str, Any]:

@@ -12,9 +12,9 @@ import time
 from typing import TYPE_CHECKING
 
 import attrs
-import click
 
 from wlk_core.cli.main import print_error
+from wlk_core.cli.terminal import echo
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def load_here(registry: Registry, name: str) -> int:
     except ModelNotFoundError as error:
         print_error(error)
         return _NO_MODEL
-    click.echo(log.last)
+    echo(log.last)
     return 0
 
 
@@ -116,14 +116,12 @@ def report(registry: Registry, name: str, *, as_json: bool) -> None:
             "model": result.model,
             "error": result.error,
         }
-        click.echo(json.dumps(described, indent=2))
+        echo(json.dumps(described, indent=2))
     if result.error is not None:
         raise BackendUnavailable(result.error)
     if not as_json:
         detail = f"; {result.detail}" if result.detail else ""
-        click.echo(
-            f"{name}: loaded model {result.model} and ran it ({result.seconds:.1f} s){detail}"
-        )
+        echo(f"{name}: loaded model {result.model} and ran it ({result.seconds:.1f} s){detail}")
 
 
 class _Details(logging.Handler):

@@ -10,6 +10,7 @@ import click
 
 from wlk_core.cli.main import registry_of
 from wlk_core.cli.tables import table
+from wlk_core.cli.terminal import echo
 from wlk_core.config import (
     OPTION_VARIABLE,
     OPTIONS,
@@ -43,7 +44,7 @@ def config() -> None:
 @config.command()
 def path() -> None:
     """Print the path of config.toml, which need not exist."""
-    click.echo(config_path())
+    echo(config_path())
 
 
 @config.command()
@@ -55,12 +56,12 @@ def show(context: click.Context, *, as_json: bool) -> None:
     rows = [*_file_rows(settings), *_variable_rows()]
     if as_json:
         described = [{"key": key, "value": value, "line": line} for key, value, line in rows]
-        click.echo(json.dumps({"path": str(settings.path), "values": described}, indent=2))
+        echo(json.dumps({"path": str(settings.path), "values": described}, indent=2))
     else:
         exists = "" if settings.path.exists() else "  (does not exist)"
-        click.echo(f"{settings.path}{exists}")
+        echo(f"{settings.path}{exists}")
         if rows:
-            click.echo(table((key, _text(value), _source(line)) for key, value, line in rows))
+            echo(table((key, _text(value), _source(line)) for key, value, line in rows))
     check_config(settings, registry_of(context))
 
 
@@ -75,7 +76,7 @@ def set_(context: click.Context, *, key: str, value: str) -> None:
     KEY is backend, model, language or options.BACKEND.OPTION, such as options.NAME.device.
     """
     changed = set_value(key, value, registry_of(context))
-    click.echo(f"{key} is {value} in {changed}")
+    echo(f"{key} is {value} in {changed}")
 
 
 @config.command()
@@ -83,7 +84,7 @@ def set_(context: click.Context, *, key: str, value: str) -> None:
 def unset(*, key: str) -> None:
     """Remove KEY from config.toml."""
     changed = unset_value(key)
-    click.echo(f"{key} is not set in {changed} any more")
+    echo(f"{key} is not set in {changed} any more")
 
 
 def _file_rows(settings: ConfigFile) -> Iterator[_Row]:

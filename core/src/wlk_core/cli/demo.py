@@ -13,6 +13,7 @@ import click
 
 from wlk_core.cli.main import registry_of
 from wlk_core.cli.sample import demo_sample
+from wlk_core.cli.terminal import echo
 from wlk_core.config import choose_settings
 from wlk_core.errors import BackendUnavailable
 
@@ -70,7 +71,7 @@ def demo(context: click.Context, *, backend: str | None, fast: bool) -> None:
         loaded = registry.load_backend(spec.name, MODEL)
     with loaded:
         loaded.warmup()
-        click.echo(f"{seconds:.1f} s of spoken digits, transcribed by {spec.name}:")
+        echo(f"{seconds:.1f} s of spoken digits, transcribed by {spec.name}:")
         with open_live_view(shows_committed=False) as view:
             output = StandardOutput(view.hide if sys.stdout.isatty() else lambda: None)
             view.begin(sample.path.stem, seconds)
@@ -81,7 +82,7 @@ def demo(context: click.Context, *, backend: str | None, fast: bool) -> None:
                     words += (TimedWord(token.text.strip(), moment) for token in event.tokens)
                     output.write("".join(map(_line, event.tokens)))
                 view.show(event)
-    click.echo(_figures(outcome, words, sample.words, fast=fast))
+    echo(_figures(outcome, words, sample.words, fast=fast))
 
 
 def _capable(registry: Registry, name: str | None) -> BackendSpec:

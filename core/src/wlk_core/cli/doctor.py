@@ -17,6 +17,7 @@ from wlk_core.cli.check import CheckResult, check_backend
 from wlk_core.cli.main import print_error, registry_of
 from wlk_core.cli.plugins import plugin_rows
 from wlk_core.cli.tables import table
+from wlk_core.cli.terminal import echo
 from wlk_core.config import check_config, choose_settings, config_path, read_config
 from wlk_core.errors import WLKError
 from wlk_core.models import cache_directory, describe_model, list_models
@@ -65,16 +66,14 @@ def doctor(context: click.Context, *, fast: bool) -> int:
     rows = _rows(registry, fast=fast)
     broken = [row for row in plugin_rows(registry) if row["error"]]
 
-    click.echo(table(_facts(registry)))
-    click.echo()
+    echo(table(_facts(registry)))
+    echo()
     if rows:
         names = [f"{row.name}*" if row.name == default else row.name for row in rows]
         cells = [(name, row.state, row.detail) for name, row in zip(names, rows, strict=True)]
-        click.echo(table([("BACKEND", "STATE", ""), *cells]))
-    click.echo("".join(f"plugin {row['name']} is broken: {row['error']}\n" for row in broken))
-    click.echo(
-        table(("next" if not i else "", line) for i, line in enumerate(_next(rows, settings)))
-    )
+        echo(table([("BACKEND", "STATE", ""), *cells]))
+    echo("".join(f"plugin {row['name']} is broken: {row['error']}\n" for row in broken))
+    echo(table(("next" if not i else "", line) for i, line in enumerate(_next(rows, settings))))
     if mistake is not None:
         print_error(mistake)
     has_failed = mistake or broken or any(row.is_broken for row in rows)
@@ -131,7 +130,7 @@ def _rows(registry: Registry, *, fast: bool) -> list[_Row]:
     rows = {spec.name: _unchecked(spec) for spec in registry.specs()}
     checked = [spec for spec in registry.specs() if rows[spec.name].is_usable and not fast]
     if checked and sys.stderr.isatty():
-        click.echo(f"loading {', '.join(spec.name for spec in checked)} ...", err=True)
+        echo(f"loading {', '.join(spec.name for spec in checked)} ...", err=True)
     with ThreadPoolExecutor(min(_PROCESSES, os.cpu_count() or 1)) as pool:
         for spec, result in zip(checked, pool.map(_check, checked), strict=True):
             rows[spec.name] = _checked(spec, result)

@@ -10,6 +10,7 @@ import attrs
 import click
 
 from wlk_core._printable import plain, printable
+from wlk_core.cli.foreign import quiet
 from wlk_core.segments import SegmentBuilder
 from wlk_core.session import Commit, HypothesisChange
 
@@ -157,15 +158,17 @@ def open_live_view(*, shows_committed: bool = True) -> View:
 
 @contextmanager
 def loading(what: str) -> Iterator[None]:
-    """Print on a terminal what is being loaded, and erase it afterwards."""
+    """Print on a terminal what is being loaded, and erase it afterwards; hide other prints."""
     if not sys.stderr.isatty():
-        yield
+        with quiet():
+            yield
         return
     click.echo(
         f"loading {printable(what)} ...\r", err=True, nl=False
     )  # a progress bar may overwrite it
     try:
-        yield
+        with quiet():
+            yield
     finally:
         click.echo("\r\x1b[K", err=True, nl=False)
 

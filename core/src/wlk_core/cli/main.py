@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wlk_core._printable import printable
+from wlk_core.cli.foreign import watched
 from wlk_core.cli.stops import STOPS, Stopped
 from wlk_core.errors import OptionError, WLKError
 
@@ -183,15 +184,19 @@ def registry_of(context: click.Context) -> Registry:
     """
     import logging  # noqa: PLC0415 -- as below
 
+    from wlk_core.cli.terminal import PrintableFormatter  # noqa: PLC0415 -- as below
     from wlk_core.registry import Registry  # noqa: PLC0415 -- `--help` needs no plugins
 
     root = context.find_root()
     if root.obj is None:
-        logging.basicConfig(format="wlk-core: %(message)s", level=logging.ERROR)
+        handler = logging.StreamHandler()
+        handler.setFormatter(PrintableFormatter("wlk-core: %(message)s"))
+        logging.basicConfig(handlers=[handler], level=logging.ERROR)
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its failures are raised
         logging.getLogger("wlk_core.audio").setLevel(logging.WARNING)  # a file that may be cut
         root.obj = Registry()
     registry: Registry = root.obj
+    registry.watch = lambda plugin: watched(plugin, print_error)
     return registry
 
 
@@ -202,7 +207,9 @@ def _usage(error: click.UsageError) -> str:
 
 def _unexpected(error: BaseException) -> str:
     """Describe what no command expected; only foreign code ends the program by an exception."""
-    description = f"{type(error).__name__}: {error}"
+    from wlk_core._discovery import reason  # noqa: PLC0415 -- `--help` needs no plugins
+
+    description = ", ".join([reason(error), *getattr(error, "__notes__", ())])
     if not isinstance(error, Exception):
         return f"code of a plugin tried to end this program ({description})"
     return f"{description} (a defect; get the traceback with WLK_TRACEBACK=1)"

@@ -9,6 +9,7 @@ import click
 
 from wlk_core.cli.main import registry_of
 from wlk_core.cli.tables import table
+from wlk_core.cli.terminal import echo
 from wlk_core.registry import known_backends
 
 if TYPE_CHECKING:
@@ -24,12 +25,12 @@ def plugins(context: click.Context, *, as_json: bool) -> None:
     """List every installed plugin: distribution, version, ok or broken, and why."""
     rows = plugin_rows(registry_of(context))
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        echo(json.dumps(rows, indent=2))
         return
     if not rows:
-        click.echo(install_hint())
+        echo(install_hint())
         return
-    click.echo(
+    echo(
         table(
             (row["name"], row["version"], row["status"], row["error"] or ", ".join(row["backends"]))
             for row in rows
@@ -48,25 +49,14 @@ def install_hint() -> str:
 
 def plugin_rows(registry: Registry) -> list[dict[str, Any]]:
     """Return every plugin as the JSON that scripts rely on."""
-    conflicts = registry.conflicts()
-    rows = []
-    for plugin in registry.plugins():
-        names = [spec.name for spec in plugin.backends]
-        error = plugin.error or next(
-            (
-                f"backend {name!r} is offered by {' and '.join(conflicts[name])}: uninstall one"
-                for name in names
-                if name in conflicts
-            ),
-            None,
-        )
-        rows.append(
-            {
-                "name": plugin.distribution,
-                "version": plugin.version,
-                "status": "broken" if error else "ok",
-                "backends": names,
-                "error": error,
-            }
-        )
-    return rows
+    return [
+        {
+            "name": plugin.distribution,
+            "version": plugin.version,
+            "status": "broken" if error else "ok",
+            "backends": [spec.name for spec in plugin.backends],
+            "error": error,
+        }
+        for plugin in registry.plugins()
+        for error in [registry.fault(plugin)]
+    ]

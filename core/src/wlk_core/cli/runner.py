@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from wlk_core.cli.foreign import quietly
 from wlk_core.cli.main import print_error
 from wlk_core.cli.outputs import FileOutput, StandardOutput
 from wlk_core.cli.stops import STOPS, Stopped
@@ -72,13 +73,14 @@ def session_events(
     )
     began = perf_counter()
     try:
-        for event in transcribe_stream(
+        events = transcribe_stream(
             processor,
             STOPS.between(decode_file(file)),
             chunk_seconds=config.chunk_seconds,
             gate=SilenceGate(SileroDetector()) if config.vad else None,
             realtime=config.realtime,
-        ):
+        )
+        for event in quietly(events):
             if isinstance(event, End):
                 outcome.end(event, perf_counter() - began)
             else:

@@ -6,6 +6,8 @@ import shutil
 import textwrap
 from typing import TYPE_CHECKING
 
+from wlk_core._printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -43,11 +45,12 @@ def lines(rows: Sequence[Sequence[str]], *, optional: int) -> str:
 
 def _aligned(rows: Iterable[Sequence[str]]) -> Iterator[tuple[str, str]]:
     """Yield each row as its first cells, aligned, and its last cell."""
-    columns = [column for column in zip(*rows, strict=True) if any(column)]
+    cells = ([printable(cell) for cell in row] for row in rows)
+    columns = [column for column in zip(*cells, strict=True) if any(column)]
     widths = [max(map(len, column)) for column in columns[:-1]]
     for row in zip(*columns, strict=True):
-        cells = zip(row, widths, strict=False)
-        yield "".join(f"{cell:<{width}}  " for cell, width in cells), row[-1]
+        padded = zip(row, widths, strict=False)
+        yield "".join(f"{cell:<{width}}  " for cell, width in padded), row[-1]
 
 
 def paragraph(label: str, text: str, *, indent: int = 2, width: int = 14) -> str:

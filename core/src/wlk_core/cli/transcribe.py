@@ -10,6 +10,7 @@ from wlk_core.cli.locks import locked
 from wlk_core.cli.main import registry_of
 from wlk_core.cli.options import BackendCommand, stream_options
 from wlk_core.cli.outputs import plan_outputs
+from wlk_core.cli.terminal import echo
 from wlk_core.config import choose_settings
 
 __all__ = ["transcribe"]
@@ -99,5 +100,5 @@ def transcribe(
             with loaded:
                 run.transcribe_all(loaded, jobs)
         elif run.is_array:
-            click.echo("[]")
+            echo("[]")
     return 1 if run.has_failed else 0

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import os
-from typing import TYPE_CHECKING
 
 from wlk_core.errors import BackendUnavailable
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-__all__ = ["count_parameters", "out_of_memory", "physical_memory", "require_memory"]
+__all__ = ["out_of_memory", "physical_memory", "require_memory"]
 
 
 def require_memory(
@@ -46,22 +40,3 @@ def physical_memory() -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # Windows has no sysconf
         return None
-
-
-def count_parameters(files: Iterable[Path]) -> int:
-    """
-    Return how many numbers safetensors *files* hold; only their headers are read.
-
-    Raises:
-        SafetensorError: a file is damaged.
-
-    """
-    from safetensors import safe_open  # noqa: PLC0415 -- comes with the plugins that need it
-
-    count = 0
-    for file in files:
-        # Not framework "pt", which maps the file for writing and refuses one larger than memory.
-        with safe_open(file, framework="numpy") as weights:
-            names: Iterable[str] = weights.keys()
-            count += sum(math.prod(weights.get_slice(name).get_shape()) for name in names)
-    return count

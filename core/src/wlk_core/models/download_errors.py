@@ -1,19 +1,23 @@
-"""What the hub's library, the network and the disk raise, as one clear line each."""
+"""What a hub, its library, the network and the disk raise, as one clear line each."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 import errno
 from http import HTTPStatus
-import os
 import re
 from typing import TYPE_CHECKING
 import warnings
 
 from wlk_core.errors import ModelNotFoundError
+from wlk_core.models.foreign_text import known_secrets, known_tokens, one_line
+from wlk_core.models.hub_answers import UnexpectedAnswer
+from wlk_core.models.watch import LibraryError, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from wlk_core.models.hub_cache import CachedRepo
 
@@ -22,41 +26,70 @@ __all__ = ["explained"]
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _UNWRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST})
 _KEPT = "files that are complete are kept and not fetched again"
-_LONGEST_REASON = 300  # characters
+_PORTAL = "a proxy or the login page of a network may stand in between, or HF_ENDPOINT be wrong"
+
+_CODES = {  # the hub's own header X-Error-Code
+    "GatedRepo": ("it is gated", "accept its conditions on its page, then: {login}"),
+    "RepoNotFound": (
+        "the hub has no public model of that name",
+        "check the name, or for a private one: {login}",
+    ),
+}
+_STATUSES: dict[int, tuple[str, str]] = {
+    HTTPStatus.UNAUTHORIZED: (
+        "the hub does not accept the token ({status})",
+        "get another one with: {login}",
+    ),
+    HTTPStatus.FORBIDDEN: (
+        "the hub refuses access ({status})",
+        "use a token that may read it, with: {login}",
+    ),
+    HTTPStatus.NOT_FOUND: (
+        "the hub does not find it ({status})",
+        "check its name and HF_ENDPOINT, then: {command}",
+    ),
+    HTTPStatus.PROXY_AUTHENTICATION_REQUIRED: (
+        "a proxy refuses the request without its password ({status})",
+        "set HTTPS_PROXY, then: {command}",
+    ),
+    HTTPStatus.NETWORK_AUTHENTICATION_REQUIRED: (
+        "the network wants a login ({status})",
+        "log in with a browser, then: {command}",
+    ),
+}
+_FAILURE = ("the hub fails ({status})", "try again later with: {command} (" + _KEPT + ")")
+_ANY_REFUSAL = ("the hub refuses the request ({status})", "check HF_ENDPOINT, then: {command}")
 
 
 @contextmanager
-def explained(repo: CachedRepo, command: str) -> Iterator[None]:
-    """Turn a failure of a download into a ModelNotFoundError of one line."""
-    from huggingface_hub import errors  # noqa: PLC0415 -- half a second
-
-    # The transport under the library changed from requests to httpx to httpx2; the bases of its
-    # own error lead to the error class of whichever it is.  hf-xet raises RuntimeError, and
-    # HFValidationError is a ValueError.
-    foreign: tuple[type[BaseException], ...] = (
-        OSError,
-        RuntimeError,
-        errors.EntryNotFoundError,
-        errors.HFValidationError,
-        *errors.HfHubHTTPError.__bases__,
-    )
+def explained(repo: CachedRepo, command: str, host: str) -> Iterator[None]:
+    """Turn a failure of a download from *host* into a ModelNotFoundError of one line."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about disk space, checked here, and old options
             yield
-    except ModelNotFoundError:
-        raise
-    except foreign as error:
+    except UnexpectedAnswer as error:
+        raise _no_hub(host, str(error)) from error
+    except (OSError, Refusal, LibraryError) as error:
+        cause = error.__cause__
+        if isinstance(error, LibraryError) and type(cause).__module__ == "builtins":
+            # Headers that the library cannot read: a ValueError, an AttributeError ...
+            raise _no_hub(host, f"its answer cannot be read ({cause})") from error
         reason, remedy = _explanation(error, repo, command)
         raise ModelNotFoundError(f"{repo.repo} was not pulled: {reason}; {remedy}") from error
+
+
+def _no_hub(host: str, reason: str) -> ModelNotFoundError:
+    text = one_line(reason, known_secrets())
+    return ModelNotFoundError(f"{host} does not answer like a model hub: {text}; {_PORTAL}")
 
 
 def _explanation(error: BaseException, repo: CachedRepo, command: str) -> tuple[str, str]:
     """Return the reason for a failure and what helps."""
     chain = _chain(error)
     for link in chain:
-        if explanation := _refusal(link, command):
-            return explanation
+        if isinstance(link, Refusal):
+            return _refusal(link, command)
     if explanation := _disk(chain, repo, command):
         return explanation
     is_timeout = any("timeout" in type(link).__name__.lower() for link in chain)
@@ -64,45 +97,41 @@ def _explanation(error: BaseException, repo: CachedRepo, command: str) -> tuple[
     return reason, f"check the connection, then: {command} ({_KEPT})"
 
 
-def _refusal(error: BaseException, command: str) -> tuple[str, str] | None:
+def _refusal(refusal: Refusal, command: str) -> tuple[str, str]:
     """Explain an answer of the hub that is a refusal."""
-    from huggingface_hub import errors  # noqa: PLC0415 -- half a second
-
-    login = f"hf auth login && {command}"
-    if isinstance(error, errors.HFValidationError):
-        return "its name is no repository id", "expected owner/name"
-    if isinstance(error, errors.GatedRepoError):
-        return "it is gated", f"accept its conditions on its page, then: {login}"
-    if isinstance(error, errors.RepositoryNotFoundError):
-        return (
-            "the hub has no public model of that name",
-            f"check the name, or for a private one: {login}",
-        )
-    if isinstance(error, errors.HfHubHTTPError):
-        return _status(error.response.status_code, error.response.headers, command, login)
-    return None
-
-
-def _status(
-    status: int, headers: Mapping[str, str], command: str, login: str
-) -> tuple[str, str] | None:
-    """Explain an HTTP status by itself."""
-    if status == HTTPStatus.UNAUTHORIZED:
-        return "the hub does not accept the token (401)", f"get another one with: {login}"
-    if status == HTTPStatus.FORBIDDEN:
-        return "the hub refuses access (403)", f"use a token that may read it, with: {login}"
-    if status == HTTPStatus.NOT_FOUND:
-        return "the hub does not find it (404)", f"check its name and HF_ENDPOINT, then: {command}"
+    status, code = refusal.status, refusal.headers.get("x-error-code", "")
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        seconds = headers.get("Retry-After", "")
-        wait = f" for {seconds} s" if re.fullmatch(r"[0-9]{1,5}", seconds) else ""
         return (
-            f"the hub limits requests (429): wait{wait}",
+            f"the hub limits requests (429): wait{_wait(refusal)}",
             f"then: {command} (the limit is higher after hf auth login; {_KEPT})",
         )
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return f"the hub fails ({status})", f"try again later with: {command} ({_KEPT})"
-    return None
+    if status == HTTPStatus.UNAUTHORIZED and not code and not known_tokens():
+        return "the hub wants a token (401)", f"check the name, or: hf auth login && {command}"
+    reason, remedy = (
+        _CODES.get(code)
+        or _STATUSES.get(status)
+        or (_FAILURE if status >= HTTPStatus.INTERNAL_SERVER_ERROR else _ANY_REFUSAL)
+    )
+    login = f"hf auth login && {command}"
+    return reason.format(status=status), remedy.format(command=command, login=login)
+
+
+def _wait(refusal: Refusal) -> str:
+    """Return how long a hub wants its client to wait: in seconds, until a time, or nothing."""
+    value = refusal.headers.get("retry-after", "")
+    if re.fullmatch(r"[0-9]{1,5}", value):
+        return f" for {value} s"
+    try:
+        until: datetime | None = parsedate_to_datetime(value).astimezone(UTC)
+    except (ValueError, TypeError, OverflowError):
+        until = None
+    if until is not None:
+        return f" until {until:%Y-%m-%d %H:%M} UTC"
+    # Its own header, "api";r=0;t=55: draft-ietf-httpapi-ratelimit-headers.
+    reset = re.search(
+        r";\s*t=([0-9]{1,5})(?![0-9])", refusal.headers.get("ratelimit", ""), re.ASCII
+    )
+    return f" for {reset[1]} s" if reset else ""
 
 
 def _disk(chain: list[BaseException], repo: CachedRepo, command: str) -> tuple[str, str] | None:
@@ -129,16 +158,8 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 
 def _reason(chain: list[BaseException]) -> str:
-    """Return the innermost words there are, without a password."""
-    texts = [" ".join(str(link).split()) for link in chain]
-    text = next(filter(None, [texts[-1], *texts]), type(chain[0]).__name__)
-    return _without_password(text)[:_LONGEST_REASON].rstrip(". ")
-
-
-def _without_password(text: str) -> str:
-    """Remove the ``user:password@`` that HF_ENDPOINT, or any other address, may hold."""
-    address = os.environ.get("HF_ENDPOINT") or ""
-    if "@" in address:
-        credentials = address.partition("//")[2].rpartition("@")[0]
-        text = text.replace(f"{credentials}@", "") if credentials else text
-    return re.sub(r"(?<=//)[^\s/@]*@", "", text)
+    """Return the system's words for a failure, else the outermost ones, as one line."""
+    system = [link for link in reversed(chain) if isinstance(link, OSError)]
+    texts = [str(link).strip() for link in (*system, *chain)]
+    text = next(filter(None, texts), type(chain[-1]).__name__)
+    return one_line(text, known_secrets()).rstrip(". ")

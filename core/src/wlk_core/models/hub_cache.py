@@ -35,6 +35,7 @@ __all__ = [
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHARD = re.compile(r"(?P<stem>.+-)(?P<number>\d{5})-of-(?P<count>\d{5})(?P<ending>\..+)")
 _MOST_SHARDS = 1000
+_LONGEST_PART = 255  # bytes of a part of a path, on every common file system
 _WEIGHTS = (".bin", ".ckpt", ".gguf", ".npz", ".onnx", ".pt", ".safetensors")
 _TRUE = frozenset({"1", "on", "yes", "true"})
 
@@ -83,11 +84,22 @@ def is_commit(revision: object) -> bool:
 
 
 def is_inside(name: object) -> bool:
-    """Return whether a file name from outside stays below the directory it is joined to."""
-    if not isinstance(name, str) or not name or "\\" in name or "\0" in name:
+    """
+    Return whether a file name from outside stays below the directory it is joined to.
+
+    It is printable, no part of it is too long for a file system, and it is written in one way
+    only: "a//b" and "./a" would be other names of listed files.
+    """
+    if not isinstance(name, str) or not name.isprintable() or "\\" in name:
         return False
     path, windows = PurePosixPath(name), PureWindowsPath(name)
-    return not path.is_absolute() and not windows.drive and ".." not in path.parts
+    if path.is_absolute() or windows.drive or ".." in path.parts or str(path) != name:
+        return False
+    return name != "." and all(_bytes(part) <= _LONGEST_PART for part in path.parts)
+
+
+def _bytes(part: str) -> int:
+    return len(part.encode("utf-8", "surrogatepass"))
 
 
 def flat_name(repo: str) -> str:

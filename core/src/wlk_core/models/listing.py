@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from wlk_core.models.checksums import is_sound
+from wlk_core.models.hub_answers import named_by_checksum
 from wlk_core.models.hub_cache import CachedRepo, cache_directory, matching
 from wlk_core.models.pull_record import records
 from wlk_core.models.references import is_local, local_directory, packaged_word
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
     from wlk_core.backend import BackendSpec
 
-__all__ = ["Model", "describe_model", "list_models"]
+__all__ = ["Model", "damaged_files", "describe_model", "list_models"]
 
 
 @attrs.frozen(kw_only=True)
@@ -89,4 +91,24 @@ def describe_model(
         revision=state.revision,
         size=sum(repo.size(state.revision, name) or 0 for name in names),
         path=repo.snapshot(state.revision),
+    )
+
+
+def damaged_files(model: Model, spec: BackendSpec) -> tuple[str, ...]:
+    """
+    Return the files of a model in the cache whose content differs from its checksum.
+
+    The name of a blob is the checksum of its content.  Files that are no pointers to a blob, as on
+    a Windows without symbolic links, have none and count as sound.  Reads every byte of the model.
+    """
+    if model.repo is None or model.revision is None or model.path is None:
+        return ()
+    repo = CachedRepo(model.path.parents[2], model.repo)
+    names = matching(repo.names(model.revision), spec.model_files)
+    return tuple(
+        name
+        for name in sorted(names)
+        if (path := model.path / name).is_file()
+        and path.is_symlink()
+        and not is_sound(path, named_by_checksum(path.readlink().name))
     )

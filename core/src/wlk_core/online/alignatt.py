@@ -222,7 +222,7 @@ class AlignAttRecognizer:
         self.end_utterance("")
 
     def _decode_to(self, stop: int) -> Step:
-        # The engine is called before anything changes, so that a failed step can be repeated.
+        # Nothing changes before the answer was read, so that a failed step can be repeated.
         window = self._window
         is_final = not window.is_on_grid(stop)  # the end of a complete utterance
         seconds, frames = window.start / SAMPLE_RATE, window.start // self._frame
@@ -234,11 +234,13 @@ class AlignAttRecognizer:
             language=self._language,
             is_last=is_final,
         )
+        shifted = [word.shifted(seconds=seconds, frames=frames) for word in hypothesis.words]
+        fresh = self._in_order([word for word in shifted if self._is_new(word)], stop)
+        count = self._count_final(fresh, stop, is_final=is_final)
+        end = stop / SAMPLE_RATE
+        outside = sum(word.word.is_outside(seconds, end) for word in shifted)
         self._work += hypothesis.work
         window.processed = stop
-        shifted = [word.shifted(seconds=seconds, frames=frames) for word in hypothesis.words]
-        fresh = self._in_order([word for word in shifted if self._is_new(word)])
-        count = self._count_final(fresh, is_final=is_final)
         window.commit(fresh[:count])
         forced = window.bound(fresh[count:], is_quiet=not fresh)
         committed, self._upcoming = fresh[: count + forced], fresh[count + forced :]
@@ -246,11 +248,10 @@ class AlignAttRecognizer:
         self._detected_language = hypothesis.language
         if committed:
             self._language = self._language or hypothesis.language
-        end = stop / SAMPLE_RATE
         return Step(
             committed=tuple(word.word for word in committed),
             consumed_samples=stop,
-            misplaced_words=sum(word.word.is_outside(seconds, end) for word in shifted),
+            misplaced_words=outside,
         )
 
     def _is_new(self, aligned: AlignedWord) -> bool:
@@ -267,11 +268,11 @@ class AlignAttRecognizer:
         is_ahead = max(aligned.frames) > self._last_frame
         return word.middle >= self._window.overlap_end and (is_ahead or has_room)
 
-    def _count_final(self, words: Sequence[AlignedWord], *, is_final: bool) -> int:
+    def _count_final(self, words: Sequence[AlignedWord], stop: int, *, is_final: bool) -> int:
         """Return how many of *words* are final; a word is when all of its tokens are."""
         final = self._policy.count_final(
             [frame for word in words for frame in word.frames],
-            frames=-(-self._window.processed // self._frame),
+            frames=-(-stop // self._frame),
             last_frame=self._last_frame,
             is_last=is_final,
         )
@@ -283,9 +284,9 @@ class AlignAttRecognizer:
             count += 1
         return count
 
-    def _in_order(self, words: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
+    def _in_order(self, words: Sequence[AlignedWord], stop: int) -> tuple[AlignedWord, ...]:
         """Return *words* with times that never go back and lie after the committed words."""
-        floor, limit = self._window.start / SAMPLE_RATE, self._window.processed / SAMPLE_RATE
+        floor, limit = self._window.start / SAMPLE_RATE, stop / SAMPLE_RATE
         if self._window.prefix:
             floor = max(floor, min(self._window.prefix[-1].word.end, limit))
         ordered = words_in_order([aligned.word for aligned in words], floor=floor, limit=limit)

@@ -7,15 +7,17 @@ import math
 import threading
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from wlk_core._arguments import real_number, shown
 from wlk_core.audio.convert import validate_audio
 from wlk_core.errors import ClockError, StreamClosed
-from wlk_core.processor import EPS, SAMPLE_RATE
+from wlk_core.processor import EPS, MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.streaming.timeline import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["InputQueue"]
@@ -68,10 +70,11 @@ class InputQueue:
             if self._is_shut:
                 raise StreamClosed("the stream is being finished; no more audio can be inserted")
             gap = self._gap_before(len(audio), end_time)
+            self._check_length(gap + len(audio) / SAMPLE_RATE)
             if gap > 0:
                 self._put_silence(gap)
             if len(audio):
-                self._items.append(audio.copy())
+                self._items.append(np.array(audio))  # a plain array, whatever the caller's class
                 self._timeline.append_audio(len(audio))
                 self._waiting += len(audio)
 
@@ -85,16 +88,19 @@ class InputQueue:
         Append a silence of exactly *seconds*; zero changes nothing.
 
         Raises:
-            ClockError: *seconds* is negative, infinite, NaN or not a number.
+            ClockError: *seconds* is negative, infinite, NaN or not a number, or the stream would
+                exceed MAX_STREAM_SECONDS.
 
         """
-        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
-            raise ClockError(f"expected a silence in seconds, got {seconds!r}")
-        if not math.isfinite(seconds) or seconds < 0:
-            raise ClockError(f"a silence lasts 0 seconds or more, got {seconds!r}")
+        number = real_number(seconds)
+        if number is None:
+            raise ClockError(f"expected a silence in seconds, got {shown(seconds)}")
+        if not math.isfinite(number) or number < 0:
+            raise ClockError(f"a silence lasts 0 seconds or more, got {shown(seconds)}")
         with self._lock:
-            if seconds > 0:
-                self._put_silence(seconds)
+            self._check_length(number)
+            if number > 0:
+                self._put_silence(number)
 
     def take_audio(self, until: int, consume: Callable[[NDArray[np.float32]], None]) -> None:
         """
@@ -130,18 +136,27 @@ class InputQueue:
     def _gap_before(self, samples: int, end_time: float | None) -> float:
         if end_time is None:
             return 0.0
-        if isinstance(end_time, bool) or not math.isfinite(end_time):
-            raise ClockError(f"expected a stream time in seconds or None, got {end_time!r}")
+        time = real_number(end_time)
+        if time is None or not math.isfinite(time):
+            raise ClockError(f"expected a stream time in seconds or None, got {shown(end_time)}")
         expected = self._timeline.end + samples / SAMPLE_RATE
-        difference = end_time - expected
+        difference = time - expected
         if difference < -EPS - _ROUNDING:
             raise ClockError(
-                f"the chunk was given the end time {end_time:.3f} s, but by its samples it ends at "
+                f"the chunk was given the end time {time:.3f} s, but by its samples it ends at "
                 f"{expected:.3f} s: it would overlap audio already inserted; give the end time "
                 "of the chunk on the stream clock, or None"
             )
         return difference if difference > EPS + _ROUNDING else 0.0
 
+    def _check_length(self, seconds: float) -> None:
+        """Refuse what would move the clock beyond MAX_STREAM_SECONDS."""
+        if self._timeline.end + seconds > MAX_STREAM_SECONDS:
+            raise ClockError(
+                f"a stream lasts {MAX_STREAM_SECONDS:.0f} s (ten years) at most, and {seconds:g} s "
+                f"were to follow {self._timeline.end:.3f} s; check the unit, times are seconds"
+            )
+
     def _put_silence(self, seconds: float) -> None:
         self._timeline.append_silence(seconds)
-        self._items.append(float(seconds))
+        self._items.append(seconds)

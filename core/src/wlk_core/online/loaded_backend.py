@@ -10,6 +10,8 @@ import attrs
 
 from wlk_core.errors import StreamClosed
 from wlk_core.online.engine_calls import EngineCalls
+from wlk_core.online.engine_errors import engine_errors
+from wlk_core.online.owner_process import OwnerProcess
 from wlk_core.online.stream import OnlineStream
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ class LoadedBackend(Generic[E]):
         self._warmup = warmup
         self._release = release
         self._closing = threading.Lock()
+        self._owner = OwnerProcess()
 
     @property
     def spec(self) -> BackendSpec:
@@ -107,8 +110,10 @@ class LoadedBackend(Generic[E]):
 
         Raises:
             StreamClosed: the backend is closed.
+            BackendError: this is a fork of the process that loaded the model.
 
         """
+        self._owner.check()
         engine = self._engine
         if engine is None:
             raise StreamClosed("the backend is closed; load it again")
@@ -122,7 +127,13 @@ class LoadedBackend(Generic[E]):
     def create_processor(
         self, *, language: str | None = None, task: str = "transcribe", **options: Any
     ) -> OnlineStream:
-        """Return a new stream; see Backend."""
+        """
+        Return a new stream; see Backend.
+
+        Raises:
+            BackendError: the engine failed, or this is a fork of the process that loaded it.
+
+        """
         engine = self.engine
         self._spec.check_language(language)
         self._spec.check_task(task)
@@ -130,7 +141,9 @@ class LoadedBackend(Generic[E]):
         config = StreamConfig(
             language=language, task=task, policy=values.get("policy"), options=values
         )
-        return OnlineStream(self._open_stream(engine, config, self._engine_calls))
+        with engine_errors(f"{self._spec.name} could not open a stream"):
+            make_recognizer = self._open_stream(engine, config, self._engine_calls)
+        return OnlineStream(make_recognizer)
 
     def transcribe(
         self,
@@ -210,6 +223,8 @@ class LoadedBackend(Generic[E]):
 
     def close(self) -> None:
         """Release the model; streams that are open keep it until they are closed."""
+        if not self._owner.is_current:
+            return  # the model is the owner's
         with self._closing:
             engine, self._engine = self._engine, None
         if engine is not None and self._release is not None:

@@ -130,17 +130,18 @@ class LocalAgreementRecognizer:
         self.end_utterance("")
 
     def _transcribe_to(self, stop: int) -> Step:
-        # The engine is called before anything changes, so that a failed step can be repeated.
+        # Nothing changes before the answer was read, so that a failed step can be repeated.
         window = self._window
         hypothesis = self._transcribe(
             window.audio(stop), prompt=window.prompt, language=self._language
         )
-        self._work += hypothesis.work
-        window.processed = stop
         start, end = window.start / SAMPLE_RATE, stop / SAMPLE_RATE
         shifted = [word.shifted(start) for word in hypothesis.words]
         words = words_in_order(shifted, floor=start, limit=end)
         _, fresh = split_overlap(words, window.prefix, window.overlap_end)
+        outside = sum(word.is_outside(start, end) for word in shifted)
+        self._work += hypothesis.work
+        window.processed = stop
         committed = self._policy.update(fresh)
         if not window.is_on_grid(stop):  # the end of a complete utterance
             committed += self._policy.flush()
@@ -150,5 +151,4 @@ class LocalAgreementRecognizer:
         committed += self._policy.force(forced)
         if committed:
             self._language = self._language or hypothesis.language
-        outside = sum(word.is_outside(start, end) for word in shifted)
         return Step(committed=committed, consumed_samples=stop, misplaced_words=outside)

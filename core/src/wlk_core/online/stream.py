@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from wlk_core._arguments import real_number, shown
 from wlk_core.errors import (
     BackendError,
+    ClockError,
     ConcurrentCallError,
+    OptionError,
     StreamBroken,
     StreamClosed,
 )
+from wlk_core.online.engine_errors import described, engine_errors
 from wlk_core.online.input_queue import InputQueue
+from wlk_core.online.owner_process import OwnerProcess
 from wlk_core.online.transcript_builder import TranscriptBuilder, Utterance
 from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, StreamStats
 from wlk_core.tokens import Emission, Transcript
@@ -48,12 +53,15 @@ class OnlineStream:
 
     def __init__(self, make_recognizer: Callable[[], Recognizer]) -> None:
         self._make_recognizer = make_recognizer
+        self._owner = OwnerProcess()
         self._exclusive = threading.Lock()
         self._is_closing = False
         self._is_released = False
-        self._begin(make_recognizer())
+        with engine_errors("the stream could not be opened"):
+            self._begin(make_recognizer())
 
     def _begin(self, recognizer: Recognizer) -> None:
+        work, held_bytes = recognizer.work, recognizer.state_bytes  # may fail: nothing has changed
         self._recognizer = recognizer
         self._input = InputQueue()
         self._transcript = TranscriptBuilder()
@@ -69,9 +77,10 @@ class OnlineStream:
         self._cause: BaseException | None = None
         self._postponed: BackendError | None = None  # of the last call, which returned text
         self._busy_seconds = 0.0
+        self._decoded: Step | None = None  # a step of the recognizer that is not applied yet
         self._misplaced_words = 0
-        self._work = recognizer.work
-        self._held_bytes = recognizer.state_bytes
+        self._work = work
+        self._held_bytes = held_bytes
 
     def insert_audio_chunk(
         self, audio: NDArray[np.float32], audio_stream_end_time: float | None = None
@@ -108,6 +117,8 @@ class OnlineStream:
 
     def process_iter(self, is_last: bool = False) -> Emission:  # noqa: FBT001, FBT002 -- pinned
         """Run a few steps and return what they committed; see OnlineProcessor."""
+        if not isinstance(is_last, bool):
+            raise OptionError(f"expected `is_last` as True or False, got {shown(is_last)}")
         with self._exclusive_call():
             self._raise_postponed()
             if is_last:
@@ -129,7 +140,8 @@ class OnlineStream:
 
     def end_silence(self, silence_duration: float, offset: float | None = None) -> None:
         """Move the clock by exactly `silence_duration`; see OnlineProcessor."""
-        del offset  # advisory: the samples rule (contract SIL-03)
+        if offset is not None and real_number(offset) is None:  # else advisory (contract SIL-03)
+            raise ClockError(f"expected `offset` in seconds or None, got {shown(offset)}")
         with self._exclusive_call():
             self._input.put_silence(silence_duration)
             if self._utterance_samples == 0:
@@ -138,7 +150,7 @@ class OnlineStream:
     def new_speaker(self, change: ChangeSpeaker) -> Emission:
         """Commit all words so far and attribute later words anew; see SupportsSpeakerTurns."""
         with self._exclusive_call():
-            self._transcript.check_turn(change)
+            change = self._transcript.checked_turn(change)
             self._raise_postponed()
             self._flush()
             for index, token in enumerate(self._committed):
@@ -162,7 +174,10 @@ class OnlineStream:
 
     def reset(self) -> None:
         """Return to the state of a new processor; see OnlineProcessor."""
-        with self._exclusive_call(may_be_finished=True, may_be_broken=True):
+        with (
+            self._exclusive_call(may_be_finished=True, may_be_broken=True),
+            engine_errors("the stream could not be reset"),
+        ):
             recognizer = self._make_recognizer()  # first: if this raises, nothing has changed
             self._recognizer.close()
             self._begin(recognizer)
@@ -214,25 +229,33 @@ class OnlineStream:
         self._may_have_steps = True
 
     def _step(self, *, is_last: bool) -> Step | None:
+        """Run a step, or go on with one of which an earlier call could not apply everything."""
         began = perf_counter()
         try:
             with self._engine_call():
-                step = self._recognizer.step(is_last=is_last)
+                if self._decoded is None:
+                    self._decoded = self._recognizer.step(is_last=is_last)
+                step = self._decoded
+                if step is not None:
+                    self._apply(step)
+                self._account()
         finally:
             self._busy_seconds += perf_counter() - began
         if step is not None:
             self._forget_failures()
-            self._apply(step)
-        self._account()
         return step
 
     def _apply(self, step: Step) -> None:
-        utterance = Utterance(self._utterance_start, self._fed_time, self._recognizer.language)
+        language, upcoming = self._recognizer.language, self._recognizer.hypothesis
+        utterance = Utterance(self._utterance_start, self._fed_time, language)
         consumed = min(utterance.origin + step.consumed_samples / SAMPLE_RATE, utterance.end)
+        self._committed += self._transcript.commit(step.committed, utterance)
+        # Should the rest fail, the words are not committed again.
+        self._decoded = attrs.evolve(step, committed=(), misplaced_words=0)
         self._count_misplaced(step, utterance)
-        self._committed.extend(self._transcript.commit(word, utterance) for word in step.committed)
-        self._hypothesis = self._transcript.preview(self._recognizer.hypothesis, utterance)
+        self._hypothesis = self._transcript.preview(upcoming, utterance)
         self._processed_time = max(self._processed_time, consumed)
+        self._decoded = None
 
     def _count_misplaced(self, step: Step, utterance: Utterance) -> None:
         """Count the words that lie outside the audio; the first of a stream is logged."""
@@ -257,7 +280,8 @@ class OnlineStream:
         self._hypothesis = Transcript()
         self._may_have_steps = False
         self._start_utterance()
-        self._account()
+        with self._engine_call():
+            self._account()
 
     def _pass_silences(self) -> None:
         """Move the clock over the silences that are next in line; the utterance must be empty."""
@@ -298,8 +322,7 @@ class OnlineStream:
                 str(error), retryable=error.retryable, is_exhausted=error.is_exhausted
             )
         return BackendError(
-            f"the engine failed: {type(error).__name__}: {error}; nothing was changed, "
-            "call again to retry"
+            f"the engine failed: {described(error)}; nothing was changed, call again to retry"
         )
 
     def _forget_failures(self) -> None:
@@ -315,13 +338,14 @@ class OnlineStream:
     def _broken(self) -> StreamBroken:
         broken = StreamBroken(
             f"the stream is broken: the engine failed {MAX_RETRIES} retries in a row, last with "
-            f"{type(self._cause).__name__}: {self._cause}; reset() or open a new stream",
+            f"{described(self._cause)}; reset() or open a new stream",
             committed=tuple(self._committed),
         )
         broken.__cause__ = self._cause
         return broken
 
     def _check_open(self, *, may_be_finished: bool = False, may_be_broken: bool = False) -> None:
+        self._owner.check()
         if self._is_closing:
             raise StreamClosed("the stream was closed; create a new one")
         if self._failures > MAX_RETRIES and not may_be_broken:
@@ -333,6 +357,7 @@ class OnlineStream:
     def _exclusive_call(
         self, *, may_be_finished: bool = False, may_be_broken: bool = False
     ) -> Iterator[None]:
+        self._owner.check()
         if not self._exclusive.acquire(blocking=False):
             raise ConcurrentCallError(
                 "another call of this stream is running; wait for it before the next one"
@@ -347,13 +372,14 @@ class OnlineStream:
 
     def _release_if_idle(self) -> None:
         """Release the recognizer, unless a call is running: that call will release it."""
-        if not self._exclusive.acquire(blocking=False):
-            return
+        if not self._owner.is_current or not self._exclusive.acquire(blocking=False):
+            return  # what a fork inherited is the owner's to release
         try:
             if not self._is_released:
                 self._is_released = True
                 self._hypothesis = Transcript()
-                self._recognizer.close()
+                with engine_errors("the stream was closed, and its state could not be released"):
+                    self._recognizer.close()
                 self._held_bytes = 0
         finally:
             self._exclusive.release()

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_core.errors import ClockError
+from wlk_core._arguments import is_text, real_number, shown
+from wlk_core.errors import ClockError, OptionError
 from wlk_core.streaming.words import joined
-from wlk_core.tokens import ASRToken, Transcript
+from wlk_core.tokens import ASRToken, ChangeSpeaker, Transcript
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wlk_core.streaming.words import Word
-    from wlk_core.tokens import ChangeSpeaker
 
 __all__ = ["TranscriptBuilder", "Utterance"]
 
@@ -52,21 +53,30 @@ class TranscriptBuilder:
         """Bytes of text held, counted at their bound: so the figure is flat from the start."""
         return PROMPT_TAIL_CHARACTERS
 
-    def commit(self, word: Word, utterance: Utterance) -> ASRToken:
-        """Return *word*, timed in its utterance, as the next token of the stream."""
-        token = self._token(word, utterance, self.stable, is_seam=self._is_seam)
-        self._is_seam = False
-        self.prompt_tail = (self.prompt_tail + token.text)[-PROMPT_TAIL_CHARACTERS:]
-        self.stable = max(self.stable, min(token.end, utterance.end - LATEST_START))
-        return token
+    def commit(self, words: Sequence[Word], utterance: Utterance) -> list[ASRToken]:
+        """
+        Return *words*, timed in their utterance, as the next tokens of the stream.
+
+        If a word is invalid, the error is passed on and nothing was changed.
+        """
+        tokens: list[ASRToken] = []
+        tail, stable, is_seam = self.prompt_tail, self.stable, self._is_seam
+        for word in words:
+            token = self._token(word, utterance, stable, tail=tail if is_seam else None)
+            tokens.append(token)
+            is_seam = False
+            tail = (tail + token.text)[-PROMPT_TAIL_CHARACTERS:]
+            stable = max(stable, min(token.end, utterance.end - LATEST_START))
+        self.prompt_tail, self.stable, self._is_seam = tail, stable, is_seam
+        return tokens
 
     def preview(self, words: Sequence[Word], utterance: Utterance) -> Transcript:
         """Return the hypothesis as it would be committed now; changes nothing."""
         tokens: list[ASRToken] = []
-        floor, is_seam = self.stable, self._is_seam
+        floor, tail = self.stable, self.prompt_tail if self._is_seam else None
         for word in words:
-            tokens.append(self._token(word, utterance, floor, is_seam=is_seam))
-            floor, is_seam = tokens[-1].start, False
+            tokens.append(self._token(word, utterance, floor, tail=tail))
+            floor, tail = tokens[-1].start, None
         return Transcript(tuple(tokens))
 
     def end_utterance(self, time: float) -> None:
@@ -76,10 +86,31 @@ class TranscriptBuilder:
         current = [turn for turn in self._turns if turn.start <= time][-1:]
         self._turns = current + [turn for turn in self._turns if turn.start > time]
 
-    def check_turn(self, change: ChangeSpeaker) -> None:
-        """Raise ClockError unless the turn starts at a finite stream time of 0 s or more."""
-        if not math.isfinite(change.start) or change.start < 0:
-            raise ClockError(f"a turn starts at a stream time of 0 s or more, got {change.start!r}")
+    def checked_turn(self, change: ChangeSpeaker) -> ChangeSpeaker:
+        """
+        Return *change* with a plain number as its time.
+
+        Raises:
+            OptionError: it is no ChangeSpeaker, or its speaker is neither a number nor a text.
+            ClockError: it does not start at a finite stream time of 0 s or more.
+
+        """
+        if not isinstance(change, ChangeSpeaker):
+            raise OptionError(f"expected ChangeSpeaker(speaker, start), got {shown(change)}")
+        speaker: object = change.speaker
+        name: int | str
+        if isinstance(speaker, str) and is_text(speaker):
+            name = str(speaker)
+        elif isinstance(speaker, bool) or not isinstance(speaker, Integral):
+            raise OptionError(f"a speaker is a whole number or a text, got {shown(speaker)}")
+        else:
+            name = int(speaker)
+        start = real_number(change.start)
+        if start is None or not math.isfinite(start) or start < 0:
+            raise ClockError(
+                f"a turn starts at a stream time of 0 s or more, got {shown(change.start)}"
+            )
+        return ChangeSpeaker(name, start)
 
     def add_turn(self, change: ChangeSpeaker) -> None:
         """Attribute words that start at `change.start` or later to the new speaker."""
@@ -100,14 +131,17 @@ class TranscriptBuilder:
                 speaker = turn.speaker
         return speaker
 
-    def _token(self, word: Word, utterance: Utterance, floor: float, *, is_seam: bool) -> ASRToken:
+    def _token(
+        self, word: Word, utterance: Utterance, floor: float, *, tail: str | None
+    ) -> ASRToken:
+        """Return a token no earlier than *floor*, joined to *tail*, the text of the utterances."""
         latest = max(utterance.origin, utterance.end - LATEST_START)
         start = max(floor, min(utterance.origin + word.start, latest))
         end = max(start, min(utterance.origin + word.end, utterance.end))
         return ASRToken(
             start=start,
             end=end,
-            text=joined(self.prompt_tail, word.text) if is_seam else word.text,
+            text=word.text if tail is None else joined(tail, word.text),
             probability=word.probability,
             speaker=self._speaker_at(start),
             detected_language=utterance.language,

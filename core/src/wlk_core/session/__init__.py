@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wlk_core.session.async_processor import AsyncProcessor
 from wlk_core.session.events import (
     Commit,
     End,
@@ -28,6 +29,7 @@ from wlk_core.session.transcription import (
 )
 
 __all__ = [
+    "AsyncProcessor",
     "Commit",
     "End",
     "Endpoint",

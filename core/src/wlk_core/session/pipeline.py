@@ -6,10 +6,11 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+from wlk_core._arguments import real_number, shown
 from wlk_core.audio.chunks import rechunk
 from wlk_core.audio.convert import validate_audio
 from wlk_core.errors import AudioFormatError, OptionError
-from wlk_core.processor import SAMPLE_RATE
+from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.session.events import End, Failure
 from wlk_core.session.session import Session
 
@@ -86,12 +87,16 @@ def chunk_samples(chunk_seconds: float) -> int:
     Return the number of samples in a chunk, at least one.
 
     Raises:
-        OptionError: `chunk_seconds` is not a number of seconds above 0.
+        OptionError: `chunk_seconds` is no number of seconds above 0 and up to MAX_STREAM_SECONDS.
 
     """
-    if not 0 < chunk_seconds < float("inf"):
-        raise OptionError(f"expected `chunk_seconds` above 0, got {chunk_seconds}")
-    return max(1, round(chunk_seconds * SAMPLE_RATE))
+    seconds = real_number(chunk_seconds)
+    if seconds is None or not 0 < seconds <= MAX_STREAM_SECONDS:
+        raise OptionError(
+            f"expected `chunk_seconds` above 0 and up to {MAX_STREAM_SECONDS:.0f}, "
+            f"got {shown(chunk_seconds)}"
+        )
+    return max(1, round(seconds * SAMPLE_RATE))
 
 
 def steps(session: Session) -> Iterator[Event]:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, suppress
 from functools import partial
+from itertools import chain, islice
 import os
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
+from wlk_core._arguments import shown
 from wlk_core.audio.chunks import Chunker
 from wlk_core.audio.convert import validate_audio
 from wlk_core.audio.decode import decode_file
 from wlk_core.captions import srt_text, vtt_text
-from wlk_core.errors import AudioFormatError
+from wlk_core.errors import AudioFormatError, OptionError, WLKError
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.segments import Segment, segments_from_tokens
+from wlk_core.session.async_events import RecoverableEvents
 from wlk_core.session.events import Commit, End, SilenceSpan
 from wlk_core.session.pipeline import chunk_samples, steps, transcribe_stream
 from wlk_core.session.records import (
@@ -30,6 +33,7 @@ from wlk_core.session.records import (
 from wlk_core.session.session import Session
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
 
     from numpy.typing import NDArray
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Transcription", "astream", "atranscribe", "stream", "transcribe"]
 
+_STEP_EVENTS = 16  # more than a step has
 _PIECE_SAMPLES = 60 * SAMPLE_RATE  # a copy of the whole recording could be gigabytes
 
 
@@ -169,7 +174,7 @@ async def atranscribe(
     return builder.transcription()
 
 
-async def astream(
+def astream(
     processor: OnlineProcessor,
     chunks: AsyncIterable[NDArray[np.float32]] | Iterable[NDArray[np.float32]],
     *,
@@ -186,12 +191,27 @@ async def astream(
 
     A consumer that is cancelled, or that closes the generator, closes the processor.  The
     cancellation waits for the step that is running, because no engine can be interrupted, so that
-    the backend can be closed right afterwards.  Every event that was yielded before remains valid;
-    text that was not yet yielded is dropped with the stream.
+    the backend can be closed right afterwards.  Every event that was yielded before remains valid.
+    What the running step committed comes with the next ``anext``, and then the events end; audio
+    that was not decoded is dropped with the stream.  Where a stream must go on after a
+    cancellation, use AsyncProcessor.
     """
+    return RecoverableEvents(
+        partial(_astream, processor, chunks, vad=vad, chunk_seconds=chunk_seconds)
+    )
+
+
+async def _astream(
+    processor: OnlineProcessor,
+    chunks: AsyncIterable[NDArray[np.float32]] | Iterable[NDArray[np.float32]],
+    late: deque[Event],
+    *,
+    vad: bool,
+    chunk_seconds: float,
+) -> AsyncGenerator[Event]:
     failure: AudioFormatError | OSError | None = None
     with closing(processor):
-        _require_chunks(chunks)
+        _require_chunks(chunks, may_be_async=True)
         session = Session(processor, gate=await asyncio.to_thread(_gate, vad=vad))
         chunker = Chunker(chunk_samples(chunk_seconds))
         async with aclosing(_async_pieces(chunks)) as pieces:
@@ -202,7 +222,7 @@ async def astream(
                     piece, failure = None, error
                 ready = chunker.flush() if piece is None else chunker.push(piece)
                 events = _events(session, ready, is_last=piece is None)
-                while event := await _step(processor, events):
+                while event := await _step(processor, events, late):
                     if failure is not None and isinstance(event, End):
                         raise failure
                     yield event
@@ -219,17 +239,31 @@ def _events(
         yield from steps(session)
 
 
-async def _step(processor: OnlineProcessor, events: Iterator[Event]) -> Event | None:
-    """Return the next event, computed in a thread; when cancelled, close and wait for it."""
+async def _step(
+    processor: OnlineProcessor, events: Iterator[Event], late: deque[Event]
+) -> Event | None:
+    """Return the next event, computed in a thread; when cancelled, close and keep it in *late*."""
     thread = asyncio.create_task(asyncio.to_thread(next, events, None))
     try:
         await asyncio.wait([thread])
     except asyncio.CancelledError:
+        thread.add_done_callback(partial(_keep_events, events, late))
         processor.close()  # takes effect after the step that runs
         await asyncio.wait([thread])
-        thread.exception()  # marks an error as seen, because no caller can receive it now
         raise
     return thread.result()
+
+
+def _keep_events(
+    events: Iterator[Event], late: deque[Event], thread: asyncio.Task[Event | None]
+) -> None:
+    """Keep the events of the step that ran when its consumer was cancelled."""
+    if thread.cancelled() or thread.exception() is not None or thread.result() is None:
+        return  # an error is marked as seen, because no caller can receive it now
+    with suppress(WLKError):  # the stream is closed: after the events of the step comes an error
+        for event in chain([thread.result()], islice(events, _STEP_EVENTS)):
+            if isinstance(event, Commit | SilenceSpan):
+                late.append(event)
 
 
 async def _async_pieces(
@@ -244,11 +278,17 @@ async def _async_pieces(
         yield _own_copy(piece)
 
 
-def _require_chunks(chunks: object) -> None:
+def _require_chunks(chunks: object, *, may_be_async: bool = False) -> None:
     if isinstance(chunks, np.ndarray) and chunks.ndim == 1:
         raise AudioFormatError(
             "expected an iterable of chunks, got one array of samples; "
             "put it into a list, or call transcribe"
+        )
+    is_async = isinstance(chunks, AsyncIterable)
+    if (is_async and not may_be_async) or not (is_async or hasattr(type(chunks), "__iter__")):
+        raise AudioFormatError(
+            f"expected an iterable of chunks, got {shown(chunks)}; "
+            + ("call astream" if is_async else "call transcribe for a recording")
         )
 
 
@@ -274,6 +314,8 @@ def _pieces(audio: AudioPath | NDArray[np.float32]) -> Generator[NDArray[np.floa
 
 
 def _gate(*, vad: bool) -> SilenceGate | None:
+    if not isinstance(vad, bool):
+        raise OptionError(f"expected `vad` as True or False, got {shown(vad)}")
     if not vad:
         return None
     from wlk_core.vad import SilenceGate, SileroDetector  # noqa: PLC0415 -- loads a model

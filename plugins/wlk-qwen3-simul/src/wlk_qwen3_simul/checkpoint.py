@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_core.plugins import ModelNotFoundError, OptionError, read_json_table
+from wlk_core.models import read_json_table
+from wlk_core.models.json_kinds import ListOf, Number, Table, Text
+from wlk_core.plugins import ModelNotFoundError, OptionError
 from wlk_qwen3_simul.engine.frames import SECOND_MEL_FRAMES
 from wlk_qwen3_simul.languages import LANGUAGES
 from wlk_qwen3_simul.models import DIGITS
@@ -21,7 +23,15 @@ BUNDLED = {DIGITS: Path(__file__).parent / "digits"}
 MANIFEST = "wlk.json"
 BUFFER_SECONDS = 12.0  # one whole window of context and an open one
 MIN_SECONDS, MAX_SECONDS = 8.0, 25.0  # of a buffer: one window, and what the core's bound leaves
-COMPUTE_TYPES = ("auto", "float32", "float16", "bfloat16")
+SCHEMA = Table(
+    {
+        "languages": ListOf(
+            Text(*LANGUAGES), minimum_length=1, label="a list of codes such as 'en'"
+        ),
+        "compute_type": Text("auto", "float32", "float16", "bfloat16"),
+        "buffer_seconds": Number(MIN_SECONDS, MAX_SECONDS),
+    }
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -47,17 +57,13 @@ class Checkpoint:
             ModelNotFoundError: wlk.json is damaged, or has an invalid value.
 
         """
-        path = directory / MANIFEST
-        if not path.is_file():
-            return cls(name=name)
-        table = read_json_table(path)
-        if not table:
-            raise _invalid(path, "expected a table of settings")
+        table = read_json_table(directory / MANIFEST, SCHEMA)
+        languages = table.get("languages")
         return cls(
             name=name,
-            languages=_languages(table.get("languages"), path),
-            compute_type=_compute_type(table.get("compute_type", "auto"), path),
-            buffer_seconds=_seconds(table.get("buffer_seconds", BUFFER_SECONDS), path),
+            languages=None if languages is None else tuple(languages),
+            compute_type=table.get("compute_type") or "auto",
+            buffer_seconds=float(table.get("buffer_seconds") or BUFFER_SECONDS),
         )
 
     def check_language(self, language: str | None) -> None:
@@ -100,31 +106,3 @@ def check_windows(half: Any, window: Any, path: Path) -> None:
             f"n_window_infer as a multiple of {SECOND_MEL_FRAMES}, as in the published models, got "
             f"{half!r} and {window!r}; pull the model again"
         )
-
-
-def _languages(value: Any, path: Path) -> tuple[str, ...] | None:
-    if value is None:
-        return None
-    codes = value if isinstance(value, list) else []
-    if not codes or not all(isinstance(code, str) and code in LANGUAGES for code in codes):
-        raise _invalid(path, f"expected languages as a list of codes such as 'en', got {value!r}")
-    return tuple(codes)
-
-
-def _compute_type(value: Any, path: Path) -> str:
-    if value not in COMPUTE_TYPES:
-        choices = ", ".join(COMPUTE_TYPES)
-        raise _invalid(path, f"expected compute_type as one of {choices}, got {value!r}")
-    return str(value)
-
-
-def _seconds(value: Any, path: Path) -> float:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not MIN_SECONDS <= value <= MAX_SECONDS:
-        limits = f"from {MIN_SECONDS:g} to {MAX_SECONDS:g}"
-        raise _invalid(path, f"expected buffer_seconds {limits}, got {value!r}")
-    return float(value)
-
-
-def _invalid(path: Path, reason: str) -> ModelNotFoundError:
-    return ModelNotFoundError(f"{path} has an invalid setting: {reason}; pull the model again")

@@ -67,7 +67,7 @@ def test_a_damaged_tokenizer_is_reported_in_one_line(tmp_path, content):
     """This holds whatever the file contains."""
     (tmp_path / "tokenizer.json").write_bytes(content)
 
-    with pytest.raises(ModelNotFoundError, match="cannot be read") as caught:
+    with pytest.raises(ModelNotFoundError, match=r"is damaged|is invalid|cannot be read") as caught:
         Vocabulary.read(tmp_path)
     assert "\n" not in str(caught.value)
 
@@ -88,7 +88,8 @@ def test_invalid_added_tokens_are_reported_in_one_line(tiny, tmp_path, table):
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(table), encoding="utf-8")
 
     with pytest.raises(
-        ModelNotFoundError, match=r"tokenizer_config\.json cannot be read"
+        ModelNotFoundError,
+        match=r"tokenizer_config\.json (is invalid|cannot be read): expected added",
     ) as caught:
         Vocabulary.read(tmp_path)
     assert "\n" not in str(caught.value)

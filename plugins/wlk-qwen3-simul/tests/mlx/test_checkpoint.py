@@ -46,7 +46,7 @@ def test_the_layout_of_transformers_is_refused_with_what_helps(tiny, tmp_path):
             lambda state: state.update({"thinker.model.norm.weight": torch.zeros(3)}),
             r"Expected shape.*norm\.weight",
         ),
-        (lambda state: state.clear() or state.update(more=torch.zeros(3)), "parameters"),
+        (lambda state: state.clear() or state.update(more=torch.zeros(3)), "the weights have 0"),
     ],
     ids=["a key too few", "a key too many", "another shape", "no key at all"],
 )

@@ -6,16 +6,99 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from wlk_core.errors import ModelNotFoundError
-from wlk_core.models import read_json_table
+from wlk_core.models import (
+    LayerCount,
+    TensorHeader,
+    TensorSize,
+    check_sizes,
+    read_json_table,
+    read_safetensors_headers,
+    shard_names,
+)
+from wlk_core.models.json_kinds import Flag, Kind, Number, Table, Text, Whole
 from wlk_core.streaming import LogMel
 from wlk_voxtral.checkpoint import CheckpointSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["read_checkpoint"]
+__all__ = ["CONFIG", "check_config", "read_checkpoint", "read_headers"]
 
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+ADAPTER = "adapter_config.json"
 CEILING = 1.5  # log10 mel energy: the default of transformers' feature extractor
+MELS = 128  # the default of transformers
+_FEATURES = Table({"global_log_mel_max": Number(-20, 20)})
+_STACK: dict[str, Kind] = {
+    **dict.fromkeys(
+        (
+            "vocab_size",
+            "hidden_size",
+            "intermediate_size",
+            "num_hidden_layers",
+            "num_attention_heads",
+            "num_key_value_heads",
+            "head_dim",
+            "sliding_window",
+            "max_position_embeddings",
+        ),
+        Whole(1),
+    ),
+    "rms_norm_eps": Number(0, 1),
+    "rope_parameters": Table({"rope_theta": Number(1, 1e12)}),
+    "hidden_act": Text(),
+}
+_SCHEMA = Table(
+    {
+        "audio_config": Table({**_STACK, "num_mel_bins": Whole(1, 512)}),
+        "text_config": Table({**_STACK, "tie_word_embeddings": Flag()}),
+        "downsample_factor": Whole(1, 64),
+        "audio_length_per_tok": Whole(1, 512),
+        "projector_hidden_act": Text(),
+        "tie_word_embeddings": Flag(),
+    },
+    required=("audio_config",),
+)
+
+
+def _names(name: str) -> tuple[str, ...]:
+    return name, f"model.{name}"
+
+
+def _decoder(name: str) -> tuple[str, ...]:
+    return f"language_model.model.{name}", f"model.language_model.{name}"
+
+
+_SIZES = (
+    LayerCount("audio_config.num_hidden_layers", _names("audio_tower.layers.")),
+    LayerCount("text_config.num_hidden_layers", _decoder("layers.")),
+    TensorSize("audio_config.hidden_size", _names("audio_tower.norm.weight")),
+    TensorSize("text_config.hidden_size", _decoder("layers.0.input_layernorm.weight")),
+    TensorSize("audio_config.num_mel_bins", _names("audio_tower.embedder.conv1.weight"), axis=1),
+    TensorSize(
+        "audio_config.intermediate_size", _names("audio_tower.layers.0.mlp.gate_proj.weight")
+    ),
+    TensorSize("text_config.intermediate_size", _decoder("layers.0.mlp.gate_proj.weight")),
+    TensorSize("text_config.vocab_size", _decoder("embed_tokens.weight")),
+    TensorSize(
+        "audio_config.num_attention_heads x audio_config.head_dim",
+        _names("audio_tower.layers.0.self_attn.q_proj.weight"),
+    ),
+    TensorSize(
+        "text_config.num_attention_heads x text_config.head_dim",
+        _decoder("layers.0.self_attn.q_proj.weight"),
+    ),
+    TensorSize(
+        "text_config.num_key_value_heads x text_config.head_dim",
+        _decoder("layers.0.self_attn.k_proj.weight"),
+    ),
+    TensorSize(
+        "downsample_factor x audio_config.hidden_size",
+        _names("multi_modal_projector.linear_1.weight"),
+        axis=1,
+    ),
+)
 
 
 def read_checkpoint(directory: Path, *, name: str) -> CheckpointSettings:
@@ -27,20 +110,56 @@ def read_checkpoint(directory: Path, *, name: str) -> CheckpointSettings:
 
     """
     config = _config(directory)
-    features = read_json_table(directory / "processor_config.json").get("feature_extractor")
-    features = features or read_json_table(directory / "preprocessor_config.json")
-    log_mel = LogMel(
-        mels=config.get("audio_config", {}).get("num_mel_bins", 128),
-        ceiling=features.get("global_log_mel_max", CEILING),
+    processor = read_json_table(
+        directory / "processor_config.json", Table({"feature_extractor": _FEATURES})
     )
+    features = processor.get("feature_extractor") or read_json_table(
+        directory / "preprocessor_config.json", _FEATURES
+    )
+    ceiling = features.get("global_log_mel_max")
+    log_mel = LogMel(
+        mels=config["audio_config"].get("num_mel_bins") or MELS,
+        ceiling=CEILING if ceiling is None else ceiling,
+    )
+    read_json_table(directory / "generation_config.json")  # transformers reads it by itself
     return CheckpointSettings.read(directory, name=name, log_mel=log_mel)
 
 
+def read_headers(directory: Path) -> dict[str, TensorHeader]:
+    """
+    Return the tensors of a model by their names; their numbers are not read.
+
+    Raises:
+        ModelNotFoundError: a file is missing or damaged.
+
+    """
+    names = shard_names(directory / f"{WEIGHTS}.index.json") or (WEIGHTS,)
+    if (directory / WEIGHTS).exists():
+        names = (WEIGHTS,)  # transformers prefers it, too
+    return read_safetensors_headers(directory / name for name in names)
+
+
+def check_config(directory: Path, config: dict[str, Any], tensors: dict[str, TensorHeader]) -> None:
+    """
+    Check that the sizes of *config* are those of *tensors*, before anything is built.
+
+    Raises:
+        ModelNotFoundError: a size differs.
+
+    """
+    check_sizes(config, _SIZES, tensors, path=directory / CONFIG)
+
+
 def _config(directory: Path) -> dict[str, Any]:
-    config = read_json_table(directory / "config.json")
+    path = directory / CONFIG
+    config = read_json_table(path, Table({"model_type": Text()}))
     if config.get("model_type") == "voxtral_realtime" and "audio_config" in config:
         if any(directory.glob("model*.safetensors")):
             _refuse_quantized(directory, config)
+            _refuse_adapter(directory)
+            fault = _SCHEMA.fault(config)
+            if fault is not None:
+                raise ModelNotFoundError(f"{path} is invalid: {fault}; pull the model again")
             return config
         found = "config.json without model*.safetensors"
     elif "multimodal" in config:
@@ -57,6 +176,14 @@ def _config(directory: Path) -> dict[str, Any]:
         f"tekken.json) in {directory}, found {found}; get one with: "
         "wlk-core pull mini --backend voxtral-hf"
     )
+
+
+def _refuse_adapter(directory: Path) -> None:
+    if (directory / ADAPTER).exists():
+        raise ModelNotFoundError(
+            f"{directory} contains {ADAPTER}: an adapter, which the backend voxtral-hf does not "
+            "read; merge it into the model with peft, or remove the file"
+        )
 
 
 def _refuse_quantized(directory: Path, config: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from wlk_core.errors import ModelNotFoundError
 from wlk_core.models import read_json_table
 from wlk_core.streaming import LogMel
 from wlk_voxtral.checkpoint import CheckpointSettings
+from wlk_voxtral_mlx.mlx.sizes import check_config, schema_of, weight_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,6 +68,9 @@ class ModelConfig:
             ValueError: the configuration has another layout, or lacks a size.
 
         """
+        fault = schema_of(config).fault(config)
+        if fault is not None:
+            raise ValueError(str(fault))
         try:
             if "multimodal" in config:
                 whisper = config["multimodal"]["whisper_model_args"]
@@ -83,7 +87,7 @@ class ModelConfig:
             if packing is None:
                 return sizes
             return attrs.evolve(sizes, quantization=_quantization(packing))
-        except (KeyError, TypeError, AttributeError) as error:
+        except (ArithmeticError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{type(error).__name__}: {error}") from error
 
 
@@ -91,10 +95,11 @@ def read_checkpoint(directory: Path, *, name: str) -> tuple[ModelConfig, Checkpo
     """
     Return the sizes of the model in *directory* and what streams need to know of it.
 
-    Weights are not read.
+    Of the weights only the header is read.
 
     Raises:
-        ModelNotFoundError: it contains no Voxtral Realtime model.
+        ModelNotFoundError: it contains no Voxtral Realtime model, or its files contradict each
+            other.
 
     """
     # Mistral's repository has both layouts: weights and configuration are read from the same one.
@@ -108,15 +113,19 @@ def read_checkpoint(directory: Path, *, name: str) -> tuple[ModelConfig, Checkpo
             f"{directory}, found {', '.join(names) or 'nothing'}; get one with: "
             "wlk-core pull mini-6bit --backend voxtral-mlx"
         )
+    table = read_json_table(file)
     try:
-        config = ModelConfig.read(read_json_table(file))
+        config = ModelConfig.read(table)
     except ValueError as error:
         raise ModelNotFoundError(
             f"{file} describes no Voxtral Realtime model that can be loaded: {error}; get one "
             "with: wlk-core pull mini-6bit --backend voxtral-mlx"
         ) from error
+    check_config(table, weight_files(directory), path=file)
     log_mel = LogMel(mels=config.mels, ceiling=config.ceiling)
-    return config, CheckpointSettings.read(directory, name=name, log_mel=log_mel)
+    settings = CheckpointSettings.read(directory, name=name, log_mel=log_mel)
+    settings.require_vocabulary(config.vocabulary, file=file)
+    return config, settings
 
 
 def _mistral(decoder: dict[str, Any], encoder: dict[str, Any], factor: int) -> ModelConfig:

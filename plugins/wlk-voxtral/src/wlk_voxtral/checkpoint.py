@@ -8,6 +8,7 @@ import attrs
 
 from wlk_core.errors import ModelNotFoundError, OptionError
 from wlk_core.models import read_json_table
+from wlk_core.models.json_kinds import ListOf, Table, Text, Whole
 from wlk_voxtral.tokenizer import TekkenTokenizer
 
 if TYPE_CHECKING:
@@ -19,6 +20,12 @@ __all__ = ["CheckpointSettings"]
 
 TOKENIZER_FILE = "tekken.json"
 SETTINGS_FILE = "wlk.json"
+SCHEMA = Table(
+    {
+        "dtype": Text("auto", "bfloat16", "float16", "float32"),
+        "delays_ms": ListOf(Whole(1), minimum_length=1, label="a list of milliseconds"),
+    }
+)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -52,25 +59,44 @@ class CheckpointSettings:
 
         """
         file = directory / TOKENIZER_FILE
-        if not file.is_file():
+        content = read_json_table(file)
+        if not file.exists():
             raise ModelNotFoundError(
                 f"{directory} contains no {TOKENIZER_FILE}, the tokenizer of Voxtral Realtime; "
                 "pull the model again, or copy the file from where it was published"
             )
         try:
-            tokenizer = TekkenTokenizer.from_json(file.read_text(encoding="utf-8"))
+            tokenizer = TekkenTokenizer.from_table(content)
         except ValueError as error:
             raise ModelNotFoundError(
                 f"{file} is not a tokenizer of Voxtral Realtime: {error}; pull the model again"
             ) from error
-        settings = read_json_table(directory / SETTINGS_FILE)
+        settings = read_json_table(directory / SETTINGS_FILE, SCHEMA)
+        delays_ms = settings.get("delays_ms")
         return cls(
             name=name,
             tokenizer=tokenizer,
             log_mel=log_mel,
             dtype=settings.get("dtype"),
-            delays_ms=tuple(settings["delays_ms"]) if "delays_ms" in settings else None,
+            delays_ms=None if delays_ms is None else tuple(delays_ms),
         )
+
+    def require_vocabulary(self, rows: int, *, file: Path) -> None:
+        """
+        Check that the model, with *rows* in its embedding, has every id of the tokenizer.
+
+        Raises:
+            ModelNotFoundError: an id that opens or fills a stream has no row; the message names
+                *file*, the config of the model.
+
+        """
+        tokens = self.tokenizer
+        highest = max(tokens.bos_id, tokens.eos_id, tokens.pad_id, tokens.word_id)
+        if highest >= rows:
+            raise ModelNotFoundError(
+                f"{file} does not fit the tokenizer: it has a vocabulary of {rows} rows, and "
+                f"{TOKENIZER_FILE} has the id {highest}; pull the model again"
+            )
 
     def delay_steps(self, delay_ms: int | None) -> int:
         """

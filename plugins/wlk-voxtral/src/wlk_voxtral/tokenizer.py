@@ -3,17 +3,43 @@
 from __future__ import annotations
 
 import base64
-import json
 from typing import Any
 
 import attrs
 
+from wlk_core.models.json_kinds import ListOf, Number, Table, Text, Whole
 from wlk_voxtral.step import STEP_MS
 
 __all__ = ["TekkenTokenizer"]
 
 MAX_DELAY_STEPS = 30  # 2.4 s, the longest delay that Voxtral Realtime was trained for
+MAX_IDS = 10_000_000  # of a vocabulary; the published one has 131,072
+MAX_LEFT_PAD_STEPS = 1000  # 80 s; the published model has 32 steps
 SPECIAL_TOKENS = ("<s>", "</s>", "[STREAMING_PAD]", "[STREAMING_WORD]")
+
+_ID = Whole(0, MAX_IDS)
+SCHEMA = Table(
+    {
+        "config": Table(
+            {"default_num_special_tokens": _ID, "default_vocab_size": _ID},
+            required=("default_num_special_tokens", "default_vocab_size"),
+        ),
+        "vocab": ListOf(
+            Table({"rank": _ID, "token_bytes": Text()}, required=("rank", "token_bytes"))
+        ),
+        "special_tokens": ListOf(
+            Table({"rank": _ID, "token_str": Text()}, required=("rank", "token_str"))
+        ),
+        "audio": Table(
+            {
+                "transcription_format": Text(),
+                "transcription_delay_ms": Number(0, 1e6),
+                "streaming_n_left_pad_tokens": Whole(0, MAX_LEFT_PAD_STEPS),
+            }
+        ),
+    },
+    required=("config", "vocab"),
+)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -36,25 +62,22 @@ class TekkenTokenizer:
     left_pad_steps: int
 
     @classmethod
-    def from_json(cls, text: str) -> TekkenTokenizer:
+    def from_table(cls, content: dict[str, Any]) -> TekkenTokenizer:
         """
-        Read the content of a tekken.json.
+        Read the table in a tekken.json.
 
         Raises:
             ValueError: it is another file, or its model does not stream; the message gives the
                 reason.
 
         """
-        try:
-            content: dict[str, Any] = json.loads(text)
-            config = content["config"]
-            specials = int(config["default_num_special_tokens"])
-            count = int(config["default_vocab_size"]) - specials
-            entries = sorted(content["vocab"], key=_rank)[:count]
-            pieces = tuple(base64.b64decode(entry["token_bytes"]) for entry in entries)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"it is not a tekken.json: {type(error).__name__}: {error}") from error
-        audio = content.get("audio") or {}
+        fault = SCHEMA.fault(content)
+        if fault is not None:
+            raise ValueError(f"it is not a tekken.json: {fault}")
+        config, audio = content["config"], content.get("audio") or {}
+        specials, size = config["default_num_special_tokens"], config["default_vocab_size"]
+        entries = sorted(content["vocab"], key=_rank)[: max(0, size - specials)]
+        pieces = tuple(base64.b64decode(entry["token_bytes"]) for entry in entries)
         ids = {entry["token_str"]: _rank(entry) for entry in content.get("special_tokens") or ()}
         delay_ms = audio.get("transcription_delay_ms")
         if audio.get("transcription_format") != "streaming" or delay_ms is None:
@@ -72,7 +95,7 @@ class TekkenTokenizer:
             pad_id=pad_id,
             word_id=word_id,
             delay_steps=cls.steps_of(delay_ms),
-            left_pad_steps=int(audio.get("streaming_n_left_pad_tokens") or 0),
+            left_pad_steps=audio.get("streaming_n_left_pad_tokens") or 0,
         )
 
     @staticmethod
@@ -103,4 +126,5 @@ class TekkenTokenizer:
 
 
 def _rank(entry: dict[str, Any]) -> int:
-    return int(entry["rank"])
+    rank: int = entry["rank"]
+    return rank

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from wlk_core.models import read_json_table
+from wlk_core.models.json_kinds import Flag, ListOf, Number, Table, Text, Whole
 from wlk_core.plugins import ModelNotFoundError, OptionError
 
 if TYPE_CHECKING:
@@ -18,6 +19,16 @@ __all__ = ["Checkpoint", "transformers_digits"]
 
 FILE_NAME = "wlk.json"
 BUFFER_SECONDS = 12.0  # enough context; longer buffers cost more and improve little
+SCHEMA = Table(
+    {
+        "languages": ListOf(Text(), minimum_length=1, label="a list of codes such as 'en'"),
+        "tasks": ListOf(Text("transcribe", "translate"), minimum_length=1),
+        "dtype": Text(),
+        "shorter_input": Flag(),
+        "buffer_seconds": Number(2.0, 25.0),
+        "cpu_threads": Whole(0, 1024),
+    }
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -50,17 +61,18 @@ class Checkpoint:
         Return the settings of *directory*, the defaults where it declares none.
 
         Raises:
-            ModelNotFoundError: its wlk.json is damaged.
+            ModelNotFoundError: its wlk.json is damaged, or has an invalid value.
 
         """
-        table = read_json_table(directory / FILE_NAME)
+        table = read_json_table(directory / FILE_NAME, SCHEMA)
+        languages, tasks = table.get("languages"), table.get("tasks")
         return cls(
             name=name,
-            languages=tuple(table["languages"]) if "languages" in table else None,
-            tasks=tuple(table["tasks"]) if "tasks" in table else None,
+            languages=None if languages is None else tuple(languages),
+            tasks=None if tasks is None else tuple(tasks),
             dtype=table.get("dtype"),
-            takes_shorter_input=table.get("shorter_input", False),
-            buffer_seconds=table.get("buffer_seconds", BUFFER_SECONDS),
+            takes_shorter_input=table.get("shorter_input") or False,
+            buffer_seconds=table.get("buffer_seconds") or BUFFER_SECONDS,
             cpu_threads=table.get("cpu_threads"),
         )
 

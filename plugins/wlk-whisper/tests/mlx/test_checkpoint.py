@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 
 import numpy as np
 import pytest
@@ -151,9 +153,17 @@ def test_a_quantised_model_stays_close(tmp_path, bits):
             r"contain decoder\.lm_head\.weight, which",
         ),
         ({"decoder__ln__weight": mx.zeros(65)}, r"ln\.weight is \(65,\) and not \(64,\)"),
-        ({"config": SMALL | {"n_text_layer": 3}}, r"the weights lack decoder\.blocks\.2.* more;"),
+        ({"config": SMALL | {"n_text_layer": 3}}, "has n_text_layer=3, and the weights have 2;"),
         ({"config": {"d_model": 64, "model_type": "whisper"}}, "gives no number for n_mels"),
-        ({"config": [1]}, "gives no number for n_mels"),
+        ({"config": [1]}, r"config\.json is invalid: expected a table, got \[1\]"),
+        ({"decoder__blocks__1__ln__weight": mx.zeros(64)}, "which no Whisper has"),
+        (
+            {"without": ["decoder.blocks.1.mlp_ln.bias"]},
+            r"lack decoder\.blocks\.1\.mlp_ln",
+        ),
+        ({"config": SMALL | {"n_audio_ctx": 10**6}}, "n_audio_ctx=1000000, more than 30000"),
+        ({"config": SMALL | {"n_vocab": 10**6}}, "has n_vocab=1000000, and the weights have 96"),
+        ({"config": SMALL | {"n_mels": 128}}, "has n_mels=128, and the weights have 80"),
         ({"config": SMALL | {"n_text_layer": 0}}, "gives no number for n_text_layer"),
         ({"config": SMALL | {"n_audio_head": 3}}, "divides 64 audio channels among 3 heads"),
         ({"config": SMALL | {"quantization": 4}}, r"quantization in config\.json should be"),
@@ -207,3 +217,31 @@ def test_a_damaged_file_is_named(tmp_path, name):
 
     with pytest.raises(ModelNotFoundError, match=rf"{name} (cannot be read|is damaged)"):
         load_model(tmp_path, dtype=mx.float32)
+
+
+@pytest.mark.parametrize(
+    ("write", "reason"),
+    [
+        (lambda file: file.writestr("a.npy", b"no array"), "magic string is not correct"),
+        (lambda file: file.writestr("a.npy", npy(np.zeros(9))[:-8]), "size of 'a.npy' is not"),
+        (lambda file: file.writestr("a.npy", npy(np.array([{}]))), "size of 'a.npy' is not"),
+        (lambda file: file.writestr("a.npy", npy(np.zeros(10**6))), "unpacks to 8000128 bytes"),
+        (lambda file: file.writestr("a.npy", b"\x93NUMPY\x07\x00"), "unknown version|must be one"),
+    ],
+    ids=["no array", "cut", "objects", "bomb", "version"],
+)
+def test_an_npz_is_judged_by_its_header(tmp_path, write, reason):
+    """Nothing is unpacked before the sizes were compared with the config."""
+    save(tmp_path, npz=True)
+    with zipfile.ZipFile(tmp_path / "weights.npz", "w", zipfile.ZIP_DEFLATED) as file:
+        write(file)
+
+    with pytest.raises(ModelNotFoundError, match=rf"weights\.npz is damaged: .*({reason})"):
+        load_model(tmp_path, dtype=mx.float32)
+
+
+def npy(array):
+    """Return an array as the bytes of a file."""
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()

@@ -89,6 +89,20 @@ def widen_config(directory):
     (directory / "config.json").write_text(json.dumps(config | {"decoder_ffn_dim": 128}))
 
 
+def widen_weight(directory):
+    """Cut a matrix whose size no key of the configuration gives by itself."""
+    state = load_file(directory / "model.safetensors")
+    name = "model.decoder.layers.0.fc2.weight"
+    state[name] = state[name][:, 1:].contiguous()
+    save_file(state, directory / "model.safetensors")
+
+
+def change_activation(directory):
+    """Name an activation that does not exist."""
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps(config | {"activation_function": "wave"}))
+
+
 def change_model_type(directory):
     """Declare another model."""
     (directory / "config.json").write_text(json.dumps({"model_type": "wav2vec2"}))
@@ -139,15 +153,17 @@ def escape_directory(directory):
         (pickle_weights, r"pytorch_model\.bin: pickled weights can run code.*save_pretrained"),
         (truncate_weights, "is damaged"),
         (rename_weight, r"1 missing \(model.decoder.layers.0.fc1.weight\); 1 unknown \(lm_head"),
-        (widen_config, r"12 of another shape.*instead of"),
+        (widen_config, r"has decoder_ffn_dim=128, and the weights have 256"),
+        (widen_weight, r"1 of another shape.*fc2\.weight \[64, 255\] instead of"),
         (change_model_type, "model_type='wav2vec2'"),
-        (change_heads, "does not describe a Whisper: embed_dim must be divisible by num_heads"),
+        (change_heads, "expected decoder_attention_heads to divide the width 64, got 7"),
+        (change_activation, "does not describe a Whisper: .*wave"),
         (break_config, r"config\.json is damaged"),
-        (list_config, r"its config\.json has model_type=None"),
-        (list_shards, r"weight_map in .*index\.json should be a table, got list"),
-        (number_shards, r"expected a Whisper in transformers' format"),
-        (remove_tokenizer, r"tokenizer\.json cannot be read"),
-        (escape_directory, r"expected a Whisper in transformers' format"),
+        (list_config, r"config\.json is invalid: expected a table, got \[\]"),
+        (list_shards, r"index\.json is invalid: expected weight_map as a table, got"),
+        (number_shards, r"index\.json is invalid: expected weight_map.a as text, got \[1\]"),
+        (remove_tokenizer, r"tokenizer\.json is missing; .*or copy"),
+        (escape_directory, r"weight_map as files of its folder, got '\.\./model"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import attrs
 
+from wlk_core.models.json_kinds import Table
+from wlk_core.models.json_table import parse_json
 from wlk_core.plugins import OptionError
 
 if TYPE_CHECKING:
@@ -76,13 +78,14 @@ class AlignmentHeads:
             OptionError: *text* is damaged or contradicts itself; the message begins with *name*.
 
         """
-        try:
-            table = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise OptionError(
-                f"{name} is not valid JSON ({error}); {DETECT_COMMAND} writes such files"
-            ) from None
-        if not isinstance(table, dict) or table.get("format") != FORMAT:
+        table: dict[str, Any] = parse_json(
+            text.encode("utf-8", errors="surrogatepass"),
+            Table(),
+            name=name,
+            remedy=f"{DETECT_COMMAND} writes such files",
+            error=OptionError,
+        )
+        if table.get("format") != FORMAT:
             raise OptionError(
                 f"{name} is not a heads file of format {FORMAT}; {DETECT_COMMAND} writes such files"
             )

@@ -6,7 +6,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wlk_core.plugins import OptionError
+from wlk_core.models import read_limited
+from wlk_core.plugins import ModelNotFoundError, OptionError
 from wlk_qwen3_simul.engine.alignment_heads import (
     DETECT_COMMAND,
     ROWS,
@@ -86,8 +87,9 @@ def load_heads(
             "alignment_heads=heads.json"
         )
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        content = read_limited(path) if isinstance(path, Path) else path.read_bytes()
+        text = (content or b"").decode("utf-8")
+    except (ModelNotFoundError, OSError, UnicodeDecodeError) as error:
         raise OptionError(
             f"{source} cannot be read as a heads file ({error}); {DETECT_COMMAND} writes such files"
         ) from error

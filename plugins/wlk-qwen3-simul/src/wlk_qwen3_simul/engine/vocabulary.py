@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from wlk_core.plugins import ModelNotFoundError, read_json_table
+from wlk_core.models import read_json_bytes, read_json_table, read_limited
+from wlk_core.models.json_kinds import AnyOf, ListOf, Table, TableOf, Text, Whole
+from wlk_core.plugins import ModelNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,6 +22,13 @@ AUDIO_START, AUDIO_END = "<|audio_start|>", "<|audio_end|>"
 TEXT_START = "<asr_text>"
 END_OF_TEXT = "<|endoftext|>"
 SPECIAL_TOKENS = (TURN_START, TURN_END, AUDIO_START, AUDIO_END, TEXT_START)
+
+_ID = Whole()
+_VOCABULARY = TableOf(_ID)
+_TOKENIZER_CONFIG = Table(
+    {"added_tokens_decoder": TableOf(Table({"content": Text()}, required=("content",)))}
+)
+_GENERATION_CONFIG = Table({"eos_token_id": AnyOf((_ID, ListOf(_ID)), label="ids")})
 
 # The pre-tokenizer pattern of Qwen2, which vocab.json and merges.txt do not contain;
 # tokenizer.json of Qwen/Qwen2.5.
@@ -120,11 +129,12 @@ class Vocabulary:
 
 def _tokenizer(directory: Path) -> Tokenizer:
     whole = directory / "tokenizer.json"
-    if whole.is_file():
+    content = read_json_bytes(whole)
+    if content is not None:
         try:
             # tokenizers raises a bare Exception from a file, and a ValueError from bytes.
-            return Tokenizer.from_buffer(whole.read_bytes())
-        except (OSError, ValueError) as error:
+            return Tokenizer.from_buffer(content)
+        except ValueError as error:
             raise _damaged(whole, error) from error
     vocab, merges = directory / "vocab.json", directory / "merges.txt"
     if not (vocab.is_file() and merges.is_file()):
@@ -133,7 +143,9 @@ def _tokenizer(directory: Path) -> Tokenizer:
             "neither; pull the model again"
         )
     added = _added_tokens(directory / "tokenizer_config.json")
-    ids = read_json_table(vocab) | {token.content: number for number, token in added.items()}
+    ids = read_json_table(vocab, _VOCABULARY) | {
+        token.content: number for number, token in added.items()
+    }
     pairs = _merges(merges)
     try:
         tokenizer = Tokenizer(models.BPE(vocab=ids, merges=pairs))
@@ -153,38 +165,31 @@ def _tokenizer(directory: Path) -> Tokenizer:
 
 def _merges(path: Path) -> list[tuple[str, str]]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        lines = (read_limited(path) or b"").decode("utf-8").splitlines()
+    except UnicodeDecodeError as error:
         raise _damaged(path, error) from error
     merges = (line.partition(" ") for line in lines if line and not line.startswith("#v"))
     return [(left, right) for left, _, right in merges]
 
 
 def _added_tokens(path: Path) -> dict[int, AddedToken]:
-    entries = read_json_table(path).get("added_tokens_decoder", {})
-    if not isinstance(entries, dict):
-        raise _damaged(path, f"expected added_tokens_decoder as a table, got {entries!r}")
-    return dict(_added_token(path, number, entry) for number, entry in entries.items())
-
-
-def _added_token(path: Path, number: str, entry: Any) -> tuple[int, AddedToken]:
-    content = entry.get("content") if isinstance(entry, dict) else None
-    if not (number.isascii() and number.isdecimal() and isinstance(content, str)):
+    entries = read_json_table(path, _TOKENIZER_CONFIG).get("added_tokens_decoder") or {}
+    numbers = {number: int(number) for number in entries if number.isdecimal() and number.isascii()}
+    if unknown := sorted(entries.keys() - numbers.keys()):
         raise _damaged(
-            path,
-            f"expected added_tokens_decoder to hold tokens by their ids, got {number!r}: {entry!r}",
+            path, f"expected added_tokens_decoder to hold tokens by their ids, got {unknown[0]!r}"
         )
-    return int(number), AddedToken(content, normalized=False, special=True)
+    return {
+        numbers[number]: AddedToken(entry["content"], normalized=False, special=True)
+        for number, entry in entries.items()
+    }
 
 
 def _configured_ends(directory: Path) -> list[int]:
     """Return the eos_token_id of generation_config.json as a list, which may be empty."""
     path = directory / "generation_config.json"
-    value = read_json_table(path).get("eos_token_id")
-    ends = value if isinstance(value, list) else [] if value is None else [value]
-    if not all(isinstance(end, int) and not isinstance(end, bool) and end >= 0 for end in ends):
-        raise _damaged(path, f"expected eos_token_id as ids, got {value!r}")
-    return ends
+    value: list[int] | int | None = read_json_table(path, _GENERATION_CONFIG).get("eos_token_id")
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _damaged(path: Path, reason: object) -> ModelNotFoundError:

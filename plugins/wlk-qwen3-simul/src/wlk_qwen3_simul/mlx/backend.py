@@ -12,7 +12,7 @@ from wlk_qwen3_simul.checkpoint import BUNDLED, Checkpoint
 from wlk_qwen3_simul.engine.engine import Engine
 from wlk_qwen3_simul.engine.find_heads import find_heads
 from wlk_qwen3_simul.engine.vocabulary import Vocabulary
-from wlk_qwen3_simul.mlx.checkpoint import load_model
+from wlk_qwen3_simul.mlx.checkpoint import check_directory, load_model
 from wlk_qwen3_simul.mlx.network import MlxNetwork
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def load(
     name = model or str(spec.default_model)
     directory = locate(name, spec=spec, bundled=BUNDLED, cache_dir=cache_dir)
     checkpoint = Checkpoint.read(directory, name=name)
+    check_directory(directory)  # before the tokenizer, which takes a second
     vocabulary = Vocabulary.read(directory)
     chosen = choose_dtype(dtype, is_gpu=stream.is_gpu, declared=checkpoint.compute_type)
     with stream.acquire():

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 from mlx.utils import tree_map
 from mlx_qwen3_asr import load_model as load_files
+from mlx_qwen3_asr.config import Qwen3ASRConfig
 
-from wlk_core.plugins import ModelNotFoundError, read_json_table
+from wlk_core.models import read_json_table, read_safetensors_headers
+from wlk_core.models.json_kinds import Table, Whole
+from wlk_core.plugins import ModelNotFoundError
 from wlk_qwen3_simul.checkpoint import check_windows, ties_head
+from wlk_qwen3_simul.engine.config import check_config, read_config_table
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["load_model"]
+__all__ = ["check_directory", "load_model"]
 
 # What mlx-qwen3-asr raises over damaged files, or a config of another model.
 _LOAD_ERRORS = (
@@ -27,6 +32,7 @@ _LOAD_ERRORS = (
     TypeError,
     ValueError,
 )
+_QUANTIZATION = Table({"bits": Whole(1, 8), "group_size": Whole(1, 1024)})
 
 
 def load_model(directory: Path, *, dtype: Any) -> Any:
@@ -40,7 +46,7 @@ def load_model(directory: Path, *, dtype: Any) -> Any:
         ModelNotFoundError: the model is missing, damaged or incomplete.
 
     """
-    table = _read_config(directory)
+    table = check_directory(directory)
     try:
         model, config = load_files(str(directory), dtype=dtype)
     except _LOAD_ERRORS as error:
@@ -52,6 +58,27 @@ def load_model(directory: Path, *, dtype: Any) -> Any:
     model.update(tree_map(lambda weights: _cast(weights, dtype), model.parameters()))
     mx.eval(model.parameters())
     return model
+
+
+def check_directory(directory: Path) -> dict[str, Any]:
+    """
+    Return the config.json in *directory*, whose sizes are those of the weights.
+
+    Raises:
+        ModelNotFoundError: it contains no Qwen3-ASR in the original layout, or its files
+            contradict each other.
+
+    """
+    table = _read_config(directory)
+    read_json_table(directory / "quantization_config.json", _QUANTIZATION)
+    # mlx-qwen3-asr loads every such file.
+    tensors = read_safetensors_headers(sorted(directory.glob("*.safetensors")))
+    try:
+        config = Qwen3ASRConfig.from_dict(table)  # with the defaults of absent keys
+    except _LOAD_ERRORS as error:
+        raise _damaged(directory, error) from error
+    check_config(directory, asdict(config), tensors)
+    return table
 
 
 def _cast(weights: Any, dtype: Any) -> Any:
@@ -93,12 +120,7 @@ def _read_weights(directory: Path) -> dict[str, Any]:
 
 
 def _read_config(directory: Path) -> dict[str, Any]:
-    table = read_json_table(directory / "config.json")
-    kind = table.get("model_type")
-    if kind != "qwen3_asr":
-        raise ModelNotFoundError(
-            f"expected a Qwen3-ASR in {directory}, and its config.json has model_type={kind!r}"
-        )
+    table = read_config_table(directory)
     if "thinker_config" not in table:
         raise ModelNotFoundError(
             f"{directory} is in the layout of transformers, which mlx-qwen3-asr does not read; use "

@@ -14,7 +14,7 @@ from wlk_qwen3_simul.checkpoint import BUNDLED, Checkpoint
 from wlk_qwen3_simul.engine.engine import Engine
 from wlk_qwen3_simul.engine.find_heads import find_heads
 from wlk_qwen3_simul.engine.vocabulary import Vocabulary
-from wlk_qwen3_simul.torch.checkpoint import load_model
+from wlk_qwen3_simul.torch.checkpoint import check_directory, load_model
 from wlk_qwen3_simul.torch.network import TorchNetwork
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def load(
     name = model or str(spec.default_model)
     directory = locate(name, spec=spec, bundled=BUNDLED, cache_dir=cache_dir)
     checkpoint = Checkpoint.read(directory, name=name)
+    check_directory(directory)  # before the tokenizer, which takes a second
     vocabulary = Vocabulary.read(directory)
     loaded = load_model(
         directory,

@@ -11,8 +11,10 @@ from safetensors import SafetensorError
 from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
 from transformers.utils import logging
 
-from wlk_core.plugins import ModelNotFoundError, read_json_table
+from wlk_core.models import read_json_table
+from wlk_core.plugins import ModelNotFoundError
 from wlk_qwen3_simul.checkpoint import check_windows, ties_head
+from wlk_qwen3_simul.engine.config import check_config, read_config_table, read_headers
 from wlk_qwen3_simul.engine.frames import SECOND_TOKENS
 from wlk_qwen3_simul.torch.attention import ATTENTION_NAME, register
 
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
 
     import torch
 
-__all__ = ["load_model", "read_config"]
+    from wlk_core.models import TensorHeader
+
+__all__ = ["check_directory", "load_model", "read_config"]
 
 # Weight names of the original layout and those of transformers; its own names match none of these.
 _KEY_MAPPING = {
@@ -32,6 +36,7 @@ _KEY_MAPPING = {
     r"^thinker\.audio_tower\.": "model.audio_tower.",
     r"^thinker\.lm_head\.": "lm_head.",
 }
+ADAPTER = "adapter_config.json"
 # Fields of the original config that transformers' config does not have.
 _DROPPED_FIELDS = ("architectures", "conv_chunksize", "max_source_positions", "model_type")
 # The types of transformers leave out half of its interface.
@@ -63,7 +68,10 @@ def load_model(
 
     """
     register()
+    tensors = check_directory(directory)
     config = read_config(directory)
+    # transformers has further names for the same sizes, and the last in the file counts.
+    check_config(directory, config.to_dict(), tensors)
     model: Any
     try:
         with _quiet():
@@ -115,12 +123,7 @@ def read_config(directory: Path) -> Qwen3ASRConfig:
 
     """
     path = directory / "config.json"
-    table = read_json_table(path)
-    if table.get("model_type") != "qwen3_asr":
-        raise ModelNotFoundError(
-            f"expected a Qwen3-ASR in {directory}, and its config.json has "
-            f"model_type={table.get('model_type')!r}"
-        )
+    table = read_config_table(directory)
     fields = _convert(table, path) if "thinker_config" in table else table
     try:
         config: Qwen3ASRConfig = Qwen3ASRConfig.from_dict(fields)
@@ -129,6 +132,28 @@ def read_config(directory: Path) -> Qwen3ASRConfig:
     audio: Any = config.audio_config
     check_windows(audio.n_window, audio.n_window_infer, path)
     return config
+
+
+def check_directory(directory: Path) -> dict[str, TensorHeader]:
+    """
+    Return the header of the weights in *directory*, which have the sizes of its config.json.
+
+    The files that transformers reads by itself are accepted, or refused.
+
+    Raises:
+        ModelNotFoundError: it contains no Qwen3-ASR, or its files contradict each other.
+
+    """
+    table = read_config_table(directory)
+    tensors = read_headers(directory)
+    check_config(directory, table.get("thinker_config", table), tensors)
+    read_json_table(directory / "generation_config.json")
+    if (directory / ADAPTER).exists():
+        raise ModelNotFoundError(
+            f"{directory} contains {ADAPTER}: an adapter, which this backend does not read; merge "
+            "it into the model with peft, or remove the file"
+        )
+    return tensors
 
 
 def _convert(table: dict[str, Any], path: Path) -> dict[str, Any]:

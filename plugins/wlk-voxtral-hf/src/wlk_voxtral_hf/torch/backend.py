@@ -12,7 +12,7 @@ from wlk_core.frameworks.torch import choose_device, choose_dtype
 from wlk_core.plugins import locate
 from wlk_voxtral.backend import loaded_backend
 from wlk_voxtral.engine import VoxtralEngine
-from wlk_voxtral_hf.checkpoint import read_checkpoint
+from wlk_voxtral_hf.checkpoint import CONFIG, read_checkpoint
 from wlk_voxtral_hf.torch.network import TorchNetwork
 from wlk_voxtral_hf.torch.weights import load_model
 
@@ -54,5 +54,7 @@ def load(
     )
     loaded = load_model(directory, torch_device, torch_dtype)
     logger.info("%s runs in %s on %s", name, torch_dtype, torch_device)
+    rows = loaded.config.text_config.vocab_size
+    settings.require_vocabulary(rows, file=directory / CONFIG)
     network = TorchNetwork(loaded, eos_id=settings.tokenizer.eos_id)
     return loaded_backend(spec, VoxtralEngine(network, settings))

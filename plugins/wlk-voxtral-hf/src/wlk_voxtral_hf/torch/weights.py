@@ -8,21 +8,26 @@ from typing import TYPE_CHECKING, Any
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 import torch
-from transformers import VoxtralRealtimeForConditionalGeneration
+from transformers import VoxtralRealtimeConfig, VoxtralRealtimeForConditionalGeneration
 from transformers.utils import logging as transformers_logging
 
 from wlk_core.errors import ModelNotFoundError
-from wlk_core.frameworks.memory import count_parameters, out_of_memory, require_memory
+from wlk_core.frameworks.memory import out_of_memory, require_memory
 from wlk_core.frameworks.torch import available_memory
+from wlk_core.models import read_json_table
+from wlk_voxtral_hf.checkpoint import CONFIG, check_config, read_headers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from wlk_core.models import TensorHeader
 
 __all__ = ["load_model", "weight_bytes"]
 
 # What transformers raises for damaged files: it checks little before it reads.
 _UNREADABLE = (
+    ArithmeticError,
     OSError,
     ValueError,
     TypeError,
@@ -46,15 +51,21 @@ def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any
 
     """
     name, remedy = f"{directory} in {str(dtype).removeprefix('torch.')}", _remedy(dtype)
-    needed, available = weight_bytes(directory, dtype), available_memory(device)
+    tensors = read_headers(directory)
+    needed, available = weight_bytes(tensors, dtype), available_memory(device)
     require_memory(name, needed=needed, available=available, device=device.type, remedy=remedy)
+    table = read_json_table(directory / CONFIG)
+    check_config(directory, table, tensors)
     try:
+        # transformers has further names for the same sizes, and the last in the file counts.
+        check_config(directory, VoxtralRealtimeConfig.from_dict(table).to_dict(), tensors)
         with _quiet_transformers():
             loaded: Any = VoxtralRealtimeForConditionalGeneration.from_pretrained(
                 directory,
                 dtype=dtype,
                 local_files_only=True,
                 output_loading_info=True,
+                use_safetensors=True,
                 ignore_mismatched_sizes=True,  # _check_complete reports them in one line
             )
         model = loaded[0].to(device)
@@ -68,18 +79,9 @@ def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any
     return model.eval().requires_grad_(False)
 
 
-def weight_bytes(directory: Path, dtype: torch.dtype) -> int:
-    """
-    Return the bytes of the weights in *directory* in *dtype*; only file headers are read.
-
-    Raises:
-        ModelNotFoundError: a file is damaged.
-
-    """
-    try:
-        return count_parameters(directory.glob("model*.safetensors")) * dtype.itemsize
-    except (OSError, SafetensorError) as error:
-        raise _unreadable(directory, error) from error
+def weight_bytes(tensors: Mapping[str, TensorHeader], dtype: torch.dtype) -> int:
+    """Return the bytes of *tensors* in *dtype*."""
+    return sum(tensor.size for tensor in tensors.values()) * dtype.itemsize
 
 
 def _remedy(dtype: torch.dtype) -> str:

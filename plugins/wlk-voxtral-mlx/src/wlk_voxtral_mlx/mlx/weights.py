@@ -8,8 +8,8 @@ from mlx import nn
 import mlx.core as mx
 from mlx.utils import tree_flatten
 
-from wlk_core.models import read_json_table
 from wlk_voxtral_mlx.mlx.modules import KERNEL, Voxtral
+from wlk_voxtral_mlx.mlx.sizes import weight_files
 from wlk_voxtral_mlx.mlx.weight_names import IGNORED, module_weight
 
 if TYPE_CHECKING:
@@ -47,18 +47,8 @@ def read_tensors(directory: Path) -> dict[str, mx.array]:
         WeightError: a file is missing or damaged.
 
     """
-    index = read_json_table(directory / "model.safetensors.index.json")
-    shards = index.get("weight_map", {})
-    if (directory / "consolidated.safetensors").is_file():
-        files = [directory / "consolidated.safetensors"]
-    elif shards:
-        files = [directory / name for name in sorted(set(shards.values()))]
-    else:
-        files = sorted(directory.glob("model*.safetensors"))
-    if not files:
-        raise WeightError("neither consolidated.safetensors nor model.safetensors is there")
     tensors: dict[str, mx.array] = {}
-    for file in files:
+    for file in weight_files(directory):
         try:
             loaded: Any = mx.load(str(file))
         except (OSError, RuntimeError, ValueError) as error:

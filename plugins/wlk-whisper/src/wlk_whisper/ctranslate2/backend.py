@@ -21,9 +21,9 @@ from wlk_core.plugins import (
     OptionError,
 )
 from wlk_whisper.checkpoint import Checkpoint
+from wlk_whisper.ctranslate2.checkpoint import check_files
 from wlk_whisper.ctranslate2.engine import FasterWhisperEngine
 from wlk_whisper.engine.engine import DecodingOptions
-from wlk_whisper.engine.tokenizer import TOKENIZER_FILE, read_tokenizer
 from wlk_whisper.models import DIGITS
 
 if TYPE_CHECKING:
@@ -105,9 +105,7 @@ def _choose_compute_type(dtype: str, checkpoint: Checkpoint, device: str) -> str
 
 
 def _load_model(directory: Path, device: str, compute_type: str, cpu_threads: int) -> WhisperModel:
-    if (directory / TOKENIZER_FILE).is_file():
-        # Read here first, because faster-whisper raises a bare Exception for a damaged file.
-        read_tokenizer(directory / TOKENIZER_FILE)
+    check_files(directory)
     try:
         return WhisperModel(
             str(directory),

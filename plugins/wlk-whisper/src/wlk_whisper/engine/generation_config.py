@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING
 
 import attrs
 
 from wlk_core.models import read_json_table
-from wlk_core.plugins import ModelNotFoundError
+from wlk_core.models.json_kinds import ListOf, Table, Whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,6 +15,14 @@ if TYPE_CHECKING:
 __all__ = ["GenerationConfig"]
 
 FILE_NAME = "generation_config.json"
+SCHEMA = Table(
+    {
+        "alignment_heads": ListOf(
+            ListOf(Whole(), length=2), label="a list of [layer, head], both counted from 0"
+        ),
+        "begin_suppress_tokens": ListOf(Whole(), label="a list of token ids"),
+    }
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -37,23 +45,9 @@ class GenerationConfig:
             ModelNotFoundError: the file exists and is invalid.
 
         """
-        path = directory / FILE_NAME
-        table = read_json_table(path)
+        table = read_json_table(directory / FILE_NAME, SCHEMA)
         heads, tokens = table.get("alignment_heads"), table.get("begin_suppress_tokens")
-        are_pairs = heads is None or (
-            isinstance(heads, list) and all(_are_numbers(pair) and len(pair) == 2 for pair in heads)  # noqa: PLR2004 -- layer and head
-        )
-        if not are_pairs or not (tokens is None or _are_numbers(tokens)):
-            raise ModelNotFoundError(
-                f"{path} is invalid: expected alignment_heads as a list of [layer, head] and "
-                "begin_suppress_tokens as a list of numbers, or neither; "
-                "pull or convert the model again"
-            )
         return cls(
-            alignment_heads=None if heads is None else tuple((int(a), int(b)) for a, b in heads),
+            alignment_heads=None if heads is None else tuple((a, b) for a, b in heads),
             begin_suppress_tokens=None if tokens is None else tuple(tokens),
         )
-
-
-def _are_numbers(values: Any) -> TypeGuard[list[int]]:
-    return isinstance(values, list) and all(type(value) is int for value in values)

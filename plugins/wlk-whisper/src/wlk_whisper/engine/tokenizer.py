@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tokenizers import Tokenizer as HfTokenizer
 
+from wlk_core.models import read_json_bytes
 from wlk_core.plugins import ModelNotFoundError
 
 if TYPE_CHECKING:
@@ -76,11 +77,17 @@ def read_tokenizer(path: Path) -> HfTokenizer:
         ModelNotFoundError: the file is missing or is not a tokenizer.
 
     """
+    remedy = (
+        f"pull the model again, or copy the {TOKENIZER_FILE} of the model it was made from into "
+        "its directory"
+    )
+    content = read_json_bytes(path, remedy=remedy)
+    if content is None:
+        raise ModelNotFoundError(f"{path} is missing; {remedy}")
     try:
         # From a file, tokenizers raises a bare Exception; from bytes, a ValueError.
-        return HfTokenizer.from_buffer(path.read_bytes())
-    except (OSError, ValueError) as error:
+        return HfTokenizer.from_buffer(content)
+    except ValueError as error:
         raise ModelNotFoundError(
-            f"{path} cannot be read: {' '.join(str(error).split())}; pull the model again, or copy "
-            f"the {TOKENIZER_FILE} of the model it was made from into its directory"
+            f"{path} is no tokenizer: {' '.join(str(error).split())}; {remedy}"
         ) from error

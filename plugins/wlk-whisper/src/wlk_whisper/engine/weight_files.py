@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wlk_core.models import read_json_table
+from wlk_core.models import shard_names
 from wlk_core.plugins import ModelNotFoundError
 
 if TYPE_CHECKING:
@@ -29,20 +29,11 @@ def weight_files(directory: Path, *, backend: str) -> list[Path]:
         ModelNotFoundError: a file is missing, outside of the directory, or pickled.
 
     """
-    names = [WEIGHTS]
-    if (directory / SHARD_INDEX).is_file():
-        weight_map = read_json_table(directory / SHARD_INDEX).get("weight_map")
-        if not isinstance(weight_map, dict):
-            raise ModelNotFoundError(
-                f"weight_map in {directory / SHARD_INDEX} should be a table, "
-                f"got {type(weight_map).__name__}; pull or convert the model again"
-            )
-        names = sorted(set(map(str, weight_map.values())))
-    paths = [directory / name for name in names]
-    for path, name in zip(paths, names, strict=True):
-        if path.parent != directory or not path.is_file():
+    names = shard_names(directory / SHARD_INDEX) or (WEIGHTS,)
+    for name in names:
+        if not (directory / name).is_file():
             raise ModelNotFoundError(_missing_message(directory, name, backend))
-    return paths
+    return [directory / name for name in names]
 
 
 def _missing_message(directory: Path, name: str, backend: str) -> str:

@@ -12,9 +12,18 @@ from mlx.utils import tree_flatten
 from mlx_whisper.whisper import ModelDimensions, Whisper
 import numpy as np
 
-from wlk_core.models import read_json_table
+from wlk_core.models import (
+    LayerCount,
+    TensorSize,
+    check_sizes,
+    read_json_table,
+    read_safetensors_header,
+    read_safetensors_headers,
+)
 from wlk_core.plugins import ModelNotFoundError
+from wlk_whisper.engine.transformers_config import check_config, read_config
 from wlk_whisper.engine.weight_files import weight_files
+from wlk_whisper.mlx.npz_header import read_npz_header
 from wlk_whisper.mlx.transformers_format import (
     convert_config,
     convert_weights,
@@ -30,6 +39,18 @@ __all__ = ["LoadedModel", "load_model"]
 
 WEIGHTS = ("weights.safetensors", "weights.npz")
 ALIGNMENT_HEADS = "alignment_heads"  # the name among the weights that mlx-whisper's converter uses
+REMEDY = "get one with: wlk-core pull SIZE --backend mlx-whisper"
+# mlx-whisper computes the sinusoids of its encoder, so that no weights have their number.
+MAX_AUDIO_POSITIONS = 30_000  # ten minutes; every Whisper has 1,500
+_SIZES = (
+    LayerCount("n_audio_layer", ("encoder.blocks.",)),
+    LayerCount("n_text_layer", ("decoder.blocks.",)),
+    TensorSize("n_audio_state", ("encoder.ln_post.bias",)),
+    TensorSize("n_text_state", ("decoder.ln.bias",)),
+    TensorSize("n_mels", ("encoder.conv1.weight",), axis=2),
+    TensorSize("n_vocab", ("decoder.token_embedding.weight",)),
+    TensorSize("n_text_ctx", ("decoder.positional_embedding",)),
+)
 DIMENSIONS = tuple(ModelDimensions.__dataclass_fields__)
 MAX_NAMED = 3  # culprits that an error message lists
 
@@ -59,18 +80,20 @@ def load_model(directory: Path, *, dtype: mx.Dtype) -> LoadedModel:
         ModelNotFoundError: the files are not such a checkpoint, or not a complete one.
 
     """
-    config = read_json_table(directory / "config.json")
+    config = read_json_table(directory / "config.json", remedy=REMEDY)
     quantization = config.get("quantization")
     if is_transformers_format(config):
         if (difference := find_unsupported(config)) is not None:
             raise _rejection(directory, difference)
         dims = _read_dimensions(directory, convert_config(config))
+        files = weight_files(directory, backend="whisper")
+        check_config(directory, read_config(directory), read_safetensors_headers(files))
         weights: dict[str, mx.array] = {}
-        for path in weight_files(directory, backend="whisper"):
-            weights |= convert_weights(_read_weights(path))
+        for file in files:
+            weights |= convert_weights(_read_weights(file))
     else:
         dims = _read_dimensions(directory, config)
-        weights = _read_weights(_weights_file(directory))
+        weights = _read_own_format(directory, config)
     heads = _read_heads(directory, weights.pop(ALIGNMENT_HEADS, None))
     whisper = _new_modules(dims, dtype)
     if quantization is not None:
@@ -84,6 +107,20 @@ def load_model(directory: Path, *, dtype: mx.Dtype) -> LoadedModel:
     whisper.load_weights(list(floats.items()), strict=False)
     mx.eval(whisper.parameters())
     return LoadedModel(whisper=whisper, alignment_heads=heads)
+
+
+def _read_own_format(directory: Path, config: Mapping[str, Any]) -> dict[str, mx.array]:
+    """Return the weights in mlx-whisper's format, whose sizes are those of *config*."""
+    positions = config["n_audio_ctx"]
+    if positions > MAX_AUDIO_POSITIONS:
+        raise _rejection(
+            directory, f"config.json has n_audio_ctx={positions}, more than {MAX_AUDIO_POSITIONS}"
+        )
+    file = _weights_file(directory)
+    is_npz = file.suffix == ".npz"
+    tensors = read_npz_header(file) if is_npz else read_safetensors_header(file)
+    check_sizes(config, _SIZES, tensors, path=directory / "config.json", remedy=REMEDY)
+    return _read_weights(file)
 
 
 def _new_modules(dims: ModelDimensions, dtype: mx.Dtype) -> Whisper:
@@ -189,8 +226,7 @@ def _check_weights(directory: Path, whisper: Whisper, weights: Mapping[str, mx.a
 def _rejection(directory: Path, reason: str) -> ModelNotFoundError:
     return ModelNotFoundError(
         f"{directory} is not a Whisper in mlx-whisper's format (config.json with "
-        f"weights.safetensors or weights.npz) or in transformers': {reason}; get one with: "
-        "wlk-core pull SIZE --backend mlx-whisper"
+        f"weights.safetensors or weights.npz) or in transformers': {reason}; {REMEDY}"
     )
 
 

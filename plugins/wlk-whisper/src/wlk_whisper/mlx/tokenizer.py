@@ -70,7 +70,7 @@ def load_tokenizer(directory: Path, n_vocab: int) -> HfTokenizer:
 
     """
     path = directory / TOKENIZER_FILE
-    if path.is_file():
+    if path.exists():
         return read_tokenizer(path)
     if n_vocab not in ENCODINGS:
         raise ModelNotFoundError(

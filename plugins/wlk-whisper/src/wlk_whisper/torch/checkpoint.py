@@ -4,20 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 import torch
 from transformers import WhisperConfig, WhisperForConditionalGeneration
 
-from wlk_core.models import read_json_table
+from wlk_core.models import read_safetensors_headers
 from wlk_core.plugins import ModelNotFoundError
+from wlk_whisper.engine.transformers_config import check_config, read_config
 from wlk_whisper.engine.weight_files import weight_files
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["load_whisper"]
+    from wlk_core.models import TensorHeader
 
+__all__ = ["check_directory", "load_whisper"]
+
+# What transformers raises over a config.json with a value of the wrong type.
+_CONFIG_ERRORS = (
+    ArithmeticError,
+    AttributeError,
+    KeyError,
+    RuntimeError,
+    StrictDataclassError,
+    TypeError,
+    ValueError,
+)
 TIED_WEIGHT = "proj_out.weight"  # the token embedding, in every Whisper that OpenAI published
 
 
@@ -34,16 +49,11 @@ def load_whisper(
         ModelNotFoundError: the directory contains no such model; the message gives the reason.
 
     """
-    config = read_json_table(directory / "config.json")
-    if config.get("model_type") != "whisper":
-        raise ModelNotFoundError(
-            f"expected a Whisper in transformers' format in {directory}, and its config.json has "
-            f"model_type={config.get('model_type')!r}"
-        )
+    config, tensors = check_directory(directory)
+    whisper = _empty_model(directory, config, tensors)
     state: dict[str, torch.Tensor] = {}
     for path in weight_files(directory, backend="whisper"):
         state |= _read_weights(path)
-    whisper = _empty_model(directory, config)
     _check_weights(directory, expected=whisper.state_dict(), found=state)
     placed = {name: tensor.to(device, dtype) for name, tensor in state.items()}
     placed.setdefault(TIED_WEIGHT, placed["model.decoder.embed_tokens.weight"])
@@ -51,6 +61,20 @@ def load_whisper(
     whisper.train(mode=False)
     whisper.requires_grad_(False)
     return whisper
+
+
+def check_directory(directory: Path) -> tuple[dict[str, Any], dict[str, TensorHeader]]:
+    """
+    Return the config of *directory* and the header of its weights, which have the same sizes.
+
+    Raises:
+        ModelNotFoundError: it contains no Whisper in transformers' format, or the two differ.
+
+    """
+    config = read_config(directory)
+    tensors = read_safetensors_headers(weight_files(directory, backend="whisper"))
+    check_config(directory, config, tensors)
+    return config, tensors
 
 
 def _read_weights(path: Path) -> dict[str, torch.Tensor]:
@@ -63,15 +87,20 @@ def _read_weights(path: Path) -> dict[str, torch.Tensor]:
     return state
 
 
-def _empty_model(directory: Path, config: dict[str, Any]) -> WhisperForConditionalGeneration:
-    """Return the modules that *config* describes, without memory or random weights."""
+def _empty_model(
+    directory: Path, table: dict[str, Any], tensors: Mapping[str, TensorHeader]
+) -> WhisperForConditionalGeneration:
+    """Return the modules that *table* describes, without memory or random weights."""
     try:
+        config = WhisperConfig.from_dict(table)
+        # transformers has further names for the same sizes, and the last in the file counts.
+        check_config(directory, config.to_dict(), tensors)
         with torch.device("meta"):
-            return WhisperForConditionalGeneration(WhisperConfig.from_dict(config))
-    except (TypeError, ValueError) as error:
+            return WhisperForConditionalGeneration(config)
+    except _CONFIG_ERRORS as error:
         raise ModelNotFoundError(
             f"{directory / 'config.json'} does not describe a Whisper: "
-            f"{' '.join(str(error).split())}; pull or convert the model again"
+            f"{' '.join(str(error).split())[:300]}; pull or convert the model again"
         ) from error
 
 

@@ -8,7 +8,8 @@ import warnings
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from wlk_core.models import read_json_table
+from wlk_core.models import read_json_table, read_safetensors_header
+from wlk_core.models.json_kinds import Table, TableOf, Text, Whole
 from wlk_core.plugins import BackendUnavailable, ModelNotFoundError, OptionError
 
 try:
@@ -28,6 +29,10 @@ __all__ = ["merge_adapter"]
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
+MAX_RANK = 4096  # of the two matrices of an adapter; usual ranks are 8 to 256
+DEFAULT_RANK = 8  # of peft
+_RANK = Whole(1, MAX_RANK)
+_SCHEMA = Table({"peft_type": Text(), "r": _RANK, "rank_pattern": TableOf(_RANK)})
 
 
 def merge_adapter(
@@ -51,6 +56,7 @@ def merge_adapter(
             f"save_pretrained writes them, and it has no {' and no '.join(missing_files)}"
         )
     _require_lora(directory)
+    _require_ranks(directory)
     try:
         # Only calls of safetensors and peft, which raise these for an adapter of another model.
         state = load_file(directory / WEIGHTS)
@@ -79,16 +85,38 @@ def merge_adapter(
 
 def _require_lora(directory: Path) -> None:
     """Check the kind first, because peft raises KeyError for a kind that it does not know."""
-    try:
-        config = read_json_table(directory / CONFIG)
-    except ModelNotFoundError as error:
-        raise OptionError(
-            f"lora_path={directory}: {CONFIG} is damaged ({error.__cause__ or error}); "
-            "save the adapter again with peft's save_pretrained"
-        ) from error
+    config = read_json_table(
+        directory / CONFIG,
+        _SCHEMA,
+        remedy="save the adapter again with peft's save_pretrained",
+        error=OptionError,
+    )
     kind = config.get("peft_type")
     if kind != "LORA":
         raise OptionError(
             f"lora_path={directory}: expected an adapter whose {CONFIG} has peft_type LORA, "
             f"got {kind!r}; merge adapters of other kinds into the model with peft and load that"
         )
+
+
+def _require_ranks(directory: Path) -> None:
+    """Check that the config asks for no more than the weights have, before peft allocates it."""
+    try:
+        tensors = read_safetensors_header(directory / WEIGHTS)
+    except ModelNotFoundError as error:
+        raise OptionError(
+            f"lora_path={directory}: the adapter does not fit the model: {error}"
+        ) from error
+    config = read_json_table(directory / CONFIG, _SCHEMA, error=OptionError)
+    ranks = {tensor.shape[0] for name, tensor in tensors.items() if ".lora_A." in name}
+    declared = {config.get("r") or DEFAULT_RANK, *(config.get("rank_pattern") or {}).values()}
+    if ranks and not declared <= ranks | {DEFAULT_RANK}:
+        raise OptionError(
+            f"lora_path={directory}: the adapter does not fit the model: {CONFIG} has ranks of "
+            f"{_numbers(declared)}, and the weights have {_numbers(ranks)}; save the adapter again "
+            "with peft's save_pretrained"
+        )
+
+
+def _numbers(values: set[int]) -> str:
+    return ", ".join(map(str, sorted(values)[:4]))

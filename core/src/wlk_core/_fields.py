@@ -1,0 +1,101 @@
+"""Checks of declared fields, whose messages name the declaration and the field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import math
+from typing import TYPE_CHECKING, Any
+
+from wlk_core import _arguments
+from wlk_core._arguments import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import attrs
+
+__all__ = [
+    "check",
+    "is_mapping_of_numbers",
+    "is_mapping_of_texts",
+    "is_number",
+    "is_text",
+    "is_tuple_of_texts",
+    "is_whole",
+    "to_dict",
+    "to_frozenset",
+    "to_tuple",
+]
+
+
+def check(
+    expected: str, accepts: Callable[[Any], bool]
+) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+    """Return a validator that raises ValueError unless *accepts* returns true for the value."""
+
+    def validate(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        try:
+            is_accepted = accepts(value)
+        except Exception:  # noqa: BLE001 -- a foreign object may raise anything when it is looked at
+            is_accepted = False
+        if not is_accepted:
+            raise ValueError(
+                f"{type(instance).__name__} {shown(instance.name)}: the field {attribute.name} is "
+                f"{expected}; got {shown(value)}"
+            )
+
+    return validate
+
+
+def is_text(value: object) -> bool:
+    """Return whether *value* is text, not empty."""
+    return _arguments.is_text(value) and value != ""
+
+
+def is_whole(value: object) -> bool:
+    """Return whether *value* is a whole number, which a bool is not."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """Return whether *value* is a finite number, which a bool is not."""
+    return is_whole(value) or (isinstance(value, float) and math.isfinite(value))
+
+
+def is_tuple_of_texts(value: object) -> bool:
+    """Return whether *value* is a tuple of texts, none of them empty."""
+    return isinstance(value, tuple) and all(map(is_text, value))
+
+
+def is_mapping_of_texts(value: object) -> bool:
+    """Return whether *value* has texts as keys and values, none of them empty."""
+    return isinstance(value, dict) and all(is_text(text) for pair in value.items() for text in pair)
+
+
+def is_mapping_of_numbers(value: object) -> bool:
+    """Return whether *value* has texts as keys and finite numbers as values."""
+    return isinstance(value, dict) and all(is_text(k) and is_number(v) for k, v in value.items())
+
+
+def to_tuple(values: Any) -> Any:
+    """Return the tuple of *values*; what cannot be one, and text, is left for the validator."""
+    return _converted(tuple, values)
+
+
+def to_frozenset(values: Any) -> Any:
+    """Return the frozenset of *values*; what cannot be one, and text, is left for the validator."""
+    return _converted(frozenset, values)
+
+
+def to_dict(values: Any) -> Any:
+    """Return a copy of a mapping, so that no other plugin can change it; leave all else."""
+    return dict(values) if isinstance(values, Mapping) else values
+
+
+def _converted(kind: Callable[[Any], Any], values: Any) -> Any:
+    if isinstance(values, (str, bytes, Mapping)):
+        return values
+    try:
+        return kind(values)
+    except Exception:  # noqa: BLE001 -- a foreign object may raise anything when it is iterated
+        return values

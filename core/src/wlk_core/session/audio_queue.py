@@ -1,0 +1,120 @@
+"""What a session has received and not yet worked on: audio, commits and the end."""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+import threading
+from typing import TYPE_CHECKING
+
+from wlk_core.errors import SessionOverloaded, StreamClosed
+from wlk_core.processor import SAMPLE_RATE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wlk_core.audio.pcm import Audio, PcmConverter
+
+__all__ = ["AudioQueue", "Command"]
+
+_PIECE_SAMPLES = 60 * SAMPLE_RATE  # the longest piece of audio that is given to a model at once
+
+
+class Command(Enum):
+    """Something other than audio that waits in line."""
+
+    COMMIT = "commit"
+    END = "end"
+
+
+class AudioQueue:
+    """
+    The entrance of a session: converts audio, counts it, bounds it; never waits for the model.
+
+    Any thread may put; one thread at a time takes.
+    """
+
+    def __init__(self, converter: PcmConverter, max_backlog_seconds: float) -> None:
+        self._converter = converter
+        self._max_backlog = round(max_backlog_seconds * SAMPLE_RATE)
+        self._lock = threading.Lock()  # held while a chunk is converted, not while a model works
+        self._items: deque[NDArray[np.float32] | Command] = deque()
+        self._received = 0  # samples at 16 kHz, pauses included
+        self._waiting = 0  # of them, samples not taken yet
+        self._has_ended = False
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def received_seconds(self) -> float:
+        """Stream time of the end of the audio received."""
+        return self._received / SAMPLE_RATE
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Seconds of audio that were not taken yet."""
+        return self._waiting / SAMPLE_RATE
+
+    def put(self, audio: Audio) -> None:
+        """Append audio; see `Session.receive`."""
+        with self._lock:
+            self._check_open()
+            if self._waiting > self._max_backlog:
+                raise SessionOverloaded(
+                    f"{self.waiting_seconds:.0f} s of audio wait to be decoded, the bound is "
+                    f"{self._max_backlog / SAMPLE_RATE:.0f} s; step the session, then send again"
+                )
+            self._append(self._converter.push(audio))
+
+    def put_in_pieces(self, audio: Audio) -> Iterator[None]:
+        """Append audio of any length, a minute at a time; the caller takes each piece at once."""
+        with self._lock:
+            self._check_open()
+            samples = self._converter.push(audio)
+        for start in range(0, len(samples), _PIECE_SAMPLES):
+            with self._lock:
+                self._append(samples[start : start + _PIECE_SAMPLES])
+            yield
+
+    def commit(self) -> None:
+        """Append a commit; see `Session.commit`."""
+        with self._lock:
+            self._check_open()
+            self._items.append(Command.COMMIT)
+
+    def end(self) -> None:
+        """Append the end and refuse everything after it; may be called again."""
+        with self._lock:
+            if not self._has_ended:
+                self._has_ended = True
+                self._append(self._converter.flush())
+                self._items.append(Command.END)
+
+    def close(self) -> None:
+        """Refuse everything from now on and release what waits."""
+        with self._lock:
+            self._has_ended = True
+            self._items.clear()
+            self._waiting = 0
+
+    def take(self) -> NDArray[np.float32] | Command | None:
+        """Return the next item, None where nothing waits."""
+        with self._lock:
+            item = self._items.popleft() if self._items else None
+            if item is not None and not isinstance(item, Command):
+                self._waiting -= len(item)
+            return item
+
+    def _check_open(self) -> None:
+        if self._has_ended:
+            raise StreamClosed("the session has ended; open a new one for more audio")
+
+    def _append(self, samples: NDArray[np.float32]) -> None:
+        if len(samples):
+            self._received += len(samples)
+            self._waiting += len(samples)
+            self._items.append(samples)

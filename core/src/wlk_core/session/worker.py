@@ -1,0 +1,240 @@
+"""The work of a session: from audio, a gate and a processor to events, one call at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+
+from wlk_core.errors import BackendError, StreamBroken
+from wlk_core.processor import SAMPLE_RATE
+from wlk_core.session.audio_queue import Command
+from wlk_core.session.calls import MAX_ATTEMPTS
+from wlk_core.session.events import (
+    Commit,
+    End,
+    Endpoint,
+    Failure,
+    HypothesisChange,
+    Lag,
+    SilenceSpan,
+    SpeechStarted,
+)
+from wlk_core.session.latency import Latencies
+from wlk_core.tokens import Silence
+from wlk_core.vad.gate import SilenceStarted, SpeechAudio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wlk_core.processor import OnlineProcessor
+    from wlk_core.session.annotations import Annotations
+    from wlk_core.session.audio_queue import AudioQueue
+    from wlk_core.session.events import EndpointReason, Event
+    from wlk_core.tokens import ASRToken, Emission
+    from wlk_core.vad.gate import GateEvent, SilenceGate
+
+__all__ = ["StepEnd", "Work", "Worker"]
+
+_TURN_PAUSE = 0.2  # seconds of quiet after which the turn detector is asked
+_TURN_THRESHOLD = 0.5  # probability from which a turn is over
+
+
+class StepEnd:
+    """Marks the end of a step: the processor was called, or no work is left."""
+
+
+_STEP_END = StepEnd()
+Work: TypeAlias = "Generator[Event | StepEnd]"
+
+
+class Worker:
+    """Takes what a session received and turns it into events; see `Session` for the arguments."""
+
+    def __init__(
+        self,
+        queue: AudioQueue,
+        processor: OnlineProcessor,
+        gate: SilenceGate | None,
+        annotations: Annotations,
+        lag_seconds: float,
+    ) -> None:
+        self._queue = queue
+        self._processor = processor
+        self._gate = gate
+        self._annotations = annotations
+        self._lag_seconds = lag_seconds
+        self._position = 0  # samples given to the processor, as audio or as silence
+        self._latencies = Latencies()
+        self._shown_text = ""
+        self._is_lagging = False
+        self._is_speaking = False  # whether audio was given since the last endpoint
+        self._utterance_text = ""  # committed since the last endpoint, for the turn detector
+        self._asked_text: str | None = None  # for which the turn detector was asked in this pause
+        self.is_idle = True  # whether everything taken from the queue is done
+
+    @property
+    def _audio_time(self) -> float:
+        return self._queue.received_seconds
+
+    def work(self) -> Work:
+        """Work through the queue; a step ends at a call of the processor or at an empty queue."""
+        try:
+            while True:
+                item = self._queue.take()
+                self.is_idle = item is None
+                if item is None:
+                    yield _STEP_END
+                elif item is Command.END:
+                    yield from self._end()
+                    return
+                elif isinstance(item, Command):
+                    yield from self._commit_utterance()
+                else:
+                    yield from self._report_lag()
+                    yield from self._decode(item)
+        except _FinalFailureError as failure:
+            yield Failure(failure.error, is_final=True, audio_time=self._audio_time)
+            yield self._summary()
+
+    def _decode(self, audio: NDArray[np.float32]) -> Work:
+        if self._gate is None:
+            self._insert(audio)
+        else:
+            for gate_event in self._gate.push(audio):
+                yield from self._apply(gate_event)
+        yield from self._drain()
+        yield from self._hypothesis_change()
+        yield from self._detect_turn()
+        yield from self._annotate()
+
+    def _drain(self) -> Work:
+        """Decode what waits, in calls of a few steps each, so that a flush after it is short."""
+        while self._processor.has_backlog:
+            yield from self._call(self._processor.process_iter)
+
+    def _commit_utterance(self) -> Work:
+        for gate_event in self._gate.cut() if self._gate is not None else ():
+            yield from self._apply(gate_event)
+        yield from self._drain()
+        yield from self._call(lambda: self._processor.process_iter(is_last=True))
+        yield from self._hypothesis_change()
+        yield from self._endpoint(self._position, "commit")
+
+    def _end(self) -> Work:
+        for gate_event in self._gate.flush() if self._gate is not None else ():
+            yield from self._apply(gate_event)
+        yield from self._drain()
+        yield from self._call(self._processor.finish)
+        yield from self._hypothesis_change()
+        if self._is_speaking:
+            yield from self._endpoint(self._position, "end")
+        yield from self._annotate(is_last=True)
+        yield self._summary()
+
+    def _apply(self, gate_event: GateEvent, silence_reason: EndpointReason = "silence") -> Work:
+        if isinstance(gate_event, SpeechAudio):
+            if not self._is_speaking:
+                yield SpeechStarted(gate_event.start_sample / SAMPLE_RATE, self._audio_time)
+            self._insert(gate_event.samples)
+        elif isinstance(gate_event, SilenceStarted):
+            yield from self._drain()
+            yield from self._call(self._processor.start_silence)
+            yield from self._hypothesis_change()
+            if self._is_speaking:
+                yield from self._endpoint(gate_event.at_sample, silence_reason)
+        elif gate_event.end_sample > gate_event.start_sample:
+            start, end = gate_event.start_sample, gate_event.end_sample
+            self._processor.end_silence((end - start) / SAMPLE_RATE)
+            self._annotations.insert_silence((end - start) / SAMPLE_RATE)
+            self._position += end - start
+            silence = Silence(start / SAMPLE_RATE, end / SAMPLE_RATE)
+            yield SilenceSpan(silence, self._audio_time)
+
+    def _insert(self, audio: NDArray[np.float32]) -> None:
+        self._is_speaking = True
+        self._position += len(audio)
+        self._processor.insert_audio_chunk(audio, self._position / SAMPLE_RATE)
+        self._annotations.insert_audio(audio)
+
+    def _detect_turn(self) -> Work:
+        """Ask the turn detector in a pause; end the utterance if the turn is over."""
+        if self._gate is None or not self._annotations.detects_turns:
+            return
+        text = self._utterance_text + self._shown_text
+        if self._gate.quiet_seconds < _TURN_PAUSE:
+            self._asked_text = None
+        elif self._is_speaking and text != self._asked_text:
+            self._asked_text = text
+            if self._annotations.is_turn_over(text, _TURN_THRESHOLD):
+                for gate_event in self._gate.end_speech():
+                    yield from self._apply(gate_event, "turn-detector")
+
+    def _annotate(self, *, ends_utterance: bool = False, is_last: bool = False) -> Work:
+        clock = self._position / SAMPLE_RATE
+        yield from self._annotations.events(
+            self._audio_time, clock, ends_utterance=ends_utterance, is_last=is_last
+        )
+
+    def _call(self, call: Callable[[], Emission]) -> Work:
+        """Make a call of the processor until it succeeds, one attempt a step."""
+        for retries_left in reversed(range(MAX_ATTEMPTS)):
+            try:
+                emission = call()
+            except BackendError as error:
+                if isinstance(error, StreamBroken) and error.committed:
+                    yield self._committed(error.committed)
+                if not error.retryable or error.is_exhausted or not retries_left:
+                    raise _FinalFailureError(error) from error
+                yield Failure(error, is_final=False, audio_time=self._audio_time)
+                yield _STEP_END
+            else:
+                if emission.committed:
+                    yield self._committed(emission.committed)
+                yield _STEP_END
+                return
+
+    def _committed(self, tokens: tuple[ASRToken, ...]) -> Commit:
+        self._latencies.add(tokens, self._audio_time)
+        self._annotations.insert_tokens(tokens)
+        if self._annotations.detects_turns:
+            self._utterance_text += "".join(token.text for token in tokens)
+        return Commit(tokens, self._audio_time)
+
+    def _hypothesis_change(self) -> Work:
+        transcript = self._processor.get_buffer()
+        if transcript.text != self._shown_text:
+            self._shown_text = transcript.text
+            yield HypothesisChange(transcript, self._audio_time)
+
+    def _endpoint(self, sample: int, reason: EndpointReason) -> Work:
+        self._is_speaking = False
+        self._utterance_text = ""
+        yield Endpoint(sample / SAMPLE_RATE, reason, self._audio_time)
+        self._annotations.end_turn()
+        yield from self._annotate(ends_utterance=True)
+
+    def _report_lag(self) -> Work:
+        """Report once that audio waits too long, and once that none does any more."""
+        bound = 0.0 if self._is_lagging else self._lag_seconds
+        is_lagging = self._queue.waiting_seconds > bound
+        if is_lagging != self._is_lagging:
+            self._is_lagging = is_lagging
+            yield Lag(self._queue.waiting_seconds, self._audio_time)
+
+    def _summary(self) -> End:
+        return End(
+            audio_time=self._audio_time,
+            stats=self._processor.stats,
+            latency=self._latencies.summary(),
+        )
+
+
+@attrs.frozen
+class _FinalFailureError(Exception):
+    """A call of the processor failed for the last time."""
+
+    error: BackendError

@@ -1,0 +1,118 @@
+"""What plugins print and how long they take, inside commands."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from wlk_core.cli import foreign
+from wlk_core.cli.foreign import watched
+from wlk_core.registry import PluginInfo
+
+ODD = PluginInfo(name="odd", distribution="wlk-odd", version="1.0")
+
+
+def noisy(site, folder="wlk_toy_cli_plugin.py"):
+    """Let the plugin and the engine of the site print."""
+    for name in (folder, "toy_engine.py"):
+        path = site.folder / name
+        code = path.read_text()
+        code = code.replace("from __future__ import annotations\n", "")
+        code = code.replace("def wlk_backends():", "def wlk_backends():\n    print('in the hook')")
+        code = code.replace(
+            "def load(spec, model):", "def load(spec, model):\n    print('in load')"
+        )
+        code = code.replace("        del prompt\n", "        print('in the engine')\n")
+        path.write_text("from __future__ import annotations\nprint('at import')\n" + code)
+
+
+def test_prints_of_a_plugin_are_no_results(site, command, recording):
+    """JSON on standard output is JSON, whatever a plugin prints and when."""
+    noisy(site)
+
+    done = command("transcribe", "--no-vad", recording("a.wav", 1, 2), "--format", "json")
+
+    assert json.loads(done.out)["text"] == "one two"
+    for text in ("at import", "in the hook", "in load", "in the engine"):
+        assert text in done.err
+
+
+@pytest.mark.slow
+def test_what_a_library_writes_to_the_descriptor_is_no_result(site, spawn, recording):
+    """Libraries in C and programs that a plugin starts know nothing of Python's streams."""
+    path = site.folder / "toy_engine.py"
+    code = path.read_text().replace(
+        "        del prompt\n", "        import os\n        os.write(1, b'in C\\n')\n"
+    )
+    path.write_text(code)
+
+    process = spawn("transcribe", "--no-vad", "--backend", "toy", recording("a.wav", 1, 2))
+    out, err = process.communicate()
+
+    assert (process.returncode, out) == (0, b"one two\n")
+    assert b"in C" in err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["plugins"], ["backends"], ["models"], ["doctor", "--fast"]], ids=" ".join
+)
+@pytest.mark.parametrize(
+    "code", ["raise SystemExit(0)", "raise KeyboardInterrupt", "raise BaseException"]
+)
+def test_a_plugin_that_ends_the_program_ends_no_command(site, command, arguments, code):
+    """The other backends are listed, and the plugin is named."""
+    site.install("wlk-odd", "odd", code + "\n")
+
+    done = command(*arguments)
+
+    assert "toy" in done.out
+    assert done.err == ""
+    assert done.status == (1 if arguments[0] == "doctor" else 0)
+    if arguments[0] != "models":
+        assert "wlk-odd" in done.out
+
+
+def test_an_error_of_a_loader_names_its_plugin(site, command, recording):
+    """A defect of a plugin is not taken for one of the program."""
+    path = site.folder / "toy_engine.py"
+    path.write_text(path.read_text().replace(
+        'if model != "digits":', 'raise RuntimeError("damaged")\n    if model != "digits":'
+    ))  # fmt: skip
+
+    done = command("transcribe", "--no-vad", recording("a.wav", 1))
+
+    assert done.err == (
+        "wlk-core: RuntimeError: damaged, raised by the loader of backend toy of wlk-toy "
+        "(a defect; get the traceback with WLK_TRACEBACK=1)\n"
+    )
+
+
+def test_a_long_import_has_a_line_with_its_plugin(monkeypatch):
+    """A person who waits reads for what, and what to do."""
+    timers = []
+
+    class Timer:
+        def __init__(self, seconds, function, arguments):
+            self.fire = lambda: function(*arguments)
+            self.seconds = seconds
+            timers.append(self)
+
+        def start(self):
+            pass
+
+        def cancel(self):
+            self.fire = None
+
+    monkeypatch.setattr(foreign.threading, "Timer", Timer)
+    lines = []
+    with watched(ODD, lines.append):
+        timers[0].fire()
+
+    assert timers[0].seconds == 5
+    assert timers[0].fire is None
+    (line,) = lines
+    assert line == (
+        "still waiting for wlk-odd 1.0, which takes more than 5 s to import; Ctrl-C ends this, "
+        "pip uninstall wlk-odd removes it"
+    )

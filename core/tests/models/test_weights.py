@@ -1,0 +1,180 @@
+"""Headers of weights, and whether the sizes of a config are theirs."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from wlk_core import ModelNotFoundError
+from wlk_core.models import (
+    LayerCount,
+    TensorHeader,
+    TensorSize,
+    check_sizes,
+    read_safetensors_header,
+    read_safetensors_headers,
+    shard_names,
+)
+
+NORM = {"dtype": "F16", "shape": [4], "data_offsets": [0, 8]}
+
+
+def write(path, header, *, data=16, length=None):
+    """Write a safetensors file with *header*, a table or bytes, and zeros as its numbers."""
+    content = header if isinstance(header, bytes) else json.dumps(header).encode()
+    size = len(content) if length is None else length
+    path.write_bytes(size.to_bytes(8, "little") + content + bytes(data))
+    return path
+
+
+def test_names_types_and_shapes_are_read(tmp_path):
+    """The numbers are not read, and shards are combined."""
+    first = write(tmp_path / "1.safetensors", {"__metadata__": {"format": "pt"}, "norm": NORM})
+    scale = {"dtype": "U32", "shape": [], "data_offsets": [0, 4]}
+    second = write(tmp_path / "2.safetensors", {"scale": scale})
+    tensors = read_safetensors_headers([first, second])
+
+    assert {"norm": TensorHeader("F16", (4,)), "scale": TensorHeader("U32", ())} == tensors
+    assert (4, 1) == (tensors["norm"].size, tensors["scale"].size)
+
+
+@pytest.mark.parametrize(
+    ("header", "options", "reason"),
+    [
+        ({"norm": NORM}, {"length": 2**63}, "is no header"),
+        ({"norm": NORM}, {"length": 0}, "is no header"),
+        ({"norm": NORM}, {"data": 4}, "the tensor norm lies outside"),
+        ({"norm": {**NORM, "shape": [5]}}, {}, "the tensor norm lies outside"),
+        ({"norm": {**NORM, "shape": [1] * 9, "data_offsets": [0, 2]}}, {}, "the tensor norm lies"),
+        ({"norm": {**NORM, "data_offsets": [8, 0]}}, {}, "the tensor norm lies outside"),
+        ({"norm": {**NORM, "data_offsets": [-8, 0]}}, {}, "norm.data_offsets as the first byte"),
+        ({"norm": {**NORM, "data_offsets": [0]}}, {}, "norm.data_offsets as the first byte"),
+        ({"norm": {**NORM, "shape": [-4]}}, {}, "norm.shape as a list of sizes"),
+        ({"norm": {**NORM, "shape": 4}}, {}, "norm.shape as a list of sizes"),
+        ({"norm": {**NORM, "dtype": "F7"}}, {}, "norm.dtype as one of BOOL"),
+        ({"norm": [NORM]}, {}, "expected norm as a table"),
+        ({"a": NORM, "b": NORM, "c": NORM}, {}, "its tensors overlap"),
+        ([NORM], {}, "expected a table"),
+        (b"[" * 100_000, {}, "nested deeper than 64 levels"),
+        (b'{"norm"', {}, "Expecting"),
+        ({"__metadata__": {"format": 3}}, {}, "__metadata__.format as text"),
+    ],
+)
+def test_a_damaged_header_is_named(tmp_path, header, options, reason):
+    """Nothing of the file is allocated or mapped, whatever its header claims."""
+    path = write(tmp_path / "model.safetensors", header, **options)
+
+    with pytest.raises(ModelNotFoundError, match=r"safetensors is (damaged|invalid): ") as caught:
+        read_safetensors_header(path)
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["none", "folder", "FIFO", "empty", "short"])
+def test_a_path_without_weights_is_named(tmp_path, kind):
+    """A FIFO is never opened."""
+    path = tmp_path / "model.safetensors"
+    make = {"folder": Path.mkdir, "FIFO": os.mkfifo, "empty": Path.touch}
+    make.get(kind, lambda path: path.write_bytes(b"123") if kind == "short" else None)(path)
+
+    with pytest.raises(ModelNotFoundError, match=r"safetensors is (missing|damaged)"):
+        read_safetensors_header(path)
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_are_a_header_or_an_error_in_one_line(tmp_path_factory, content):
+    """No content has an error of its own."""
+    path = write(tmp_path_factory.getbasetemp() / "any.safetensors", content)
+    try:
+        assert isinstance(read_safetensors_header(path), dict)
+    except ModelNotFoundError as error:
+        assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("index", "names"),
+    [
+        (None, ()),
+        ({"weight_map": {"a": "2.safetensors", "b": "1.safetensors", "c": "2.safetensors"}},
+         ("1.safetensors", "2.safetensors")),
+    ],
+)  # fmt: skip
+def test_the_files_of_an_index_are_listed_once(tmp_path, index, names):
+    """No index names no file."""
+    path = tmp_path / "model.safetensors.index.json"
+    if index is not None:
+        path.write_text(json.dumps(index))
+
+    assert names == shard_names(path)
+
+
+@pytest.mark.parametrize(
+    ("index", "reason"),
+    [
+        ({}, "weight_map as a table"),
+        ({"weight_map": ["a"]}, "weight_map as a table"),
+        ({"weight_map": {"a": 1}}, "weight_map.a as text, got 1"),
+        ({"weight_map": {"a": "../a"}}, "weight_map as files of its folder, got '../a'"),
+        ({"weight_map": {"a": "/etc/passwd"}}, "files of its folder"),
+        ({"weight_map": {"a": ".."}}, "files of its folder"),
+        ({"weight_map": {"a": ""}}, "files of its folder"),
+        ({"weight_map": {"a": "b\0"}}, "files of its folder"),
+    ],
+)
+def test_an_index_that_leads_elsewhere_is_refused(tmp_path, index, reason):
+    """A model is read from its own folder only."""
+    path = tmp_path / "model.safetensors.index.json"
+    path.write_text(json.dumps(index))
+
+    with pytest.raises(ModelNotFoundError, match=r"index\.json is invalid") as caught:
+        shard_names(path)
+    assert reason in str(caught.value)
+
+
+SIZES = (
+    LayerCount("text.layers", ("model.layers.", "layers.")),
+    TensorSize("width", ("model.norm", "norm")),
+    TensorSize("heads x head_size", ("layers.0.query",)),
+    TensorSize("text.vocabulary", ("embedding",), axis=1),
+)
+TENSORS = {
+    "norm": TensorHeader("F16", (8,)),
+    "layers.0.query": TensorHeader("F16", (6, 8)),
+    "layers.1.query": TensorHeader("F16", (6, 8)),
+    "embedding": TensorHeader("F16", (8, 50)),
+}
+CONFIG = {"text": {"layers": 2, "vocabulary": 50}, "width": 8, "heads": 2, "head_size": 3}
+
+
+def test_sizes_of_the_weights_pass():
+    """Names of any layout count, and so do products of keys."""
+    check_sizes(CONFIG, SIZES, TENSORS, path=Path("config.json"))
+    check_sizes({"width": 8, "text": None}, SIZES, TENSORS, path=Path("config.json"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"width": 10**6}, "has width=1000000, and the weights have 8"),
+        ({"text": {"layers": 10**6}}, "has text.layers=1000000, and the weights have 2"),
+        ({"heads": 4}, "has heads x head_size=12, and the weights have 6"),
+        ({"text": {"vocabulary": 0}}, "has text.vocabulary=0, and the weights have 50"),
+    ],
+)
+def test_another_size_is_named_with_both_numbers(change, message):
+    """The line has the file, the key and what to do."""
+    with pytest.raises(ModelNotFoundError, match=r"config\.json does not fit") as caught:
+        check_sizes(CONFIG | change, SIZES, TENSORS, path=Path("config.json"))
+    assert message in str(caught.value)
+    assert str(caught.value).endswith("; pull the model again")
+
+
+def test_a_tensor_that_is_missing_is_named():
+    """Nothing is built from a size that no weights confirm."""
+    with pytest.raises(ModelNotFoundError, match=r"width=8, .* lack model\.norm;"):
+        check_sizes(CONFIG, SIZES[1:], {}, path=Path("config.json"))

@@ -1,0 +1,169 @@
+"""Any object given to a call of a stream is accepted or refused by name, and breaks nothing."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays, scalar_dtypes
+import numpy as np
+import pytest
+
+from wlk_core.errors import ClockError, OptionError, WLKError
+from wlk_core.plugins import ChangeSpeaker
+from wlk_core.processor import MAX_STREAM_SECONDS
+from wlk_core.testing import StreamDriver
+
+RATE = 16_000
+
+
+class Incomparable:
+    """An object that cannot be compared."""
+
+    def __eq__(self, other):
+        """Fail."""
+        raise RuntimeError("no comparison")
+
+    __hash__ = None
+
+
+NUMBERS = st.one_of(
+    st.integers(),
+    st.integers().map(lambda power: 10 ** (abs(power) % 6_000)),
+    st.floats(),
+    st.decimals(),
+    st.fractions(),
+    st.floats(width=32).map(np.float32),
+    st.integers(-9, 9).map(np.int64),
+)
+ANYTHING = st.one_of(
+    NUMBERS,
+    st.none(),
+    st.booleans(),
+    st.complex_numbers(),
+    st.text(st.characters(), max_size=5),
+    st.binary(max_size=5),
+    st.lists(st.integers(), max_size=2),
+    st.builds(dict),
+    st.builds(Incomparable),
+    st.builds(ChangeSpeaker, st.one_of(NUMBERS, st.text(st.characters()), st.none()), NUMBERS),
+    arrays(scalar_dtypes(), array_shapes(max_dims=2, max_side=4)),
+)
+
+
+class Unshowable(Incomparable):
+    """An object that cannot be shown."""
+
+    def __repr__(self):
+        """Fail."""
+        raise RuntimeError("no repr")
+
+
+def refused_or_none(call):
+    """Make the call; return the refusal, which has one line, or None."""
+    try:
+        call()
+    except WLKError as error:
+        assert "\n" not in str(error)
+        assert len(str(error)) < 500
+        return error
+    return None
+
+
+@given(first=ANYTHING, second=ANYTHING)
+@example(first=1e300, second=None)
+@example(first=Decimal("1e999999999"), second=Decimal("sNaN"))
+@example(first=np.float32(0.5), second=10**5000)
+@example(first=ChangeSpeaker("\ud800", 0.0), second=Incomparable())
+def test_any_object_is_accepted_or_refused_by_name(coded_engine, speech, first, second):
+    """Each call takes it or raises WLKError in one line, and the stream goes on."""
+    driver = StreamDriver(coded_engine().stream())
+    stream = driver.processor
+    calls = [
+        lambda: stream.insert_audio_chunk(first),
+        lambda: stream.insert_audio_chunk(np.zeros(160, np.float32), second),
+        lambda: stream.insert_audio_chunk(first, second),
+        lambda: stream.process_iter(first),
+        lambda: stream.end_silence(first),
+        lambda: stream.end_silence(0.0, second),
+        lambda: stream.new_speaker(first),
+    ]
+    for call in calls:
+        refused_or_none(call)
+    end = stream.start_silence().processed_up_to
+    stream.insert_audio_chunk(speech.audio[: 2 * RATE])
+    emission = stream.finish()
+
+    assert 0 <= end <= MAX_STREAM_SECONDS
+    assert emission.processed_up_to == pytest.approx(end + 2, rel=1e-12)
+    assert all(end <= token.start <= end + 2 for token in emission.committed)
+
+
+@given(language=ANYTHING, task=ANYTHING)
+def test_any_object_as_language_or_task_is_accepted_or_refused(toy_spec, language, task):
+    """The declaration refuses what is neither a code nor a task."""
+    refused_or_none(lambda: toy_spec.check_language(language))
+    refused_or_none(lambda: toy_spec.check_task(task))
+
+
+@given(value=ANYTHING)
+@example(value=10**5000)
+@example(value="\ud800")
+def test_any_object_as_an_option_is_accepted_or_refused(toy_spec, value):
+    """Options convert what they take and refuse the rest."""
+    for option in toy_spec.all_options:
+        if option.scope == "stream":
+            refused_or_none(lambda: toy_spec.stream_options({option.name: value}))  # noqa: B023
+
+
+@pytest.mark.parametrize(
+    "half", [0.5, Fraction(1, 2), Decimal("0.5"), np.float32(0.5), np.float64(0.5)], ids=repr
+)
+def test_a_duration_is_any_real_number(engine, half):
+    """Numbers of Python, its library and numpy move the clock alike."""
+    stream = engine.stream()
+    stream.end_silence(half)
+    stream.insert_audio_chunk(np.zeros(RATE, np.float32), half + 2)
+    stream.end_silence(np.int64(2))
+    emission = stream.new_speaker(ChangeSpeaker(np.int64(3), half))
+
+    assert 4.5 == emission.processed_up_to
+
+
+@pytest.mark.parametrize("seconds", [MAX_STREAM_SECONDS + 1, 1e300, 10**400])
+def test_a_stream_has_a_longest_duration(engine, seconds):
+    """A silence or an end time beyond ten years is refused and changes nothing."""
+    stream = engine.stream()
+    stream.insert_audio_chunk(np.zeros(RATE, np.float32))
+    with pytest.raises(ClockError):
+        stream.end_silence(seconds)
+    with pytest.raises(ClockError):
+        stream.insert_audio_chunk(np.zeros(RATE, np.float32), seconds)
+    stream.end_silence(MAX_STREAM_SECONDS - 2)
+    with pytest.raises(ClockError, match="ten years"):
+        stream.insert_audio_chunk(np.zeros(2 * RATE, np.float32))
+
+    assert MAX_STREAM_SECONDS - 1 == stream.finish().processed_up_to
+
+
+def test_a_prompt_with_a_lone_surrogate_is_refused(toy_spec):
+    """It is refused when the stream is created, not by the tokenizer at every step."""
+    with pytest.raises(OptionError, match="lone surrogate"):
+        toy_spec.stream_options({"prompt": "a\ud800"})
+
+
+def test_a_masked_array_is_copied_as_plain_samples(engine, speech):
+    """The class of the caller's array does not reach the engine."""
+    driver = StreamDriver(engine.stream())
+    driver.feed(np.ma.array(speech.audio))
+    driver.finish()
+
+    assert speech.text == driver.text
+
+
+def test_an_object_that_cannot_be_shown_is_refused_all_the_same(engine):
+    """The message names its type."""
+    with pytest.raises(ClockError, match="expected a silence in seconds, got a value of type"):
+        engine.stream().end_silence(Unshowable())

@@ -1,0 +1,174 @@
+"""Speakers, translations and turns in a session: late, out of order, failing, silent."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from wlk_core.session import (
+    Commit,
+    End,
+    Endpoint,
+    Failure,
+    Session,
+    SpeakerTurn,
+    Timeline,
+    Translation,
+)
+from wlk_core.session.timeline import TextLine
+from wlk_core.testing import partition, silence
+from wlk_core.testing.annotators import ScriptedDiarizer, ScriptedTranslator, ScriptedTurnDetector
+from wlk_core.tokens import SpeakerSpan, TranslatedText
+from wlk_core.vad import SilenceGate
+
+SPANS = (SpeakerSpan("anna", 0.0, 4.9), SpeakerSpan("bert", 4.9, 10.0))
+
+
+def kinds(events, *types):
+    """Return the events of these types."""
+    return [event for event in events if isinstance(event, types)]
+
+
+def text_of(events):
+    """Return the committed text."""
+    return "".join(token.text for event in kinds(events, Commit) for token in event.tokens)
+
+
+@pytest.fixture
+def run(open_stream, detector):
+    """Return a function that feeds a session in chunks of half a second and returns its events."""
+
+    def run(audio, *, gated=True, **annotators):
+        gate = SilenceGate(detector) if gated else None
+        session = Session(open_stream(), gate=gate, **annotators)
+        events = [event for chunk in partition(audio, 0.5) for event in session.feed(chunk)]
+        return events + session.finish()
+
+    return run
+
+
+def test_speakers_come_late_and_label_every_word_once(run, speech):
+    """The words are committed without waiting; the lines have their speakers in the end."""
+    events = run(speech, diarizer=ScriptedDiarizer(SPANS, max_delay=3.0))
+    timeline = Timeline()
+    for event in events:
+        timeline.add(event)
+    lines = [line for line in timeline.lines if isinstance(line, TextLine)]
+    turns = kinds(events, SpeakerTurn)
+
+    assert list(SPANS) == [event.span for event in turns]
+    assert turns[0].audio_time >= 4.9 + 3.0
+    assert ["anna", "bert"] == list(dict.fromkeys(line.speaker for line in lines))
+    assert text_of(events) == "".join(token.text for line in lines for token in line.tokens)
+    assert all((token.start + token.end) / 2 < 4.9 for line in lines for token in line.tokens
+               if token.speaker == "anna")  # fmt: skip
+
+
+def test_the_diarizer_keeps_the_clock_of_the_session_over_pauses(run, speech):
+    """A pause that the gate leaves out is reported to the diarizer."""
+    audio = np.concatenate((speech, silence(20.0), speech))
+    span = SpeakerSpan("anna", 30.2, 31.0)
+    (turn,) = kinds(run(audio, diarizer=ScriptedDiarizer([span])), SpeakerTurn)
+
+    assert span == turn.span
+    assert 32.0 <= turn.audio_time <= 33.5
+
+
+def test_each_utterance_is_translated_once(run, speech):
+    """A translation follows the endpoint of its utterance, with the times of its words."""
+    audio = np.concatenate((speech, silence(3.0), speech))
+    events = run(audio, translator=ScriptedTranslator())
+    translations = kinds(events, Translation)
+
+    assert text_of(events).upper() == "".join(event.text.text for event in translations)
+    assert 2 == len(translations)
+    order = [type(event) for event in events if isinstance(event, Endpoint | Translation)]
+    assert [Endpoint, Translation, Endpoint, Translation] == order
+
+
+def test_a_turn_detector_ends_an_utterance_before_the_gate_does(run, speech):
+    """After 0.2 s of quiet instead of 1.2 s; without its last word the gate decides."""
+    audio = np.concatenate((speech, silence(3.0), speech, silence(3.0)))
+    words = run(audio)
+    early = run(audio, turn_detector=ScriptedTurnDetector(["nine"]))
+    late = run(audio, turn_detector=ScriptedTurnDetector(["never"]))
+    first = {"early": kinds(early, Endpoint)[0], "late": kinds(late, Endpoint)[0]}
+
+    assert "turn-detector" == first["early"].reason
+    assert "silence" == first["late"].reason
+    assert first["early"].audio_time <= first["late"].audio_time - 0.5
+    assert text_of(words) == text_of(early) == text_of(late)
+
+
+@pytest.mark.parametrize(
+    ("name", "annotator"),
+    [
+        ("diarizer", lambda fail_at: ScriptedDiarizer(SPANS, fail_at=fail_at)),
+        ("translator", lambda fail_at: ScriptedTranslator(fail_at=fail_at)),
+        ("turn_detector", lambda fail_at: ScriptedTurnDetector(["nine"], fail_at=fail_at)),
+    ],
+)
+def test_a_failing_annotator_never_costs_a_word(name, annotator, run, speech):
+    """A failure that passes is an event; one that lasts switches the annotator off."""
+    audio = np.concatenate([speech, silence(3.0)] * 6)
+    words = run(audio)
+    passing = run(audio, **{name: annotator({1})})
+    lasting = run(audio, **{name: annotator(range(1, 99))})
+
+    assert text_of(words) == text_of(passing) == text_of(lasting)
+    assert 1 == len(kinds(passing, Failure))
+    assert 4 == len(kinds(lasting, Failure))
+    assert not any(failure.is_final for failure in kinds(lasting, Failure))
+    assert "called again" in str(kinds(passing, Failure)[0].error)
+    assert "switched off, the transcript goes on" in str(kinds(lasting, Failure)[-1].error)
+    assert isinstance(lasting[-1], End)
+
+
+class Absurd(ScriptedDiarizer):
+    """Return times that no audio has."""
+
+    def process_iter(self, is_last=False):  # noqa: FBT002 -- as Diarizer
+        """Return a span in the future."""
+        return [SpeakerSpan("anna", 3.0, 1e9)]
+
+
+class Deaf(ScriptedDiarizer):
+    """Refuse audio."""
+
+    def insert_audio_chunk(self, audio):
+        """Raise."""
+        raise MemoryError
+
+
+class Backwards(ScriptedTranslator):
+    """Return times that run backwards."""
+
+    def process_iter(self, is_last=False):  # noqa: FBT002 -- as Diarizer
+        """Return a text that ends before it begins."""
+        return [TranslatedText("x", 2.0, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("annotators", "message"),
+    [
+        ({"diarizer": Absurd(())}, "diarizer failed: ValueError: expected times from 0 to"),
+        ({"translator": Backwards()}, "translator failed: ValueError: expected times from 0 to"),
+        ({"diarizer": Deaf(())}, "diarizer failed: MemoryError: ; it is switched off"),
+    ],
+    ids=["times beyond the audio", "times backwards", "refused audio"],
+)
+def test_nonsense_of_an_annotator_is_a_failure_and_no_event(annotators, message, run, speech):
+    """No line ever gets a label from another clock, and an annotator that missed audio is off."""
+    events = run(speech, **annotators)
+
+    assert message in str(kinds(events, Failure)[0].error)
+    assert [] == kinds(events, SpeakerTurn, Translation)
+    assert text_of(run(speech)) == text_of(events)
+
+
+def test_a_silent_annotator_changes_nothing(run, speech):
+    """An annotator without results costs no event."""
+    silent = {"diarizer": ScriptedDiarizer(()), "turn_detector": ScriptedTurnDetector(["never"])}
+    without_stats = [event for event in run(speech, **silent) if not isinstance(event, End)]
+
+    assert without_stats == [event for event in run(speech) if not isinstance(event, End)]

@@ -1,0 +1,132 @@
+"""A damaged directory of any backend is refused in one line, before anything is built."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+import json
+import os
+from pathlib import Path
+import shutil
+import sys
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+
+from model_attacks import CONTENTS, TARGETS, attacks, copied, set_value
+
+from wlk_core import ModelNotFoundError, WLKError, load_backend
+from wlk_core._loading import missing_requirements
+from wlk_core.registry import Registry
+
+IS_FULL = os.environ.get("WLK_FULL") == "1"  # nox -s full
+EXAMPLES = 300 if IS_FULL else 8
+SLOW_CONTENTS = ("50 MB", "30 MB of lists")  # the reader's own tests have them, too
+SECOND = np.zeros(16_000, dtype=np.float32)
+MUTATIONS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 4000)
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=9)
+    | st.lists(st.integers(0, 9), max_size=3)
+    | st.dictionaries(st.sampled_from(["type", "rope_type", "factor"]), st.integers(), max_size=2)
+)
+
+
+@cache
+def is_installed(target):
+    """Return whether the backend, its framework and its digits are installed."""
+    if find_spec(target.package) is None:
+        return False
+    specs = {spec.name: spec for spec in Registry().specs()}
+    return target.backend in specs and not missing_requirements(specs[target.backend])
+
+
+def cases():
+    """Return every attack on every backend that is installed."""
+    return [
+        pytest.param(target, attack, id=f"{target.backend}: {attack.name}")
+        for target in TARGETS.values()
+        for attack in attacks(target)
+        if IS_FULL or not any(name in attack.name for name in SLOW_CONTENTS)
+    ]
+
+
+@pytest.fixture(scope="module", params=list(TARGETS))
+def target(request):
+    """Return a backend with its digits checkpoint."""
+    return TARGETS[request.param]
+
+
+@pytest.mark.parametrize(("attacked", "attack"), cases())
+def test_a_damaged_directory_is_refused_in_one_line(attacked, attack, tmp_path):
+    """The line names the file, and for a size that is not the weights' the key and both numbers."""
+    if not is_installed(attacked):
+        pytest.skip(f"{attacked.backend} is not installed")
+    directory = copied(attacked, tmp_path / "model")
+    attack.damage(directory)
+
+    with pytest.raises(ModelNotFoundError) as caught:
+        load_backend(attacked.backend, str(directory))
+    for part in attack.expected:
+        assert part in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_attacks_leave_a_sound_directory_sound(target, tmp_path):
+    """A copy without damage loads, so that every refusal above is the damage's."""
+    if not is_installed(target):
+        pytest.skip(f"{target.backend} is not installed")
+    load_backend(target.backend, str(copied(target, tmp_path / "model"))).close()
+
+    assert len(CONTENTS) > len(SLOW_CONTENTS)
+
+
+@pytest.mark.slow
+def test_any_change_of_a_config_is_a_model_or_an_error_in_one_line(target, tmp_path):
+    """No value of a config ends in an error of a framework, whichever key has it."""
+    if not is_installed(target):
+        pytest.skip(f"{target.backend} is not installed")
+    directory = copied(target, tmp_path / "model")
+    original = (directory / target.config).read_text(encoding="utf-8")
+    paths = sorted(paths_of(json.loads(original)))
+
+    @settings(max_examples=EXAMPLES, deadline=None, derandomize=not IS_FULL)
+    @given(st.sampled_from(paths), st.booleans(), MUTATIONS)
+    def load(path, is_deletion, value):
+        table = json.loads(original)
+        if is_deletion:
+            delete_value(table, path)
+        else:
+            set_value(table, path, value)
+        (directory / target.config).write_text(json.dumps(table), encoding="utf-8")
+        try:
+            with load_backend(target.backend, str(directory)) as backend:
+                backend.transcribe(SECOND)
+        except WLKError as error:
+            assert "\n" not in str(error)
+
+    load()
+    shutil.rmtree(directory)
+
+
+def paths_of(table, prefix=""):
+    """Generate the dotted paths of all keys of a table, those of the tables in it included."""
+    for key, value in table.items():
+        yield prefix + key
+        if isinstance(value, dict):
+            yield from paths_of(value, f"{prefix}{key}.")
+
+
+def delete_value(table, path):
+    """Remove the value at the dotted *path* of a table."""
+    *parents, key = path.split(".")
+    for parent in parents:
+        table = table[parent]
+    del table[key]

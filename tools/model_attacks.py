@@ -1,0 +1,308 @@
+"""
+Damaged model directories: the attacks that tests/test_model_directories.py makes on every backend.
+
+    python tools/model_attacks.py [BACKEND ...]
+
+prints what each attack costs: the seconds and the peak memory of the refused load, and its message.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+import shutil
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from wlk_core import load_backend
+from wlk_core.errors import ModelNotFoundError, WLKError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["TARGETS", "Attack", "Target", "attacks", "copied", "set_value"]
+
+MILLION = 10**6
+LARGE_BYTES = 1_000_000  # files of this size are linked
+_MIB = 2**20
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Target:
+    """
+    A backend and its digits checkpoint.
+
+    `sizes` are paths in the file `config`, each with the size that the weights have.
+    """
+
+    backend: str
+    package: str
+    folder: str
+    config: str
+    sizes: dict[str, int]
+    weights: str
+    others: tuple[str, ...]
+
+    @property
+    def directory(self) -> Path:
+        """The directory of the checkpoint."""
+        module = __import__(self.package)
+        return Path(str(module.__file__)).parent / self.folder
+
+
+_WHISPER_SIZES = {
+    "decoder_layers": 4,
+    "encoder_layers": 3,
+    "d_model": 64,
+    "decoder_ffn_dim": 256,
+    "vocab_size": 51865,
+    "num_mel_bins": 80,
+    "max_source_positions": 1500,
+}
+_QWEN3_SIZES = {
+    "thinker_config.text_config.num_hidden_layers": 4,
+    "thinker_config.text_config.hidden_size": 96,
+    "thinker_config.text_config.intermediate_size": 256,
+    "thinker_config.text_config.vocab_size": 151936,
+    "thinker_config.audio_config.encoder_layers": 2,
+    "thinker_config.audio_config.d_model": 96,
+    "thinker_config.audio_config.downsample_hidden_size": 32,
+}
+_WHISPER: dict[str, Any] = {
+    "package": "wlk_whisper_digits",
+    "folder": "checkpoint",
+    "config": "config.json",
+    "sizes": _WHISPER_SIZES,
+    "weights": "model.safetensors",
+    "others": ("generation_config.json", "tokenizer.json", "wlk.json"),
+}
+_QWEN3: dict[str, Any] = {
+    "package": "wlk_qwen3_simul",
+    "folder": "digits",
+    "config": "config.json",
+    "sizes": _QWEN3_SIZES,
+    "weights": "model.safetensors",
+    "others": ("generation_config.json", "tokenizer.json", "wlk.json"),
+}
+TARGETS = {
+    target.backend: target
+    for target in (
+        Target(
+            backend="faster-whisper",
+            package="wlk_whisper",
+            folder="digits/ctranslate2",
+            config="preprocessor_config.json",
+            sizes={"feature_size": 80},
+            weights="model.bin",
+            others=("config.json", "tokenizer.json", "vocabulary.json", "wlk.json"),
+        ),
+        Target(backend="whisper", **_WHISPER),
+        Target(backend="mlx-whisper", **_WHISPER),
+        Target(backend="qwen3-simul", **_QWEN3),
+        Target(backend="qwen3-mlx-simul", **_QWEN3),
+        Target(
+            backend="voxtral-hf",
+            package="wlk_voxtral_hf",
+            folder="digits",
+            config="config.json",
+            sizes={
+                "text_config.num_hidden_layers": 2,
+                "text_config.hidden_size": 96,
+                "text_config.intermediate_size": 256,
+                "text_config.vocab_size": 328,
+                "audio_config.num_hidden_layers": 3,
+                "audio_config.hidden_size": 96,
+            },
+            weights="model.safetensors",
+            others=("generation_config.json", "tekken.json", "wlk.json"),
+        ),
+        Target(
+            backend="voxtral-mlx",
+            package="wlk_voxtral_mlx",
+            folder="digits",
+            config="params.json",
+            sizes={
+                "n_layers": 2,
+                "dim": 96,
+                "hidden_dim": 256,
+                "vocab_size": 328,
+                "multimodal.whisper_model_args.encoder_args.n_layers": 3,
+                "multimodal.whisper_model_args.encoder_args.dim": 96,
+            },
+            weights="consolidated.safetensors",
+            others=("tekken.json", "wlk.json"),
+        ),
+    )
+}
+
+
+@attrs.frozen
+class Attack:
+    """A damage to a directory, and what the error message has to contain."""
+
+    name: str
+    damage: Callable[[Path], None]
+    expected: tuple[str, ...] = ()
+
+
+def copied(target: Target, directory: Path) -> Path:
+    """Return *directory* with the files of *target*; large ones are linked."""
+    directory.mkdir(parents=True)
+    for file in target.directory.iterdir():
+        if file.is_file() and file.stat().st_size > LARGE_BYTES:
+            (directory / file.name).symlink_to(file)
+        elif file.is_file():
+            shutil.copyfile(file, directory / file.name)
+    return directory
+
+
+def attacks(target: Target) -> Iterator[Attack]:
+    """Generate the attacks on *target*."""
+    config = target.config
+    for path, size in target.sizes.items():
+        key = path.rpartition(".")[2]
+        yield Attack(
+            f"{path} of a million",
+            _with_value(config, path, MILLION),
+            (config, f"{key}={MILLION}", f"the weights have {size};"),
+        )
+    path = next(iter(target.sizes))
+    for value in (-1, 0, 2.5, "x", True, [1], {"a": 1}, 10**30, 2**40):
+        shown = json.dumps(value)[:12]
+        yield Attack(f"{path}={shown}", _with_value(config, path, value), (config,))
+    for file in (config, *target.others):
+        for name, content in CONTENTS.items():
+            yield Attack(f"{file}: {name}", _with_content(file, content), (file,))
+        yield Attack(f"{file}: a folder", _with_folder(file), (file,))
+        yield Attack(f"{file}: a FIFO", _with_fifo(file), (file,))
+    for name, content in WEIGHTS.items():
+        yield Attack(f"weights: {name}", _with_content(target.weights, content), (target.weights,))
+    yield Attack("weights: a folder", _with_folder(target.weights))
+    yield Attack("weights: a FIFO", _with_fifo(target.weights))
+
+
+def _weights(dtype: str, shape: list[int]) -> bytes:
+    """Return a safetensors file of 8 bytes whose header declares a tensor of *shape*."""
+    entry = {"dtype": dtype, "shape": shape, "data_offsets": [0, 8]}
+    content = json.dumps({"a": entry}).encode()
+    return len(content).to_bytes(8, "little") + content + bytes(8)
+
+
+#: Contents that no JSON file of a model may have.
+CONTENTS: dict[str, bytes] = {
+    "empty": b"",
+    "cut off": b'{"a": ',
+    "nested": b"[" * 100_000,
+    "nested tables": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+    "50 MB": b'{"a": "' + b"x" * 50_000_000 + b'"}',
+    "30 MB of lists": b"[" + b"[]," * 10_000_000 + b"[]]",
+    "NaN": b'{"a": NaN}',
+    "a number of 5000 digits": b'{"a": 1' + b"0" * 5000 + b"}",
+    "half a surrogate pair": b'{"a": "\\ud800"}',
+    "latin-1": b'{"a": "\xe9"}',
+    "a key twice": b'{"a": 1, "a": 2}',
+    "a number": b"7",
+}
+#: Weights that no framework may be shown: they have the header of safetensors.
+WEIGHTS: dict[str, bytes] = {
+    "empty": b"",
+    "a header of 2**63 bytes": (2**63).to_bytes(8, "little") + b"{}",
+    "a nested header": (100_000).to_bytes(8, "little") + b"[" * 100_000,
+    "a tensor of 4 TB": _weights("F32", [MILLION, MILLION]),
+    "an unknown type": _weights("F7", [1]),
+    "zeros": bytes(1000),
+}  # fmt: skip
+
+
+def set_value(table: Any, path: str, value: Any) -> None:
+    """Set the value at the dotted *path* of a table."""
+    *parents, key = path.split(".")
+    for parent in parents:
+        table = table[parent]
+    table[key] = value
+
+
+def _with_value(file: str, path: str, value: Any) -> Callable[[Path], None]:
+    def damage(directory: Path) -> None:
+        table = json.loads((directory / file).read_text(encoding="utf-8"))
+        set_value(table, path, value)
+        (directory / file).write_text(json.dumps(table), encoding="utf-8")
+
+    return damage
+
+
+def _with_content(file: str, content: bytes) -> Callable[[Path], None]:
+    def damage(directory: Path) -> None:
+        (directory / file).unlink(missing_ok=True)
+        (directory / file).write_bytes(content)
+
+    return damage
+
+
+def _with_folder(file: str) -> Callable[[Path], None]:
+    def damage(directory: Path) -> None:
+        (directory / file).unlink(missing_ok=True)
+        (directory / file).mkdir()
+
+    return damage
+
+
+def _with_fifo(file: str) -> Callable[[Path], None]:
+    def damage(directory: Path) -> None:
+        (directory / file).unlink(missing_ok=True)
+        os.mkfifo(directory / file)
+
+    return damage
+
+
+def _measure(target: Target, folder: Path) -> None:
+    """Print a line for each attack on *target*; peaks of memory are those of Linux."""
+    load_backend(target.backend, str(copied(target, folder / "sound"))).close()
+    for number, attack in enumerate(attacks(target)):
+        directory = copied(target, folder / str(number))
+        attack.damage(directory)
+        Path("/proc/self/clear_refs").write_text("5")  # forget the peak
+        before, start = _memory("VmRSS"), time.perf_counter()
+        try:
+            load_backend(target.backend, str(directory)).close()
+            message = "LOADED"
+        except ModelNotFoundError as error:
+            message = str(error).replace(f"{directory}/", "")
+        except (WLKError, Exception) as error:  # noqa: BLE001 -- the report is the purpose
+            message = f"WRONG: {type(error).__name__}: {error}"
+        seconds, peak = time.perf_counter() - start, _memory("VmHWM") - before
+        if any(part not in message for part in attack.expected):
+            message = f"UNEXPECTED: {message}"
+        row = (f"{seconds:6.2f} s", f"{peak:5.0f} MB", attack.name, message[:200])
+        sys.stdout.write(f"{target.backend} | {' | '.join(row)}\n")
+        sys.stdout.flush()
+        shutil.rmtree(directory)
+
+
+def _memory(key: str) -> float:
+    """Return a size of this process in MB."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    line = next(line for line in status.splitlines() if line.startswith(f"{key}:"))
+    return int(line.split()[1]) / 1024
+
+
+def main(names: list[str]) -> None:
+    """Measure every attack, each backend in a process of its own."""
+    if names[:1] == ["--in-process"]:
+        _measure(TARGETS[names[1]], Path(names[2]))
+        return
+    import tempfile  # noqa: PLC0415 -- used here only
+
+    for name in names or TARGETS:
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, __file__, "--in-process", name, folder]
+            subprocess.run(command, check=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

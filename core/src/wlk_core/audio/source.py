@@ -137,10 +137,10 @@ class AudioSource:
     @property
     def seconds(self) -> float | None:
         """The length according to the header: of the sound, else of the whole recording."""
-        length = self.container.duration
-        if self.stream_seconds is not None or length is None:
-            return self.stream_seconds
-        return length / _AV_TIME_BASE
+        seconds, length = self.stream_seconds, self.container.duration
+        if seconds is None and length is not None:
+            seconds = length / _AV_TIME_BASE
+        return seconds if seconds is not None and seconds >= 0 else None  # a damaged header
 
     @property
     def promised_end(self) -> float | None:
@@ -285,7 +285,10 @@ def _opened(reader: Reader, head: bytes, link: OggLinks | None = None) -> Iterat
         # The header is enough; by default FFmpeg waits for seconds of a live pipe first.
         options["probesize"] = "65536"
     try:
-        container = av.open(reader if link is None else link, "r", options=options)
+        # Tags in other encodings than UTF-8 are common, and no tag is used.
+        container = av.open(
+            reader if link is None else link, "r", options=options, metadata_errors="replace"
+        )
     except av.FFmpegError as error:
         reader.raise_failure()
         raise AudioFormatError(_not_understood(reader, head)) from error

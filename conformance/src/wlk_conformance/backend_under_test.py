@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+import shlex
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -10,20 +11,26 @@ import attrs
 from wlk_conformance.call_log import CallLog, RecordingProcessor
 from wlk_conformance.rules import NotApplicable
 from wlk_conformance.seams import SupportsEngineCalls
+from wlk_conformance.sessions.monitor import Monitor
 from wlk_conformance.stimuli import choose_speech_source
 from wlk_core.errors import WLKError
 from wlk_core.testing import StreamDriver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
+    from wlk_conformance.sessions.actions import Session
+    from wlk_conformance.sessions.campaign import Finding
+    from wlk_conformance.sessions.violation import Violation
     from wlk_conformance.stimuli import KnownWords, SpeechSource, Stimulus
     from wlk_core import ASRToken, Backend, BackendSpec, OnlineProcessor
     from wlk_core.online.engine_calls import EngineCalls
 
-__all__ = ["CALL_ARGUMENTS", "BackendUnderTest", "LoadFailure"]
+__all__ = ["CALL_ARGUMENTS", "RUNNING", "BackendUnderTest", "LoadFailure"]
 
 _T = TypeVar("_T")
+RUNNING = "running.json"  # the session being played, in the folder of replays
 CALL_ARGUMENTS = ("language", "task")  # of create_processor, beside the declared options
 
 
@@ -36,8 +43,8 @@ class BackendUnderTest:
     """
     A backend with its model and options, loaded once and shared by the rules.
 
-    The calls of every stream that a rule opens through it are logged, and the stream is closed
-    when the rule ends.
+    The calls of every stream that a rule opens through it are logged and monitored, and the stream
+    is closed when the rule ends.
 
     Attributes:
         spec: what the plugin declares.
@@ -48,6 +55,11 @@ class BackendUnderTest:
         entry_point: "module" or "module:attribute" of the plugin, None where it is not installed.
         words: which words the model recognises, whatever its spec declares; None to ask the spec.
         rules: the ids of the rules to run, empty for all.
+        touch: called when a call returns.
+        seed: of the generated sessions.
+        sessions: how many are generated; None for the default number.
+        replays: the folder in which sessions that fail are written; None for nowhere.
+        replay: the session to play instead of generated ones.
 
     """
 
@@ -60,10 +72,19 @@ class BackendUnderTest:
     words: KnownWords | None = None
     rules: frozenset[str] = frozenset()
     touch: Callable[[], None] = attrs.field(default=lambda: None)
+    seed: int = 0
+    sessions: int | None = None
+    replays: Path | None = None
+    replay: Session | None = None
     hung_in: str | None = attrs.field(default=None, init=False)
     notes: list[str] = attrs.field(factory=list, init=False)
     recipes: list[str] = attrs.field(factory=list, init=False)
     call_logs: list[CallLog] = attrs.field(factory=list, init=False)
+    violations: list[Violation] = attrs.field(factory=list, init=False)  #: found by monitors
+    advice: dict[str, str] = attrs.field(factory=dict, init=False)  #: by rule, from sessions
+    found: set[str] = attrs.field(factory=set, init=False)  #: rules already reported as violated
+    session_monitor: Monitor | None = attrs.field(default=None, init=False)  #: of the one played
+    _monitors: dict[int, Monitor] = attrs.field(factory=dict, init=False)  # by id of a backend
     _backend: Backend | None = attrs.field(default=None, init=False)
     _load_error: BaseException | None = attrs.field(default=None, init=False)
     _speech_source: SpeechSource | None = attrs.field(default=None, init=False)
@@ -102,6 +123,17 @@ class BackendUnderTest:
         """The seam of the engine, None where the backend has none."""
         backend = self.backend
         return backend.engine_calls if isinstance(backend, SupportsEngineCalls) else None
+
+    @property
+    def command(self) -> str:
+        """The command that tests this backend."""
+        parts = ["wlk-conformance", self.spec.name]
+        parts += ["--model", self.model] if self.model is not None else []
+        parts += ["--words", self.words] if self.words is not None else []
+        for name, value in self.options.items():
+            parts += ["--option", f"{name}={value}"]
+        parts += [f"--{tier}" for tier in sorted(self.tiers - {"contract"})]
+        return shlex.join(parts)
 
     @property
     def speech_source(self) -> SpeechSource:
@@ -143,12 +175,14 @@ class BackendUnderTest:
     def stream(self, *, of: Backend | None = None, **changes: Any) -> StreamDriver:
         """Open a stream; `changes` are arguments of create_processor."""
         arguments = {**self.stream_options, **changes}
-        processor = (of or self.backend).create_processor(**arguments)
+        backend = of or self.backend
+        processor = backend.create_processor(**arguments)
         self._opened.append(processor)
         opened_with = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
         log = CallLog(f"stream {len(self.call_logs) + 1}", opened_with)
         self.call_logs.append(log)
-        return StreamDriver(RecordingProcessor(processor, log, self.touch))
+        monitored = self._monitor(backend).watch(processor, log.name, arguments.get("language"))
+        return StreamDriver(RecordingProcessor(monitored, log, self.touch))
 
     def speech(self, count: int, **how: Any) -> Stimulus:
         """Return *count* words of the speech source, and note how to make them again."""
@@ -202,6 +236,39 @@ class BackendUnderTest:
         value: _T = self._cache[key]
         return value
 
+    def note_session(self, session: Session) -> None:
+        """Write a session to the folder of replays before it is played, because it may hang."""
+        self._write_replay(RUNNING, session)
+
+    def forget_session(self) -> None:
+        """Remove what `note_session` wrote, and the folder if nothing else is in it."""
+        if self.replays is not None and self.replays.is_dir():
+            (self.replays / RUNNING).unlink(missing_ok=True)
+            with suppress(OSError):  # sessions that failed stay there
+                self.replays.rmdir()
+
+    def found_in_session(self, finding: Finding, explanation: str) -> None:
+        """Report what a session found, and write the session to the folder of replays."""
+        rule = finding.violation.rule
+        if rule in self.advice:
+            return
+        path = self._write_replay(f"{self.spec.name}-{rule}.json", finding.session)
+        replay = f"replay: wlk-conformance {self.spec.name} --replay {path}\n" if path else ""
+        self.violations.append(finding.violation)
+        self.advice[rule] = replay + explanation
+
+    def _write_replay(self, name: str, session: Session) -> Path | None:
+        """Write *session* to the folder of replays; return None where there is no such folder."""
+        if self.replays is None:
+            return None
+        path = self.replays / name
+        try:
+            self.replays.mkdir(exist_ok=True)
+            path.write_text(session.as_json(), encoding="utf-8")
+        except OSError:  # the current directory may be read-only
+            return None
+        return path
+
     def note(self, line: str) -> None:
         """Add *line* to the report of this rule, passed or not."""
         self.notes.append(line)
@@ -248,15 +315,27 @@ class BackendUnderTest:
         self.notes.clear()
         self.recipes.clear()
         self.call_logs.clear()
+        self.violations.clear()
+        self._monitors.clear()
 
     def end_rule(self) -> None:
-        """Close what the rule opened."""
+        """Close what the rule opened, and take the violations that its monitors found."""
         opened, self._opened = self._opened, []
         others, self._others = self._others, []
         closing: list[OnlineProcessor | Backend] = [*opened, *others]
         for resource in closing:
             with suppress(Exception):  # LIFE-10 judges closing; here it must not hide a finding
                 resource.close()
+        for monitor in self._monitors.values():
+            monitor.settle()
+            self.violations += monitor.violations
+
+    def _monitor(self, backend: Backend) -> Monitor:
+        """Return the monitor of the streams of *backend* in this rule."""
+        if id(backend) not in self._monitors:
+            calls = backend.engine_calls if isinstance(backend, SupportsEngineCalls) else None
+            self._monitors[id(backend)] = Monitor(self.spec, calls)
+        return self._monitors[id(backend)]
 
     def close(self) -> None:
         """Close the backend, unless one of its calls hangs."""

@@ -84,6 +84,21 @@ def run() -> None:
     default=120.0,
     help="Time after which a call that does not return counts as hung (default: 120).",
 )
+@click.option(
+    "--sessions",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Play N generated sessions (default: 60 on coded audio, 12 on a model).",
+)
+@click.option(
+    "--seed", metavar="N", type=int, default=0, help="Seed of the generated sessions (default: 0)."
+)
+@click.option(
+    "--replay",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Play the session of a file that an earlier run wrote, and nothing else.",
+)
 @click.version_option(package_name="wlk-conformance", message="wlk-conformance %(version)s")
 def main(
     backend: str | None,
@@ -99,6 +114,9 @@ def main(
     badge_path: Path | None,
     report_path: Path | None,
     time_limit: float,
+    sessions: int | None,
+    seed: int,
+    replay: Path | None,
 ) -> NoReturn:
     """
     Test BACKEND, an installed backend, against the contract.
@@ -117,12 +135,16 @@ def main(
         raise click.BadParameter(
             f"expected a name that ends in .svg or .json, got {badge_path}", param_hint="--badge"
         )
+    _check_session(replay)
     suite_run = SuiteRun.prepare(
         backend,
         model=model,
         pairs=[*([] if policy is None else [f"policy={policy}"]), *options],
         tiers=[tier for tier, is_on in (("speech", speech), ("long", is_long)) if is_on],
         time_limit=time_limit,
+        seed=seed,
+        sessions=sessions,
+        replay=replay,
         words=words,
         rules=rules,
     )
@@ -151,6 +173,18 @@ def _check_writable(path: Path | None, option: str) -> None:
     """Refuse a file that cannot be written, before minutes are spent on it."""
     if path is not None and not path.parent.is_dir():
         raise click.BadParameter(f"{path.parent} is not a directory", param_hint=option)
+
+
+def _check_session(path: Path | None) -> None:
+    """Refuse a file that contains no session."""
+    from wlk_conformance.sessions.actions import Session  # noqa: PLC0415 -- brings numpy
+
+    if path is None:
+        return
+    try:
+        Session.from_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise click.BadParameter(f"{path}: {error}", param_hint="--replay") from None
 
 
 def _show_progress(rule: str | None) -> None:

@@ -39,6 +39,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--wlk-events", metavar="PATH", help="write an event for each test as it happens"
     )
     group.addoption(
+        "--wlk-sessions", metavar="N", type=int, help="generate N sessions instead of the default"
+    )
+    group.addoption(
+        "--wlk-seed", metavar="N", type=int, default=0, help="seed of the sessions (default: 0)"
+    )
+    group.addoption("--wlk-replay", metavar="PATH", help="play this session, and nothing else")
+    group.addoption("--wlk-replays", metavar="PATH", help="write sessions that fail to this folder")
+    group.addoption(
         "--wlk-time-limit",
         metavar="SECONDS",
         type=float,
@@ -87,6 +95,7 @@ def _wlk_run(request: pytest.FixtureRequest) -> Iterator[_ClassRun]:
         rules=config.getoption("--wlk-rule"),
         touch=worker.touch,
     )
+    _prepare_sessions(under_test, config)
     collected = [
         rule_of(item.function)
         for item in request.session.items
@@ -109,6 +118,18 @@ def _wlk_run(request: pytest.FixtureRequest) -> Iterator[_ClassRun]:
         worker.close()
 
 
+def _prepare_sessions(under_test: BackendUnderTest, config: pytest.Config) -> None:
+    """Set what the options choose for generated sessions."""
+    from wlk_conformance.sessions.actions import Session  # noqa: PLC0415 -- see above
+
+    under_test.seed = config.getoption("--wlk-seed")
+    under_test.sessions = config.getoption("--wlk-sessions")
+    if folder := config.getoption("--wlk-replays"):
+        under_test.replays = Path(folder)
+    if path := config.getoption("--wlk-replay"):
+        under_test.replay = Session.from_json(Path(path).read_text(encoding="utf-8"))
+
+
 @pytest.fixture(name="wlk")
 def _wlk(wlk_run: _ClassRun) -> BackendUnderTest:
     """Return the backend under test."""
@@ -128,7 +149,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     declared = _declared(pyfuncitem)
     if declared is None:
         return None
-    from wlk_conformance.runner import examine  # noqa: PLC0415 -- see above
+    from wlk_conformance.runner import examine, findings  # noqa: PLC0415 -- see above
 
     class_run = cast("_ClassRun", pyfuncitem.funcargs["wlk_run"])
     if class_run.log is not None:
@@ -140,11 +161,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         worker=class_run.worker,
         limit=pyfuncitem.config.getoption("--wlk-time-limit"),
     )
-    class_run.outcomes.append(outcome)
+    found = findings(declared, class_run.under_test)
+    class_run.outcomes += [outcome, *found]
     if class_run.log is not None:
         if class_run.under_test.refusal is not None:
             class_run.log.refuse(str(class_run.under_test.refusal))
-        class_run.log.end(outcome)
+        for entry in (*found, outcome):
+            class_run.log.end(entry)
+    for entry in found:
+        _report_finding(entry, class_run)
     _report_to_pytest(declared, outcome, class_run)
     return True
 
@@ -182,11 +207,22 @@ def _report_to_pytest(declared: RuleTest, outcome: TestOutcome, class_run: _Clas
         )
 
 
+def _report_finding(finding: TestOutcome, class_run: _ClassRun) -> None:
+    """Fail the test in which a monitor found that another rule is broken, unless that is known."""
+    from wlk_conformance.report import is_newer  # noqa: PLC0415 -- see above
+    from wlk_conformance.rules import rule_test  # noqa: PLC0415 -- see above
+
+    is_declared = finding.rule in class_run.under_test.spec.deviations
+    if not is_declared and not is_newer(rule_test(finding.rule).since, class_run.suite):
+        pytest.fail(finding.explanation or finding.detail, pytrace=False)
+
+
 def _is_stale(declared: RuleTest, class_run: _ClassRun) -> bool:
     """Return, at the last test of a rule, whether all of them held."""
     of_rule = [test.name for test in class_run.tests if test.id == declared.id]
     outcomes = [outcome for outcome in class_run.outcomes if outcome.rule == declared.id]
-    return len(outcomes) == len(of_rule) and all(outcome.status != "fail" for outcome in outcomes)
+    is_complete = {outcome.test for outcome in outcomes} >= set(of_rule)
+    return is_complete and all(outcome.status != "fail" for outcome in outcomes)
 
 
 def _report(class_run: _ClassRun) -> Any:

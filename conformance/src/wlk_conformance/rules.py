@@ -24,6 +24,7 @@ __all__ = [
     "rule",
     "rule_ids",
     "rule_of",
+    "rule_test",
     "rule_tests",
 ]
 
@@ -150,6 +151,11 @@ def rule(
 def rule_ids() -> frozenset[str]:
     """Return the ids of all rules whose modules have been imported."""
     return frozenset(_DECLARED)
+
+
+def rule_test(rule_id: str) -> RuleTest:
+    """Return the first test of the rule, whose sentence is the rule's; KeyError if none is."""
+    return _DECLARED[rule_id]
 
 
 def rule_of(test: object) -> RuleTest | None:

@@ -7,7 +7,16 @@ import traceback
 from typing import TYPE_CHECKING
 
 from wlk_conformance.backend_under_test import LoadFailure
-from wlk_conformance.rules import BY_RULE, NotApplicable, NotDeclared, NotSelected, TestOutcome
+from wlk_conformance.output import standard_output
+from wlk_conformance.rules import (
+    BY_RULE,
+    NotApplicable,
+    NotDeclared,
+    NotSelected,
+    TestOutcome,
+    rule_test,
+)
+from wlk_conformance.sessions.violation import Violation
 from wlk_conformance.watchdog import Hung
 
 if TYPE_CHECKING:
@@ -17,10 +26,11 @@ if TYPE_CHECKING:
     from wlk_conformance.rules import RuleTest
     from wlk_conformance.watchdog import Worker
 
-__all__ = ["examine", "not_applicable", "not_reached", "reason_to_skip"]
+__all__ = ["examine", "findings", "not_applicable", "not_reached", "reason_to_skip"]
 
 FRAMES = 4  # innermost frames shown of an exception that no rule expects
-STREAMS = 3  # streams whose calls are shown
+RECIPES = 4  # inputs shown, the last ones, so that a failure fits on a screen
+SESSIONS_TEST = "test_generated_sessions_keep_every_rule"
 
 
 def examine(
@@ -45,11 +55,15 @@ def examine(
 
     def job() -> None:
         under_test.begin_rule()
-        try:
-            _check_words_are_known(declared, under_test)
-            test(under_test)
-        finally:
-            under_test.end_rule()
+        with standard_output() as printed:
+            try:
+                _check_words_are_known(declared, under_test)
+                test(under_test)
+            finally:
+                under_test.end_rule()
+        if printed():
+            text = f"{_first_line(printed())!r} was written to standard output"
+            under_test.violations.append(Violation("PKG-06", text))
 
     try:
         if worker is None:
@@ -62,8 +76,29 @@ def examine(
     return TestOutcome(rule=declared.id, test=declared.name, status="pass", detail=detail)
 
 
+def findings(declared: RuleTest, under_test: BackendUnderTest) -> list[TestOutcome]:
+    """
+    Return the violations that monitors found in the test that ran last, one outcome for each rule.
+
+    A rule is reported the first time that it is found, because one is enough.
+    """
+    outcomes = []
+    for violation in under_test.violations:
+        if violation.rule in under_test.found:
+            continue
+        under_test.found.add(violation.rule)
+        where = f" ({violation.stream})" if violation.stream else ""
+        advice = under_test.advice.get(violation.rule, "")
+        scene = "a session" if advice else f"the test {declared.name} of {declared.id}"
+        detail = f"in {scene}: {violation.message}{where}"
+        outcomes.append(_failed(rule_test(violation.rule), detail, under_test, after=advice))
+    return outcomes
+
+
 def reason_to_skip(declared: RuleTest, under_test: BackendUnderTest) -> NotApplicable | None:
     """Return why a test does not apply, as far as that is known without running it."""
+    if under_test.replay is not None and declared.name != SESSIONS_TEST:
+        return NotSelected(BY_RULE)
     if under_test.rules and declared.id not in under_test.rules:
         return NotSelected(BY_RULE)
     if declared.requires and not under_test.has(declared.requires):
@@ -132,11 +167,13 @@ def _failed(
 ) -> TestOutcome:
     parts = [f"{declared.id}  {declared.sentence}", f"result: {detail}"]
     if under_test.recipes:
-        parts.append("input: " + "\n       ".join(under_test.recipes))
+        parts.append("input: " + "\n       ".join(under_test.recipes[-RECIPES:]))
     if under_test.call_logs:
-        parts.append("calls:\n" + "\n".join(map(str, under_test.call_logs[-STREAMS:])))
+        count = len(under_test.call_logs)
+        parts.append(f"calls of the last of {count} streams:\n{under_test.call_logs[-1]}")
     if declared.causes:
         parts.append("usual causes:\n" + "\n".join(f"  - {cause}" for cause in declared.causes))
+    parts.append(f"repeat it: {under_test.command} --rule {declared.id}")
     parts.append(after)
     return TestOutcome(
         rule=declared.id,

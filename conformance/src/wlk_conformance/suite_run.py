@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SuiteRun"]
 
+REPLAYS = Path("wlk-replays")  # in the current directory, made when a session fails
 TICK = 0.1  # seconds between two reads of the events
 GRACE = 30.0  # seconds more than the run's own limit before it is ended from outside
 LINES = 15  # of the output of a run that ended early
@@ -49,6 +50,9 @@ class SuiteRun:
     owner: PluginInfo
     pairs: tuple[str, ...] = ()
     time_limit: float = 120.0
+    seed: int = 0
+    sessions: int | None = None
+    replay: Path | None = None
     tests: Sequence[RuleTest] = attrs.field(
         factory=lambda: [test for test, _ in rule_tests(BackendConformance)], init=False
     )
@@ -65,9 +69,15 @@ class SuiteRun:
         time_limit: float,
         words: KnownWords | None = None,
         rules: Sequence[str] = (),
+        seed: int = 0,
+        sessions: int | None = None,
+        replay: Path | None = None,
     ) -> Self:
         """
         Find the backend and check the options, KEY=VALUE texts, and the rules; loads nothing.
+
+        `seed` and `sessions` choose the generated sessions, and `replay` is a file with one session
+        to play instead of everything.
 
         Raises:
             BackendUnavailable: it is not installed, or broken.
@@ -78,7 +88,7 @@ class SuiteRun:
         under_test, owner = find_backend(
             backend, model=model, pairs=pairs, tiers=tiers, words=words, rules=rules
         )
-        return cls(under_test, owner, tuple(pairs), time_limit)
+        return cls(under_test, owner, tuple(pairs), time_limit, seed, sessions, replay)
 
     @property
     def explanations(self) -> list[str]:
@@ -164,9 +174,15 @@ class SuiteRun:
             f"--wlk-backend={self.under_test.spec.name}",
             f"--wlk-events={events}",
             f"--wlk-time-limit={self.time_limit}",
+            f"--wlk-seed={self.seed}",
+            f"--wlk-replays={REPLAYS}",
             *(f"--wlk-option={pair}" for pair in self.pairs),
             *(f"--wlk-{tier}" for tier in sorted(self.under_test.tiers - {"contract"})),
         ]
+        if self.sessions is not None:
+            command.append(f"--wlk-sessions={self.sessions}")
+        if self.replay is not None:
+            command.append(f"--wlk-replay={self.replay.resolve()}")
         command += [f"--wlk-rule={rule}" for rule in sorted(self.under_test.rules)]
         if self.under_test.words is not None:
             command.append(f"--wlk-words={self.under_test.words}")

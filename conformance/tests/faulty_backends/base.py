@@ -13,7 +13,7 @@ import attrs
 from wlk_conformance.backend_under_test import BackendUnderTest
 from wlk_conformance.report import judge_all
 from wlk_conformance.rules import SUITE_VERSION, rule_tests
-from wlk_conformance.runner import examine
+from wlk_conformance.runner import examine, findings
 from wlk_conformance.scripted import SCRIPTED_SPEC, ScriptedBackend
 from wlk_conformance.scripted.backend import load
 from wlk_conformance.suite import BackendConformance
@@ -30,13 +30,18 @@ __all__ = [
     "FaultyStream",
     "all_cases",
     "breaks",
+    "breaks_in_sessions",
     "broken_rules",
+    "session_cases",
     "with_tokens",
 ]
 
 FAMILIES = (
     "packaging", "audio_in", "text_out", "times", "silence", "speakers", "lifecycle", "sharing",
     "failure", "resources", "quality",
+)  # fmt: skip
+SESSION_FAMILIES = (
+    "late_text", "late_times", "rare_audio", "rare_states", "rare_failures", "hidden_costs",
 )  # fmt: skip
 
 
@@ -128,12 +133,13 @@ class FaultyCase:
             return self.make(model or spec.default_model)
 
         return BackendUnderTest(
-            spec=spec, load=load, tiers=self.tiers, entry_point=self.entry_point
+            spec=spec, load=load, tiers=self.tiers, entry_point=self.entry_point, sessions=0
         )
 
 
 _Class = TypeVar("_Class")
 _CASES: list[FaultyCase] = []
+_SESSION_CASES: list[FaultyCase] = []
 
 
 def breaks(
@@ -173,6 +179,28 @@ def breaks(
     return listed
 
 
+def breaks_in_sessions(rule: str) -> Callable[[type[_Class]], type[_Class]]:
+    """
+    List a class among those that break *rule* late or on rare input.
+
+    Generated sessions and the monitors of every stream detect it; tests of one scene need not.
+    """
+
+    def listed(kind: type[_Class]) -> type[_Class]:
+        breaks(rule)(kind)
+        _SESSION_CASES.append(_CASES.pop())
+        return kind
+
+    return listed
+
+
+def session_cases() -> tuple[FaultyCase, ...]:
+    """Return the faulty backends that generated sessions must detect."""
+    for family in SESSION_FAMILIES:
+        importlib.import_module(f"faulty_backends.{family}")
+    return tuple(_SESSION_CASES)
+
+
 def all_cases() -> tuple[FaultyCase, ...]:
     """Return every faulty backend, in the order of the rules."""
     for family in FAMILIES:
@@ -186,9 +214,10 @@ def broken_rules(under_test: BackendUnderTest) -> dict[str, RuleResult]:
     tests = list(rule_tests(BackendConformance))
     try:
         with redirect_stdout(io.StringIO()):
-            outcomes = [
-                examine(declared, partial(test, suite), under_test) for declared, test in tests
-            ]
+            outcomes = []
+            for declared, test in tests:
+                outcomes.append(examine(declared, partial(test, suite), under_test))
+                outcomes += findings(declared, under_test)
     finally:
         under_test.close()
     results = judge_all(

@@ -58,6 +58,17 @@ def test_no_word_is_removed(clip, level):
     assert [] == cut
 
 
+@pytest.mark.slow  # ten seconds of speech
+def test_faint_speech_on_a_constant_offset_is_detected():
+    """The offset of a sound card does not count as level."""
+    speech = np.concatenate(list(decode_file(str(CLIPS / "demo.flac"))))[: 16_000 * 10] * 0.02
+
+    plain = sum(silence.end_sample - silence.start_sample for silence in silences(speech))
+    moved = sum(silence.end_sample - silence.start_sample for silence in silences(speech + 0.2))
+
+    assert abs(plain - moved) < 8000
+
+
 def test_two_detectors_share_nothing():
     """Interleaved streams have the probabilities of single ones."""
     frames = (RANDOM.standard_normal((20, 512)) * 0.1).astype(np.float32)

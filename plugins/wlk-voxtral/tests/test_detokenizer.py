@@ -114,3 +114,18 @@ def test_each_id_is_detokenised_once(tokenizer, ids):
         detokenizer.push(TokenPrediction(token_id))
 
     assert sum(token_id >= FIRST for token_id in ids) == detokenizer.detokenised
+
+
+def test_a_copy_goes_on_by_itself(tokenizer):
+    """A character that is cut in two is completed in the copy, and waits in the original."""
+    original = StreamingDetokenizer(tokenizer)
+    first, second = ids_of("é".encode())
+    original.push(TokenPrediction(WORD))
+    original.push(TokenPrediction(first))
+    copied = original.copy()
+    copied.push(TokenPrediction(second))
+
+    assert "é" == copied.pending.text
+    assert original.pending is None
+    original.push(TokenPrediction(second))
+    assert "é" == original.pending.text

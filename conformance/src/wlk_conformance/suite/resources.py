@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 
 from wlk_conformance.rules import NotApplicable, NotDeclared, rule
+from wlk_conformance.sessions.growth import measure_growth
 from wlk_core import SAMPLE_RATE
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ MINUTE = 60.0  # seconds
 SHORT = 20.0  # seconds, instead of the minute for engines that take time
 GROWTH = 1.02  # the last round relative to an early one, if each ends in a pause
 UNEVEN = 1.25  # the same without pauses, because each round trims its buffers elsewhere
+LEAK = 4096  # bytes that a round may leave allocated, because buffers are cut at words
 DETOKENISED = 9  # ids detokenised for each id the model emitted, at most
 COUNTERS = (
     "encoder_frames", "decoder_positions", "decoder_forwards", "host_syncs", "detokenised_ids",
@@ -90,6 +92,17 @@ class ResourceRules:
         for is_paused in (True, False):
             _check_state(_loop(wlk, is_paused=is_paused, is_hour=True))
 
+    @rule("RES-01", causes=("what is kept is not counted in state_bytes",))
+    def test_memory_that_is_measured_does_not_grow(self, wlk: BackendUnderTest) -> None:
+        """Memory that Python allocates for a stream does not grow, whatever its counters report."""
+        growth = measure_growth(wlk)
+        least = min(growth.bytes_left)
+        wlk.note(f"{max(0, least)} bytes more after each {growth.seconds:g} s, measured")
+        assert least <= LEAK, (
+            f"each of the last {len(growth.bytes_left)} rounds of {growth.seconds:g} s left "
+            f"{least} bytes or more allocated: {growth.bytes_left}"
+        )
+
     @rule("RES-02", causes=("the whole list of ids is detokenised at each call",))
     def test_work_does_not_grow(self, wlk: BackendUnderTest) -> None:
         """
@@ -109,6 +122,16 @@ class ResourceRules:
         """Every work counter at minute 60 <= 1.02 x minute 2."""
         for is_paused in (True, False):
             _check_work(_loop(wlk, is_paused=is_paused, is_hour=True))
+
+    @rule("RES-02", causes=("the engine runs more often the longer the stream is",))
+    def test_engine_calls_that_are_counted_do_not_grow(self, wlk: BackendUnderTest) -> None:
+        """Engine calls for each second of audio do not grow, whatever the counters report."""
+        calls = measure_growth(wlk).engine_calls
+        if not calls:
+            raise NotApplicable("engine calls cannot be counted (see SupportsEngineCalls)")
+        assert calls[-1] <= UNEVEN * max(calls[1:3]), (
+            f"the rounds of a stream made {calls} engine calls"
+        )
 
     @rule("RES-03", kinds="G,S", causes=("a word waits for the next word, which may never come",))
     def test_the_declared_delay_holds(self, wlk: BackendUnderTest) -> None:

@@ -11,6 +11,7 @@ from wlk_conformance.compare import check_same, check_texts, check_words, words_
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.scripted.engine import DIGIT_WORDS
 from wlk_conformance.seams import SupportsCodedAudio
+from wlk_conformance.sessions.campaign import play_sessions
 from wlk_conformance.stimuli import CodedSpeech
 from wlk_core.streaming import needs_space
 from wlk_core.testing import CodedToken
@@ -190,6 +191,11 @@ class TextRules:
         wlk.run(wlk.speech(3, seed=11))
         again = wlk.run(stimulus, chunk_seconds=0.7)
         assert once.records == again.records, _difference(once, again)
+
+    @rule("COM-04", causes=("state of one stream or call reaches another",))
+    def test_generated_sessions_keep_every_rule(self, wlk: BackendUnderTest) -> None:
+        """Sessions drawn from a seed keep every rule; one that does not fails under its rule."""
+        play_sessions(wlk)
 
     @rule(
         "COM-05",

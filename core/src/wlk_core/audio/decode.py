@@ -9,7 +9,9 @@ import numpy as np
 
 from wlk_core.audio.convert import LOUDEST_SAMPLE, first_impossible_sample, to_float32
 from wlk_core.audio.decode_report import DecodeReport
+from wlk_core.audio.downmix import Downmix
 from wlk_core.audio.gaps import Piece, fill_gaps
+from wlk_core.audio.offset import without_offset
 from wlk_core.audio.resample import Resampler
 from wlk_core.audio.source import open_audio, open_links
 from wlk_core.errors import AudioFormatError
@@ -29,6 +31,9 @@ __all__ = ["audio_duration", "decode_file"]
 def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
     """
     Yield the sound of a recording as float32[n] pieces at 16 kHz, its channels averaged.
+
+    Two channels that cancel each other are subtracted instead; see `Downmix`.  A constant offset
+    of 0.7 % of full scale or more is removed; see `OffsetRemoval`.
 
     *path* is a local file of any format FFmpeg knows, "-" for standard input, or a binary file
     object, which is read from its beginning and stays open.  The recording is opened for the first
@@ -55,7 +60,7 @@ def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
 
     """
     with open_links(path) as links:
-        yield from _resampled(_joined(links))
+        yield from _resampled(without_offset(_joined(links)))
 
 
 def audio_duration(path: AudioPath) -> float | None:
@@ -95,11 +100,12 @@ def _joined(links: Iterator[AudioSource]) -> Iterator[Piece]:
 
 def _decoded(source: AudioSource, report: DecodeReport) -> Iterator[Piece]:
     """Yield the frames, mixed to one channel; raise an error about damage at the end."""
+    downmix = Downmix(source.name)
     last: tuple[Piece, Packet[AudioStream]] | None = None
     for packet in _packets(source, report):
         report.add_checked_damage(source, packet.pos or 0)
         for frame in _frames(packet, source.format, report):
-            piece = _piece(frame)
+            piece = _piece(frame, downmix)
             if report.is_sound_lost_before(piece, source):
                 report.add_damage()
             piece = attrs.evolve(piece, follows_damage=report.follows_damage)
@@ -171,7 +177,7 @@ def _end_time(packet: Packet[Any]) -> float:
     return float((packet.pts + (packet.duration or 0)) * packet.time_base)
 
 
-def _piece(frame: AudioFrame) -> Piece:
+def _piece(frame: AudioFrame, downmix: Downmix) -> Piece:
     try:
         array = frame.to_ndarray()
     except ValueError as error:
@@ -187,7 +193,7 @@ def _piece(frame: AudioFrame) -> Piece:
             if frame.format.is_planar
             else samples.reshape(-1, channels).T
         )
-        samples = by_channel.mean(axis=0, dtype=np.float32)
+        samples = downmix.mix(by_channel)
     return Piece(
         rate=frame.sample_rate,
         samples=samples,

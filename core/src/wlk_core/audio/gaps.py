@@ -28,12 +28,14 @@ class Piece:
 
     `start` is its time in the container, None where the container has no time stamp.  The gap
     before a piece that `follows_damage` is lost sound and no restarted clock, however long it is.
+    A piece that `fills_gap` is zeros.
     """
 
     rate: int
     samples: NDArray[np.float32]
     start: float | None = None
     follows_damage: bool = False
+    fills_gap: bool = False
 
 
 class _Clock:
@@ -97,4 +99,5 @@ def fill_gaps(pieces: Iterator[Piece], *, origin: float, longest_gap: float) -> 
 def _zeros(samples: int, rate: int) -> Iterator[Piece]:
     block = round(_BLOCK_SECONDS * rate)
     for start in range(0, samples, block):
-        yield Piece(rate=rate, samples=np.zeros(min(block, samples - start), dtype=np.float32))
+        zeros = np.zeros(min(block, samples - start), dtype=np.float32)
+        yield Piece(rate=rate, samples=zeros, fills_gap=True)

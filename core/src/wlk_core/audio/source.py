@@ -55,6 +55,7 @@ _ABSOLUTE_FORMATS = frozenset({"avi", "matroska", "mov", "nut"})  # times count 
 _AV_TIME_BASE = 1_000_000  # FFmpeg's units of container times, a second
 _ATTACHED_PICTURE = 0x400  # FFmpeg's AV_DISPOSITION_ATTACHED_PIC
 _CLOCK_MAY_JUMP = 0x200  # FFmpeg's AVFMT_TS_DISCONT
+_LARGEST_HOLE = str(2**31 - 1)  # bytes, the most that FFmpeg takes
 _LONGEST_JUMPY_GAP = 10.0  # seconds, ffmpeg's -dts_delta_threshold
 
 
@@ -284,6 +285,8 @@ def _opened(reader: Reader, head: bytes, link: OggLinks | None = None) -> Iterat
     if head[8:12] == b"WAVE":
         # The header is enough; by default FFmpeg waits for seconds of a live pipe first.
         options["probesize"] = "65536"
+    if isinstance(reader.check, TransportCheck):
+        options["resync_size"] = _LARGEST_HOLE  # by default FFmpeg ends at a hole of 64 KiB
     try:
         # Tags in other encodings than UTF-8 are common, and no tag is used.
         container = av.open(

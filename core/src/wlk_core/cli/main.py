@@ -32,6 +32,7 @@ _BROKEN_PIPE = 128 + 13  # SIGPIPE, which ends most programs whose reader has le
 # Each command lives in a module of its own, which is imported when the command is used.
 _COMMANDS = {
     "transcribe": ("transcribe", "Transcribe recordings and pipes, words as they are final."),
+    "listen": ("listen", "Transcribe a microphone, words as they are spoken."),
     "demo": ("demo", "Transcribe the bundled sample live, without a download."),
     "doctor": ("doctor", "Report what is installed, what works, and what to type next."),
     "backends": ("backends", "List the backends, or one with its models and options."),

@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 SLOWEST = 10_000  # bytes a second; 80 kbit/s, a line that brings 1 GB in a day
 _LIBRARY = "huggingface_hub"
+_HOOKS = threading.Lock()  # held while the hooks of a session are exchanged
 _LOOK_SECONDS = 0.2  # between two looks at what has arrived
 _LAST_SECONDS = 1.0  # for a call that was given up to remove its unfinished file
 _FIRST_ERROR = 400  # the lowest HTTP status that is a refusal
@@ -109,24 +110,32 @@ class _Work:
         """Look at every answer that the library receives in this thread."""
         session = self.utils.get_session()
         # httpx has event_hooks, and requests, which earlier releases of the library use, has hooks.
-        hooks = (getattr(session, "event_hooks", None) or session.hooks)["response"]
+        hooks = getattr(session, "event_hooks", None)
+        is_shared = hooks is not None
+        hooks = session.hooks if hooks is None else hooks
         thread = threading.get_ident()
 
         def look(response: Any, *_arguments: Any, **_options: Any) -> None:
             if threading.get_ident() == thread:
                 self._look(response)
 
+        # Lists are replaced, because another thread may be going through the old one.
         with _quiet_library(thread):
-            hooks.append(look)
+            with _HOOKS:
+                hooks["response"] = [*hooks["response"], look]
             try:
                 yield
             finally:
-                hooks.remove(look)
+                with _HOOKS:
+                    hooks["response"] = [hook for hook in hooks["response"] if hook is not look]
+                if not is_shared:
+                    session.close()  # a session of requests belongs to this thread alone
 
     def _look(self, response: Any) -> None:
         self._check()
         if response.status_code >= _FIRST_ERROR:
             headers = {name.lower(): value for name, value in response.headers.items()}
+            response.close()  # requests leaves an answer open whose hook fails
             raise Refusal(response.status_code, headers)
         for name in ("iter_raw", "iter_bytes", "iter_content"):
             if pieces := getattr(response, name, None):

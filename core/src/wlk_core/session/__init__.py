@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wlk_core.session.async_processor import AsyncProcessor
 from wlk_core.session.events import (
+    AudioGap,
     Commit,
     End,
     Endpoint,
@@ -30,6 +31,7 @@ from wlk_core.session.transcription import (
 
 __all__ = [
     "AsyncProcessor",
+    "AudioGap",
     "Commit",
     "End",
     "Endpoint",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import copy
 import math
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,14 @@ class StreamingDetokenizer:
         self._surprise = 0.0  # of its ids: the sum of -log of the probabilities
         self._ids = 0
         self.detokenised = 0  #: ids that had bytes
+
+    def copy(self) -> StreamingDetokenizer:
+        """Return a detokenizer that goes on from here by itself."""
+        other = copy.copy(self)
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="ignore")
+        decoder.setstate(self._decoder.getstate())
+        other._decoder = decoder  # noqa: SLF001 -- an object of this class
+        return other
 
     @property
     def time(self) -> float:

@@ -114,7 +114,9 @@ class VoxtralRecognizer(Generic[S]):
     def hypothesis(self) -> tuple[Word, ...]:
         """The growing word, as far as its characters are complete."""
         pending = self._text.pending
-        return () if pending is None else (self._word(pending),)
+        if pending is None:
+            return ()
+        return (self._word(pending, self._committed_end, self._text.time),)
 
     @property
     def language(self) -> str | None:
@@ -181,8 +183,7 @@ class VoxtralRecognizer(Generic[S]):
                 stop += 1
         if state is None:
             raise AssertionError("an utterance that is padded has steps")
-        self._is_padded = True
-        return self._commit(predictions, state, total, stop)
+        return self._commit(predictions, state, total, stop, is_padded=True)
 
     def _decode_steps(
         self, start: int, stop: int, state: S | None
@@ -201,21 +202,27 @@ class VoxtralRecognizer(Generic[S]):
         return audio
 
     def _commit(
-        self, predictions: Sequence[TokenPrediction], state: S, work: WorkCounters, stop: int
+        self,
+        predictions: Sequence[TokenPrediction],
+        state: S,
+        work: WorkCounters,
+        stop: int,
+        *,
+        is_padded: bool = False,
     ) -> Step:
-        """Adopt the engine's output, before which nothing of this utterance was changed."""
-        self._state, self._decoded_steps = state, stop
+        """Adopt the engine's output; nothing changes before all of it was read."""
         self._measure_loudness(stop)
-        self._buffer.trim(min(max(0, stop * STEP_SAMPLES - _MARGIN_BEFORE), self._buffer.end))
-        detokenised = self._text.detokenised
-        words: list[Word] = []
+        text, words = self._text.copy(), list[Word]()
         for prediction in predictions:
-            self._add(words, self._text.push(prediction))
-        if self._is_padded:
-            self._add(words, self._text.finish())
-        self._energy.trim(self._text.time)
-        self._work += work
-        self._work += WorkCounters(detokenised_ids=self._text.detokenised - detokenised)
+            self._add(words, text.push(prediction), text.time)
+        if is_padded:
+            self._add(words, text.finish(), text.time)
+        work += WorkCounters(detokenised_ids=text.detokenised - self._text.detokenised)
+        self._state, self._decoded_steps, self._is_padded = state, stop, is_padded
+        self._text, self._work = text, self._work + work
+        self._committed_end = words[-1].end if words else self._committed_end
+        self._buffer.trim(min(max(0, stop * STEP_SAMPLES - _MARGIN_BEFORE), self._buffer.end))
+        self._energy.trim(text.time)
         consumed = min(max(0, stop * STEP_SAMPLES), self._buffer.end)
         return Step(committed=tuple(words), consumed_samples=consumed)
 
@@ -226,13 +233,12 @@ class VoxtralRecognizer(Generic[S]):
         if end > start:
             self._energy.append(self._audio(start, end))
 
-    def _add(self, words: list[Word], text: TimedText | None) -> None:
-        """Append the word of a complete text; the next word starts at its end or later."""
+    def _add(self, words: list[Word], text: TimedText | None, now: float) -> None:
+        """Append the word of a complete text; it starts at the end of the one before or later."""
         if text is not None:
-            words.append(self._word(text))
-            self._committed_end = words[-1].end
+            words.append(self._word(text, words[-1].end if words else self._committed_end, now))
 
-    def _word(self, text: TimedText) -> Word:
-        end = max(text.end, self._committed_end)
-        start = self._energy.word_onset(end, after=self._committed_end, now=self._text.time)
+    def _word(self, text: TimedText, after: float, now: float) -> Word:
+        end = max(text.end, after)
+        start = self._energy.word_onset(end, after=after, now=now)
         return Word(start, end, text.text, text.probability)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wlk_core.frameworks.memory import physical_memory, require_memory
 from wlk_core.models import check_sizes, read_json, read_json_table
 from wlk_core.models.json_kinds import ListOf, Table, Text, Whole
 from wlk_core.models.weight_sizes import TensorSize
@@ -53,10 +54,19 @@ def check_files(directory: Path) -> None:
 
     Raises:
         ModelNotFoundError: a file is damaged, or the sizes of two of them differ.
+        BackendUnavailable: the model does not fit into memory.
 
     """
     config = read_json_table(directory / "config.json", _CONFIG, remedy=REMEDY)
     variables = read_model_header(directory / "model.bin")
+    require_memory(
+        str(directory),
+        # CTranslate2 reads the file into memory before it moves anything to a GPU.
+        needed=(directory / "model.bin").stat().st_size,
+        available=physical_memory(),
+        device="cpu",
+        remedy="choose a smaller model",
+    )
     _check_heads(directory / "config.json", config.get("alignment_heads") or [], variables)
     features = directory / "preprocessor_config.json"
     table = read_json_table(features, _FEATURES, remedy=REMEDY)

@@ -10,6 +10,8 @@ from safetensors.torch import load_file
 import torch
 from transformers import WhisperConfig, WhisperForConditionalGeneration
 
+from wlk_core.frameworks.memory import require_memory
+from wlk_core.frameworks.torch import available_memory
 from wlk_core.models import read_safetensors_headers
 from wlk_core.plugins import ModelNotFoundError
 from wlk_whisper.engine.transformers_config import check_config, read_config
@@ -47,9 +49,17 @@ def load_whisper(
 
     Raises:
         ModelNotFoundError: the directory contains no such model; the message gives the reason.
+        BackendUnavailable: it does not fit into memory.
 
     """
     config, tensors = check_directory(directory)
+    require_memory(
+        str(directory),
+        needed=sum(tensor.size for tensor in tensors.values()) * dtype.itemsize,
+        available=available_memory(device),
+        device=device.type,
+        remedy="choose a smaller model, or another device",
+    )
     whisper = _empty_model(directory, config, tensors)
     state: dict[str, torch.Tensor] = {}
     for path in weight_files(directory, backend="whisper"):

@@ -1,0 +1,240 @@
+"""A campaign: sessions of one seed, played on a backend, and the smallest of those that fail."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager, suppress
+import gc
+from pathlib import Path
+import threading
+from typing import TYPE_CHECKING
+
+import attrs
+
+from wlk_conformance.output import standard_output
+from wlk_conformance.rules import NotSelected
+from wlk_conformance.seams import SupportsEngineCalls
+from wlk_conformance.sessions.attribute import attribute
+from wlk_conformance.sessions.generate import Profile, generate
+from wlk_conformance.sessions.play import Played, Player
+from wlk_conformance.sessions.replay import snippet
+from wlk_conformance.sessions.shrink import shrink
+from wlk_conformance.sessions.twin import compare, twin_of
+from wlk_conformance.sessions.violation import Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_conformance.sessions.actions import Session
+    from wlk_core import Backend
+
+__all__ = ["SESSIONS", "SLOW_SESSIONS", "Campaign", "Finding", "play_sessions"]
+
+SESSIONS = 60  # played by default, where an engine reads coded audio
+SLOW_SESSIONS = 12  # played by default on an engine that takes time: one of each theme
+PLAYS = 250  # sessions played at most to make one smaller
+SLOW_PLAYS = 30  # the same for an engine that takes time
+ALIKE = 3  # sessions made smaller that fail in the same way
+FAILURES = 8  # sessions that fail, after which the others are not played
+GRACE = 1.0  # seconds in which the threads of a closed stream end
+FILES = Path("/proc/self/fd")
+
+
+@attrs.frozen
+class Finding:
+    """A rule that a session breaks, and the smallest session that breaks it."""
+
+    violation: Violation
+    session: Session
+    drawn_as: str  #: the name of the session from which it was made
+
+
+class Campaign:
+    """
+    The sessions of one seed on one backend.
+
+    A backend that reads coded audio is loaded anew for each session, so that each is judged alone
+    and replays alone.  Other models are loaded once, because that takes time.
+    """
+
+    def __init__(self, under_test: BackendUnderTest, *, seed: int, is_long: bool = False) -> None:
+        self._under_test = under_test
+        self._seed = seed
+        self._is_coded = under_test.speech_source.kind == "coded"
+        self._profile = profile_of(under_test, is_long=is_long)
+
+    @property
+    def default_count(self) -> int:
+        """How many sessions are played unless a number is chosen."""
+        return SESSIONS if self._is_coded else SLOW_SESSIONS
+
+    def run(self, count: int) -> list[Finding]:
+        """Play *count* sessions; return a finding for each that fails, at most FAILURES."""
+        findings: list[Finding] = []
+        seen: Counter[tuple[str, str]] = Counter()
+        self.violation_of(generate(self._seed, 0, self._profile))  # what is made on first use
+        for index in range(count):
+            session = generate(self._seed, index, self._profile)
+            violation = self.violation_of(session)
+            if violation is None:
+                continue
+            like = violation.rule if violation.kind == "invariant" else ""
+            seen[violation.kind, like] += 1
+            if seen[violation.kind, like] <= ALIKE:
+                findings.append(self.smallest(session, violation))
+            if len(findings) == FAILURES:
+                break
+        return findings
+
+    def smallest(self, session: Session, violation: Violation) -> Finding:
+        """Return the finding of a session that fails, made as small as it gets."""
+
+        def fails(candidate: Session) -> bool:
+            other = self.violation_of(candidate)
+            return other is not None and _is_alike(other, violation)
+
+        plays = PLAYS if self._is_coded else SLOW_PLAYS
+        small = shrink(session, fails, plays=plays)
+        latest = self.violation_of(small)
+        if latest is None or not _is_alike(latest, violation):
+            small, latest = session, violation  # it depends on the sessions before it
+        rule = attribute(latest, small)
+        return Finding(attrs.evolve(latest, rule=rule), small, session.name)
+
+    def violation_of(self, session: Session) -> Violation | None:
+        """Play a session; return the first violation, None where every rule holds."""
+        self._under_test.note_session(session)
+        with self._backend() as backend, standard_output() as printed:
+            threads, files = threading.active_count(), _open_files()
+            played = self._play(session, backend)
+            violations = played.violations or list(self._differences(session, played, backend))
+            violations = violations or list(_leaks(threads, files))
+        if printed() and not violations:
+            line = printed().strip().splitlines()[:1]
+            violations = [Violation("PKG-06", f"{line} was written to standard output")]
+        return next(iter(violations), None)
+
+    def explain(self, finding: Finding) -> str:
+        """Return how to repeat a finding: its calls as a script."""
+        under_test = self._under_test
+        script = snippet(
+            finding.session, under_test.spec.name, under_test.model, under_test.backend_options
+        )
+        indented = "\n".join(f"    {line}" for line in script.splitlines())
+        return f"drawn as {finding.drawn_as}; the calls that are needed:\n{indented}"
+
+    def _play(self, session: Session, backend: Backend) -> Played:
+        under_test = self._under_test
+        calls = backend.engine_calls if isinstance(backend, SupportsEngineCalls) else None
+        player = Player(
+            backend,
+            under_test.spec,
+            under_test.speech_source,
+            engine_calls=calls,
+            touch=under_test.touch,
+        )
+        under_test.session_monitor = player.monitor
+        return player.play(session)
+
+    def _differences(
+        self, session: Session, played: Played, backend: Backend
+    ) -> Iterator[Violation]:
+        """Compare each stream with its twin, where no exact words are known."""
+        if self._is_coded:
+            return
+        for stream, lives in sorted(played.lives.items()):
+            twin = twin_of(session, stream)
+            if twin is None:
+                continue
+            plain = self._play(twin, backend)
+            yield from plain.violations
+            if not plain.violations:
+                yield from compare(lives[0], plain.lives[stream][0], stream)
+
+    @contextmanager
+    def _backend(self) -> Iterator[Backend]:
+        if not self._is_coded:
+            yield self._under_test.backend
+            return
+        backend = self._under_test.load_with()
+        try:
+            yield backend
+        finally:
+            with suppress(Exception):  # LIFE-10 judges closing
+                backend.close()
+
+
+def play_sessions(under_test: BackendUnderTest) -> None:
+    """
+    Play the sessions that the options choose, and report what each of them breaks by its rule.
+
+    Raises:
+        NotApplicable: no session is to be played.
+
+    """
+    campaign = Campaign(under_test, seed=under_test.seed, is_long="long" in under_test.tiers)
+    if under_test.replay is not None:
+        violation = campaign.violation_of(under_test.replay)
+        findings = [campaign.smallest(under_test.replay, violation)] if violation else []
+    else:
+        count = campaign.default_count if under_test.sessions is None else under_test.sessions
+        if not count:
+            raise NotSelected("no sessions are generated: --sessions 0")
+        findings = campaign.run(count)
+        under_test.note(f"{count} sessions of seed {under_test.seed}")
+    under_test.forget_session()
+    for finding in findings:
+        under_test.found_in_session(finding, campaign.explain(finding))
+
+
+def profile_of(under_test: BackendUnderTest, *, is_long: bool) -> Profile:
+    """Return what sessions of the backend can contain, from its declaration and its seams."""
+    spec = under_test.spec
+    fixed = under_test.stream_options
+    limits = {
+        option.name: tuple(
+            dict.fromkeys(value for value in (option.minimum, option.default) if value is not None)
+        )
+        for option in spec.all_options
+        if option.scope == "stream" and not option.policies and option.name not in fixed
+    }
+    is_coded = under_test.speech_source.kind == "coded"
+    can_force = under_test.has("language-forcing") and is_coded
+    return Profile(
+        is_coded=is_coded,
+        policies=() if "policy" in fixed else spec.policies,
+        languages=spec.languages if can_force and "language" not in fixed else (),
+        tasks=(),
+        options={name: values for name, values in limits.items() if len(values) > 1 and is_coded},
+        fixed=fixed,
+        has_turns=under_test.has("speaker-turns"),
+        has_faults=under_test.engine_calls is not None,
+        may_thread=spec.thread_affinity != "same-thread",
+        is_long=is_long,
+    )
+
+
+def _is_alike(first: Violation, second: Violation) -> bool:
+    if first.kind != second.kind:
+        return False
+    return first.kind != "invariant" or first.rule == second.rule
+
+
+def _open_files() -> int:
+    return len(list(FILES.iterdir())) if FILES.is_dir() else 0
+
+
+def _leaks(threads: int, files: int) -> Iterator[Violation]:
+    """Yield LIFE-10 for threads and files that closed streams left open."""
+    if threading.active_count() > threads:
+        for thread in threading.enumerate()[threads:]:
+            thread.join(GRACE)
+    left = threading.active_count() - threads
+    if left > 0:
+        names = [thread.name for thread in threading.enumerate()[-left:]]
+        yield Violation("LIFE-10", f"threads are alive after every stream was closed: {names}")
+    if _open_files() > files:
+        gc.collect()
+        if (more := _open_files() - files) > 0:
+            yield Violation("LIFE-10", f"{more} more files are open after every stream was closed")

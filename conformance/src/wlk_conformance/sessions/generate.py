@@ -1,0 +1,286 @@
+"""Sessions drawn from a seed: what callers do that no test was written for."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from wlk_conformance.sessions.actions import FLUSHES, Action, Session
+from wlk_conformance.sessions.played_stream import BAD
+from wlk_conformance.sessions.tape import Tape
+from wlk_core import SAMPLE_RATE
+from wlk_core.testing import CELL_SAMPLES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wlk_conformance.sessions.actions import Do
+
+__all__ = ["THEMES", "Profile", "generate"]
+
+TINY = (0, 1, 159, 160, 161, 512, 1280, 1599, 1600, 1601)  # samples
+USUAL = (1280, 8000, 16_000, 24_000, 40_000)
+BIG = (80_000, 320_000, 960_000)
+SILENCES = (1 / 16_000, 0.01, 0.1, 0.199, 0.201, 0.5, 1.234567, 4.99, 5.01, 30.0, 60.1, 3600.0,
+            7200.25)  # fmt: skip
+END_OFFSETS = (0.0, 0.0, -0.019, 0.019, 0.01, -0.007, 0.021, 0.05, 0.5, 3.0, 3600.0, -0.021, -0.5)
+TURN_STARTS = (-2.0, -0.3, 0.0, 0.0, 0.0, 0.4, 2.5)
+SPEAKERS: tuple[int | str, ...] = (0, 1, 2, "anna", "bert")
+FAULTS = ((1,), (1,), (2,), (3,), (1, 2), (1, 3), (2, 3), (1, 2, 3), (5,), (8,), (1, 2, 4))
+
+
+@attrs.frozen(kw_only=True)
+class Profile:
+    """
+    What the sessions of a backend can contain.
+
+    Attributes:
+        is_coded: its engine reads coded audio, which costs almost nothing.
+        policies, languages, tasks: those that a stream may be opened with; empty for the default.
+        options: values at the limits of each option of a stream.
+        fixed: arguments of create_processor that every stream has.
+        has_turns: streams take speaker turns.
+        has_faults: engine calls can be made to fail.
+        may_thread: the calls of a stream may come from several threads.
+        is_long: ten minutes and sixty pauses are not too much.
+
+    """
+
+    is_coded: bool = True
+    policies: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    options: Mapping[str, tuple[Any, ...]] = attrs.field(factory=dict)
+    fixed: Mapping[str, Any] = attrs.field(factory=dict)
+    has_turns: bool = True
+    has_faults: bool = True
+    may_thread: bool = True
+    is_long: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class _Theme:
+    """How often each thing happens after a chunk, and the size of a session."""
+
+    chunks: tuple[int, ...] = (*TINY, *USUAL)
+    seconds: float = 12.0
+    streams: tuple[int, int] = (1, 1)
+    pauses: float = 0.06
+    flushes: float = 0.04
+    turns: float = 0.03
+    clocks: float = 0.1
+    forms: float = 0.3
+    reads: float = 0.15
+    faults: float = 0.0
+    threads: float = 0.05
+    holds: float = 0.0
+    refusals: float = 0.03
+    resets: float = 0.0
+    warmups: float = 0.01
+    neighbours: bool = False
+    drains: float = 0.25
+    options: float = 0.2
+
+
+THEMES: Mapping[str, _Theme] = {
+    "mixed": _Theme(faults=0.03, resets=0.02, streams=(1, 2)),
+    "chunks": _Theme(chunks=(*TINY, 15_999, 16_000, 16_001), seconds=8.0, pauses=0.01, clocks=0.0),
+    "pauses": _Theme(chunks=USUAL, seconds=24.0, pauses=0.9, clocks=0.0, turns=0.0),
+    "many streams": _Theme(streams=(9, 9), seconds=5.0, chunks=USUAL),
+    "neighbours": _Theme(streams=(2, 4), neighbours=True, resets=0.05, faults=0.05, seconds=8.0),
+    "faults": _Theme(faults=0.6, chunks=USUAL, seconds=14.0),
+    "clock": _Theme(clocks=0.9, pauses=0.15, chunks=(*TINY, *USUAL)),
+    "speakers": _Theme(turns=0.5, pauses=0.1, chunks=USUAL, seconds=16.0),
+    "monologue": _Theme(chunks=(16_000, *BIG), seconds=100.0, pauses=0.0, flushes=0.0, turns=0.0,
+                        clocks=0.0, refusals=0.0, resets=0.0),
+    "threads": _Theme(threads=0.6, holds=0.25, reads=0.4, chunks=USUAL),
+    "lives": _Theme(resets=0.25, chunks=USUAL, seconds=16.0, flushes=0.15),
+    "options": _Theme(options=1.0, streams=(2, 3), seconds=8.0),
+}  # fmt: skip
+LONG = {
+    "ten minutes": _Theme(chunks=(8000, 16_000, *BIG), seconds=600.0, pauses=0.0, flushes=0.0,
+                          turns=0.0, clocks=0.0, refusals=0.0),
+    "sixty pauses": _Theme(chunks=(16_000, 24_000), seconds=80.0, pauses=1.0, clocks=0.0),
+}  # fmt: skip
+SLOW = 0.4  # of the seconds, for engines that take time
+MANY_STREAMS = 4  # from which on each of them has half as many
+SHORTEST = 3.0  # seconds of a stream
+
+
+def generate(seed: int, index: int, profile: Profile) -> Session:
+    """Return session number *index* of *seed*; the same for the same arguments, on any machine."""
+    themes = {**THEMES, **(LONG if profile.is_long else {})}
+    name = list(themes)[index % len(themes)]
+    rng = Random(f"{seed}:{index}")  # noqa: S311 -- reproducible, not secret
+    return _Draw(rng, profile, themes[name], index).session(f"seed {seed}, session {index}: {name}")
+
+
+class _Draw:
+    """One session in the making."""
+
+    def __init__(self, rng: Random, profile: Profile, theme: _Theme, index: int) -> None:
+        self._rng = rng
+        self._profile = profile
+        self._theme = theme
+        self._index = index
+
+    def session(self, name: str) -> Session:
+        """Return the session: bodies of streams, taking turns."""
+        count = self._rng.randint(*self._theme.streams)
+        seconds = self._theme.seconds
+        if not self._profile.is_coded:
+            seconds = max(SHORTEST, SLOW * seconds / (2 if count > MANY_STREAMS else 1))
+        tapes = [self._tape(seconds) for _ in range(count)]
+        bodies = [self._body(number, tape, seconds) for number, tape in enumerate(tapes)]
+        actions: list[Action] = []
+        while any(bodies):
+            body = self._rng.choice([body for body in bodies if body])
+            burst = self._rng.randint(1, 4)
+            actions += body[:burst]
+            del body[:burst]
+        return Session(name=name, tapes=tapes, actions=actions)
+
+    def _tape(self, seconds: float) -> Tape:
+        if not self._profile.is_coded:
+            count = max(3, round(1.6 * seconds))
+            return Tape(kind="speech", count=count, seed=self._rng.randrange(1000))
+        cells = round(seconds * SAMPLE_RATE / CELL_SAMPLES)
+        tokens, cell = [], self._rng.randint(0, 6)
+        while cell < cells:
+            length = self._rng.choice((2, 3, 3, 3, 4, 6, 12))
+            tokens.append((self._rng.randint(1, 10), cell, length))
+            cell += length + self._rng.choice((0, 1, 1, 2, 3, 8, 20))
+        return Tape(tokens=tokens)
+
+    def _body(self, stream: int, tape: Tape, seconds: float) -> list[Action]:
+        """Return the actions of one stream."""
+        actions = [Action(do="open", stream=stream, options=self._options(stream))]
+        if self._chance(0.2):
+            actions.append(self._action("end_silence", stream, seconds=self._choice(SILENCES)))
+        total = tape.cells * CELL_SAMPLES if self._profile.is_coded else seconds * SAMPLE_RATE
+        fed = 0
+        while fed < total:
+            chunk = self._insert(stream)
+            fed += max(1, chunk.samples)
+            actions.append(chunk)
+            actions += self._after_chunk(stream)
+        if self._theme.neighbours and stream and self._chance(0.7):
+            at = self._rng.randint(1, len(actions))
+            actions[at:at] = self._misfortune(stream)
+        if self._chance(0.3):
+            actions.append(self._exclusive("finish", stream))
+        return actions
+
+    def _after_chunk(self, stream: int) -> list[Action]:
+        theme, actions = self._theme, list[Action]()
+        if self._chance(theme.drains):
+            actions.append(self._action("drain", stream))
+        elif self._chance(0.8):
+            actions.append(self._exclusive("process", stream))
+        if self._chance(theme.reads):
+            actions.append(
+                self._action(
+                    "read", stream, times=self._rng.choice((1, 2, 7)), is_threaded=self._threads()
+                )
+            )
+        return [*actions, *self._events(stream)]
+
+    def _events(self, stream: int) -> list[Action]:
+        """Return what happens between two chunks besides decoding."""
+        theme, actions = self._theme, list[Action]()
+        if self._chance(theme.refusals):
+            actions.append(self._action("refuse", stream, bad=self._choice(tuple(BAD))))
+        if self._chance(theme.pauses):
+            actions += self._pause(stream)
+        if self._chance(theme.flushes):
+            actions.append(self._exclusive(self._choice(("start_silence", "is_last")), stream))
+            actions.append(self._action("read", stream))
+        if self._profile.has_turns and self._chance(theme.turns):
+            actions.append(
+                attrs.evolve(
+                    self._exclusive("new_speaker", stream),
+                    speaker=self._choice(SPEAKERS),
+                    start=self._choice(TURN_STARTS),
+                )
+            )
+        if self._chance(theme.resets):
+            if self._chance(0.5):
+                actions.append(self._exclusive("finish", stream))
+            actions.append(self._action("reset", stream))
+        if self._chance(theme.warmups):
+            actions.append(self._action("warmup", stream))
+        return actions
+
+    def _insert(self, stream: int) -> Action:
+        offset = self._choice(END_OFFSETS) if self._chance(self._theme.clocks) else None
+        forms = ("read-only", "strided", "reversed", "reused")
+        return self._action(
+            "insert",
+            stream,
+            samples=self._choice(self._theme.chunks),
+            form=self._choice(forms) if self._chance(self._theme.forms) else "plain",
+            end_offset=offset,
+            is_threaded=self._threads(),
+        )
+
+    def _pause(self, stream: int) -> list[Action]:
+        """Return a silence, late, split in two, repeated, or as it should be."""
+        end = self._action(
+            "end_silence",
+            stream,
+            seconds=self._choice(SILENCES),
+            offset=self._choice((None, None, None, 0.0, 2.0, -1.5)),
+        )
+        start = self._exclusive("start_silence", stream)
+        read = self._action("read", stream)
+        pauses: tuple[list[Action], ...] = (
+            [start, end], [start, end], [start, read, end], [end], [start, start, end, end],
+        )  # fmt: skip
+        return self._rng.choice(pauses)
+
+    def _misfortune(self, stream: int) -> list[Action]:
+        """Return how a neighbour ends, and sometimes begins again."""
+        ends: list[list[Do]] = [["close"], ["reset"], ["finish", "close"]]
+        if self._profile.has_faults:
+            ends += [["exhaust"], ["exhaust", "reset"], ["exhaust", "close"]]
+        return [self._action(do, stream) for do in self._choice(ends)]
+
+    def _exclusive(self, do: Do, stream: int) -> Action:
+        """Return an exclusive call, with faults or held, as often as the theme has it."""
+        theme, profile = self._theme, self._profile
+        if profile.has_faults and self._chance(theme.faults):
+            return self._action(do, stream, faults=self._choice(FAULTS), is_after=self._chance(0.5))
+        if profile.has_faults and profile.may_thread and self._chance(theme.holds):
+            insert = self._action("insert", stream, samples=self._choice(USUAL))
+            read = self._action("read", stream, times=2)
+            inner = [read] if do in FLUSHES and self._chance(0.3) else [read, insert]
+            return self._action(do, stream, inner=inner)
+        return self._action(do, stream, is_threaded=self._threads())
+
+    def _options(self, stream: int) -> dict[str, Any]:
+        profile, options = self._profile, dict[str, Any]()
+        if profile.policies:
+            options["policy"] = profile.policies[(self._index + stream) % len(profile.policies)]
+        if self._chance(self._theme.options):
+            if profile.languages:
+                options["language"] = self._choice(profile.languages)
+            if len(profile.tasks) > 1 and self._chance(0.3):
+                options["task"] = self._choice(profile.tasks)
+            for name, values in profile.options.items():
+                if self._chance(0.5):
+                    options[name] = self._choice(values)
+        return {**options, **profile.fixed}
+
+    def _threads(self) -> bool:
+        return self._profile.may_thread and self._chance(self._theme.threads)
+
+    def _action(self, do: Do, stream: int, **values: Any) -> Action:
+        return Action(do=do, stream=stream, **values)
+
+    def _chance(self, share: float) -> bool:
+        return self._rng.random() < share
+
+    def _choice(self, values: Sequence[Any]) -> Any:
+        return self._rng.choice(values)

@@ -1,0 +1,359 @@
+"""Play a session: make its calls on a backend, and return what was found."""
+
+from __future__ import annotations
+
+from functools import partial
+import math
+import threading
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from wlk_conformance.sessions.actions import Action, Session
+from wlk_conformance.sessions.monitor import Monitor
+from wlk_conformance.sessions.oracle import Life, check_life
+from wlk_conformance.sessions.played_stream import PlayedStream, Unexpected
+from wlk_conformance.sessions.violation import Violation
+from wlk_conformance.stimuli import CodedSpeech
+from wlk_core.errors import BackendError, OptionError, StreamBroken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wlk_conformance.stimuli import SpeechSource
+    from wlk_core import Backend, BackendSpec
+    from wlk_core.online.engine_calls import EngineCalls
+
+__all__ = ["Played", "Player"]
+
+PROMPT = 5.0  # seconds within which a call that does not wait returns, on any machine
+LIMIT = 30.0  # seconds: a held call that has not ended by then is stuck
+ATTEMPTS = 6  # at a call whose engine always fails; a sound stream is broken after four
+
+
+@attrs.define
+class Played:
+    """The lives of every stream of a session, and the first violation of each stream."""
+
+    lives: dict[int, list[Life]] = attrs.field(factory=dict)
+    violations: list[Violation] = attrs.field(factory=list)
+
+
+class Player:
+    """Plays one session on one backend; `touch` is called after every action."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        spec: BackendSpec,
+        source: SpeechSource,
+        *,
+        engine_calls: EngineCalls | None = None,
+        touch: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._backend = backend
+        self._spec = spec
+        self._source = source
+        self._calls = engine_calls
+        self._touch = touch
+        self.monitor = Monitor(spec, engine_calls)
+        self._streams: dict[int, PlayedStream] = {}
+        self._played = Played()
+
+    def play(self, session: Session) -> Played:
+        """Make every call of *session*, finish and close its streams, and judge their words."""
+        try:
+            for action in session.actions:
+                self._do(action, session)
+                self._touch()
+            for number, stream in sorted(self._streams.items()):
+                if stream.is_open:
+                    self._exclusive(stream, Action(do="finish", stream=number))
+                if stream.is_finished:
+                    self._expect("LIFE-03", "finish", stream.finish_again)
+                self._touch()
+        except Unexpected as unexpected:
+            self.monitor.report(unexpected.violation)
+        finally:
+            self._set_faults(())
+            self._close_all()
+        self.monitor.settle()
+        self._judge(session)
+        return self._played
+
+    def _do(self, action: Action, session: Session) -> None:
+        if action.do == "open":
+            self._open(action, session)
+        elif action.do == "warmup":
+            self._expect("LIFE-09", "warmup", self._backend.warmup)
+        elif (stream := self._streams.get(action.stream)) is not None and not stream.is_closed:
+            self._do_on(stream, action)
+
+    def _do_on(self, stream: PlayedStream, action: Action) -> None:
+        """Make the calls of *action*; one that the stream cannot take any more is left out."""
+        if action.do == "reset":
+            self._expect("LIFE-06", "reset", stream.reset)
+        elif action.do == "close":
+            self._expect("LIFE-10", "close", stream.close)
+        elif stream.is_open:
+            self._do_on_open(stream, action)
+
+    def _do_on_open(self, stream: PlayedStream, action: Action) -> None:
+        calls: dict[str, Callable[[], object]] = {
+            "insert": partial(self._insert, stream, action),
+            "read": partial(self._read, stream, action),
+            "refuse": partial(stream.refuse, action.bad),
+            "end_silence": partial(
+                self._expect, "SIL-03", "end_silence", partial(stream.end_silence, action)
+            ),
+            "drain": partial(self._drain, stream),
+            "exhaust": partial(self._exhaust, stream),
+        }
+        decode = self._hold if action.inner else self._exclusive
+        calls.get(action.do, partial(decode, stream, action))()
+
+    def _open(self, action: Action, session: Session) -> None:
+        if action.stream in self._streams:
+            return
+        options = action.options
+        try:
+            processor = self._backend.create_processor(**options)
+        except OptionError:
+            options = {}
+            processor = self._backend.create_processor()
+        except Exception as error:
+            raise Unexpected("LIFE-01", "create_processor", error, action.stream) from error
+        name = f"stream {action.stream}"
+        monitored = self.monitor.watch(processor, name, options.get("language"))
+        tape = session.tapes[action.stream % len(session.tapes)]
+        audio = tape.render(self._source).audio
+        stream = PlayedStream(action.stream, monitored, audio)
+        stream.keeps_delay = not set(options) - {"policy", "language", "task"}
+        self._streams[action.stream] = stream
+
+    def _insert(self, stream: PlayedStream, action: Action) -> None:
+        self._expect(
+            "IN-01",
+            "insert_audio_chunk",
+            partial(stream.insert, action),
+            is_threaded=action.is_threaded,
+        )
+
+    def _read(self, stream: PlayedStream, action: Action) -> None:
+        self._expect(
+            "HYP-01",
+            "get_buffer",
+            partial(stream.read, action.times),
+            is_threaded=action.is_threaded,
+        )
+
+    def _drain(self, stream: PlayedStream) -> None:
+        """Process until there is no backlog, and once more, which must find nothing."""
+        calls = 0
+        while stream.processor.has_backlog:
+            self._exclusive(stream, Action(do="process"))
+            stream.count_drain()
+            calls += 1
+        drained = stream.processed if calls else math.inf  # a silence alone moves it at any call
+        self._exclusive(stream, Action(do="process"))
+        if stream.processed > drained:
+            self._report(
+                stream,
+                "TIME-03",
+                f"has_backlog was False at {drained:.3f} s, and process_iter went on to "
+                f"{stream.processed:.3f} s",
+            )
+        delay = self._spec.max_delay
+        if delay is not None and stream.keeps_delay:
+            backlog = stream.life.clock.end - stream.processed
+            if backlog > delay:
+                self._report(
+                    stream, "RES-03", f"{backlog:.2f} s of audio wait, declared is {delay:g} s"
+                )
+
+    def _exclusive(self, stream: PlayedStream, action: Action) -> None:
+        """Make a call whose engine calls may fail, and repeat it as a session does."""
+        self._set_faults(action.faults, is_after=action.is_after)
+        try:
+            for attempts_left in reversed(range(ATTEMPTS)):
+                try:
+                    self._run(partial(stream.exclusive, action), is_threaded=action.is_threaded)
+                    return
+                except BackendError as error:
+                    stream.failed(error)
+                    is_spurious = not stream.may_fail and not action.faults
+                    if is_spurious or not attempts_left or isinstance(error, StreamBroken):
+                        raise Unexpected(
+                            stream.rule_of(action), action.do, error, stream.number
+                        ) from (error)
+                except Unexpected:
+                    raise
+                except Exception as error:
+                    raise Unexpected(stream.rule_of(action), action.do, error, stream.number) from (
+                        error
+                    )
+        finally:
+            stream.may_fail = bool(action.faults)
+            self._set_faults(())
+
+    def _exhaust(self, stream: PlayedStream) -> None:
+        """Fail every engine call until the stream is broken, which it must be for good."""
+        if self._calls is None:
+            return
+        stream.insert(Action(do="insert", samples=16_000))
+        start = self._calls.count
+        errors: list[BaseException] = []
+        self._set_faults(range(1, 200))
+        try:
+            for _ in range(ATTEMPTS):
+                try:
+                    stream.exclusive(Action(do="is_last"))
+                    break
+                except BackendError as error:
+                    errors.append(error)
+        except Exception as error:
+            raise Unexpected("ERR-01", "exhaust", error, stream.number) from error
+        finally:
+            self._set_faults(())
+        if self._calls.count == start:
+            return
+        if not errors or not isinstance(errors[-1], StreamBroken):
+            kinds = [type(error).__name__ for error in errors]
+            self._report(
+                stream,
+                "ERR-03",
+                f"the engine failed {self._calls.count - start} times in a row, the calls raised "
+                f"{kinds}, expected StreamBroken after three failed retries",
+            )
+        stream.is_broken = True
+
+    def _hold(self, stream: PlayedStream, action: Action) -> None:
+        """Make an exclusive call on a thread, and the inner calls while its engine is held."""
+        if self._calls is None:
+            self._exclusive(stream, attrs.evolve(action, inner=()))
+            return
+        begun, go_on = threading.Event(), threading.Event()
+        failures: list[BaseException] = []
+
+        def wait() -> None:
+            begun.set()
+            go_on.wait(LIMIT)
+
+        def call() -> None:
+            try:
+                stream.exclusive(action)
+            except BaseException as error:  # noqa: BLE001 -- raised again by the thread that waits
+                failures.append(error)
+            finally:
+                begun.set()
+
+        self._calls.before_call = wait
+        calling = threading.Thread(target=call, daemon=True)
+        calling.start()
+        try:
+            begun.wait(LIMIT)
+            for inner in action.inner:
+                self._while_held(stream, action, inner)
+        finally:
+            self._calls.before_call = None
+            go_on.set()
+            calling.join(LIMIT)
+        if calling.is_alive():
+            self._report(
+                stream, stream.rule_of(action), f"{action.do} did not end within {LIMIT:g} s"
+            )
+        if failures:
+            raise Unexpected(stream.rule_of(action), action.do, failures[0], stream.number)
+
+    def _while_held(self, stream: PlayedStream, action: Action, inner: Action) -> None:
+        is_insert = inner.do == "insert"
+        make = partial(stream.insert, inner) if is_insert else partial(stream.read, inner.times)
+        name = "insert_audio_chunk" if is_insert else "get_buffer or stats"
+        failures: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                make()
+            except BaseException as error:  # noqa: BLE001 -- raised again by the thread that waits
+                failures.append(error)
+
+        calling = threading.Thread(target=run, daemon=True)
+        calling.start()
+        calling.join(PROMPT)
+        if calling.is_alive():
+            rule = "IN-04" if is_insert else "HYP-01"
+            message = f"{name} did not return within {PROMPT:g} s while {action.do} ran"
+            self._report(stream, rule, message)
+        elif failures and not (is_insert and action.do == "finish"):
+            raise Unexpected(
+                "IN-04" if is_insert else "HYP-01", name, failures[0], stream.number
+            ) from failures[0]
+
+    def _expect(
+        self,
+        rule: str,
+        name: str,
+        call: Callable[[], object],
+        *,
+        is_threaded: bool = False,
+    ) -> None:
+        """Make a call that must not raise."""
+        try:
+            self._run(call, is_threaded=is_threaded)
+        except Unexpected:
+            raise
+        except Exception as error:
+            raise Unexpected(rule, name, error) from error
+
+    def _run(self, call: Callable[[], object], *, is_threaded: bool) -> None:
+        if not is_threaded:
+            call()
+            return
+        failures: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                call()
+            except BaseException as error:  # noqa: BLE001 -- raised again by the thread that waits
+                failures.append(error)
+
+        calling = threading.Thread(target=run, daemon=True)
+        calling.start()
+        calling.join()
+        if failures:
+            raise failures[0]
+
+    def _set_faults(self, faults: Any, *, is_after: bool = False) -> None:
+        if self._calls is None:
+            return
+        numbers = frozenset(self._calls.count + fault for fault in faults)
+        self._calls.fail_before = frozenset() if is_after else numbers
+        self._calls.fail_after = numbers if is_after else frozenset()
+
+    def _close_all(self) -> None:
+        for stream in self._streams.values():
+            if not stream.is_closed:
+                try:
+                    stream.close()
+                except Exception as error:  # noqa: BLE001 -- reported
+                    self._report(stream, "LIFE-10", f"close raised {type(error).__name__}: {error}")
+
+    def _judge(self, session: Session) -> None:
+        """Compare the words of each life with its audio, unless a call already broke a rule."""
+        self._played.lives = {number: stream.lives for number, stream in self._streams.items()}
+        self._played.violations = list(self.monitor.violations)
+        if self._played.violations or not isinstance(self._source, CodedSpeech):
+            return
+        for number, stream in sorted(self._streams.items()):
+            tape = session.tapes[number % len(session.tapes)]
+            if tape.kind != "coded":
+                continue
+            for life in stream.lives:
+                for violation in check_life(life, tape, self._source.vocabulary):
+                    self._played.violations.append(
+                        attrs.evolve(violation, stream=f"stream {number}")
+                    )
+                    return
+
+    def _report(self, stream: PlayedStream, rule: str, message: str) -> None:
+        self.monitor.report(Violation(rule, message, stream=f"stream {stream.number}"))

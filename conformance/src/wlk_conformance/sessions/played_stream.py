@@ -1,0 +1,243 @@
+"""One stream of a session that is played: its tape, its clock, and what it committed."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wlk_conformance.sessions.actions import FLUSHES, Action
+from wlk_conformance.sessions.oracle import Life
+from wlk_conformance.sessions.violation import Violation
+from wlk_core import SAMPLE_RATE, ChangeSpeaker
+from wlk_core.errors import AudioFormatError, ClockError, StreamBroken, StreamClosed, WLKError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["BAD", "PlayedStream", "Unexpected"]
+
+RULES = {
+    "process": "IN-05", "is_last": "LIFE-07", "start_silence": "SIL-01", "new_speaker": "SPK-01",
+    "finish": "LIFE-02",
+}  # fmt: skip
+BAD = {
+    "int16": "IN-02", "float64": "IN-02", "stereo": "IN-02", "nan": "IN-02", "infinity": "IN-02",
+    "overlap": "IN-03", "negative silence": "SIL-03", "silence without end": "SIL-03",
+}  # fmt: skip
+BAD_SAMPLES = 320
+MAX_DRAIN_CALLS = 20_000  # far beyond any backlog, so that an endless one is reported
+JUNK = np.float32(0.25)  # overwrites a buffer that is used again
+
+
+class Unexpected(Exception):  # noqa: N818 -- ends a session, and is reported
+    """A call raised what it must not raise."""
+
+    def __init__(self, rule: str, call: str, error: BaseException, stream: int = -1) -> None:
+        message = f"{call} raised {type(error).__name__}: {error}"
+        super().__init__(message)
+        name = f"stream {stream}" if stream >= 0 else ""
+        self.violation = Violation(rule, message, kind="raised", stream=name)
+
+
+class PlayedStream:
+    """A stream with a tape: `insert` takes its next samples, and zeros after its end."""
+
+    def __init__(self, number: int, processor: Any, audio: NDArray[np.float32]) -> None:
+        self.number = number
+        self.processor = processor
+        self.lives = [Life()]
+        self.processed = 0.0
+        self.is_closed = False
+        self.is_broken = False
+        self.may_fail = False  #: the call before had faults, and its error may come later
+        self.keeps_delay = True  #: its options are those for which the spec declares max_delay
+        self._audio = audio
+        self._position = 0
+        self._drain_calls = 0
+        self._scratch = np.zeros(0, dtype=np.float32)
+
+    @property
+    def life(self) -> Life:
+        """The life that the stream is in."""
+        return self.lives[-1]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the stream takes audio."""
+        return not (self.is_closed or self.is_broken or self.life.is_complete)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the stream is finished, and neither closed nor broken."""
+        return self.life.is_complete and not (self.is_closed or self.is_broken)
+
+    def insert(self, action: Action) -> None:
+        """Insert the next samples; an overlap must be refused."""
+        samples = self._next(action.samples)
+        clock = self.life.clock
+        end_time = None
+        if action.end_offset is not None:
+            end_time = clock.end + len(samples) / SAMPLE_RATE + action.end_offset
+        gap = clock.gap_before(len(samples), end_time)
+        array = self._shaped(samples, action.form)
+        try:
+            self.processor.insert_audio_chunk(array, *(() if end_time is None else (end_time,)))
+        except ClockError:
+            if gap >= 0:
+                raise
+            return
+        finally:
+            if action.form == "reused":
+                array[:] = JUNK
+        self._position += len(samples)
+        clock.add_pause(max(0.0, gap))
+        clock.add_audio(len(samples))
+
+    def end_silence(self, action: Action) -> None:
+        """Move the clock."""
+        if action.offset is None:
+            self.processor.end_silence(action.seconds)
+        else:
+            self.processor.end_silence(action.seconds, action.offset)
+        self.life.clock.add_pause(action.seconds)
+
+    def exclusive(self, action: Action) -> None:
+        """Make a call that returns an emission, and take its tokens."""
+        samples = self.life.clock.samples
+        emission = self._call(action)
+        self.life.tokens += emission.committed
+        self.processed = emission.processed_up_to
+        if action.do in FLUSHES:
+            self.life.cuts.append(samples)
+        if action.do == "finish":
+            self.life.is_complete = True
+
+    def finish_again(self) -> None:
+        """Finish a stream that is finished, which must do nothing."""
+        self.life.tokens += self.processor.finish().committed
+
+    def failed(self, error: BaseException) -> None:
+        """Note an error; the tokens that a broken stream could not return are in it."""
+        if isinstance(error, StreamBroken):
+            self.is_broken = True
+
+    def read(self, times: int) -> None:
+        """Read the hypothesis and the counters."""
+        for _ in range(times):
+            self.processor.get_buffer()
+            self.processor.stats  # noqa: B018 -- a read is what is tested
+
+    def refuse(self, bad: str) -> None:
+        """
+        Make a call that must be refused.
+
+        Raises:
+            Unexpected: it was accepted, or another error came than the contract names.
+
+        """
+        expected: type[WLKError] = AudioFormatError if BAD[bad] == "IN-02" else ClockError
+        try:
+            self._bad_call(bad)
+        except expected:
+            return
+        except Exception as error:
+            raise Unexpected(BAD[bad], f"a call with {bad}", error, self.number) from error
+        accepted = Unexpected(BAD[bad], "", AssertionError(), self.number)
+        accepted.violation = Violation(
+            BAD[bad],
+            f"a call with {bad} was accepted, expected {expected.__name__}",
+            stream=f"stream {self.number}",
+        )
+        raise accepted
+
+    def reset(self) -> None:
+        """Begin a new life where the tape is."""
+        self.processor.reset()
+        self.lives.append(Life(first_sample=self._position))
+        self.processed = 0.0
+        self.is_broken = False
+
+    def close(self) -> None:
+        """Close the stream, twice, because the second close must be accepted."""
+        self.is_closed = True
+        self.processor.close()
+        self.processor.close()
+        try:
+            self.processor.process_iter()
+        except (StreamClosed, StreamBroken):
+            return
+
+    def count_drain(self) -> None:
+        """Count a call of a drain, and raise Unexpected where there is no end of them."""
+        self._drain_calls += 1
+        if self._drain_calls > MAX_DRAIN_CALLS:
+            error = AssertionError(f"the backlog still lasts after {MAX_DRAIN_CALLS} calls")
+            raise Unexpected("TIME-03", "process_iter", error, self.number)
+
+    def rule_of(self, action: Action) -> str:
+        """Return the rule of a call that fails without a reason."""
+        return RULES.get(action.do, "IN-05")
+
+    def _call(self, action: Action) -> Any:
+        processor = self.processor
+        if action.do == "start_silence":
+            return processor.start_silence()
+        if action.do == "new_speaker":
+            start = max(0.0, self.life.clock.end + action.start)
+            return processor.new_speaker(ChangeSpeaker(_speaker(action), start))
+        if action.do == "finish":
+            return processor.finish()
+        if action.do == "is_last":
+            return processor.process_iter(is_last=True)
+        return processor.process_iter()
+
+    def _bad_call(self, bad: str) -> None:
+        if bad == "negative silence":
+            self.processor.end_silence(-0.5)
+        elif bad == "silence without end":
+            self.processor.end_silence(math.inf)
+        elif bad == "overlap":
+            end_time = self.life.clock.end - 0.5 + BAD_SAMPLES / SAMPLE_RATE
+            self.processor.insert_audio_chunk(_bad_audio(bad), end_time)
+        else:
+            self.processor.insert_audio_chunk(_bad_audio(bad))
+
+    def _next(self, samples: int) -> NDArray[np.float32]:
+        piece = self._audio[self._position : self._position + samples]
+        padded = np.zeros(samples, dtype=np.float32)
+        padded[: len(piece)] = piece
+        return padded
+
+    def _shaped(self, samples: NDArray[np.float32], form: str) -> NDArray[np.float32]:
+        """Return *samples* in an array of the memory layout *form*."""
+        if form == "read-only":
+            samples.flags.writeable = False
+        elif form == "strided":
+            doubled = np.full(2 * len(samples), JUNK, dtype=np.float32)
+            doubled[::2] = samples
+            return doubled[::2]
+        elif form == "reversed":
+            return samples[::-1].copy()[::-1]
+        elif form == "reused":
+            if len(self._scratch) < len(samples):
+                self._scratch = np.zeros(len(samples), dtype=np.float32)
+            self._scratch[: len(samples)] = samples
+            return self._scratch[: len(samples)]
+        return samples
+
+
+def _speaker(action: Action) -> int | str:
+    return 0 if action.speaker is None else action.speaker
+
+
+def _bad_audio(bad: str) -> NDArray[Any]:
+    audio = np.full(BAD_SAMPLES, 0.125, dtype=np.float32)
+    if bad in ("int16", "float64"):
+        return audio.astype(bad)
+    if bad == "stereo":
+        return np.stack([audio, audio])
+    if bad in ("nan", "infinity"):
+        audio[BAD_SAMPLES // 2] = np.nan if bad == "nan" else np.inf
+    return audio

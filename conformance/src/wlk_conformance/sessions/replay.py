@@ -1,0 +1,122 @@
+"""A session as a Python snippet that makes the same calls, without the suite's monitor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wlk_conformance.sessions.clock import StreamClock
+from wlk_core import SAMPLE_RATE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from wlk_conformance.sessions.actions import Action, Session
+    from wlk_conformance.sessions.tape import Tape
+
+__all__ = ["snippet"]
+
+CALLS = {
+    "process": "process_iter()", "start_silence": "start_silence()", "finish": "finish()",
+    "is_last": "process_iter(is_last=True)", "reset": "reset()", "close": "close()",
+}  # fmt: skip
+
+
+def snippet(session: Session, backend: str, model: str | None, options: Mapping[str, Any]) -> str:
+    """Return the calls of *session* on *backend* as a script."""
+    arguments = "".join(f", {name}={value!r}" for name, value in options.items())
+    lines = [
+        "import numpy as np",
+        "from wlk_core import ChangeSpeaker, load_backend",
+        "from wlk_core.testing import CodedToken, connected_digits, encode, noise",
+        "",
+        f"backend = load_backend({backend!r}, {model!r}{arguments})",
+    ]
+    clocks: dict[int, StreamClock] = {}
+    for action in session.actions:
+        lines += _lines(action, session, clocks.setdefault(action.stream, StreamClock()))
+    numbers = dict.fromkeys(action.stream for action in session.actions)
+    finished = {action.stream for action in session.actions if action.do in ("finish", "close")}
+    lines += [f"print(stream_{number}.finish())" for number in numbers if number not in finished]
+    return "\n".join(lines)
+
+
+def _lines(action: Action, session: Session, clock: StreamClock) -> Iterator[str]:
+    """Yield the lines of one action; *clock* is that of its stream, by what it was fed."""
+    if action.faults:
+        when = "after the engine ran" if action.is_after else "before the engine runs"
+        yield f"# engine calls {list(action.faults)} of the next call fail, {when}:"
+        attribute = "fail_after" if action.is_after else "fail_before"
+        yield "count = backend.engine_calls.count  # then repeat the call while it fails"
+        numbers = ", ".join(f"count + {fault}" for fault in action.faults)
+        yield f"backend.engine_calls.{attribute} = frozenset({{{numbers}}})"
+    if action.inner:
+        yield "# the next call is held at its first engine call, while a thread makes these calls:"
+        for inner in action.inner:
+            yield from (f"#   {line}" for line in _lines(inner, session, clock))
+    if action.is_threaded:
+        yield "# from a thread of its own:"
+    yield from _call(action, session, clock)
+
+
+def _call(action: Action, session: Session, clock: StreamClock) -> Iterator[str]:
+    """Yield the call of one action."""
+    stream = f"stream_{action.stream}"
+    if action.do == "open":
+        arguments = ", ".join(f"{name}={value!r}" for name, value in action.options.items())
+        yield f"audio_{action.stream} = {_audio(session.tapes[action.stream % len(session.tapes)])}"
+        yield f"{stream} = backend.create_processor({arguments})"
+    elif action.do == "insert":
+        yield from _insert(action, stream, clock)
+    elif action.do == "end_silence":
+        offset = "" if action.offset is None else f", {action.offset!r}"
+        yield f"{stream}.end_silence({action.seconds!r}{offset})"
+        clock.add_pause(action.seconds)
+    elif action.do == "new_speaker":
+        start = max(0.0, clock.end + action.start)
+        yield f"print({stream}.new_speaker(ChangeSpeaker({action.speaker or 0!r}, {start!r})))"
+    elif action.do == "drain":
+        yield f"while {stream}.has_backlog:"
+        yield f"    print({stream}.process_iter())"
+    elif action.do in ("reset", "close"):
+        yield f"{stream}.{CALLS[action.do]}"
+    elif action.do in CALLS:
+        yield f"print({stream}.{CALLS[action.do]})"
+    else:
+        yield {
+            "read": f"{stream}.get_buffer(), {stream}.stats  # {action.times} times",
+            "warmup": "backend.warmup()",
+            "refuse": f"# a call of {stream} with {action.bad}, which must be refused",
+            "exhaust": f"# every engine call of {stream} fails until it is broken",
+        }[action.do]
+
+
+def _insert(action: Action, stream: str, clock: StreamClock) -> Iterator[str]:
+    first, stop = clock.samples, clock.samples + action.samples
+    audio = f"audio_{action.stream}[{first}:{stop}]"
+    if action.form == "strided":
+        audio = f"np.repeat({audio}, 2)[::2]"
+    elif action.form == "reversed":
+        audio = f"{audio}[::-1].copy()[::-1]"
+    note = "  # overwritten after the call" if action.form == "reused" else ""
+    if action.end_offset is not None:
+        end_time = clock.end + action.samples / SAMPLE_RATE + action.end_offset
+        audio += f", {end_time!r}"
+        gap = clock.gap_before(action.samples, end_time)
+        if gap < 0:
+            yield f"{stream}.insert_audio_chunk({audio})  # raises ClockError"
+            return
+        clock.add_pause(gap)
+    clock.add_audio(action.samples)
+    yield f"{stream}.insert_audio_chunk({audio}){note}"
+
+
+def _audio(tape: Tape) -> str:
+    """Return the expression of the tape's audio, and some zeros after it."""
+    if tape.kind == "coded":
+        tokens = ", ".join(f"CodedToken{token}" for token in tape.tokens)
+        audio = f"encode([{tokens}])"
+    elif tape.kind == "speech":
+        audio = f"connected_digits({tape.count}, seed={tape.seed}, gap={tape.gap}).audio"
+    else:
+        audio = f"noise({tape.seconds}, seed={tape.seed})"
+    return f"np.append({audio}, np.zeros(960_000, np.float32))"

@@ -1,0 +1,31 @@
+"""A violation of the contract that a monitor or an oracle detected."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+
+__all__ = ["Kind", "Violation"]
+
+Kind = Literal["invariant", "clock", "missing", "extra", "spacing", "time", "raised", "differs"]
+
+
+@attrs.frozen
+class Violation:
+    """
+    A rule that was broken.
+
+    Attributes:
+        rule: its id.
+        message: what was fed, what was expected and what came.
+        kind: "invariant" where the rule follows from the call alone.  For the other kinds the rule
+            is a first guess, which the smallest session that still fails makes exact.
+        stream: the name of the stream.
+
+    """
+
+    rule: str
+    message: str
+    kind: Kind = "invariant"
+    stream: str = ""

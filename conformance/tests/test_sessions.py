@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import ast
+from contextlib import redirect_stdout
+import io
+import json
+
+from faulty_backends.base import session_cases
+from faulty_backends.late_text import RepeatsWordAfterThirdPause
+import pytest
+
+from wlk_conformance.backend_under_test import BackendUnderTest
+from wlk_conformance.rules import rule_ids
+from wlk_conformance.scripted import SCRIPTED_SPEC, ScriptedBackend
+from wlk_conformance.sessions.actions import Action, Session
+from wlk_conformance.sessions.attribute import attribute
+from wlk_conformance.sessions.campaign import SESSIONS, Campaign
+from wlk_conformance.sessions.generate import THEMES, Profile, generate
+from wlk_conformance.sessions.replay import snippet
+from wlk_conformance.sessions.shrink import shrink
+from wlk_conformance.sessions.tape import Tape
+from wlk_conformance.sessions.violation import Violation
+from wlk_conformance.suite import BackendConformance
+
+SCRIPTED = Profile(policies=SCRIPTED_SPEC.policies, languages=SCRIPTED_SPEC.languages)
+MEASURED = {"RES-01", "RES-02"}  # growth is measured in a stream of its own
+SEEDS = (0, 1, 2)
+
+
+def scripted(**values):
+    """Return the scripted backend under test."""
+
+    def load(model=None, **options):
+        return ScriptedBackend()
+
+    return BackendUnderTest(spec=SCRIPTED_SPEC, load=load, **values)
+
+
+def session(*actions, tokens=((1, 0, 3), (2, 5, 3), (3, 10, 3))):
+    """Return a session of one tape."""
+    return Session(name="by hand", tapes=[Tape(tokens=tokens)], actions=actions)
+
+
+@pytest.mark.parametrize("index", range(len(THEMES)), ids=list(THEMES))
+def test_a_session_is_the_same_after_a_round_trip_through_json(index):
+    """The file of a session contains everything that playing it needs."""
+    drawn = generate(7, index, SCRIPTED)
+
+    assert drawn == Session.from_json(drawn.as_json())
+    assert drawn == generate(7, index, SCRIPTED)
+    assert drawn.actions != generate(8, index, SCRIPTED).actions
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "name": "x"}'])
+def test_another_file_is_no_session(text):
+    """A file that contains no session is refused with the reason."""
+    with pytest.raises(ValueError, match="expected a session written by wlk-conformance"):
+        Session.from_json(text)
+
+
+def test_generated_sessions_contain_the_whole_protocol():
+    """Every action, form of an array and kind of fault occurs in the default sessions."""
+    actions = [
+        action for index in range(SESSIONS) for action in generate(0, index, SCRIPTED).actions
+    ]
+
+    assert {
+        "open", "insert", "refuse", "process", "drain", "start_silence", "end_silence", "is_last",
+        "new_speaker", "finish", "reset", "close", "read", "warmup", "exhaust",
+    } == {action.do for action in actions}  # fmt: skip
+    assert {"plain", "read-only", "strided", "reversed", "reused"} == {a.form for a in actions}
+    assert {True, False} == {action.is_after for action in actions if action.faults}
+    assert any(action.inner for action in actions)
+    assert {0, 1, 160, 512, 1280, 1599, 1601} <= {action.samples for action in actions}
+    assert 9 == 1 + max(action.stream for action in actions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_sound_backend_keeps_every_rule_in_every_session(seed):
+    """The scripted backend, whose policies take turns, passes the sessions of every seed."""
+    under_test = scripted()
+
+    assert [] == Campaign(under_test, seed=seed).run(SESSIONS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", session_cases(), ids=lambda case: f"{case.rule}-{case.name}")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_late_or_rare_fault_is_detected(case, seed):
+    """Generated sessions of any seed, and what is measured, detect a fault under its rule."""
+    under_test = case.under_test()
+    under_test.begin_rule()
+    with redirect_stdout(io.StringIO()):
+        found = {
+            finding.violation.rule for finding in Campaign(under_test, seed=seed).run(SESSIONS)
+        }
+    if case.rule in MEASURED - found:
+        name = {
+            "RES-01": "test_memory_that_is_measured_does_not_grow",
+            "RES-02": "test_engine_calls_that_are_counted_do_not_grow",
+        }[case.rule]
+        with pytest.raises(AssertionError):
+            getattr(BackendConformance(), name)(under_test)
+        found.add(case.rule)
+
+    assert case.rule in found
+    assert found <= rule_ids()
+
+
+def test_what_a_session_found_is_written_and_replays(tmp_path):
+    """The report of a session has the calls as a script, and its file fails again."""
+    case = next(case for case in session_cases() if case.name == "LosesWordAfterReset")
+    under_test = case.under_test()
+    under_test.replays = tmp_path / "replays"
+    under_test.begin_rule()
+    campaign = Campaign(under_test, seed=0)
+    drawn = session(
+        Action(do="open"),
+        Action(do="reset"),
+        Action(do="insert", samples=16_640),
+        Action(do="drain"),
+    )
+    finding = campaign.smallest(drawn, campaign.violation_of(drawn))
+    under_test.found_in_session(finding, campaign.explain(finding))
+    under_test.forget_session()
+    files = sorted(path.name for path in under_test.replays.iterdir())
+    again = Session.from_json((under_test.replays / files[0]).read_text(encoding="utf-8"))
+
+    assert "LIFE-06" == finding.violation.rule
+    assert ["scripted-LIFE-06.json"] == files
+    assert campaign.violation_of(again) is not None
+    assert "--replay" in under_test.advice["LIFE-06"]
+    assert "stream_0.reset()" in under_test.advice["LIFE-06"]
+
+
+@pytest.mark.parametrize("index", range(len(THEMES)), ids=list(THEMES))
+def test_the_script_of_a_session_is_python(index):
+    """The snippet of any session compiles."""
+    ast.parse(snippet(generate(3, index, SCRIPTED), "scripted", None, {}))
+
+
+def test_the_script_of_a_session_makes_its_calls(capsys):
+    """The snippet of a session commits the words of its tape."""
+    drawn = session(
+        Action(do="open", options={"policy": "native"}),
+        Action(do="end_silence", seconds=2.0),
+        Action(do="insert", samples=16_640, form="strided"),
+        Action(do="process"),
+        Action(do="start_silence"),
+    )
+    exec(snippet(drawn, "scripted", None, {}), {})  # noqa: S102 -- written above
+    printed = capsys.readouterr().out
+
+    assert all(f"'{word}'" in printed for word in ("zero", " one", " two"))
+
+
+def test_a_session_shrinks_to_what_is_needed():
+    """Of a long session what remains is the actions without which it would not fail."""
+    drawn = generate(0, 9, SCRIPTED)
+
+    def fails(candidate):
+        return any(a.form == "strided" for a in candidate.actions) and any(
+            a.do == "new_speaker" for a in candidate.actions
+        )
+
+    small = shrink(
+        Session(
+            name="x",
+            tapes=drawn.tapes,
+            actions=[*drawn.actions, Action(do="new_speaker"),
+                     Action(do="insert", samples=1, form="strided"), *drawn.actions],
+        ),
+        fails,
+        plays=250,
+    )  # fmt: skip
+
+    assert {"new_speaker", "insert"} == {action.do for action in small.actions}
+    assert 2 == len(small.actions)
+
+
+@pytest.mark.parametrize(
+    ("actions", "kind", "rule"),
+    [
+        ([Action(do="insert", samples=16_000)], "missing", "IN-05"),
+        ([Action(do="insert", samples=160)] * 2, "missing", "COM-05"),
+        ([Action(do="insert", samples=160, form="reused")], "missing", "IN-04"),
+        ([Action(do="process", faults=(1,))], "extra", "ERR-02"),
+        ([Action(do="reset")], "missing", "LIFE-06"),
+        ([Action(do="end_silence", seconds=1.0)], "time", "TIME-04"),
+        ([Action(do="start_silence"), Action(do="end_silence", seconds=1.0)], "missing", "SIL-07"),
+        ([Action(do="end_silence", seconds=0.1)] * 5, "time", "SIL-04"),
+        ([Action(do="close", stream=1)], "missing", "ISO-01"),
+        ([Action(do="exhaust", stream=1)], "missing", "ERR-04"),
+    ],
+)
+def test_what_is_left_of_a_session_names_the_rule(actions, kind, rule):
+    """Lost or moved words break the rule of what the smallest session that fails still contains."""
+    drawn = session(Action(do="open"), *actions, Action(do="drain"))
+    violation = Violation("IN-05", "a word is missing", kind=kind, stream="stream 0")
+
+    assert rule == attribute(violation, drawn)
+
+
+def test_an_invariant_names_its_rule():
+    """A rule that follows from the call alone is reported as it is."""
+    violation = Violation("TIME-02", "a start went back", stream="stream 0")
+
+    assert "TIME-02" == attribute(violation, session(Action(do="reset")))
+
+
+@pytest.mark.slow
+def test_the_command_replays_a_session(judge, tmp_path):
+    """A session that was written is played alone, and a file without one is refused."""
+    path = tmp_path / "session.json"
+    path.write_text(session(Action(do="open"), Action(do="insert", samples=100)).as_json())
+    done = judge("scripted", "--replay", "session.json", "--report", "report.json")
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    path.write_text("{}")
+    refused = judge("scripted", "--replay", "session.json")
+
+    assert 0 == done.returncode, done.stdout
+    assert ["COM-04"] == [row["id"] for row in report["rules"] if row["outcome"] == "pass"]
+    assert 2 == refused.returncode
+    assert "expected a session" in refused.stderr
+
+
+def test_a_repeated_word_shrinks_to_its_pauses():
+    """A word that is repeated after the third pause is explained by three pauses."""
+    under_test = BackendUnderTest(
+        spec=SCRIPTED_SPEC,
+        load=next(c for c in session_cases() if c.name == RepeatsWordAfterThirdPause.__name__).make,
+    )
+    campaign = Campaign(under_test, seed=0)
+    pause = (Action(do="start_silence"), Action(do="end_silence", seconds=1.0))
+    drawn = session(
+        Action(do="open"),
+        *pause, *pause, Action(do="read"), *pause,
+        Action(do="insert", samples=8000, form="strided"),
+        Action(do="drain"),
+        Action(do="insert", samples=8640),
+    )  # fmt: skip
+    finding = campaign.smallest(drawn, campaign.violation_of(drawn))
+
+    assert "SIL-07" == finding.violation.rule
+    assert 3 == sum(action.do == "end_silence" for action in finding.session.actions)
+    assert all(action.form == "plain" for action in finding.session.actions)

@@ -27,10 +27,10 @@ def data_directory() -> Path:
 
 
 def lock_directory() -> Path:
-    """Return the directory of lock files: in $WLK_HOME, else where the user's runtime files are."""
+    """Return the directory of lock files: in $WLK_HOME, else in the user's cache directory."""
     if home := os.environ.get("WLK_HOME"):
         return expanded(home) / "locks"
-    return platformdirs.user_runtime_path(APPLICATION, appauthor=False)
+    return platformdirs.user_cache_path(APPLICATION, appauthor=False) / "locks"
 
 
 def expanded(path: str | os.PathLike[str]) -> Path:

@@ -6,6 +6,8 @@ from pathlib import Path
 import traceback
 from typing import TYPE_CHECKING
 
+import attrs
+
 from wlk_conformance.backend_under_test import LoadFailure
 from wlk_conformance.output import standard_output
 from wlk_conformance.rules import (
@@ -16,6 +18,7 @@ from wlk_conformance.rules import (
     TestOutcome,
     rule_test,
 )
+from wlk_conformance.sessions.stopped import RULES_OF_CALLS, stopped_session
 from wlk_conformance.sessions.violation import Violation
 from wlk_conformance.watchdog import Hung
 
@@ -91,7 +94,8 @@ def findings(declared: RuleTest, under_test: BackendUnderTest) -> list[TestOutco
         advice = under_test.advice.get(violation.rule, "")
         scene = "a session" if advice else f"the test {declared.name} of {declared.id}"
         detail = f"in {scene}: {violation.message}{where}"
-        outcomes.append(_failed(rule_test(violation.rule), detail, under_test, after=advice))
+        outcome = _failed(rule_test(violation.rule), detail, under_test, after=advice)
+        outcomes.append(attrs.evolve(outcome, test=f"monitor of {violation.rule}"))
     return outcomes
 
 
@@ -145,8 +149,16 @@ def _outcome_of(
         )
     if isinstance(error, Hung):
         under_test.hung_in = declared.id
-        detail = f"hung: no call returned within {limit:g} s"
-        return _failed(declared, detail, under_test, after=f"its stack is\n{error}")
+        span = under_test.pending
+        waiting = f"; {span.call} of {span.stream} is running" if span is not None else ""
+        detail = f"hung: no call returned within {limit:g} s{waiting}"
+        if span is not None and declared.name == SESSIONS_TEST:
+            rule = RULES_OF_CALLS.get(span.call, declared.id)
+            text = f"{span.call} did not return within {limit:g} s"
+            under_test.violations.append(Violation(rule, text, stream=span.stream))
+            under_test.advice[rule] = stopped_session(under_test.replays, under_test)
+        outcome = _failed(declared, detail, under_test, after=f"its stack is\n{error}")
+        return attrs.evolve(outcome, is_hung=True)
     if isinstance(error, AssertionError):
         detail = str(error) or "the assertion does not hold"
         return _failed(declared, detail, under_test, after=_position(error, frames=1))

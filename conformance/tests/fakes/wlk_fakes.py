@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from wlk_core.plugins import BackendSpec, hookimpl
 
-KINDS = ("silent", "raising", "hanging", "printing", "exiting", "dying", "unloadable", "picky")
+KINDS = (
+    "silent", "raising", "hanging", "printing", "exiting", "dying", "unloadable", "picky",
+    "stalling", "aborting",
+)  # fmt: skip
 MATCHERS = (
     "sound", "joined", "hello", "every-second", "late", "in-frames", "undeclared-hello",
 )  # fmt: skip

@@ -122,6 +122,18 @@ def test_broadcasts_joined_are_no_damage(recording):
     assert 128_000 == pytest.approx(len(audio), abs=2500)
 
 
+def test_an_ogg_whose_first_sound_is_damaged_keeps_its_times(noise):
+    """The lost pages are silence, and the sound after them keeps its place."""
+    data = bytearray(noise("opus.ogg"))
+    first_page = [n for n in range(len(data)) if data.startswith(b"OggS", n)][2]
+    data[first_page + 60] ^= 0xFF
+
+    audio, failure = decoded(bytes(data))
+
+    assert 64_000 == pytest.approx(len(audio), abs=16)
+    assert "damaged data in 'audio data' at 0.0 s" in str(failure)
+
+
 def test_an_ogg_with_damage_on_every_page_of_sound_is_a_failure(noise):
     """It was silence and success before, because FFmpeg leaves such pages out."""
     data = bytearray(noise("opus.ogg"))

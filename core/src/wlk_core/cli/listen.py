@@ -162,6 +162,7 @@ class _Run:
         finally:
             STOPS.hold()
             self._finish()
+        self._summarise()
         if stopped is not None and stopped.number != signal.SIGINT:
             return stopped.status
         return 1 if self.has_failed else 0
@@ -235,6 +236,17 @@ class _Run:
             with self._guard(path):
                 save.finish(self.outcome)
         self.writer.finish(self.outcome)
+
+    def _summarise(self) -> None:
+        """Print length and latency, on a terminal."""
+        latency = self.outcome.latency
+        if self.view.is_live and latency is not None:
+            self.view.hide()
+            click.echo(
+                f"{self.outcome.audio_time:.1f} s of audio, {latency.words} words, final "
+                f"{latency.median:.2f} s after they ended (median; 90 % within {latency.p90:.2f} s)",
+                err=True,
+            )
 
     def _guard(self, path: Path) -> _Guard:
         return _Guard(self, path)

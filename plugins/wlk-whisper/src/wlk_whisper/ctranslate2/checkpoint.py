@@ -10,7 +10,7 @@ from wlk_core.models.json_kinds import ListOf, Table, Text, Whole
 from wlk_core.models.weight_sizes import TensorSize
 from wlk_core.plugins import SAMPLE_RATE, ModelNotFoundError
 from wlk_whisper.ctranslate2.model_header import read_model_header
-from wlk_whisper.engine.tokenizer import TOKENIZER_FILE, read_tokenizer
+from wlk_whisper.engine.tokenizer import TOKENIZER_FILE, read_tokenizer, require_special_tokens
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +44,7 @@ _FEATURES = Table(
     },
     refuses_null=True,
 )
+_EMBEDDING = "decoder/embeddings/weight"
 _LAYER = "decoder/layer_{}/attention/linear_0/weight"
 _MELS = TensorSize("feature_size", ("encoder/conv1/weight",), axis=1)
 
@@ -75,7 +76,10 @@ def check_files(directory: Path) -> None:
     _check_vocabulary(directory / "vocabulary.json", variables)
     if (directory / TOKENIZER_FILE).exists():
         # Read here first, because faster-whisper raises a bare Exception for a damaged file.
-        read_tokenizer(directory / TOKENIZER_FILE)
+        hf_tokenizer = read_tokenizer(directory / TOKENIZER_FILE)
+        embedding = variables.get(_EMBEDDING)
+        if embedding is not None:
+            require_special_tokens(hf_tokenizer, directory, n_vocab=embedding.shape[0])
 
 
 def _check_heads(path: Path, heads: list[list[int]], variables: dict[str, TensorHeader]) -> None:
@@ -90,7 +94,7 @@ def _check_heads(path: Path, heads: list[list[int]], variables: dict[str, Tensor
 
 def _check_vocabulary(path: Path, variables: dict[str, TensorHeader]) -> None:
     tokens = read_json(path, ListOf(Text(), label="a list of tokens"), remedy=REMEDY)
-    embedding = variables.get("decoder/embeddings/weight")
+    embedding = variables.get(_EMBEDDING)
     if tokens is None or embedding is None:
         return  # other converters write vocabulary.txt, and CTranslate2 names a missing variable
     if len(tokens) < embedding.shape[0]:  # CTranslate2 reads past the end of the list

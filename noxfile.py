@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 import hashlib
+from itertools import count
 import os
 from pathlib import Path
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
 from typing import Any
 
@@ -366,10 +369,26 @@ def whisperlivekit(session: nox.Session) -> None:
 
 
 @shared(default=False)
+def fuzz(session: nox.Session) -> None:
+    """Try new generated input on every target: nox -s fuzz -- [--cases N] [--minutes M]."""
+    parser = argparse.ArgumentParser(prog="nox -s fuzz --")
+    parser.add_argument("--cases", type=int, default=1000, help="of each target in each round")
+    parser.add_argument("--minutes", type=float, default=0.0, help="begin rounds for this long")
+    budget, began = parser.parse_args(session.posargs), time.monotonic()
+    session.env |= {"WLK_FUZZ": "full", "WLK_FUZZ_CASES": str(budget.cases)}
+    for number in count(1):
+        session.log("round %d: %d new cases of each target", number, budget.cases)
+        patient = ("-o", "faulthandler_timeout=0")
+        _run(session, "pytest", "-c", "pyproject.toml", "-q", "-n", "2", *patient, "tests/fuzz")
+        if time.monotonic() - began >= 60 * budget.minutes:
+            return
+
+
+@shared(default=False)
 def full(session: nox.Session) -> None:
-    """Run what is too long for CI: hour-long streams, the long tier of every proof, benchmarks."""
+    """Run what is too long for CI: hour-long streams, a million generated inputs, benchmarks."""
     # The stack dump after two minutes is switched off: in this session every test takes as long.
-    session.env["WLK_FULL"] = "1"
+    session.env |= {"WLK_FULL": "1", "WLK_FUZZ": "full"}
     _run(session, "pytest", "-c", "pyproject.toml", "-q", "-o", "faulthandler_timeout=0", "tests")
     for name, proof in PROOFS.items():
         if "arguments" in proof:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 from importlib.util import find_spec
 import json
+import math
 import os
 from pathlib import Path
-import shutil
 import sys
 
 from hypothesis import given, settings
@@ -19,13 +19,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
 from model_attacks import CONTENTS, TARGETS, attacks, copied, set_value
 
-from wlk_core import ModelNotFoundError, WLKError, load_backend
+from wlk_core import BackendUnavailable, ModelNotFoundError, WLKError, load_backend
 from wlk_core._loading import missing_requirements
+from wlk_core.frameworks.memory import physical_memory
 from wlk_core.registry import Registry
 
 IS_FULL = os.environ.get("WLK_FULL") == "1"  # nox -s full
 EXAMPLES = 300 if IS_FULL else 8
 SLOW_CONTENTS = ("50 MB", "30 MB of lists")  # the reader's own tests have them, too
+SMALL_BYTES = 30_000  # of a JSON file that is no tokenizer
 SECOND = np.zeros(16_000, dtype=np.float32)
 MUTATIONS = (
     st.none()
@@ -88,32 +90,67 @@ def test_the_attacks_leave_a_sound_directory_sound(target, tmp_path):
     assert len(CONTENTS) > len(SLOW_CONTENTS)
 
 
+def test_weights_larger_than_the_memory_are_refused_by_their_header(target, tmp_path):
+    """The file is sparse: it takes no space on the disk, and none of it is read."""
+    if not is_installed(target) or target.weights == "model.bin":
+        pytest.skip(f"{target.backend} is not installed, or its weights have another format")
+    directory = copied(target, tmp_path / "model")
+    path = directory / target.weights
+    content = path.read_bytes()
+    start = 8 + int.from_bytes(content[:8], "little")
+    header, data = json.loads(content[8:start]), content[start:]
+    shape = [8, physical_memory() >> 20, 2**20]
+    end = len(data) + math.prod(shape)
+    header["more"] = {"dtype": "U8", "shape": shape, "data_offsets": [len(data), end]}
+    path.unlink()
+    packed = json.dumps(header).encode()
+    with path.open("wb") as file:
+        file.write(len(packed).to_bytes(8, "little") + packed + data)
+        file.truncate(8 + len(packed) + end)
+
+    with pytest.raises(BackendUnavailable, match=r"needs .* GB of memory, and cpu has .*; choose"):
+        load_backend(target.backend, str(directory), device="cpu")
+
+
 @pytest.mark.slow
-def test_any_change_of_a_config_is_a_model_or_an_error_in_one_line(target, tmp_path):
-    """No value of a config ends in an error of a framework, whichever key has it."""
+def test_any_change_of_a_file_is_a_model_or_an_error_in_one_line(target, tmp_path):
+    """No value ends in an error of a framework, and none fails only after the model was loaded."""
     if not is_installed(target):
         pytest.skip(f"{target.backend} is not installed")
     directory = copied(target, tmp_path / "model")
-    original = (directory / target.config).read_text(encoding="utf-8")
-    paths = sorted(paths_of(json.loads(original)))
+    tables = tables_of(directory)
+    changes = [(file, path) for file, table in tables.items() for path in paths_of(table)]
 
     @settings(max_examples=EXAMPLES, deadline=None, derandomize=not IS_FULL)
-    @given(st.sampled_from(paths), st.booleans(), MUTATIONS)
-    def load(path, is_deletion, value):
-        table = json.loads(original)
+    @given(st.sampled_from(changes), st.booleans(), MUTATIONS)
+    def load(change, is_deletion, value):
+        file, path = change
+        table = json.loads(json.dumps(tables[file]))
         if is_deletion:
             delete_value(table, path)
         else:
             set_value(table, path, value)
-        (directory / target.config).write_text(json.dumps(table), encoding="utf-8")
+        (directory / file).write_text(json.dumps(table), encoding="utf-8")
         try:
-            with load_backend(target.backend, str(directory)) as backend:
-                backend.transcribe(SECOND)
+            backend = load_backend(target.backend, str(directory))
         except WLKError as error:
             assert "\n" not in str(error)
+        else:
+            with backend:
+                backend.transcribe(SECOND)
+        finally:
+            (directory / file).write_text(json.dumps(tables[file]), encoding="utf-8")
 
     load()
-    shutil.rmtree(directory)
+
+
+def tables_of(directory):
+    """Return the tables in the small JSON files of a directory by the names of the files."""
+    return {
+        path.name: json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted(directory.glob("*.json"))
+        if path.stat().st_size < SMALL_BYTES and path.read_bytes().startswith(b"{")
+    }
 
 
 def paths_of(table, prefix=""):

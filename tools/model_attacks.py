@@ -37,7 +37,8 @@ class Target:
     """
     A backend and its digits checkpoint.
 
-    `sizes` are paths in the file `config`, each with the size that the weights have.
+    `sizes` are paths in the file `config`, each with the size that the weights have; `aliases` are
+    further names that the framework has for some of them.
     """
 
     backend: str
@@ -47,6 +48,7 @@ class Target:
     sizes: dict[str, int]
     weights: str
     others: tuple[str, ...]
+    aliases: dict[str, int] = attrs.field(factory=dict)
 
     @property
     def directory(self) -> Path:
@@ -101,9 +103,16 @@ TARGETS = {
             weights="model.bin",
             others=("config.json", "tokenizer.json", "vocabulary.json", "wlk.json"),
         ),
-        Target(backend="whisper", **_WHISPER),
+        Target(backend="whisper", **_WHISPER, aliases={"num_hidden_layers": 3, "hidden_size": 64}),
         Target(backend="mlx-whisper", **_WHISPER),
-        Target(backend="qwen3-simul", **_QWEN3),
+        Target(
+            backend="qwen3-simul",
+            **_QWEN3,
+            aliases={
+                "thinker_config.audio_config.num_hidden_layers": 2,
+                "thinker_config.audio_config.hidden_size": 96,
+            },
+        ),
         Target(backend="qwen3-mlx-simul", **_QWEN3),
         Target(
             backend="voxtral-hf",
@@ -118,6 +127,7 @@ TARGETS = {
                 "audio_config.num_hidden_layers": 3,
                 "audio_config.hidden_size": 96,
             },
+            aliases={"audio_config.encoder_layers": 3, "audio_config.d_model": 96},
             weights="model.safetensors",
             others=("generation_config.json", "tekken.json", "wlk.json"),
         ),
@@ -170,6 +180,12 @@ def attacks(target: Target) -> Iterator[Attack]:
             f"{path} of a million",
             _with_value(config, path, MILLION),
             (config, f"{key}={MILLION}", f"the weights have {size};"),
+        )
+    for path, size in target.aliases.items():
+        yield Attack(
+            f"{path} of a million",
+            _with_value(config, path, MILLION),
+            (config, f"={MILLION}", f"the weights have {size};"),
         )
     path = next(iter(target.sizes))
     for value in (-1, 0, 2.5, "x", True, [1], {"a": 1}, 10**30, 2**40):

@@ -83,12 +83,12 @@ def test_a_backend_that_fails_is_reported(judge, tmp_path, backend, rules):
         (
             "fake-hanging",
             "hung: no call returned within 2 s",
-            "hung in PKG-01; the rules after it were not reached",
+            "; hung in IN-01; the rules after it were not reached",
         ),
         (
             "fake-dying",
             "the process ended with status",
-            "in PKG-01; the rules after it were not reached",
+            " in IN-01; the rules after it were not reached",
         ),
     ],
 )
@@ -107,6 +107,29 @@ def test_a_backend_that_ends_the_run_is_reported(judge, tmp_path, backend, detai
     assert done.stdout.splitlines()[-1].endswith(summary)
     assert len(done.stdout.splitlines()) < 60
     assert "not reached:" not in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("backend", "rules", "detail"),
+    [
+        ("fake-stalling", {"COM-04", "SIL-01"}, "start_silence of stream"),
+        ("fake-aborting", {"COM-04"}, "the process ended with status"),
+    ],
+)
+def test_a_session_that_does_not_end_is_reported_and_the_rest_is_judged(
+    judge, tmp_path, backend, rules, detail
+):
+    """A hang or an abort in a session has its rule and its replay, and other rules are judged."""
+    done = judge(backend, "--report", "report.json", "--time-limit", "10")
+
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    rows = {row["id"]: row for row in report["rules"]}
+    assert rules == {rule for rule, row in rows.items() if row["outcome"] == "fail"}
+    assert detail in rows["COM-04"]["detail"]
+    assert "pass" == rows["RES-04"]["outcome"]
+    assert f"--replay wlk-replays/{backend}-stopped.json" in done.stdout
+    assert (tmp_path / "wlk-replays" / f"{backend}-stopped.json").is_file()
 
 
 @pytest.mark.slow

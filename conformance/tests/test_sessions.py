@@ -81,7 +81,7 @@ def test_a_sound_backend_keeps_every_rule_in_every_session(seed):
     """The scripted backend, whose policies take turns, passes the sessions of every seed."""
     under_test = scripted()
 
-    assert [] == Campaign(under_test, seed=seed).run(SESSIONS)
+    assert [] == list(Campaign(under_test, seed=seed).findings(SESSIONS))
 
 
 @pytest.mark.slow
@@ -91,10 +91,12 @@ def test_a_late_or_rare_fault_is_detected(case, seed):
     """Generated sessions of any seed, and what is measured, detect a fault under its rule."""
     under_test = case.under_test()
     under_test.begin_rule()
+    found = set()
     with redirect_stdout(io.StringIO()):
-        found = {
-            finding.violation.rule for finding in Campaign(under_test, seed=seed).run(SESSIONS)
-        }
+        for finding in Campaign(under_test, seed=seed).findings(SESSIONS):
+            found.add(finding.violation.rule)
+            if case.rule in found:
+                break  # the rule is reported, and other rules may be broken as well
     if case.rule in MEASURED - found:
         name = {
             "RES-01": "test_memory_that_is_measured_does_not_grow",

@@ -171,6 +171,14 @@ def test_the_template_is_well_kept(generated: tuple[Path, Path]) -> None:
     run(sys.executable, "-m", "ruff", "format", "--check", ".", cwd=folder)
 
 
+def test_the_template_brings_a_workflow_that_runs_the_suite(generated: tuple[Path, Path]) -> None:
+    """The workflow of the generated project runs its tests, and the suite with report and badge."""
+    workflow = (generated[0] / ".github/workflows/ci.yml").read_text(encoding="utf-8")
+
+    assert "python -m pip install wlk-core wlk-conformance pytest\n" in workflow
+    assert "wlk-conformance my-ears --speech --report report.md --badge badge.svg\n" in workflow
+
+
 @pytest.mark.parametrize("name", ["Ears", "1ears", "my ears", ""])
 def test_a_name_that_no_backend_can_have_is_refused(name: str, tmp_path: Path) -> None:
     """The template refuses a name outside [a-z][a-z0-9-]* and writes nothing."""

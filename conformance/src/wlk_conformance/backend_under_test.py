@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+import shlex
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -10,7 +11,8 @@ import attrs
 from wlk_conformance.call_log import CallLog, RecordingProcessor
 from wlk_conformance.rules import NotApplicable
 from wlk_conformance.seams import SupportsEngineCalls
-from wlk_conformance.sessions.monitor import Monitor
+from wlk_conformance.sessions.monitor import Monitor, Span
+from wlk_conformance.sessions.stopped import RUNNING
 from wlk_conformance.stimuli import choose_speech_source
 from wlk_core.errors import WLKError
 from wlk_core.testing import StreamDriver
@@ -26,10 +28,9 @@ if TYPE_CHECKING:
     from wlk_core import ASRToken, Backend, BackendSpec, OnlineProcessor
     from wlk_core.online.engine_calls import EngineCalls
 
-__all__ = ["CALL_ARGUMENTS", "RUNNING", "BackendUnderTest", "LoadFailure"]
+__all__ = ["CALL_ARGUMENTS", "BackendUnderTest", "LoadFailure"]
 
 _T = TypeVar("_T")
-RUNNING = "running.json"  # the session being played, in the folder of replays
 CALL_ARGUMENTS = ("language", "task")  # of create_processor, beside the declared options
 
 
@@ -124,6 +125,17 @@ class BackendUnderTest:
         return backend.engine_calls if isinstance(backend, SupportsEngineCalls) else None
 
     @property
+    def command(self) -> str:
+        """The command that tests this backend."""
+        parts = ["wlk-conformance", self.spec.name]
+        parts += ["--model", self.model] if self.model is not None else []
+        parts += ["--words", self.words] if self.words is not None else []
+        for name, value in self.options.items():
+            parts += ["--option", f"{name}={value}"]
+        parts += [f"--{tier}" for tier in sorted(self.tiers - {"contract"})]
+        return shlex.join(parts)
+
+    @property
     def speech_source(self) -> SpeechSource:
         """The source of speech that suits the model."""
         if self._speech_source is None:
@@ -131,6 +143,13 @@ class BackendUnderTest:
             models = self.spec.digit_models if self.words is None else (model,)
             self._speech_source = choose_speech_source(self.backend, model, digit_models=models)
         return self._speech_source
+
+    @property
+    def pending(self) -> Span | None:
+        """The call of a monitored stream that has not returned, None where there is none."""
+        monitors = [*self._monitors.values(), self.session_monitor]
+        spans = [monitor.pending for monitor in monitors if monitor is not None]
+        return next((span for span in spans if span is not None), None)
 
     @property
     def backend_options(self) -> dict[str, Any]:

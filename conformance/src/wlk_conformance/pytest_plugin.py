@@ -39,6 +39,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--wlk-events", metavar="PATH", help="write an event for each test as it happens"
     )
     group.addoption(
+        "--wlk-skip", metavar="TEST", action="append", default=[], help="leave this test out"
+    )
+    group.addoption(
         "--wlk-sessions", metavar="N", type=int, help="generate N sessions instead of the default"
     )
     group.addoption(
@@ -143,6 +146,15 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.wlk_rule(declared.id))
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests that an earlier process of the same run has judged."""
+    skipped = set(config.getoption("--wlk-skip"))
+    left_out = [item for item in items if item.name in skipped and _declared(item) is not None]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run the test of a rule on its thread, and report its outcome to pytest."""
@@ -168,6 +180,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
             class_run.log.refuse(str(class_run.under_test.refusal))
         for entry in (*found, outcome):
             class_run.log.end(entry)
+        if class_run.under_test.hung_in is not None:
+            pyfuncitem.session.shouldstop = "a call hangs: a new process runs the other tests"
     for entry in found:
         _report_finding(entry, class_run)
     _report_to_pytest(declared, outcome, class_run)
@@ -210,10 +224,10 @@ def _report_to_pytest(declared: RuleTest, outcome: TestOutcome, class_run: _Clas
 def _report_finding(finding: TestOutcome, class_run: _ClassRun) -> None:
     """Fail the test in which a monitor found that another rule is broken, unless that is known."""
     from wlk_conformance.report import is_newer  # noqa: PLC0415 -- see above
-    from wlk_conformance.rules import rule_test  # noqa: PLC0415 -- see above
+    from wlk_conformance.rules import MONITORED_SINCE  # noqa: PLC0415 -- see above
 
     is_declared = finding.rule in class_run.under_test.spec.deviations
-    if not is_declared and not is_newer(rule_test(finding.rule).since, class_run.suite):
+    if not is_declared and not is_newer(MONITORED_SINCE, class_run.suite):
         pytest.fail(finding.explanation or finding.detail, pytrace=False)
 
 

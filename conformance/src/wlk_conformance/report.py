@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import attrs
 
-from wlk_conformance.rules import BY_RULE, Absence
+from wlk_conformance.rules import BY_RULE, MONITORED_SINCE, Absence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -203,7 +203,10 @@ def judge_all(
                     sentence,
                     of_rule,
                     deviation=deviations.get(rule),
-                    is_advisory=all(is_newer(since[outcome.test], suite) for outcome in failed),
+                    is_advisory=all(
+                        is_newer(since.get(outcome.test, MONITORED_SINCE), suite)
+                        for outcome in failed
+                    ),
                 )
             )
     return tuple(results)

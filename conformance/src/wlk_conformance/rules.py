@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 SUITE_VERSION = "2.0"  #: moves when a rule is added; `since` and a pinned `suite` compare with it
+MONITORED_SINCE = "2.0"  #: what the monitor of every stream finds is advisory to older suites
 
 Tier = Literal["contract", "speech", "long"]
 Status = Literal["pass", "fail", "n/a"]
@@ -99,7 +100,8 @@ class TestOutcome:
     The outcome of one test of a rule.
 
     `detail` is one line, `explanation` the full text of a failure, `absence` the kind of an n/a.  A
-    test that a hang or a crash kept from running fails and is not reached.
+    test that a hang or a crash kept from running fails and is not reached.  A test is hung
+    where one of its calls did not return.
     """
 
     __test__ = False  # not collected by pytest, whatever imports it
@@ -110,6 +112,7 @@ class TestOutcome:
     detail: str = ""
     explanation: str = ""
     is_reached: bool = True
+    is_hung: bool = False
     absence: Absence = "not testable"
     is_first: bool = False
 

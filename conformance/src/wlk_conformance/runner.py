@@ -6,6 +6,8 @@ from pathlib import Path
 import traceback
 from typing import TYPE_CHECKING
 
+import attrs
+
 from wlk_conformance.backend_under_test import LoadFailure
 from wlk_conformance.output import standard_output
 from wlk_conformance.rules import (
@@ -16,6 +18,7 @@ from wlk_conformance.rules import (
     TestOutcome,
     rule_test,
 )
+from wlk_conformance.sessions.stopped import RULES_OF_CALLS, stopped_session
 from wlk_conformance.sessions.violation import Violation
 from wlk_conformance.watchdog import Hung
 
@@ -29,8 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["examine", "findings", "not_applicable", "not_reached", "reason_to_skip"]
 
 FRAMES = 4  # innermost frames shown of an exception that no rule expects
+RECIPES = 4  # inputs shown, the last ones, so that a failure fits on a screen
 SESSIONS_TEST = "test_generated_sessions_keep_every_rule"
-STREAMS = 3  # streams whose calls are shown
 
 
 def examine(
@@ -91,7 +94,8 @@ def findings(declared: RuleTest, under_test: BackendUnderTest) -> list[TestOutco
         advice = under_test.advice.get(violation.rule, "")
         scene = "a session" if advice else f"the test {declared.name} of {declared.id}"
         detail = f"in {scene}: {violation.message}{where}"
-        outcomes.append(_failed(rule_test(violation.rule), detail, under_test, after=advice))
+        outcome = _failed(rule_test(violation.rule), detail, under_test, after=advice)
+        outcomes.append(attrs.evolve(outcome, test=f"monitor of {violation.rule}"))
     return outcomes
 
 
@@ -145,8 +149,16 @@ def _outcome_of(
         )
     if isinstance(error, Hung):
         under_test.hung_in = declared.id
-        detail = f"hung: no call returned within {limit:g} s"
-        return _failed(declared, detail, under_test, after=f"its stack is\n{error}")
+        span = under_test.pending
+        waiting = f"; {span.call} of {span.stream} is running" if span is not None else ""
+        detail = f"hung: no call returned within {limit:g} s{waiting}"
+        if span is not None and declared.name == SESSIONS_TEST:
+            rule = RULES_OF_CALLS.get(span.call, declared.id)
+            text = f"{span.call} did not return within {limit:g} s"
+            under_test.violations.append(Violation(rule, text, stream=span.stream))
+            under_test.advice[rule] = stopped_session(under_test.replays, under_test)
+        outcome = _failed(declared, detail, under_test, after=f"its stack is\n{error}")
+        return attrs.evolve(outcome, is_hung=True)
     if isinstance(error, AssertionError):
         detail = str(error) or "the assertion does not hold"
         return _failed(declared, detail, under_test, after=_position(error, frames=1))
@@ -167,11 +179,13 @@ def _failed(
 ) -> TestOutcome:
     parts = [f"{declared.id}  {declared.sentence}", f"result: {detail}"]
     if under_test.recipes:
-        parts.append("input: " + "\n       ".join(under_test.recipes))
+        parts.append("input: " + "\n       ".join(under_test.recipes[-RECIPES:]))
     if under_test.call_logs:
-        parts.append("calls:\n" + "\n".join(map(str, under_test.call_logs[-STREAMS:])))
+        count = len(under_test.call_logs)
+        parts.append(f"calls of the last of {count} streams:\n{under_test.call_logs[-1]}")
     if declared.causes:
         parts.append("usual causes:\n" + "\n".join(f"  - {cause}" for cause in declared.causes))
+    parts.append(f"repeat it: {under_test.command} --rule {declared.id}")
     parts.append(after)
     return TestOutcome(
         rule=declared.id,

@@ -17,7 +17,8 @@ from wlk_conformance.explanation import check_rules
 from wlk_conformance.loading import find_backend
 from wlk_conformance.report import Report, judge_all
 from wlk_conformance.rules import SUITE_VERSION, RuleTest, TestOutcome, rule_tests
-from wlk_conformance.runner import not_applicable, not_reached, reason_to_skip
+from wlk_conformance.runner import SESSIONS_TEST, not_applicable, not_reached, reason_to_skip
+from wlk_conformance.sessions.stopped import stopped_session
 from wlk_conformance.suite import BackendConformance
 from wlk_conformance.watchdog import PATIENCE
 from wlk_core.errors import BackendUnavailable
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["SuiteRun"]
 
 REPLAYS = Path("wlk-replays")  # in the current directory, made when a session fails
+RESTARTS = 3  # new processes for the tests that are left after a hang or the end of a process
 TICK = 0.1  # seconds between two reads of the events
 GRACE = 30.0  # seconds more than the run's own limit before it is ended from outside
 LINES = 15  # of the output of a run that ended early
@@ -43,7 +45,7 @@ class SuiteRun:
     The suite on one installed backend, run by pytest in a subprocess.
 
     The current directory has no effect: no configuration, no conftest, no other plugin.  A run
-    that hangs, crashes or is killed is reported all the same.
+    that hangs, crashes or is killed is reported all the same, and a new process runs the rest.
     """
 
     under_test: BackendUnderTest
@@ -112,11 +114,15 @@ class SuiteRun:
         with tempfile.TemporaryDirectory(prefix="wlk-conformance-") as folder:
             events = Events(Path(folder) / "events.jsonl")
             printed = Path(folder) / "printed.txt"
-            ended = self._watch(events, printed, progress)
-            if events.refusal is not None:
-                raise BackendUnavailable(events.refusal)
-            self.outcomes = list(events.outcomes)
-            self._complete(events, ended, printed)
+            for _ in range(1 + RESTARTS):
+                known = len(events.outcomes)
+                ended = self._watch(events, printed, progress)
+                if events.refusal is not None:
+                    raise BackendUnavailable(events.refusal)
+                ended = self._note_stop(events, ended, printed)
+                if not self._missing() or len(events.outcomes) == known:
+                    break
+            self._complete(ended)
         return Report(
             backend=self.under_test.spec.name,
             distribution=self.owner.distribution,
@@ -183,6 +189,8 @@ class SuiteRun:
             command.append(f"--wlk-sessions={self.sessions}")
         if self.replay is not None:
             command.append(f"--wlk-replay={self.replay.resolve()}")
+        done = {outcome.test for outcome in self.outcomes}
+        command += [f"--wlk-skip={test.name}" for test in self.tests if test.name in done]
         command += [f"--wlk-rule={rule}" for rule in sorted(self.under_test.rules)]
         if self.under_test.words is not None:
             command.append(f"--wlk-words={self.under_test.words}")
@@ -190,29 +198,43 @@ class SuiteRun:
             command.append(f"--wlk-model={self.under_test.model}")
         return command
 
-    def _complete(self, events: Events, ended: str, printed: Path) -> None:
-        """Add the outcomes of the tests that did not run."""
+    def _missing(self) -> list[RuleTest]:
+        """Return the tests that have no outcome."""
         done = {outcome.test for outcome in self.outcomes}
-        missing = [test for test in self.tests if test.name not in done]
-        if not missing:
-            return
-        tail = printed.read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:]
-        last = events.running or (missing[0].id, missing[0].name)
-        for test in missing:
-            reason = reason_to_skip(test, self.under_test)
-            if test.name == last[1]:
-                explanation = "\n".join([f"{test.id}  {ended}", *tail])
-                outcome = TestOutcome(
-                    rule=test.id,
-                    test=test.name,
+        return [test for test in self.tests if test.name not in done]
+
+    def _note_stop(self, events: Events, ended: str, printed: Path) -> str:
+        """
+        Take the outcomes of a process that is over, and add that of the test that it ended in.
+
+        Returns where it stopped.  The tests that are left run in a new process.
+        """
+        if events.running is not None:
+            rule, name = events.running
+            events.running = None
+            tail = printed.read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:]
+            advice = stopped_session(REPLAYS, self.under_test) if name == SESSIONS_TEST else ""
+            events.outcomes.append(
+                TestOutcome(
+                    rule=rule,
+                    test=name,
                     status="fail",
                     detail=ended,
-                    explanation=explanation,
+                    explanation="\n".join(filter(None, [f"{rule}  {ended}", *tail, advice])),
                 )
-            elif reason is not None:
-                outcome = not_applicable(test, reason)
-            else:
-                outcome = not_reached(test, f"{ended} in {last[0]}")
+            )
+            ended = f"{ended} in {rule}"
+        else:
+            hung = [outcome.rule for outcome in events.outcomes if outcome.is_hung]
+            ended = f"hung in {hung[-1]}" if hung else ended
+        self.outcomes = list(events.outcomes)
+        return ended
+
+    def _complete(self, ended: str) -> None:
+        """Add the outcomes of the tests that did not run, after the process *ended* too often."""
+        for test in self._missing():
+            reason = reason_to_skip(test, self.under_test)
+            outcome = not_reached(test, ended) if reason is None else not_applicable(test, reason)
             self.outcomes.append(outcome)
 
 

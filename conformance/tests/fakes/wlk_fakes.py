@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from wlk_core.plugins import BackendSpec, hookimpl
 
-KINDS = ("silent", "raising", "hanging", "printing", "exiting", "dying", "unloadable", "picky")
+KINDS = (
+    "silent", "raising", "hanging", "printing", "exiting", "dying", "unloadable", "picky",
+    "stalling", "aborting",
+)  # fmt: skip
+MATCHERS = (
+    "sound", "joined", "hello", "every-second", "late", "in-frames", "undeclared-hello",
+)  # fmt: skip
 DEVIATIONS = {
     "stale": {"SIL-02": "declared for no reason"},
     "deviating": {"TIME-03": "stable_up_to is a guess", "SIL-04": "see the README"},
@@ -37,4 +43,22 @@ def wlk_backends():
             deviations=DEVIATIONS.get(kind, {}),
         )
         for kind in (*KINDS, *DEVIATIONS)
-    ]
+    ] + [_matcher(variant) for variant in MATCHERS]
+
+
+def _matcher(variant):
+    """Return the declaration of a mediocre recogniser of digits, sound or with a fault."""
+    return BackendSpec(
+        name=f"matcher-{variant}",
+        api=1,
+        summary="matches templates of spoken digits",
+        load="wlk_fakes_matcher:load",
+        capabilities=("hypothesis", "word-times", "speaker-turns", "bounded-state"),
+        languages=("en",),
+        policies=("local-agreement",),
+        models={"small": "bundled"},
+        default_model="small",
+        digit_models=() if variant.startswith("undeclared") else ("small",),
+        max_delay=3.0,
+        bounds={"wer": 0.25, "invented_words": 3},
+    )

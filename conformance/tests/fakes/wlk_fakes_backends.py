@@ -83,6 +83,31 @@ class Deviating(FaultyStream):
         self.stream.end_silence(seconds + 1e-7 if seconds > 0 else seconds, offset)
 
 
+class Stalling(FaultyStream):
+    """Hangs in the first silence after a strided chunk."""
+
+    is_strided = False
+
+    def insert_audio_chunk(self, audio, end_time=None):
+        self.is_strided = self.is_strided or (audio.ndim == 1 and audio.strides[0] > 4)
+        self.stream.insert_audio_chunk(audio, end_time)
+
+    def start_silence(self):
+        if self.is_strided:
+            self.stop()
+        return self.stream.start_silence()
+
+    def stop(self):
+        threading.Event().wait()
+
+
+class Aborting(Stalling):
+    """Ends the process in the first silence after a strided chunk."""
+
+    def stop(self):
+        os.abort()
+
+
 def fail():
     """Raise an error of no kind in particular."""
     raise RuntimeError("boom")
@@ -106,6 +131,8 @@ def load(spec, model):
         return ScriptedBackend()
     if kind in ("printing", "deviating"):
         return FaultyBackend(Printing if kind == "printing" else Deviating)
+    if kind in ("stalling", "aborting"):
+        return FaultyBackend(Stalling if kind == "stalling" else Aborting)
     acts = {
         "silent": lambda: None,
         "raising": fail,

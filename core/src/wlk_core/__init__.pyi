@@ -1,6 +1,7 @@
 from wlk_core.audio.convert import to_float32 as to_float32
 from wlk_core.backend import Backend as Backend
 from wlk_core.backend import BackendSpec as BackendSpec
+from wlk_core.errors import AudioDeviceError as AudioDeviceError
 from wlk_core.errors import AudioFormatError as AudioFormatError
 from wlk_core.errors import BackendError as BackendError
 from wlk_core.errors import BackendUnavailable as BackendUnavailable
@@ -20,6 +21,7 @@ from wlk_core.processor import StreamStats as StreamStats
 from wlk_core.processor import SupportsSpeakerTurns as SupportsSpeakerTurns
 from wlk_core.registry import load_backend as load_backend
 from wlk_core.segments import Segment as Segment
+from wlk_core.session import AudioGap as AudioGap
 from wlk_core.session import Commit as Commit
 from wlk_core.session import End as End
 from wlk_core.session import Endpoint as Endpoint

@@ -27,10 +27,15 @@ def data_directory() -> Path:
 
 
 def lock_directory() -> Path:
-    """Return the directory of lock files: in $WLK_HOME, else where the user's runtime files are."""
+    """
+    Return the directory of lock files: in $WLK_HOME, else in the user's state directory.
+
+    The runtime directory would be its place, but servers and containers often have none, and
+    platformdirs warns on standard error then.
+    """
     if home := os.environ.get("WLK_HOME"):
         return expanded(home) / "locks"
-    return platformdirs.user_runtime_path(APPLICATION, appauthor=False)
+    return platformdirs.user_state_path(APPLICATION, appauthor=False) / "locks"
 
 
 def expanded(path: str | os.PathLike[str]) -> Path:

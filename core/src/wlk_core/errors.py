@@ -12,6 +12,7 @@ Everything that can go wrong, as one tree.
   x StreamClosed          a call after `finish()` or `close()`
   x ConcurrentCallError   two exclusive calls of one stream at the same time
   x SessionOverloaded     more audio than a session may keep waiting
+  x AudioDeviceError      a microphone that is absent, busy or refused
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from wlk_core.tokens import ASRToken
 
 __all__ = [
+    "AudioDeviceError",
     "AudioFormatError",
     "BackendError",
     "BackendUnavailable",
@@ -98,3 +100,7 @@ class ConcurrentCallError(WLKError):
 
 class SessionOverloaded(WLKError):  # noqa: N818 -- names the state the session is in
     """Audio comes faster than it is decoded, and no more can wait; nothing was changed."""
+
+
+class AudioDeviceError(WLKError):
+    """No audio can be captured: the library or the device is absent, busy or refuses the rate."""

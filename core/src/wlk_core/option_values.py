@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from wlk_core.backend import BackendSpec
     from wlk_core.options import Scope
 
-__all__ = ["OptionValues", "parse_options", "resolve_options", "split_options"]
+__all__ = ["NO_POLICIES", "OptionValues", "parse_options", "resolve_options", "split_options"]
+
+NO_POLICIES = "streams by itself and has no policies"
 
 _STANDARD = (
     standard_options.device(),
@@ -68,6 +70,7 @@ def split_options(spec: BackendSpec, values: Mapping[str, Any]) -> OptionValues:
     scopes = {option.name: option.scope for option in spec.all_options}
     for name in values:
         if name not in scopes:
+            _check_policy(name, owner=spec.name)
             raise _unknown(name, spec.all_options, owner=spec.name)
     backend = {name: value for name, value in values.items() if scopes[name] == "backend"}
     stream = {name: value for name, value in values.items() if scopes[name] == "stream"}
@@ -98,6 +101,8 @@ def resolve_options(
             call = _CALLS[other[name].scope].format(name)
             raise OptionError(f"{owner}: {name} is an option of {call}")
         if name not in known:
+            if scope == "stream":
+                _check_policy(name, owner=owner)
             raise _unknown(name, known.values(), owner=owner)
     resolved = {
         name: option.convert(values[name], owner=owner) if name in values else option.default
@@ -112,6 +117,12 @@ def resolve_options(
                 + " or ".join(f"policy={choice}" for choice in policies)
             )
     return resolved
+
+
+def _check_policy(name: str, *, owner: str) -> None:
+    """Refuse an undeclared option called policy, because the backend has none to choose."""
+    if name == "policy":
+        raise OptionError(f"{owner} {NO_POLICIES}: leave policy out")
 
 
 def _unknown(name: str, known: Iterable[Option], *, owner: str) -> OptionError:

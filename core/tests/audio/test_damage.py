@@ -99,6 +99,18 @@ def test_lost_packets_of_a_broadcast_are_reported(noise):
     assert "damaged data" in str(failure)
 
 
+def test_a_long_hole_in_a_broadcast_keeps_its_length(recording):
+    """Damaged bytes before a gap show that it is lost sound and no joined recording."""
+    data = bytearray(recording("long.ts", samples=np.tile(NOISE, 8), codec="mp2").read_bytes())
+    start, stop = len(data) // 8, len(data) * 6 // 8
+    data[start:stop] = bytes(stop - start)
+
+    audio, failure = decoded(bytes(data))
+
+    assert 16_000 * 32 == pytest.approx(len(audio), abs=1500)
+    assert "damaged data in 'audio data' at 4." in str(failure)
+
+
 def test_broadcasts_joined_are_no_damage(recording):
     """Segments of a live stream that were joined restart their counters and clocks."""
     first = recording("a.ts", samples=NOISE, codec="mp2").read_bytes()
@@ -108,6 +120,18 @@ def test_broadcasts_joined_are_no_damage(recording):
 
     assert failure is None
     assert 128_000 == pytest.approx(len(audio), abs=2500)
+
+
+def test_an_ogg_whose_first_sound_is_damaged_keeps_its_times(noise):
+    """The lost pages are silence, and the sound after them keeps its place."""
+    data = bytearray(noise("opus.ogg"))
+    first_page = [n for n in range(len(data)) if data.startswith(b"OggS", n)][2]
+    data[first_page + 60] ^= 0xFF
+
+    audio, failure = decoded(bytes(data))
+
+    assert 64_000 == pytest.approx(len(audio), abs=16)
+    assert "damaged data in 'audio data' at 0.0 s" in str(failure)
 
 
 def test_an_ogg_with_damage_on_every_page_of_sound_is_a_failure(noise):
@@ -149,6 +173,20 @@ def test_a_wav_shorter_than_its_header_is_decoded_with_a_warning(recording, capl
 
     assert [None, None, None] == [failure for _, failure in [*whole, cut]]
     assert "at 2.0 s" in caplog.records[0].getMessage()
+
+
+def test_what_a_codec_computes_beyond_all_sound_is_damage(recording):
+    """The part becomes silence, and the sound around it is decoded."""
+    samples = NOISE.copy()
+    samples[24_000:32_000] *= 1000
+    data = recording("loud.m4a", samples=samples, codec="aac").read_bytes()
+
+    audio, failure = decoded(data)
+
+    assert 64_000 == len(audio)
+    assert np.abs(audio).max() <= 16
+    assert min(np.abs(audio[:20_000]).mean(), np.abs(audio[-20_000:]).mean()) > 0.05
+    assert "damaged data in 'audio data' at 1." in str(failure)
 
 
 @settings(

@@ -57,13 +57,30 @@ def test_no_tone_of_a_voice_is_moved():
     assert np.abs(cleaned - tone).max() < 0.002
 
 
+def test_sound_around_digital_silence_has_no_offset():
+    """Zeros between the sounds prove that a mean is the sound's own."""
+    samples = np.tile(np.repeat(np.array([0.0, 0.1], np.float32), 4000), 12)
+
+    assert np.array_equal(samples, whole(OffsetRemoval(16_000), samples))
+
+
+def test_an_offset_after_digital_silence_is_removed():
+    """A recorder that begins with zeros gets its offset removed from the second block on."""
+    samples = np.concatenate([np.zeros(16_000, np.float32), VOICE + np.float32(0.2)])
+
+    cleaned = whole(OffsetRemoval(16_000), samples)
+
+    assert np.array_equal(samples[:16_000], cleaned[:16_000])
+    assert np.abs(cleaned[32_000:] - VOICE[16_000:]).max() < 0.006
+
+
 def test_an_offset_that_changes_is_followed():
     """Two seconds after another device was plugged in, nearly all of its offset is gone."""
-    steps = np.repeat(np.array([0.0, 0.2, -0.1], np.float32), 16_000 * 6)
+    steps = np.repeat(np.array([0.001, 0.2, -0.1], np.float32), 16_000 * 6)
 
     cleaned = whole(OffsetRemoval(16_000), steps)
 
-    assert 0 == np.abs(cleaned[: 16_000 * 6]).max()
+    assert np.array_equal(steps[: 16_000 * 6], cleaned[: 16_000 * 6])
     assert np.abs(cleaned[16_000 * 10 : 16_000 * 12]).max() < 0.03
     assert np.abs(cleaned[16_000 * 16 :]).max() < 0.05
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import attrs
 import pytest
 
 from wlk_core import BackendUnavailable, ModelNotFoundError, OptionError
@@ -278,6 +279,41 @@ def test_options_of_a_misspelt_backend_are_reported(registry, write, path):
 
     start = f"{path}, line 1, key options.othre"
     assert str(caught.value) == f"{start}: no backend called 'othre' (did you mean other?)"
+
+
+def test_a_command_refuses_options_of_a_misspelt_backend(registry, write, path):
+    """A transcription with other options than those of the file would go unnoticed."""
+    write("[options.tyo]\nbeam_size = 2\n")
+
+    with pytest.raises(OptionError) as caught:
+        choose_settings(registry)
+
+    start = f"{path}, line 1, key options.tyo"
+    assert str(caught.value) == f"{start}: no backend called 'tyo' (did you mean toy?)"
+
+
+@pytest.mark.parametrize("name", ["toy", "other", "whisper", "something-else"])
+def test_a_command_leaves_options_of_other_backends_alone(registry, write, name):
+    """An installed backend, one of this project, and a name like none of them are no mistakes."""
+    write(f"[options.{name}]\nbeam_size = 2\n")
+
+    assert choose_settings(registry, backend="other").spec.name == "other"
+
+
+def test_a_policy_of_a_backend_without_any_is_refused(registry, monkeypatch):
+    """The message names the flag, or the variable, to leave out."""
+    registry.toy = attrs.evolve(registry.toy, name="solo", policies=(), options=())
+    start = "^solo streams by itself and has no policies: leave"
+
+    with pytest.raises(OptionError, match=f"{start} --policy out$"):
+        choose_settings(registry, policy="alignatt")
+    with pytest.raises(OptionError, match=f"{start} policy out$"):
+        choose_settings(registry, pairs=["policy=alignatt"])
+    with pytest.raises(OptionError, match=f"{start} policy out$"):
+        registry.toy.stream_options({"policy": "alignatt"})
+    monkeypatch.setenv("WLK_OPTION_POLICY", "alignatt")
+    with pytest.raises(OptionError, match=r"^WLK_OPTION_POLICY: solo streams by itself"):
+        choose_settings(registry)
 
 
 def test_the_language_of_the_file_is_checked_with_the_rest(registry, write, path):

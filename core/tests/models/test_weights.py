@@ -56,6 +56,7 @@ def test_names_types_and_shapes_are_read(tmp_path):
         ({"norm": {**NORM, "data_offsets": [0]}}, {}, "norm.data_offsets as the first byte"),
         ({"norm": {**NORM, "shape": [-4]}}, {}, "norm.shape as a list of sizes"),
         ({"norm": {**NORM, "shape": 4}}, {}, "norm.shape as a list of sizes"),
+        ({"norm": {**NORM, "shape": [2**32 + 4]}}, {}, "norm.shape as a list of sizes"),
         ({"norm": {**NORM, "dtype": "F7"}}, {}, "norm.dtype as one of BOOL"),
         ({"norm": [NORM]}, {}, "expected norm as a table"),
         ({"a": NORM, "b": NORM, "c": NORM}, {}, "its tensors overlap"),

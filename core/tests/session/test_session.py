@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core import AudioFormatError, SessionOverloaded, StreamBroken, StreamClosed
+from wlk_core import AudioFormatError, ClockError, SessionOverloaded, StreamBroken, StreamClosed
 from wlk_core.session import (
+    AudioGap,
     Commit,
     End,
     Endpoint,
@@ -261,6 +262,38 @@ def test_a_slow_session_reports_its_lag_once_and_refuses_what_it_cannot_keep(ope
     assert [8.0, 0.0] == [event.seconds for event in kinds(first, Lag)]
     assert [] == kinds(rest, Lag)
     assert tokens_of(run(open_session(), talk)) == tokens_of(first + rest)
+
+
+@pytest.mark.parametrize("gated", [True, False], ids=["gate", "no gate"])
+@pytest.mark.parametrize("seconds", [0.5, 30.0, 8 * 3600.0])
+def test_audio_that_was_not_captured_is_a_gap_of_the_clock(
+    open_session, speech, words, gated, seconds
+):
+    """The utterance ends, no word is lost, and the words after the gap come at their times."""
+    session = open_session(gated=gated)
+    events = session.feed(speech)
+    session.skip(seconds)
+    events += [event for step in stepped(session) for event in step]
+    events += session.feed(speech) + session.finish()
+    before = len(speech) / 16_000
+    starts = [word.start for word in words]
+    expected = starts + [before + seconds + start for start in starts]
+
+    assert expected == pytest.approx([token.start for token in tokens_of(events)])
+    gaps = [(gap.start, gap.end) for gap in kinds(events, AudioGap)]
+    assert [(before, before + seconds)] == gaps
+    assert 2 * before + seconds == pytest.approx(events[-1].audio_time)
+    assert "silence" == kinds(events, Endpoint)[0].reason
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), 1e300])
+def test_a_gap_has_a_length(open_session, seconds):
+    """A gap of no, negative or endless length is refused and changes nothing."""
+    session = open_session()
+    with pytest.raises(ClockError, match="expected a gap"):
+        session.skip(seconds)
+
+    assert 0 == session.audio_time
 
 
 def test_a_source_of_another_rate_and_more_channels_keeps_its_clock(open_session):

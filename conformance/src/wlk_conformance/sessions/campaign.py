@@ -36,7 +36,7 @@ SLOW_SESSIONS = 12  # played by default on an engine that takes time: one of eac
 PLAYS = 250  # sessions played at most to make one smaller
 SLOW_PLAYS = 30  # the same for an engine that takes time
 ALIKE = 3  # sessions made smaller that fail in the same way
-FAILURES = 8  # sessions that fail, after which the others are not played
+FAILURES = 16  # sessions that fail, after which the others are not played
 GRACE = 1.0  # seconds in which the threads of a closed stream end
 FILES = Path("/proc/self/fd")
 
@@ -69,9 +69,8 @@ class Campaign:
         """How many sessions are played unless a number is chosen."""
         return SESSIONS if self._is_coded else SLOW_SESSIONS
 
-    def run(self, count: int) -> list[Finding]:
-        """Play *count* sessions; return a finding for each that fails, at most FAILURES."""
-        findings: list[Finding] = []
+    def findings(self, count: int) -> Iterator[Finding]:
+        """Play *count* sessions; yield a finding for each that fails, until FAILURES did."""
         seen: Counter[tuple[str, str]] = Counter()
         self.violation_of(generate(self._seed, 0, self._profile))  # what is made on first use
         for index in range(count):
@@ -82,10 +81,9 @@ class Campaign:
             like = violation.rule if violation.kind == "invariant" else ""
             seen[violation.kind, like] += 1
             if seen[violation.kind, like] <= ALIKE:
-                findings.append(self.smallest(session, violation))
-            if len(findings) == FAILURES:
-                break
-        return findings
+                yield self.smallest(session, violation)
+            if seen.total() == FAILURES:
+                return
 
     def smallest(self, session: Session, violation: Violation) -> Finding:
         """Return the finding of a session that fails, made as small as it gets."""
@@ -181,7 +179,7 @@ def play_sessions(under_test: BackendUnderTest) -> None:
         count = campaign.default_count if under_test.sessions is None else under_test.sessions
         if not count:
             raise NotSelected("no sessions are generated: --sessions 0")
-        findings = campaign.run(count)
+        findings = list(campaign.findings(count))
         under_test.note(f"{count} sessions of seed {under_test.seed}")
     under_test.forget_session()
     for finding in findings:

@@ -92,7 +92,7 @@ class ResourceRules:
         for is_paused in (True, False):
             _check_state(_loop(wlk, is_paused=is_paused, is_hour=True))
 
-    @rule("RES-01", causes=("what is kept is not counted in state_bytes",))
+    @rule("RES-01", since="2.0", causes=("what is kept is not counted in state_bytes",))
     def test_memory_that_is_measured_does_not_grow(self, wlk: BackendUnderTest) -> None:
         """Memory that Python allocates for a stream does not grow, whatever its counters report."""
         growth = measure_growth(wlk)
@@ -123,7 +123,7 @@ class ResourceRules:
         for is_paused in (True, False):
             _check_work(_loop(wlk, is_paused=is_paused, is_hour=True))
 
-    @rule("RES-02", causes=("the engine runs more often the longer the stream is",))
+    @rule("RES-02", since="2.0", causes=("the engine runs more often the longer the stream is",))
     def test_engine_calls_that_are_counted_do_not_grow(self, wlk: BackendUnderTest) -> None:
         """Engine calls for each second of audio do not grow, whatever the counters report."""
         calls = measure_growth(wlk).engine_calls

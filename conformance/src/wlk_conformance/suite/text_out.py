@@ -192,7 +192,7 @@ class TextRules:
         again = wlk.run(stimulus, chunk_seconds=0.7)
         assert once.records == again.records, _difference(once, again)
 
-    @rule("COM-04", causes=("state of one stream or call reaches another",))
+    @rule("COM-04", since="2.0", causes=("state of one stream or call reaches another",))
     def test_generated_sessions_keep_every_rule(self, wlk: BackendUnderTest) -> None:
         """Sessions drawn from a seed keep every rule; one that does not fails under its rule."""
         play_sessions(wlk)

@@ -18,6 +18,7 @@ __all__ = ["OffsetRemoval", "without_offset"]
 
 _BLOCK_SECONDS = 0.5  # a mean over less contains the low tones of a voice
 _LEARNED = 0.25  # weight of a block: the offset follows within some two seconds
+_SILENCES = 25  # parts of a block, 20 ms: sound with an offset is never zero for so long
 _LEAST_OFFSET = 0.007  # of full scale; recorded speech has means of up to 0.005 a block
 _NO_SOUND: NDArray[np.float32] = np.empty(0, dtype=np.float32)
 
@@ -28,7 +29,8 @@ class OffsetRemoval:
 
     This is a first-order high-pass at 0.1 Hz that works in blocks of half a second, whatever pieces
     the sound comes in.  It delays no tone of a voice by more than 2 microseconds.  Only the first
-    block is held back, until its mean is known.  Sound without an offset is returned as it is.
+    block is held back, until its mean is known.  Sound without an offset is returned as it is, and
+    so are blocks with digital silence, because an offset would be in the silence too.
     """
 
     def __init__(self, rate: int) -> None:
@@ -37,7 +39,8 @@ class OffsetRemoval:
         self._window = window / window.sum()
         self._waiting: list[NDArray[np.float32]] = []  # sound of the block that is not complete
         self._missing = self._size
-        self._mean: float | None = None  # None in the first block
+        self._mean: float | None = None  # None until a block had one
+        self._is_first = True
         self._ramp = (0.0, 0.0)  # what is subtracted at both ends of the block
 
     def push(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -45,7 +48,7 @@ class OffsetRemoval:
         ready: list[NDArray[np.float32]] = []
         while len(samples):
             part, samples = samples[: self._missing], samples[self._missing :]
-            if self._mean is not None:
+            if not self._is_first:
                 ready.append(self._corrected(part))
             self._waiting.append(part)
             self._missing -= len(part)
@@ -59,22 +62,24 @@ class OffsetRemoval:
 
         Sound shorter than the first block is returned as it is.
         """
-        held = self._waiting if self._mean is None else []
+        held = self._waiting if self._is_first else []
         self._begin_block()
         self._ramp = (self._ramp[1], self._ramp[1])
         return np.concatenate([_NO_SOUND, *held])
 
     def _end_block(self) -> list[NDArray[np.float32]]:
         block = np.concatenate(self._waiting)
-        mean = float(np.dot(block, self._window))
+        was_first, self._is_first = self._is_first, False
         self._begin_block()
-        if self._mean is None:
-            self._mean = mean
-            self._ramp = (_offset(mean), _offset(mean))
-            return [self._subtracted(block, 0)]
-        self._mean += _LEARNED * (mean - self._mean)
-        self._ramp = (self._ramp[1], _offset(self._mean))
-        return []
+        if not _has_digital_silence(block):
+            mean = float(np.dot(block, self._window))
+            before = mean if self._mean is None else self._mean
+            self._mean = before + _LEARNED * (mean - before)
+        offset = self._mean or 0.0
+        if abs(offset) < _LEAST_OFFSET:
+            offset = 0.0
+        self._ramp = (offset if was_first else self._ramp[1], offset)
+        return [self._subtracted(block, 0)] if was_first else []
 
     def _begin_block(self) -> None:
         self._waiting = []
@@ -117,5 +122,7 @@ def without_offset(pieces: Iterator[Piece]) -> Iterator[Piece]:
         yield Piece(rate=rate, samples=removal.flush())
 
 
-def _offset(mean: float) -> float:
-    return mean if abs(mean) >= _LEAST_OFFSET else 0.0
+def _has_digital_silence(block: NDArray[np.float32]) -> bool:
+    size = max(1, len(block) // _SILENCES)
+    parts = block[: len(block) // size * size].reshape(-1, size)
+    return not parts.any(axis=1).all()

@@ -55,6 +55,8 @@ _ABSOLUTE_FORMATS = frozenset({"avi", "matroska", "mov", "nut"})  # times count 
 _AV_TIME_BASE = 1_000_000  # FFmpeg's units of container times, a second
 _ATTACHED_PICTURE = 0x400  # FFmpeg's AV_DISPOSITION_ATTACHED_PIC
 _CLOCK_MAY_JUMP = 0x200  # FFmpeg's AVFMT_TS_DISCONT
+_LARGEST_HOLE = str(2**31 - 1)  # bytes, the most that FFmpeg takes
+_LONGEST_LOST_BEGINNING = 60.0  # seconds; recordings of a live stream begin anywhere
 _LONGEST_JUMPY_GAP = 10.0  # seconds, ffmpeg's -dts_delta_threshold
 
 
@@ -85,7 +87,8 @@ class AudioSource:
 
         In some formats time stamps count from the beginning of the file, and `fill_gaps` moves it
         to the first sound where that is earlier.  In the others they count from anything (a
-        broadcaster's clock, an encoder's delay), so the earliest track marks the beginning.
+        broadcaster's clock, an encoder's delay), so the earliest track marks the beginning.  Where
+        the first pages of an Ogg file are damaged, the beginning is still at 0.
         """
         if self.format in _ABSOLUTE_FORMATS:
             return 0.0
@@ -97,7 +100,9 @@ class AudioSource:
             and stream.type in {"audio", "video"}
             and not getattr(stream, "disposition", 0) & _ATTACHED_PICTURE  # av 14 lacks it
         ]
-        return min(starts, default=0.0)
+        first = min(starts, default=0.0)
+        has_damage = self.link is not None and self.link.damaged_position is not None
+        return 0.0 if has_damage and 0 < first <= _LONGEST_LOST_BEGINNING else first
 
     @property
     def longest_gap(self) -> float:
@@ -137,10 +142,10 @@ class AudioSource:
     @property
     def seconds(self) -> float | None:
         """The length according to the header: of the sound, else of the whole recording."""
-        length = self.container.duration
-        if self.stream_seconds is not None or length is None:
-            return self.stream_seconds
-        return length / _AV_TIME_BASE
+        seconds, length = self.stream_seconds, self.container.duration
+        if seconds is None and length is not None:
+            seconds = length / _AV_TIME_BASE
+        return seconds if seconds is not None and seconds >= 0 else None  # a damaged header
 
     @property
     def promised_end(self) -> float | None:
@@ -284,8 +289,13 @@ def _opened(reader: Reader, head: bytes, link: OggLinks | None = None) -> Iterat
     if head[8:12] == b"WAVE":
         # The header is enough; by default FFmpeg waits for seconds of a live pipe first.
         options["probesize"] = "65536"
+    if isinstance(reader.check, TransportCheck):
+        options["resync_size"] = _LARGEST_HOLE  # by default FFmpeg ends at a hole of 64 KiB
     try:
-        container = av.open(reader if link is None else link, "r", options=options)
+        # Tags in other encodings than UTF-8 are common, and no tag is used.
+        container = av.open(
+            reader if link is None else link, "r", options=options, metadata_errors="replace"
+        )
     except av.FFmpegError as error:
         reader.raise_failure()
         raise AudioFormatError(_not_understood(reader, head)) from error

@@ -44,6 +44,10 @@ class View(Protocol):
         """Draw an event."""
         ...
 
+    def note(self, text: str) -> None:
+        """Draw a short text beside the position, such as a level."""
+        ...
+
     def hide(self) -> None:
         """Leave an empty line for text on the same terminal; the next event draws again."""
         ...
@@ -69,6 +73,9 @@ class NoView:
     def show(self, event: Event) -> None:
         """Do nothing."""
 
+    def note(self, text: str) -> None:
+        """Do nothing."""
+
     def hide(self) -> None:
         """Do nothing."""
 
@@ -91,6 +98,7 @@ class LiveView:
     _open: str = ""
     _hypothesis: str = ""
     _audio_time: float = 0.0
+    _note: str = ""
 
     def begin(self, title: str, duration: float | None) -> None:
         """Begin another recording."""
@@ -109,6 +117,11 @@ class LiveView:
                 self._open = token.text if ended else self._open + token.text
         elif isinstance(event, HypothesisChange):
             self._hypothesis = event.transcript.text
+        self._live.update(self._view())
+
+    def note(self, text: str) -> None:
+        """Draw a short text beside the position with the next redraw."""
+        self._note = text
         self._live.update(self._view())
 
     def hide(self) -> None:
@@ -131,7 +144,9 @@ class LiveView:
         view.append(hypothesis if view else hypothesis.lstrip(), style="dim")
         view.append("\n" if view else "")
         of = "" if self._duration is None else f" of {_clock(self._duration)}"
-        view.append(f"{_clock(self._audio_time)}{of}  {self._title}", style="dim cyan")
+        note = f"  {self._note}" if self._note else ""
+        position = f"{_clock(self._audio_time)}{of}"
+        view.append(f"{position}  {self._title}{note}", style="dim cyan")
         return view
 
 

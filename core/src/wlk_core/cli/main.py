@@ -32,6 +32,7 @@ _BROKEN_PIPE = 128 + 13  # SIGPIPE, which ends most programs whose reader has le
 # Each command lives in a module of its own, which is imported when the command is used.
 _COMMANDS = {
     "transcribe": ("transcribe", "Transcribe recordings and pipes, words as they are final."),
+    "listen": ("listen", "Transcribe a microphone, words as they are spoken."),
     "demo": ("demo", "Transcribe the bundled sample live, without a download."),
     "doctor": ("doctor", "Report what is installed, what works, and what to type next."),
     "backends": ("backends", "List the backends, or one with its models and options."),
@@ -158,6 +159,8 @@ def prepare_streams() -> None:
             os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # the lowest free number
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 -- until the end
     output, error = _STANDARD_DESCRIPTORS[1:]
     if sys.stdout is sys.__stdout__ and sys.stdout is not None:
         results = os.dup(output)

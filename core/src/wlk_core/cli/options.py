@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from wlk_core.backend import BackendSpec
 
-__all__ = ["BackendCommand", "stream_options"]
+__all__ = ["BackendCommand", "live_options", "stream_options"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -29,7 +29,7 @@ def _chunk_seconds(_context: click.Context, _parameter: click.Parameter, value: 
     return value
 
 
-_STREAM_OPTIONS = (
+_BACKEND_OPTIONS = (
     click.option(
         "--backend",
         metavar="NAME",
@@ -64,14 +64,16 @@ _STREAM_OPTIONS = (
         multiple=True,
         help="Option of the backend; may be repeated.  List them with --backend NAME --help.",
     ),
-    click.option(
-        "--chunk-seconds",
-        type=float,
-        default=1.0,
-        show_default=True,
-        callback=_chunk_seconds,
-        help="Seconds of audio given to the backend at a time: changes when words come, not which.",
-    ),
+)
+_CHUNK_SECONDS = click.option(
+    "--chunk-seconds",
+    type=float,
+    default=1.0,
+    show_default=True,
+    callback=_chunk_seconds,
+    help="Seconds of audio given to the backend at a time: changes when words come, not which.",
+)
+_AUDIO_OPTIONS = (
     click.option(
         "--no-vad",
         is_flag=True,
@@ -83,7 +85,16 @@ _STREAM_OPTIONS = (
 
 def stream_options(command: F) -> F:
     """Add the options that choose a backend and run a stream, in their order."""
-    for option in reversed(_STREAM_OPTIONS):
+    return _with_options(command, (*_BACKEND_OPTIONS, _CHUNK_SECONDS, *_AUDIO_OPTIONS))
+
+
+def live_options(command: F) -> F:
+    """Add the same options but --chunk-seconds, because live audio comes as it is spoken."""
+    return _with_options(command, (*_BACKEND_OPTIONS, *_AUDIO_OPTIONS))
+
+
+def _with_options(command: F, options: Sequence[Callable[[F], F]]) -> F:
+    for option in reversed(options):
         command = option(command)
     return command
 

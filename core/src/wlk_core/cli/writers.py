@@ -103,7 +103,7 @@ class JSONWriter:
         """Write the object."""
         segments = segments_from_tokens(self._tokens)
         record = serialize.result_record(outcome, self._tokens, segments, self._silences)
-        self._output.write(_json(record, indent=2) + "\n")
+        self._output.write(json_text(record, indent=2) + "\n")
         self._output.close()
 
 
@@ -125,7 +125,7 @@ class JSONLinesWriter:
         self._output.close()
 
     def _write_line(self, record: dict[str, Any]) -> None:
-        self._output.write(_json(record) + "\n")
+        self._output.write(json_text(record) + "\n")
 
 
 @attrs.define
@@ -179,7 +179,7 @@ class ArrayOutput:
         self._output.write("[]\n" if self._is_empty else "\n]\n")
 
 
-def _json(record: dict[str, Any], *, indent: int | None = None) -> str:
+def json_text(record: dict[str, Any], *, indent: int | None = None) -> str:
     """Return *record* as JSON that a terminal can show: active characters are escapes."""
     text = json.dumps(record, ensure_ascii=False, indent=indent)
     lines = text.split("\n")  # line breaks of JSON's own; those of texts are escapes already

@@ -11,11 +11,11 @@ import attrs
 
 from wlk_core.config.file import OPTIONS, read_config
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError, OptionError
-from wlk_core.option_values import OptionValues, parse_options, split_options
+from wlk_core.option_values import NO_POLICIES, OptionValues, parse_options, split_options
 from wlk_core.registry import known_backends
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from wlk_core.backend import Backend, BackendSpec
     from wlk_core.config.file import ConfigFile
@@ -102,6 +102,7 @@ def choose_settings(
 
     """
     config = read_config()
+    _check_tables(config, registry, known=registry.names() | set(known_backends()))
     names = _layers(config, "backend")
     models = _layers(config, "model")
     languages = _layers(config, "language")
@@ -115,6 +116,8 @@ def choose_settings(
     else:
         spec, usable_models = registry.default_backend(), models
     chosen_model = None if model is not None or not usable_models else usable_models[0]
+    if policy is not None and not spec.policies:
+        raise OptionError(f"{spec.name} {NO_POLICIES}: leave --policy out")
     if model is None:
         model = chosen_model.value if chosen_model else spec.default_model
     return Settings(
@@ -144,17 +147,29 @@ def check_config(config: ConfigFile, registry: Registry) -> None:
             default = registry.spec(config.backend)
         if config.language is not None:
             _language(default, None, [Setting(config.language, config.origin("language"))])
-    names = {spec.name for spec in registry.specs()} | set(known_backends())
-    for name in config.options:
-        close = [] if name in names else difflib.get_close_matches(name, sorted(names), n=1)
-        if close:
-            origin = config.origin(OPTIONS, name)
-            raise OptionError(f"{origin}: no backend called {name!r} (did you mean {close[0]}?)")
+    _check_tables(config, registry, known=set(known_backends()))
     for spec in registry.specs():
         settings = _file_options(spec, config)
         policy = settings["policy"].value if "policy" in settings else None
         for name in sorted(settings, key=lambda name: name != "policy"):
             _checked(spec, name, settings, policy=policy)
+
+
+def _check_tables(config: ConfigFile, registry: Registry, *, known: Collection[str]) -> None:
+    """
+    Refuse options of a backend whose name is misspelt, because they would be left out silently.
+
+    Plugins are loaded only if a name is not among the *known* ones.
+    """
+    unknown = [name for name in config.options if name not in known]
+    if not unknown:
+        return
+    names = {spec.name for spec in registry.specs()} | set(registry.conflicts()) | set(known)
+    for name in unknown:
+        close = [] if name in names else difflib.get_close_matches(name, sorted(names), n=1)
+        if close:
+            origin = config.origin(OPTIONS, name)
+            raise OptionError(f"{origin}: no backend called {name!r} (did you mean {close[0]}?)")
 
 
 def _layers(config: ConfigFile, name: str) -> list[Setting]:

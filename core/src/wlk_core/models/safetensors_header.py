@@ -34,7 +34,8 @@ _OFFSET = Whole(0, 2**63 - 1)
 _ENTRY = Table(
     {
         "dtype": Text(*ITEM_BYTES),
-        "shape": ListOf(_OFFSET, label="a list of sizes"),
+        # MLX keeps the lowest 32 bits of a size.
+        "shape": ListOf(Whole(), label="a list of sizes"),
         "data_offsets": ListOf(_OFFSET, length=2, label="the first byte and the end"),
     },
     required=("dtype", "shape", "data_offsets"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from wlk_core.session.async_processor import AsyncProcessor
 from wlk_core.session.attachment import Attachment
 from wlk_core.session.events import (
+    AudioGap,
     Commit,
     End,
     Endpoint,
@@ -33,6 +34,7 @@ from wlk_core.session.transcription import (
 __all__ = [
     "AsyncProcessor",
     "Attachment",
+    "AudioGap",
     "Commit",
     "End",
     "Endpoint",

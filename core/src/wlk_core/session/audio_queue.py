@@ -7,7 +7,9 @@ from enum import Enum
 import threading
 from typing import TYPE_CHECKING
 
-from wlk_core.errors import SessionOverloaded, StreamClosed
+import attrs
+
+from wlk_core.errors import ClockError, SessionOverloaded, StreamClosed
 from wlk_core.processor import SAMPLE_RATE
 
 if TYPE_CHECKING:
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
 
     from wlk_core.audio.pcm import Audio, PcmConverter
 
-__all__ = ["AudioQueue", "Command"]
+__all__ = ["AudioQueue", "Command", "Gap"]
+
+_LONGEST_GAP_SECONDS = 366 * 86_400.0
 
 _PIECE_SAMPLES = 60 * SAMPLE_RATE  # the longest piece of audio that is given to a model at once
 
@@ -28,6 +32,13 @@ class Command(Enum):
 
     COMMIT = "commit"
     END = "end"
+
+
+@attrs.frozen
+class Gap:
+    """Samples that were not captured."""
+
+    samples: int
 
 
 class AudioQueue:
@@ -41,7 +52,7 @@ class AudioQueue:
         self._converter = converter
         self._max_backlog = round(max_backlog_seconds * SAMPLE_RATE)
         self._lock = threading.Lock()  # held while a chunk is converted, not while a model works
-        self._items: deque[NDArray[np.float32] | Command] = deque()
+        self._items: deque[NDArray[np.float32] | Command | Gap] = deque()
         self._received = 0  # samples at 16 kHz, pauses included
         self._waiting = 0  # of them, samples not taken yet
         self._has_ended = False
@@ -86,6 +97,19 @@ class AudioQueue:
             self._check_open()
             self._items.append(Command.COMMIT)
 
+    def skip(self, seconds: float) -> None:
+        """Append a gap; see `Session.skip`."""
+        if not 0 <= seconds <= _LONGEST_GAP_SECONDS:
+            raise ClockError(
+                f"expected a gap of 0 to {_LONGEST_GAP_SECONDS:.0f} seconds, got {seconds!r}"
+            )
+        with self._lock:
+            self._check_open()
+            samples = round(seconds * SAMPLE_RATE)
+            if samples:
+                self._received += samples
+                self._items.append(Gap(samples))
+
     def end(self) -> None:
         """Append the end and refuse everything after it; may be called again."""
         with self._lock:
@@ -101,11 +125,11 @@ class AudioQueue:
             self._items.clear()
             self._waiting = 0
 
-    def take(self) -> NDArray[np.float32] | Command | None:
+    def take(self) -> NDArray[np.float32] | Command | Gap | None:
         """Return the next item, None where nothing waits."""
         with self._lock:
             item = self._items.popleft() if self._items else None
-            if item is not None and not isinstance(item, Command):
+            if item is not None and not isinstance(item, Command | Gap):
                 self._waiting -= len(item)
             return item
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from wlk_core.tokens import ASRToken, Silence, SpeakerSpan, Transcript, TranslatedText
 
 __all__ = [
+    "AudioGap",
     "Commit",
     "End",
     "Endpoint",
@@ -59,6 +60,15 @@ class SilenceSpan:
     """A pause ended; its audio was not given to the model."""
 
     silence: Silence
+    audio_time: float
+
+
+@attrs.frozen
+class AudioGap:
+    """Audio between two stream times in seconds was not captured; the clock counts it."""
+
+    start: float
+    end: float
     audio_time: float
 
 
@@ -144,6 +154,7 @@ Event: TypeAlias = (
     | HypothesisChange
     | SpeechStarted
     | SilenceSpan
+    | AudioGap
     | Endpoint
     | SpeakerTurn
     | Translation

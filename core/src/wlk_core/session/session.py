@@ -36,7 +36,7 @@ class Session:
     Audio is bytes of `encoding`, or arrays; see `PcmConverter`.  Each event comes once, in order,
     with times in seconds on the stream clock; none comes after `End`.
 
-    A program that runs many sessions uses the two halves of `feed`: `receive`, `commit` and
+    A program that runs many sessions uses the two halves of `feed`: `receive`, `skip`, `commit` and
     `end_audio` may be called from any thread at any time and never wait for the model; `step` makes
     at most one call of the processor and returns its events.  One thread at a time may step it.
 
@@ -110,6 +110,19 @@ class Session:
 
         """
         self._queue.put(audio)
+
+    def skip(self, seconds: float) -> None:
+        """
+        Declare that *seconds* of audio were not captured, as by a device that was lost.
+
+        The clock moves on and the utterance ends; an `AudioGap` is reported.
+
+        Raises:
+            ClockError: no number of seconds, negative or longer than a year.
+            StreamClosed: `end_audio` was called, or the session is over.
+
+        """
+        self._queue.skip(seconds)
 
     def commit(self) -> None:
         """

@@ -8,9 +8,10 @@ import attrs
 
 from wlk_core.errors import BackendError, StreamBroken
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.session.audio_queue import Command
+from wlk_core.session.audio_queue import Command, Gap
 from wlk_core.session.calls import MAX_ATTEMPTS
 from wlk_core.session.events import (
+    AudioGap,
     Commit,
     End,
     Endpoint,
@@ -22,7 +23,7 @@ from wlk_core.session.events import (
 )
 from wlk_core.session.latency import Latencies
 from wlk_core.tokens import Silence
-from wlk_core.vad.gate import SilenceStarted, SpeechAudio
+from wlk_core.vad.gate import SilenceEnded, SilenceStarted, SpeechAudio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -69,6 +70,7 @@ class Worker:
         self._annotations = annotations
         self._lag_seconds = lag_seconds
         self._position = 0  # samples given to the processor, as audio or as silence
+        self._received_position = 0  # samples taken from the queue, gaps included
         self._latencies = Latencies()
         self._shown_text = ""
         self._is_lagging = False
@@ -94,6 +96,8 @@ class Worker:
                     return
                 elif isinstance(item, Command):
                     yield from self._commit_utterance()
+                elif isinstance(item, Gap):
+                    yield from self._pass_gap(item.samples)
                 else:
                     yield from self._report_lag()
                     yield from self._decode(item)
@@ -106,6 +110,7 @@ class Worker:
         return failure, self._summary()
 
     def _decode(self, audio: NDArray[np.float32]) -> Work:
+        self._received_position += len(audio)
         if self._gate is None:
             self._insert(audio)
         else:
@@ -128,6 +133,15 @@ class Worker:
         yield from self._call(lambda: self._processor.process_iter(is_last=True))
         yield from self._hypothesis_change()
         yield from self._endpoint(self._position, "commit")
+
+    def _pass_gap(self, samples: int) -> Work:
+        start = self._received_position
+        self._received_position += samples
+        events: list[GateEvent] = [SilenceStarted(start), SilenceEnded(start, start + samples)]
+        for gate_event in events if self._gate is None else self._gate.skip(samples):
+            yield from self._apply(gate_event)
+        end = self._received_position
+        yield AudioGap(start / SAMPLE_RATE, end / SAMPLE_RATE, self._audio_time)
 
     def _end(self) -> Work:
         for gate_event in self._gate.flush() if self._gate is not None else ():

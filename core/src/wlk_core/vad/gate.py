@@ -182,6 +182,20 @@ class SilenceGate:
             self._begin_silence(events)
         return list(_merged(events))
 
+    def skip(self, samples: int) -> list[GateEvent]:
+        """Pass over *samples* that were not captured: they are silence, and an utterance ends."""
+        events = self.cut()
+        if self._is_silent:
+            self._position += len(self._rest)
+            self._rest = _NO_AUDIO
+        else:
+            self._quiet_from = self._position
+            self._begin_silence(events)
+        self._position += samples
+        self._held.clear()
+        self._held_start = self._position
+        return events
+
     @property
     def quiet_seconds(self) -> float:
         """Seconds since the last frame of speech while no silence is certain, else 0."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+import re
 
 import pytest
 
 from wlk_core import ModelNotFoundError
 import wlk_whisper
-from wlk_whisper.engine.tokenizer import read_tokenizer
+from wlk_whisper.engine.tokenizer import read_tokenizer, require_special_tokens
 
 DIGITS = Path(wlk_whisper.__file__).parent / "digits" / "ctranslate2" / "tokenizer.json"
 
@@ -45,3 +47,22 @@ def test_a_missing_tokenizer_is_named(tmp_path):
     """The error names the path of the missing file."""
     with pytest.raises(ModelNotFoundError, match=r"absent\.json is missing"):
         read_tokenizer(tmp_path / "absent.json")
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "rows", "message"),
+    [
+        (DIGITS, 50_000, "expected <|startoftranscript|>, and it has it as 50258 of 50000 rows"),
+        ("tokenizer.json", 51_865, "expected <|startoftranscript|>, and it has no such token"),
+    ],
+    ids=["too few rows", "another tokenizer"],
+)
+def test_a_tokenizer_of_another_model_is_refused(tmp_path, tokenizer, rows, message):
+    """Decoding would fail in its first step."""
+    content = json.dumps({"model": {"type": "WordLevel", "vocab": {"one": 0}, "unk_token": "one"}})
+    (tmp_path / "tokenizer.json").write_text(content, encoding="utf-8")
+    hf_tokenizer = read_tokenizer(tmp_path / tokenizer)
+
+    require_special_tokens(read_tokenizer(DIGITS), tmp_path, n_vocab=51_865)
+    with pytest.raises(ModelNotFoundError, match=re.escape(message)):
+        require_special_tokens(hf_tokenizer, tmp_path, n_vocab=rows)

@@ -10,6 +10,8 @@ from mlx.utils import tree_map
 from mlx_qwen3_asr import load_model as load_files
 from mlx_qwen3_asr.config import Qwen3ASRConfig
 
+from wlk_core.frameworks.memory import require_memory
+from wlk_core.frameworks.mlx import available_memory
 from wlk_core.models import read_json_table, read_safetensors_headers
 from wlk_core.models.json_kinds import Table, Whole
 from wlk_core.plugins import ModelNotFoundError
@@ -18,6 +20,8 @@ from wlk_qwen3_simul.engine.config import check_config, read_config_table
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from wlk_core.models import TensorHeader
 
 __all__ = ["check_directory", "load_model"]
 
@@ -44,9 +48,18 @@ def load_model(directory: Path, *, dtype: Any) -> Any:
 
     Raises:
         ModelNotFoundError: the model is missing, damaged or incomplete.
+        BackendUnavailable: it does not fit into memory.
 
     """
-    table = check_directory(directory)
+    table, tensors = check_directory(directory)
+    device = mx.default_device().type.name
+    require_memory(
+        str(directory),
+        needed=sum(tensor.size for tensor in tensors.values()) * dtype.size,
+        available=available_memory(device),
+        device=device,
+        remedy="choose a smaller model",
+    )
     try:
         model, config = load_files(str(directory), dtype=dtype)
     except _LOAD_ERRORS as error:
@@ -60,9 +73,9 @@ def load_model(directory: Path, *, dtype: Any) -> Any:
     return model
 
 
-def check_directory(directory: Path) -> dict[str, Any]:
+def check_directory(directory: Path) -> tuple[dict[str, Any], dict[str, TensorHeader]]:
     """
-    Return the config.json in *directory*, whose sizes are those of the weights.
+    Return the config.json in *directory* and the header of its weights, which have the same sizes.
 
     Raises:
         ModelNotFoundError: it contains no Qwen3-ASR in the original layout, or its files
@@ -78,7 +91,7 @@ def check_directory(directory: Path) -> dict[str, Any]:
     except _LOAD_ERRORS as error:
         raise _damaged(directory, error) from error
     check_config(directory, asdict(config), tensors)
-    return table
+    return table, tensors
 
 
 def _cast(weights: Any, dtype: Any) -> Any:

@@ -11,6 +11,8 @@ from safetensors import SafetensorError
 from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
 from transformers.utils import logging
 
+from wlk_core.frameworks.memory import require_memory
+from wlk_core.frameworks.torch import available_memory
 from wlk_core.models import read_json_table
 from wlk_core.plugins import ModelNotFoundError
 from wlk_qwen3_simul.checkpoint import check_windows, ties_head
@@ -65,10 +67,18 @@ def load_model(
 
     Raises:
         ModelNotFoundError: the model is missing, damaged or incomplete.
+        BackendUnavailable: it does not fit into memory.
 
     """
     register()
     tensors = check_directory(directory)
+    require_memory(
+        str(directory),
+        needed=sum(tensor.size for tensor in tensors.values()) * dtype.itemsize,
+        available=available_memory(device),
+        device=device.type,
+        remedy="choose a smaller model, or another device",
+    )
     config = read_config(directory)
     # transformers has further names for the same sizes, and the last in the file counts.
     check_config(directory, config.to_dict(), tensors)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wlk_core.frameworks.memory import physical_memory, require_memory
 from wlk_core.models import check_sizes, read_json, read_json_table
 from wlk_core.models.json_kinds import ListOf, Table, Text, Whole
 from wlk_core.models.weight_sizes import TensorSize
 from wlk_core.plugins import SAMPLE_RATE, ModelNotFoundError
 from wlk_whisper.ctranslate2.model_header import read_model_header
-from wlk_whisper.engine.tokenizer import TOKENIZER_FILE, read_tokenizer
+from wlk_whisper.engine.tokenizer import TOKENIZER_FILE, read_tokenizer, require_special_tokens
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,6 +44,7 @@ _FEATURES = Table(
     },
     refuses_null=True,
 )
+_EMBEDDING = "decoder/embeddings/weight"
 _LAYER = "decoder/layer_{}/attention/linear_0/weight"
 _MELS = TensorSize("feature_size", ("encoder/conv1/weight",), axis=1)
 
@@ -53,10 +55,19 @@ def check_files(directory: Path) -> None:
 
     Raises:
         ModelNotFoundError: a file is damaged, or the sizes of two of them differ.
+        BackendUnavailable: the model does not fit into memory.
 
     """
     config = read_json_table(directory / "config.json", _CONFIG, remedy=REMEDY)
     variables = read_model_header(directory / "model.bin")
+    require_memory(
+        str(directory),
+        # CTranslate2 reads the file into memory before it moves anything to a GPU.
+        needed=(directory / "model.bin").stat().st_size,
+        available=physical_memory(),
+        device="cpu",
+        remedy="choose a smaller model",
+    )
     _check_heads(directory / "config.json", config.get("alignment_heads") or [], variables)
     features = directory / "preprocessor_config.json"
     table = read_json_table(features, _FEATURES, remedy=REMEDY)
@@ -65,7 +76,10 @@ def check_files(directory: Path) -> None:
     _check_vocabulary(directory / "vocabulary.json", variables)
     if (directory / TOKENIZER_FILE).exists():
         # Read here first, because faster-whisper raises a bare Exception for a damaged file.
-        read_tokenizer(directory / TOKENIZER_FILE)
+        hf_tokenizer = read_tokenizer(directory / TOKENIZER_FILE)
+        embedding = variables.get(_EMBEDDING)
+        if embedding is not None:
+            require_special_tokens(hf_tokenizer, directory, n_vocab=embedding.shape[0])
 
 
 def _check_heads(path: Path, heads: list[list[int]], variables: dict[str, TensorHeader]) -> None:
@@ -80,7 +94,7 @@ def _check_heads(path: Path, heads: list[list[int]], variables: dict[str, Tensor
 
 def _check_vocabulary(path: Path, variables: dict[str, TensorHeader]) -> None:
     tokens = read_json(path, ListOf(Text(), label="a list of tokens"), remedy=REMEDY)
-    embedding = variables.get("decoder/embeddings/weight")
+    embedding = variables.get(_EMBEDDING)
     if tokens is None or embedding is None:
         return  # other converters write vocabulary.txt, and CTranslate2 names a missing variable
     if len(tokens) < embedding.shape[0]:  # CTranslate2 reads past the end of the list

@@ -12,9 +12,10 @@ from wlk_core.plugins import ModelNotFoundError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["TOKENIZER_FILE", "Tokenizer", "read_tokenizer"]
+__all__ = ["TOKENIZER_FILE", "Tokenizer", "read_tokenizer", "require_special_tokens"]
 
 TOKENIZER_FILE = "tokenizer.json"
+SPECIAL_TOKENS = ("<|startoftranscript|>", "<|endoftext|>", "<|notimestamps|>")
 
 
 class Tokenizer(Protocol):
@@ -91,3 +92,23 @@ def read_tokenizer(path: Path) -> HfTokenizer:
         raise ModelNotFoundError(
             f"{path} is no tokenizer: {' '.join(str(error).split())}; {remedy}"
         ) from error
+
+
+def require_special_tokens(hf_tokenizer: HfTokenizer, directory: Path, *, n_vocab: int) -> None:
+    """
+    Check that a tokenizer belongs to a Whisper whose decoder has *n_vocab* rows.
+
+    Raises:
+        ModelNotFoundError: it lacks a special token that begins or ends a text, or the decoder has
+            no row for it.
+
+    """
+    for text in SPECIAL_TOKENS:
+        token = hf_tokenizer.token_to_id(text)
+        if token is None or token >= n_vocab:
+            found = "no such token" if token is None else f"it as {token} of {n_vocab} rows"
+            raise ModelNotFoundError(
+                f"{directory / TOKENIZER_FILE} does not fit the model: expected {text}, and it has "
+                f"{found}; pull the model again, or copy the {TOKENIZER_FILE} of the model it was "
+                "made from into its directory"
+            )

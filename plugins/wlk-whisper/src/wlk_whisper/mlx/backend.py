@@ -15,6 +15,7 @@ from wlk_whisper.checkpoint import Checkpoint, transformers_digits
 from wlk_whisper.engine.alignment_heads import choose_alignment_heads
 from wlk_whisper.engine.engine import WhisperEngine
 from wlk_whisper.engine.generation_config import GenerationConfig
+from wlk_whisper.engine.tokenizer import require_special_tokens
 from wlk_whisper.mlx.checkpoint import load_model
 from wlk_whisper.mlx.network import MlxNetwork
 from wlk_whisper.mlx.tokenizer import load_tokenizer
@@ -67,13 +68,15 @@ def load(
         n_heads=dims.n_text_head,
         n_vocab=dims.n_vocab,
     )
+    hf_tokenizer = load_tokenizer(directory, dims.n_vocab)
+    require_special_tokens(hf_tokenizer, directory, n_vocab=dims.n_vocab)
     network = MlxNetwork(
         loaded.whisper, alignment_heads=heads.pairs, stream=stream, dtype=mlx_dtype
     )
     logger.info("%s runs in %s on %s", name, mlx_dtype, stream.device)
     engine = WhisperEngine(
         network=network,
-        hf_tokenizer=load_tokenizer(directory, network.n_vocab),
+        hf_tokenizer=hf_tokenizer,
         tokenizer_class=Tokenizer,
         feature_extractor=FeatureExtractor(feature_size=network.n_mels),
         checkpoint=checkpoint,

@@ -12,8 +12,11 @@ from mlx.utils import tree_flatten
 from mlx_whisper.whisper import ModelDimensions, Whisper
 import numpy as np
 
+from wlk_core.frameworks.memory import require_memory
+from wlk_core.frameworks.mlx import available_memory
 from wlk_core.models import (
     LayerCount,
+    TensorHeader,
     TensorSize,
     check_sizes,
     read_json_table,
@@ -78,6 +81,7 @@ def load_model(directory: Path, *, dtype: mx.Dtype) -> LoadedModel:
 
     Raises:
         ModelNotFoundError: the files are not such a checkpoint, or not a complete one.
+        BackendUnavailable: it does not fit into memory.
 
     """
     config = read_json_table(directory / "config.json", remedy=REMEDY)
@@ -87,13 +91,15 @@ def load_model(directory: Path, *, dtype: mx.Dtype) -> LoadedModel:
             raise _rejection(directory, difference)
         dims = _read_dimensions(directory, convert_config(config))
         files = weight_files(directory, backend="whisper")
-        check_config(directory, read_config(directory), read_safetensors_headers(files))
+        tensors = read_safetensors_headers(files)
+        check_config(directory, read_config(directory), tensors)
+        _require_memory(directory, tensors, dtype)
         weights: dict[str, mx.array] = {}
         for file in files:
             weights |= convert_weights(_read_weights(file))
     else:
         dims = _read_dimensions(directory, config)
-        weights = _read_own_format(directory, config)
+        weights = _read_own_format(directory, config, dtype)
     heads = _read_heads(directory, weights.pop(ALIGNMENT_HEADS, None))
     whisper = _new_modules(dims, dtype)
     if quantization is not None:
@@ -109,7 +115,9 @@ def load_model(directory: Path, *, dtype: mx.Dtype) -> LoadedModel:
     return LoadedModel(whisper=whisper, alignment_heads=heads)
 
 
-def _read_own_format(directory: Path, config: Mapping[str, Any]) -> dict[str, mx.array]:
+def _read_own_format(
+    directory: Path, config: Mapping[str, Any], dtype: mx.Dtype
+) -> dict[str, mx.array]:
     """Return the weights in mlx-whisper's format, whose sizes are those of *config*."""
     positions = config["n_audio_ctx"]
     if positions > MAX_AUDIO_POSITIONS:
@@ -120,7 +128,19 @@ def _read_own_format(directory: Path, config: Mapping[str, Any]) -> dict[str, mx
     is_npz = file.suffix == ".npz"
     tensors = read_npz_header(file) if is_npz else read_safetensors_header(file)
     check_sizes(config, _SIZES, tensors, path=directory / "config.json", remedy=REMEDY)
+    _require_memory(directory, tensors, dtype)
     return _read_weights(file)
+
+
+def _require_memory(directory: Path, tensors: Mapping[str, TensorHeader], dtype: mx.Dtype) -> None:
+    device = mx.default_device().type.name
+    require_memory(
+        str(directory),
+        needed=sum(tensor.size for tensor in tensors.values()) * dtype.size,
+        available=available_memory(device),
+        device=device,
+        remedy="choose a smaller model",
+    )
 
 
 def _new_modules(dims: ModelDimensions, dtype: mx.Dtype) -> Whisper:

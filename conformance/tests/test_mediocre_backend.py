@@ -1,0 +1,54 @@
+"""A recogniser that makes mistakes complies, and faults around it fail under their own rule."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+# The rules that the faults might break, so that each fault is shown to break its own first.
+RULES = ("IN-03", "COM-01", "COM-03", "TIME-01", "TIME-05", "SIL-07", "QUAL-04")
+
+
+def test_an_honest_mediocre_recogniser_complies(judge, tmp_path):
+    """Every seventh word is wrong: both tiers comply, because accuracy has rules of its own."""
+    done = judge("matcher-sound", "--speech", "--report", "report.json", timeout=900)
+
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    details = {row["id"]: row["detail"] for row in report["rules"]}
+    rate = float(re.search(r"WER ([\d.]+) %", details["QUAL-01"])[1])
+    assert 0 == done.returncode, done.stdout
+    assert 8 < rate < 22
+    assert ["RES-02", "RES-04"] == report["not_tested"]["not testable"]
+    assert ["PKG-05", "LANG-02", "ISO-05"] == report["not_tested"]["not declared"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "rule"),
+    [
+        ("joined", "COM-03"),
+        ("hello", "QUAL-04"),
+        ("every-second", "QUAL-04"),
+        ("late", "TIME-05"),
+        ("in-frames", "TIME-01"),
+    ],
+)
+def test_a_fault_fails_under_its_own_rule(judge, fault, rule):
+    """The last line begins with the rule that the fault breaks, whatever fails because of it."""
+    chosen = [part for name in RULES for part in ("--rule", name)]
+    done = judge(f"matcher-{fault}", *chosen, timeout=600)
+
+    assert 1 == done.returncode, done.stdout
+    assert done.stdout.splitlines()[-1].startswith(f"  NOT COMPLIANT: {rule}")
+
+
+def test_words_can_be_declared_by_the_command(judge):
+    """A model whose spec is silent is compared with what was spoken if the command asks for it."""
+    silent = judge("matcher-undeclared-hello", "--rule", "QUAL-04")
+    declared = judge("matcher-undeclared-hello", "--rule", "QUAL-04", "--words", "digits")
+
+    assert "  not tested, the suite cannot: QUAL-04\n" in silent.stdout
+    assert declared.stdout.endswith("  NOT COMPLIANT: QUAL-04\n")

@@ -1,0 +1,284 @@
+"""A microphone: audio of an input device as it is captured, with what was lost as gaps."""
+
+from __future__ import annotations
+
+from collections import deque
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+import attrs
+
+from wlk_core.errors import AudioDeviceError
+from wlk_core.processor import SAMPLE_RATE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Captured", "Driver", "InputDevice", "Microphone", "SoundDevice"]
+
+_BLOCK_SECONDS = 0.05
+_REOPEN_SECONDS = 1.0  # between two attempts to open a device that was lost
+_STALL_SECONDS = 3.0  # without a block, after which a device is lost; PulseAudio begins in 1.9 s
+_SLEEP_SECONDS = 1.0  # by which a block may be late before the time is a gap
+_MAX_WAITING_SECONDS = 120.0
+_BYTES = 2  # a sample, int16
+
+
+@attrs.frozen
+class InputDevice:
+    """A device that can record: what `--device` accepts, its name and its own sample rate."""
+
+    index: int
+    name: str
+    rate: int
+    is_default: bool
+
+
+@attrs.frozen
+class Captured:
+    """Audio of one channel after `lost_seconds` that were not captured: int16 bytes or float32."""
+
+    audio: bytes | NDArray[np.float32]
+    lost_seconds: float = 0.0
+
+
+class Stream(Protocol):
+    """An open input stream of a driver."""
+
+    @property
+    def active(self) -> bool:
+        """Whether blocks still come."""
+        ...
+
+    def close(self) -> None:
+        """Stop it; may be called again."""
+        ...
+
+
+class Driver(Protocol):
+    """The audio system: `SoundDevice`, or a scripted one in tests."""
+
+    def devices(self) -> list[InputDevice]:
+        """Return the devices that can record."""
+        ...
+
+    def open(
+        self, device: InputDevice, rate: int, on_block: Callable[[bytes, bool], None]
+    ) -> Stream:
+        """
+        Open a device for int16 in one channel.
+
+        *on_block* gets each block, and whether audio before it was lost.
+
+        Raises:
+            AudioDeviceError: the device is busy, gone, or refuses the rate.
+
+        """
+        ...
+
+
+class Microphone:
+    """
+    Capture one input device until it is closed.
+
+    The driver's thread only appends blocks.  Audio that was lost - an overflow, a device that was
+    unplugged and came back, a machine that slept - is a gap before the next block, measured with a
+    clock that counts sleep.  At most two minutes wait to be
+    read.
+
+    Args:
+        device: an index or a part of a name; None for the default device.
+        driver: the audio system.
+        now: a clock in seconds that counts the time for which the machine sleeps.
+
+    Raises:
+        AudioDeviceError: no such device, or it cannot be opened.
+
+    """
+
+    def __init__(
+        self,
+        device: str | None = None,
+        *,
+        driver: Driver | None = None,
+        now: Callable[[], float] | None = None,
+    ) -> None:
+        self._driver = SoundDevice() if driver is None else driver
+        self._now = _time_with_sleep if now is None else now
+        self.device = _chosen(self._driver.devices(), device)
+        self._blocks: deque[Captured] = deque()
+        self._has_arrived = threading.Event()
+        self._waiting = 0  # bytes
+        self._dropped = 0  # samples that came while too many waited
+        self._last_block: float | None = None  # when the last block came
+        self.problem: str | None = None  # why nothing is captured now
+        self.rate, self._stream = self._open_at_any_rate()
+        self._opened = self._now()
+
+    def read(self, timeout: float) -> list[Captured]:
+        """
+        Return what was captured, waiting up to *timeout* seconds for the first block.
+
+        A device that was lost is opened again, once a second; `problem` describes it meanwhile.
+        """
+        if not self._has_arrived.wait(timeout):
+            self._revive()
+        self._has_arrived.clear()
+        captured = []
+        while self._blocks:
+            block = self._blocks.popleft()
+            self._waiting -= len(block.audio)
+            captured.append(block)
+        return captured
+
+    def close(self) -> None:
+        """Release the device; may be called again."""
+        self._stream.close()
+
+    def _open_at_any_rate(self) -> tuple[int, Stream]:
+        """Open the device at 16 kHz or, where it refuses that, at its own rate."""
+        try:
+            return SAMPLE_RATE, self._driver.open(self.device, SAMPLE_RATE, self._append)
+        except AudioDeviceError:
+            if self.device.rate == SAMPLE_RATE:
+                raise
+            return self.device.rate, self._driver.open(self.device, self.device.rate, self._append)
+
+    def _append(self, audio: bytes, has_lost: bool) -> None:  # noqa: FBT001 -- as the driver calls
+        """Append a block; called by the driver's thread."""
+        now = self._now()
+        samples = len(audio) // _BYTES
+        lost = self._lost_samples(now, samples, has_lost=has_lost) + self._dropped
+        self._last_block = now
+        self.problem = None
+        if self._waiting > _MAX_WAITING_SECONDS * self.rate * _BYTES:
+            self._dropped = lost + samples
+            return
+        self._dropped = 0
+        self._waiting += len(audio)
+        self._blocks.append(Captured(audio, lost / self.rate))
+        self._has_arrived.set()
+
+    def _lost_samples(self, now: float, samples: int, *, has_lost: bool) -> int:
+        """Return how many samples are missing before a block that ends now."""
+        if self._last_block is None:
+            return 0  # the stream begins with its first block
+        missing = now - self._last_block - samples / self.rate
+        return round(missing * self.rate) if missing > (0 if has_lost else _SLEEP_SECONDS) else 0
+
+    def _revive(self) -> None:
+        """Open a device that gives no audio again."""
+        now = self._now()
+        silent = now - max(self._opened, self._last_block or self._opened)
+        if silent < (_STALL_SECONDS if self._stream.active else _REOPEN_SECONDS):
+            return
+        self.problem = (
+            f"{self.device.name} gives no audio; connect it again, or choose one with --device"
+        )
+        self._stream.close()
+        self._opened = now
+        try:
+            self._stream = self._driver.open(self.device, self.rate, self._append)
+        except AudioDeviceError as error:
+            self.problem = str(error)
+
+
+def _chosen(devices: list[InputDevice], name: str | None) -> InputDevice:
+    """Return the device of that index or name, or the default one."""
+    if not devices:
+        raise AudioDeviceError(
+            "no device can record; connect a microphone, or play a file with --input FILE"
+        )
+    if name is None:
+        return next((device for device in devices if device.is_default), devices[0])
+    matches = [
+        device
+        for device in devices
+        if name == str(device.index) or name.lower() in device.name.lower()
+    ]
+    exact = [device for device in matches if name in {str(device.index), device.name}]
+    if len(exact or matches) == 1:
+        return (exact or matches)[0]
+    listed = ", ".join(f"{device.index} {device.name}" for device in matches or devices)
+    problem = "several devices match" if matches else "no device matches"
+    raise AudioDeviceError(f"{problem} {name!r}; choose one of: {listed}")
+
+
+def _time_with_sleep() -> float:
+    """Return seconds of a steady clock that counts the time for which the machine sleeps."""
+    if hasattr(time, "CLOCK_BOOTTIME"):  # Linux
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    if hasattr(time, "CLOCK_MONOTONIC"):  # macOS, where time.monotonic() stands still in sleep
+        return time.clock_gettime(time.CLOCK_MONOTONIC)
+    return time.monotonic()
+
+
+class SoundDevice:
+    """
+    PortAudio through the package sounddevice, the extra ``wlk-core[mic]``.
+
+    Raises:
+        AudioDeviceError: the package or PortAudio is not installed.
+
+    """
+
+    def __init__(self) -> None:
+        try:
+            import sounddevice  # type: ignore[import-untyped]  # noqa: PLC0415 -- an extra
+        except ImportError as error:
+            raise AudioDeviceError(
+                "a microphone needs the package sounddevice; run: pip install 'wlk-core[mic]'"
+            ) from error
+        except OSError as error:
+            raise AudioDeviceError(
+                f"PortAudio is not installed ({error}); run: apt install libportaudio2, or: "
+                "dnf install portaudio"
+            ) from error
+        self._sounddevice: Any = sounddevice
+
+    def devices(self) -> list[InputDevice]:
+        """Return the devices that can record."""
+        try:
+            default = self._sounddevice.default.device[0]
+            return [
+                InputDevice(
+                    index=index,
+                    name=str(device["name"]),
+                    rate=round(device["default_samplerate"]),
+                    is_default=index == default,
+                )
+                for index, device in enumerate(self._sounddevice.query_devices())
+                if device["max_input_channels"] > 0
+            ]
+        except self._sounddevice.PortAudioError as error:
+            raise AudioDeviceError(f"the devices cannot be listed: {error}") from error
+
+    def open(
+        self, device: InputDevice, rate: int, on_block: Callable[[bytes, bool], None]
+    ) -> Stream:
+        """Open a device; see `Driver`."""
+
+        def callback(audio: Any, _frames: int, _times: Any, status: Any) -> None:
+            on_block(bytes(audio), bool(status.input_overflow))
+
+        try:
+            stream = self._sounddevice.RawInputStream(
+                samplerate=rate,
+                blocksize=round(_BLOCK_SECONDS * rate),
+                device=device.index,
+                channels=1,
+                dtype="int16",
+                callback=callback,
+            )
+            stream.start()
+        except self._sounddevice.PortAudioError as error:
+            raise AudioDeviceError(
+                f"{device.name} cannot be opened at {rate} Hz: {error}; close the program that "
+                "uses it, or choose another device with --device"
+            ) from error
+        opened: Stream = stream
+        return opened

@@ -1,0 +1,301 @@
+"""The command ``listen``: a microphone or a file in real time, and the files it keeps."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import signal
+import wave
+
+import numpy as np
+import pytest
+
+from wlk_core.cli import live_source
+from wlk_core.cli.live_source import FileSource, level_decibels, pcm16
+from wlk_core.cli.saves import WavSave
+from wlk_core.cli.stops import STOPS, Stopped
+from wlk_core.errors import AudioDeviceError
+from wlk_core.microphone import Captured
+from wlk_core.testing import partition
+
+SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".wav")
+
+
+class Clock:
+    """Real time that passes only during a sleep."""
+
+    def __init__(self):
+        self.seconds = 50.0
+
+    def now(self):
+        """Return the time."""
+        return self.seconds
+
+    def sleep(self, seconds):
+        """Let time pass."""
+        self.seconds += seconds
+
+
+class ScriptedMicrophone:
+    """A microphone whose blocks, problems and signals follow a script."""
+
+    rate = 16_000
+
+    def __init__(self, script):
+        self.script = list(script)
+        self.problem = None
+        self.is_closed = False
+
+    def read(self, timeout):
+        """Return the next block, set a problem or raise."""
+        del timeout
+        if not self.script:
+            return None
+        item = self.script.pop(0)
+        if isinstance(item, BaseException):
+            raise item
+        if item is None or isinstance(item, str):
+            self.problem = item
+            return []
+        return [item if isinstance(item, Captured) else Captured(item)]
+
+    def close(self):
+        """Release it."""
+        self.is_closed = True
+
+
+@pytest.fixture
+def microphone(monkeypatch):
+    """Return a function that lets ``listen`` open a scripted microphone."""
+
+    def install(script):
+        opened = ScriptedMicrophone(script)
+        monkeypatch.setattr("wlk_core.microphone.SoundDevice", lambda: None)
+        monkeypatch.setattr("wlk_core.microphone.Microphone", lambda _device: opened)
+        return opened
+
+    return install
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Let the time of ``--input`` pass without waiting."""
+    clock = Clock()
+    monkeypatch.setattr(live_source.time, "monotonic", clock.now)
+    monkeypatch.setattr(live_source.time, "sleep", clock.sleep)
+    return clock
+
+
+@pytest.fixture
+def listen(command):
+    """Return a function that listens without the voice detector, because codes are no voice."""
+    return lambda *arguments: command("listen", "--no-vad", *arguments)
+
+
+def blocks_of(audio):
+    """Return audio in blocks of 50 ms."""
+    return partition(audio, 0.05)
+
+
+def read_wav(path):
+    """Return the samples of a wav file and its rate."""
+    with wave.open(str(path)) as file:
+        return np.frombuffer(file.readframes(file.getnframes()), "<i2"), file.getframerate()
+
+
+def test_words_of_a_microphone_go_to_standard_output(listen, microphone, spoken):
+    """The device is released in the end."""
+    opened = microphone(blocks_of(spoken(1, 2, 3)))
+
+    assert listen() == (0, "one two three\n", "")
+    assert opened.is_closed
+
+
+def test_a_recording_is_played_in_real_time(listen, quick, recording, command):
+    """The words are those of ``transcribe``, and as much time passes as it lasts."""
+    path = recording("a.wav", 1, 2, 3, 4, 5, 6)
+    began = quick.seconds
+
+    assert listen("--input", path).out == command("transcribe", "--no-vad", path).out
+    assert 2.96 == pytest.approx(quick.seconds - began)
+
+
+def test_every_file_is_kept(listen, microphone, spoken, tmp_path):
+    """Text, captions, JSON and sound of one run."""
+    audio = spoken(1, 2, 3)
+    microphone(blocks_of(audio))
+    paths = [tmp_path / f"talk{suffix}" for suffix in SUFFIXES]
+    saves = [argument for path in paths for argument in ("--save", path)]
+
+    assert 0 == listen(*saves).status
+    text, srt, vtt, document, sound = paths
+    assert "one two three\n" == text.read_text()
+    assert "one two three" in srt.read_text()
+    assert vtt.read_text().startswith("WEBVTT")
+    result = json.loads(document.read_text())
+    assert "one two three" == result["text"]
+    assert "incomplete" not in result
+    samples, rate = read_wav(sound)
+    assert 16_000 == rate
+    assert pcm16(audio) == samples.tobytes()
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_run_with_every_word(  # noqa: PLR0917 -- fixtures
+    number, status, listen, microphone, spoken, tmp_path
+):
+    """Ctrl-C is how a run usually ends; the last words are decoded and every file is whole."""
+    microphone([*blocks_of(spoken(1, 2, 3)), Stopped(number), *blocks_of(spoken(4))])
+    paths = [tmp_path / f"talk{suffix}" for suffix in SUFFIXES]
+    saves = [argument for path in paths for argument in ("--save", path)]
+    done = listen(*saves)
+    STOPS.reset()
+
+    assert (status, "one two three\n") == done[:2]
+    assert "one two three" == json.loads(paths[3].read_text())["text"]
+    assert "one two three\n" == paths[0].read_text()
+
+
+def test_the_files_are_whole_while_it_runs(listen, microphone, spoken, tmp_path):
+    """A run that is killed leaves the words, the captions and the sound before it."""
+    audio = spoken(1, 2, 3)
+    document, text, sound = (tmp_path / f"talk{suffix}" for suffix in (".json", ".txt", ".wav"))
+    seen = []
+
+    def look():
+        result = json.loads(document.read_text())
+        seen.append((result["text"], result["incomplete"], text.read_text().strip()))
+        seen.append(len(read_wav(sound)[0]))
+        return Captured(b"")
+
+    class Script(list):
+        """Blocks, a gap that ends the utterance, a look at the files."""
+
+        def pop(self, index):
+            """Return the next item."""
+            item = super().pop(index)
+            return look() if isinstance(item, str) else item
+
+    opened = microphone([])
+    opened.script = Script([*blocks_of(audio), Captured(b"\0\0" * 160, 2.0), *[b""] * 9, "look"])
+    listen("--save", document, "--save", text, "--save", sound)
+
+    assert ("one two three", "still running", "one two three") == seen[0]
+    assert len(audio) - 16_000 <= seen[1]  # the header is brought up to date each second
+
+
+def test_a_gap_is_a_line_and_silence_in_the_sound(listen, microphone, spoken, tmp_path):
+    """The times of the words after it fit the recording."""
+    sound, document = tmp_path / "talk.wav", tmp_path / "talk.json"
+    first, second = spoken(1, 2), spoken(3)
+    microphone([first, Captured(second, 1.5)])
+    done = listen("--save", sound, "--save", document)
+    samples, _ = read_wav(sound)
+    start = json.loads(document.read_text())["tokens"][2]["start"]
+    before = len(first) / 16_000
+
+    assert "one two\nthree\n" == done.out
+    assert f"1.5 s from {before:.1f} s on were not captured" in done.err
+    assert before + 1.5 + 0.08 == pytest.approx(start)
+    assert len(first) + 24_000 + len(second) == len(samples)
+    assert not samples[len(first) : len(first) + 24_000].any()
+
+
+def test_a_lost_device_is_one_line_and_no_end(listen, microphone, spoken):
+    """The words after it come too."""
+    problem = "USB Audio gives no audio; connect it again, or choose one with --device"
+    microphone([spoken(1), problem, problem, None, Captured(spoken(2), 3.0)])
+    done = listen()
+
+    assert (0, "one\ntwo\n") == done[:2]
+    assert 1 == done.err.count("gives no audio")
+
+
+def test_a_full_disk_costs_one_file_and_no_word(listen, microphone, spoken, tmp_path, monkeypatch):
+    """One line names the file; the other files and standard output go on."""
+    sound, text = tmp_path / "talk.wav", tmp_path / "talk.txt"
+    written = []
+
+    class Full(io.FileIO):
+        """A file on a disk that fills up."""
+
+        def write(self, data):
+            """Write until the disk is full."""
+            written.append(len(data))
+            if sum(written) > 4_000 and len(data) > 44:  # the header has its place
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return super().write(data)
+
+    monkeypatch.setattr(WavSave, "_open_file", lambda save: Full(save._path, "wb"))
+    microphone(blocks_of(spoken(1, 2, 3)))
+    done = listen("--save", sound, "--save", text)
+
+    assert (1, "one two three\n") == done[:2]
+    assert f"wlk-core: cannot write {sound}: No space left on device\n" == done.err
+    assert "one two three\n" == text.read_text()
+    assert len(read_wav(sound)[0]) > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--save", "a.mp3"], 2, "expected a file that ends with .txt, .srt, .vtt, .json, .wav"),
+        (["--save", "no/a.txt"], 2, "there is no directory no"),
+        (["--save", "a.txt", "--save", "a.txt"], 2, "a.txt is given twice"),
+        (["--save", "old.txt"], 2, "it exists; replace it with --force"),
+        (["--device", "1", "--input", "a.wav"], 2, "exclude each other"),
+        (["--input", "absent.wav"], 1, "absent.wav"),
+    ],
+)
+def test_a_wrong_call_is_one_line(  # noqa: PLR0917 -- fixtures
+    arguments, status, message, listen, tmp_path, monkeypatch
+):
+    """Nothing is loaded and no file is written."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "old.txt").write_text("precious")
+    monkeypatch.setattr("wlk_core.microphone.SoundDevice", lambda: None)
+    done = listen(*arguments)
+
+    assert status == done.status
+    assert message in done.err
+    assert 1 == done.err.count("\n")
+    assert ["old.txt"] == [path.name for path in tmp_path.glob("*.txt")]
+    assert "precious" == (tmp_path / "old.txt").read_text()
+
+
+def test_an_absent_library_is_one_line(listen, monkeypatch):
+    """The command that helps stands in it."""
+
+    def refuse():
+        raise AudioDeviceError("a microphone needs sounddevice; run: pip install 'wlk-core[mic]'")
+
+    monkeypatch.setattr("wlk_core.microphone.SoundDevice", refuse)
+
+    assert listen().status == 1
+    assert "pip install 'wlk-core[mic]'" in listen("--list-devices").err
+
+
+def test_a_slow_reader_of_a_file_gets_all_that_is_due(recording):
+    """Nothing is dropped, and nothing comes before it would have been spoken."""
+    clock = Clock()
+    source = FileSource(str(recording("a.wav", *range(9))), now=clock.now, sleep=clock.sleep)
+    first = source.read(0.0)
+    clock.seconds += 1.05
+    due = source.read(0.0)
+    rest = []
+    while (captured := source.read(1.0)) is not None:
+        rest += captured
+
+    assert [] == first
+    assert 10 == len(due)
+    assert 55 * 1_280 == sum(len(block.audio) for block in due + rest)
+
+
+@pytest.mark.parametrize(("amplitude", "level"), [(1.0, 0.0), (0.1, -20.0), (0.0, -96.0)])
+def test_the_level_is_in_decibels_below_full_scale(amplitude, level):
+    """A square wave of full scale has 0 dB."""
+    square = np.tile(np.array([amplitude, -amplitude], np.float32), 800)
+
+    assert level == pytest.approx(level_decibels(square), abs=0.01)
+    assert level == pytest.approx(level_decibels(pcm16(square)), abs=0.01)

@@ -1,0 +1,217 @@
+"""A microphone: devices, rates, and audio that is lost, with a scripted audio system."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from wlk_core import AudioDeviceError
+from wlk_core.microphone import InputDevice, Microphone, SoundDevice
+
+USB = InputDevice(index=2, name="USB Audio", rate=48_000, is_default=False)
+BUILT_IN = InputDevice(index=0, name="Built-in Microphone", rate=44_100, is_default=True)
+
+
+class ScriptedStream:
+    """An open stream."""
+
+    def __init__(self):
+        self.active = True
+
+    def close(self):
+        """Stop it."""
+        self.active = False
+
+
+class ScriptedDriver:
+    """An audio system whose devices accept some rates and can be unplugged."""
+
+    def __init__(self, devices=(BUILT_IN, USB), rates=(16_000, 44_100, 48_000)):
+        self._devices = list(devices)
+        self.rates = set(rates)
+        self.is_unplugged = False
+        self.opened = []
+        self.on_block = None
+
+    def devices(self):
+        """Return the devices."""
+        return self._devices
+
+    def open(self, device, rate, on_block):
+        """Open a device."""
+        if self.is_unplugged or rate not in self.rates:
+            raise AudioDeviceError(f"{device.name} cannot be opened at {rate} Hz: scripted")
+        self.on_block = on_block
+        self.opened.append((device.name, rate))
+        self.stream = ScriptedStream()
+        return self.stream
+
+
+class Clock:
+    """A clock whose seconds a test sets."""
+
+    def __init__(self):
+        self.seconds = 100.0
+
+    def __call__(self):
+        """Return the time."""
+        return self.seconds
+
+
+@pytest.fixture
+def driver():
+    """Return an audio system."""
+    return ScriptedDriver()
+
+
+@pytest.fixture
+def clock():
+    """Return a clock."""
+    return Clock()
+
+
+def capture(driver, clock, seconds=0.05, *, late=0.0, has_lost=False, rate=16_000):
+    """Let a block come."""
+    clock.seconds += seconds + late
+    driver.on_block(b"\0\0" * round(seconds * rate), has_lost)
+
+
+def test_blocks_come_in_their_order_without_gaps(driver, clock):
+    """Jitter of half a second is no gap."""
+    microphone = Microphone(driver=driver, now=clock)
+    for late in (1.9, 0.0, 0.5, 0.0):  # PulseAudio begins late
+        capture(driver, clock, late=late)
+    captured = microphone.read(0)
+
+    assert ("Built-in Microphone", 16_000) == driver.opened[0]
+    assert [0.0] * 4 == [block.lost_seconds for block in captured]
+    assert 4 * 1_600 == sum(len(block.audio) for block in captured)
+    assert [] == microphone.read(0)
+
+
+def test_a_device_that_refuses_16_khz_is_opened_at_its_own_rate():
+    """The session resamples."""
+    driver = ScriptedDriver(rates={44_100})
+
+    assert 44_100 == Microphone(driver=driver).rate
+
+
+def test_an_overflow_is_a_gap_of_the_time_that_is_missing(driver, clock):
+    """The clock of the stream does not drift."""
+    microphone = Microphone(driver=driver, now=clock)
+    capture(driver, clock)
+    capture(driver, clock, late=0.3, has_lost=True)
+    first, second = microphone.read(0)
+
+    assert 0 == first.lost_seconds
+    assert 0.3 == pytest.approx(second.lost_seconds)
+
+
+def test_the_sleep_of_the_machine_is_a_gap(driver, clock):
+    """An hour without capture is an hour of the stream."""
+    microphone = Microphone(driver=driver, now=clock)
+    capture(driver, clock)
+    capture(driver, clock, late=3600.0)
+
+    assert 3600.0 == pytest.approx(microphone.read(0)[1].lost_seconds)
+
+
+def test_a_device_that_was_lost_is_opened_again(driver, clock):
+    """Its problem is described, and the time without it is a gap."""
+    microphone = Microphone(driver=driver, now=clock)
+    capture(driver, clock)
+    microphone.read(0)
+    driver.stream.active = False
+    driver.is_unplugged = True
+    for _ in range(5):
+        clock.seconds += 1.0
+        assert [] == microphone.read(0)
+    problem = microphone.problem
+    driver.is_unplugged = False
+    clock.seconds += 1.0
+    microphone.read(0)
+    capture(driver, clock)
+    (block,) = microphone.read(0)
+
+    assert "Built-in Microphone cannot be opened" in problem
+    assert microphone.problem is None
+    assert 6.0 == pytest.approx(block.lost_seconds)
+    assert 2 == len(driver.opened)
+
+
+def test_a_device_that_stays_silent_without_an_error_is_opened_again(driver, clock):
+    """Some systems stop to call back and report nothing."""
+    microphone = Microphone(driver=driver, now=clock)
+    capture(driver, clock)
+    microphone.read(0)
+    clock.seconds += 4.0
+    microphone.read(0)
+
+    assert "gives no audio" in microphone.problem
+    assert 2 == len(driver.opened)
+
+
+def test_what_waits_is_bounded_and_the_rest_is_a_gap(driver, clock):
+    """A program that does not read for ten minutes keeps two of them."""
+    microphone = Microphone(driver=driver, now=clock)
+    for _ in range(600):
+        capture(driver, clock, seconds=1.0)
+    kept = microphone.read(0)
+    capture(driver, clock, seconds=1.0)
+    (following,) = microphone.read(0)
+
+    assert 121 == len(kept)
+    assert 479.0 == following.lost_seconds
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [(None, BUILT_IN), ("2", USB), ("usb", USB), ("Built-in Microphone", BUILT_IN)],
+)
+def test_a_device_is_chosen_by_index_or_part_of_its_name(name, chosen, driver):
+    """Without a name it is the default one."""
+    assert chosen == Microphone(name, driver=driver).device
+
+
+@pytest.mark.parametrize(
+    ("name", "devices", "match"),
+    [
+        ("radio", (BUILT_IN, USB), "no device matches 'radio'; choose one of: 0 Built-in"),
+        ("u", (BUILT_IN, USB), "several devices match 'u'"),
+        (None, (), "no device can record; connect a microphone"),
+    ],
+)
+def test_a_device_that_is_not_there_is_one_line_with_the_others(name, devices, match):
+    """The message lists what can be chosen."""
+    with pytest.raises(AudioDeviceError, match=match):
+        Microphone(name, driver=ScriptedDriver(devices))
+
+
+def test_a_device_that_no_rate_suits_is_refused():
+    """The driver's reason is kept."""
+    with pytest.raises(AudioDeviceError, match="cannot be opened at 44100 Hz"):
+        Microphone(driver=ScriptedDriver(rates=()))
+
+
+@pytest.mark.parametrize(
+    ("failure", "match"),
+    [
+        (ImportError("no module"), r"pip install 'wlk-core\[mic\]'"),
+        (OSError("PortAudio library not found"), "apt install libportaudio2"),
+    ],
+)
+def test_an_absent_library_is_one_line_with_the_command(failure, match, monkeypatch):
+    """Package and system library have their own lines."""
+
+    class Finder:
+        @staticmethod
+        def find_spec(name, *_):
+            if name == "sounddevice":
+                raise failure
+
+    monkeypatch.setattr(sys, "meta_path", [Finder, *sys.meta_path])
+    monkeypatch.delitem(sys.modules, "sounddevice", raising=False)
+
+    with pytest.raises(AudioDeviceError, match=match):
+        SoundDevice()

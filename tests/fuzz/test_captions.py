@@ -1,0 +1,129 @@
+"""Subtitles of any tokens, read back by FFmpeg."""
+
+from __future__ import annotations
+
+import html
+import io
+from itertools import pairwise
+import json
+import re
+from unicodedata import category
+
+import av
+from cases import cases
+from hypothesis import example, given
+from hypothesis import strategies as st
+import pytest
+
+from wlk_core import ASRToken
+from wlk_core.captions import CaptionBuilder, srt_text, vtt_text
+from wlk_core.session.records import token_record
+
+pytestmark = pytest.mark.slow
+
+MARKS = [" one", " -->", "\n\n", "1\n00:00:00,000 --> 00:00:01,000\n", " <b>", "&amp;", "NOTE x"]
+SEEN = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=12)  # by a reader
+TEXTS = SEEN | st.sampled_from([*MARKS, "{\\an8}"])
+SPEAKERS = st.none() | st.integers(0, 3) | st.sampled_from(["A", "<v>", "-->"])
+
+
+@st.composite
+def tokens(draw, texts=TEXTS, speakers=SPEAKERS):
+    """Draw tokens as a stream emits them: starts never go back."""
+    time, drawn = 0.0, []
+    for _ in range(draw(st.integers(0, 8))):
+        time += draw(st.floats(0.0, 5.0))
+        length = draw(st.floats(0.0, 3.0))
+        text, speaker = draw(texts), draw(speakers)
+        drawn.append(ASRToken(time, time + length, text, speaker=speaker))
+    return drawn
+
+
+def cues(text, form):
+    """Return start, stop and payload of each cue, in milliseconds, as FFmpeg reads them."""
+    with av.open(io.BytesIO(text.encode()), format=form) as container:
+        return [
+            (packet.pts, packet.pts + packet.duration, bytes(packet).decode())
+            for packet in container.demux()
+            if packet.size
+        ]
+
+
+def captions(drawn):
+    """Return the captions of tokens, times in milliseconds."""
+    builder = CaptionBuilder()
+    ended = [*map(builder.push, drawn), builder.flush()]
+    return [
+        (round(caption.start * 1000), round(caption.end * 1000), caption)
+        for caption in ended
+        if caption is not None
+    ]
+
+
+def distinct(found):
+    """Return the cues with text, equal ones once: FFmpeg drops what is repeated at one time."""
+    return list(dict.fromkeys(cue for cue in found if cue[2]))
+
+
+def letters(text):
+    """Return the letters and digits of a text, which no format changes."""
+    return "".join(filter(str.isalnum, text))
+
+
+@cases
+@given(drawn=tokens())
+@example(drawn=[ASRToken(0.0, 1.0, "a\n\n2\n00:00:05,000 --> 00:00:06,000\nb")])
+def test_subrip_is_read_back(drawn):
+    """Every caption with text is one cue of its time, and no text makes another."""
+    expected = [
+        (start, end, letters(f"{'' if part.speaker is None else part.speaker}{part.text}"))
+        for start, end, part in captions(drawn)
+    ]
+    found = [(start, end, letters(text)) for start, end, text in cues(srt_text(drawn), "srt")]
+
+    assert distinct(expected) == distinct(found)
+
+
+@cases
+@given(drawn=tokens())
+@example(drawn=[ASRToken(0.0, 1.0, "<v B>a --> &lt;")])
+def test_webvtt_is_read_back(drawn):
+    """Every caption with text is one cue; markup and references in it are text."""
+    expected = [(start, end, letters(part.text)) for start, end, part in captions(drawn)]
+    found = [
+        (start, end, letters(html.unescape(re.sub(r"^<v [^>]*>", "", text))))
+        for start, end, text in cues(vtt_text(drawn), "webvtt")
+    ]
+
+    assert distinct(expected) == distinct(found)
+
+
+@cases
+@given(drawn=tokens())
+def test_cues_do_not_overlap(drawn):
+    """Every cue lasts, and ends by the start of the next, if that leaves it a millisecond."""
+    for text, form in ((srt_text(drawn), "srt"), (vtt_text(drawn), "webvtt")):
+        found = cues(text, form)
+
+        assert all(start < end for start, end, _ in found)
+        assert all(before[1] <= max(after[0], before[0] + 1) for before, after in pairwise(found))
+
+
+@cases
+@given(drawn=tokens())
+def test_results_are_json(drawn):
+    """Every token is read back as it was, times to a tenth of a millisecond."""
+    for token in drawn:
+        record = json.loads(json.dumps(token_record(token), ensure_ascii=False))
+
+        assert (token.text, token.speaker) == (record["text"], record["speaker"])
+        assert abs(token.start - record["start"]) <= 0.00005
+
+
+@cases
+@given(drawn=tokens(st.text(st.characters(), max_size=6), st.none() | st.text(max_size=3)))
+@example(drawn=[ASRToken(0.0, 1.0, "a\x1b[2J\x00\x9bb\ud800")])
+def test_no_control_character_is_written(drawn):
+    """A terminal or a player that shows the file has nothing to obey but the ends of its lines."""
+    for text in (srt_text(drawn), vtt_text(drawn)):
+        assert not [mark for mark in text if mark != "\n" and category(mark) == "Cc"]

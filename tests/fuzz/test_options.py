@@ -1,0 +1,164 @@
+"""Options and config.toml with any text: a checked value or one line."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+
+from cases import cases
+from hypothesis import example, given
+from hypothesis import strategies as st
+from mutations import damaged
+import pytest
+
+from wlk_core import OptionError
+from wlk_core.config.file import read_config
+from wlk_core.option_values import parse_options
+from wlk_core.options import Option
+from wlk_core.registry import Registry
+
+pytestmark = pytest.mark.slow
+
+SPECS = sorted(Registry().specs(), key=lambda spec: spec.name)
+NAMES = sorted({option.name for spec in SPECS for option in spec.all_options})
+NUMBERS = ["1", "-1", "0", "1e308", "1e999", "nan", "inf", "9" * 5000, "\N{ARABIC-INDIC DIGIT ONE}"]
+TEXTS = st.text(max_size=8) | st.sampled_from([*NUMBERS, "auto", "true", "cpu", "\ud800"])
+ANYTHING = st.one_of(
+    TEXTS,
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.binary(max_size=3),
+    st.lists(st.integers(), max_size=2),
+    st.complex_numbers(),
+)
+
+
+def is_one_line(error):
+    """Return whether an error can be printed as it is."""
+    return str(error) and "\n" not in str(error)
+
+
+@st.composite
+def options(draw):
+    """Draw the declaration of an option without a contradiction in itself."""
+    kind = draw(st.sampled_from([str, int, float, bool]))
+    is_number = kind in (int, float)
+    low, high = sorted(draw(st.tuples(st.integers(-5, 5), st.integers(-5, 5))))
+    return Option(
+        name="size",
+        type=kind,
+        minimum=low if is_number and draw(st.booleans()) else None,
+        maximum=high if is_number and draw(st.booleans()) else None,
+        choices=draw(st.sampled_from([(), (kind(1),)])),
+        is_auto_allowed=draw(st.booleans()),
+    )
+
+
+@cases
+@given(option=options(), value=ANYTHING)
+@example(option=Option(name="size", type=int), value="9" * 5000)
+@example(option=Option(name="size", type=float), value=10**400)
+def test_a_value_is_of_the_declared_type_or_refused(option, value):
+    """A value that was accepted is accepted again unchanged; no number is NaN or infinite."""
+    try:
+        converted = option.convert(value, owner="toy")
+    except OptionError as error:
+        assert is_one_line(error)
+        return
+
+    assert converted is None or type(converted) is option.type
+    assert not isinstance(converted, float) or math.isfinite(converted)
+    assert converted == option.convert(converted, owner="toy")
+
+
+@cases
+@given(
+    spec=st.sampled_from(SPECS),
+    pairs=st.lists(
+        st.builds("{}={}".format, st.sampled_from(NAMES) | st.text(max_size=4), TEXTS)
+        | st.text(max_size=9),
+        max_size=4,
+    ),
+)
+def test_any_pairs_are_options_or_one_line(spec, pairs):
+    """What the command line accepts is declared by the backend."""
+    try:
+        values = parse_options(spec, pairs)
+    except OptionError as error:
+        assert is_one_line(error)
+        return
+
+    declared = {option.name for option in spec.all_options}
+    assert {*values.backend, *values.stream} <= declared
+
+
+CONFIG = b"""\
+# mine
+backend = "whisper"
+model = 'base'
+language = "en"
+[options.whisper]
+beam_size = 5
+border_seconds = 0.5
+prompt = \"\"\"a
+b\"\"\"
+[options."faster-whisper"]
+device = "cpu"
+fast = true
+"""
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """Return the path of a config.toml."""
+    return tmp_path_factory.mktemp("config") / "config.toml"
+
+
+def check_config(path, content):
+    """Read *content* as config.toml."""
+    path.write_bytes(content)
+    try:
+        config = read_config(path)
+    except OptionError as error:
+        assert str(path) in str(error)
+        assert is_one_line(error)
+        return
+
+    table = tomllib.loads(content.decode("utf-8-sig"))
+    assert table.get("options", {}) == config.options
+    assert all(config.line(name) for name in ("backend", "model", "language") if name in table)
+
+
+@cases
+@given(content=damaged([CONFIG]))
+@example(content=b"backend = " + b"[" * 2000)
+@example(content=b"\xff")
+def test_a_damaged_configuration_is_read_or_one_line(path, content):
+    """The line names the file; what was read is what the file contains."""
+    check_config(path, content)
+
+
+@cases
+@given(
+    names=st.lists(st.sampled_from(["backend", "model", "options", "x"]), min_size=1, max_size=4),
+    value=st.recursive(
+        st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+        lambda inner: st.lists(inner, max_size=2),
+        max_leaves=4,
+    ),
+)
+def test_any_values_of_a_configuration_are_read_or_one_line(path, names, value):
+    """A key may be dotted, and its value of any type."""
+    text = f"{'.'.join(names)} = {_toml(value)}\n"
+    check_config(path, text.encode())
+
+
+def _toml(value):
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, float):
+        return repr(value)
+    return json.dumps(value)

@@ -50,6 +50,9 @@ A rule is judged on any model (G), on a scripted engine with exactly known words
 faults on demand (F) or on known speech (S). Where a rule has several tests, the first sentence is
 the rule. A rule that cannot be tested on a backend is `n/a`, with the reason.
 
+A monitor checks every stream of every test, and sessions drawn from a seed (`--seed`, `--sessions`)
+play the whole protocol. What they find fails under the rule that is broken.
+
 A backend that cannot keep a rule declares it in its `BackendSpec.deviations`, with the reason. A
 deviation from a rule that holds is *stale* and fails.
 """

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from faulty_backends.base import FaultyCase
 
 __all__ = ["table"]
 
@@ -17,13 +23,30 @@ by `python conformance/tests/faulty_backends/table.py`.
 |---|---|---|
 """
 
+SESSIONS = """
+## Late and rare faults
+
+Each of these breaks a rule late in a stream or on rare input, or hides it from its counters.
+Sessions drawn from each of three seeds, and what the suite measures by itself, must detect it under
+its rule.
+
+| Rule | Backend | Fault |
+|---|---|---|
+"""
+
 
 def table() -> str:
     """Return the page, in Markdown."""
-    from faulty_backends.base import all_cases  # noqa: PLC0415 -- found through the path below
+    from faulty_backends.base import (  # noqa: PLC0415 -- found through the path below
+        all_cases,
+        session_cases,
+    )
 
-    rows = [f"| {case.rule} | {case.name} | {case.sentence} |\n" for case in all_cases()]
-    return HEAD + "".join(rows)
+    return HEAD + _rows(all_cases()) + SESSIONS + _rows(session_cases())
+
+
+def _rows(cases: Iterable[FaultyCase]) -> str:
+    return "".join(f"| {case.rule} | {case.name} | {case.sentence} |\n" for case in cases)
 
 
 if __name__ == "__main__":

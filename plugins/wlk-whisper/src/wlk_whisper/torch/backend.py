@@ -56,7 +56,7 @@ def load(
     generation_config = GenerationConfig.read(directory)
     config, _ = check_directory(directory)  # before the tokenizer, which takes a second
     hf_tokenizer = read_tokenizer(directory / TOKENIZER_FILE)
-    require_special_tokens(hf_tokenizer, directory, n_vocab=config["vocab_size"])
+    require_special_tokens(hf_tokenizer, directory, n_vocab=config.vocab_size)
     torch_dtype = choose_dtype(dtype, device=torch_device, declared=checkpoint.dtype)
     whisper = load_whisper(directory, device=torch_device, dtype=torch_dtype)
     if lora_path is not None:

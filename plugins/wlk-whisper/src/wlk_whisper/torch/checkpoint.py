@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
@@ -18,7 +18,6 @@ from wlk_whisper.engine.transformers_config import check_config, read_config
 from wlk_whisper.engine.weight_files import weight_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from wlk_core.models import TensorHeader
@@ -60,7 +59,7 @@ def load_whisper(
         device=device.type,
         remedy="choose a smaller model, or another device",
     )
-    whisper = _empty_model(directory, config, tensors)
+    whisper = _empty_model(directory, config)
     state: dict[str, torch.Tensor] = {}
     for path in weight_files(directory, backend="whisper"):
         state |= _read_weights(path)
@@ -73,7 +72,7 @@ def load_whisper(
     return whisper
 
 
-def check_directory(directory: Path) -> tuple[dict[str, Any], dict[str, TensorHeader]]:
+def check_directory(directory: Path) -> tuple[WhisperConfig, dict[str, TensorHeader]]:
     """
     Return the config of *directory* and the header of its weights, which have the same sizes.
 
@@ -81,9 +80,15 @@ def check_directory(directory: Path) -> tuple[dict[str, Any], dict[str, TensorHe
         ModelNotFoundError: it contains no Whisper in transformers' format, or the two differ.
 
     """
-    config = read_config(directory)
+    table = read_config(directory)
     tensors = read_safetensors_headers(weight_files(directory, backend="whisper"))
-    check_config(directory, config, tensors)
+    check_config(directory, table, tensors)
+    try:
+        config = WhisperConfig.from_dict(table)
+    except _CONFIG_ERRORS as error:
+        raise _no_whisper(directory, error) from error
+    # transformers has further names for the same sizes, and the last in the file counts.
+    check_config(directory, config.to_dict(), tensors)
     return config, tensors
 
 
@@ -97,21 +102,20 @@ def _read_weights(path: Path) -> dict[str, torch.Tensor]:
     return state
 
 
-def _empty_model(
-    directory: Path, table: dict[str, Any], tensors: Mapping[str, TensorHeader]
-) -> WhisperForConditionalGeneration:
-    """Return the modules that *table* describes, without memory or random weights."""
+def _empty_model(directory: Path, config: WhisperConfig) -> WhisperForConditionalGeneration:
+    """Return the modules that *config* describes, without memory or random weights."""
     try:
-        config = WhisperConfig.from_dict(table)
-        # transformers has further names for the same sizes, and the last in the file counts.
-        check_config(directory, config.to_dict(), tensors)
         with torch.device("meta"):
             return WhisperForConditionalGeneration(config)
     except _CONFIG_ERRORS as error:
-        raise ModelNotFoundError(
-            f"{directory / 'config.json'} does not describe a Whisper: "
-            f"{' '.join(str(error).split())[:300]}; pull or convert the model again"
-        ) from error
+        raise _no_whisper(directory, error) from error
+
+
+def _no_whisper(directory: Path, error: Exception) -> ModelNotFoundError:
+    return ModelNotFoundError(
+        f"{directory / 'config.json'} does not describe a Whisper: "
+        f"{' '.join(str(error).split())[:300]}; pull or convert the model again"
+    )
 
 
 def _check_weights(

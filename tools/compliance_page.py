@@ -14,8 +14,11 @@ How the backends of this repository keep [the contract](contract.md), in the con
 tier of suite {suite}. `nox -s compliance -- --write` writes this page from the JSON reports of
 `wlk-conformance`, and `nox -s compliance` checks that it is current.
 
-| Backend | Verdict | Rules tested | Passed | Deviations | Not tested |
-|---|---|---|---|---|---|
+A rule that was not tested is one about what the backend declares not to have, or one that the suite
+cannot test on it.
+
+| Backend | Verdict | Rules tested | Passed | Deviations | Not declared | Not testable |
+|---|---|---|---|---|---|---|
 """
 EXCEPTIONS = """
 ## Rules that were not tested, deviate or fail
@@ -55,7 +58,8 @@ def _summary(report: dict[str, Any]) -> str:
     tested = len(report["rules"]) - count["n/a"]
     verdict = report["verdict"] if report["verdict"] == "compliant" else f"**{report['verdict']}**"
     cells = (_title(report), verdict, f"{tested} of {len(report['rules'])}", count["pass"])
-    return _row(*cells, count["deviation"], count["n/a"])
+    absent = len(report["not_tested"]["not declared"])
+    return _row(*cells, count["deviation"], absent, count["n/a"] - absent)
 
 
 def _exceptions(reports: list[dict[str, Any]]) -> list[str]:

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 compliance_page = runpy.run_path(str(ROOT / "tools" / "compliance_page.py"))["compliance_page"]
 
 
-def report(backend, *, suite="1.0", options=None, detail="why", **outcomes):
+def report(backend, *, suite="1.0", options=None, detail="why", absent=(), **outcomes):
     """Return a report as JSON would give it."""
     rules = [
         {"id": rule, "outcome": outcome, "sentence": f"{rule} holds. And more.", "detail": detail}
@@ -23,6 +23,7 @@ def report(backend, *, suite="1.0", options=None, detail="why", **outcomes):
         "suite": suite,
         "verdict": "not compliant" if "fail" in outcomes.values() else "compliant",
         "rules": rules,
+        "not_tested": {"not declared": [rule for rule in absent if outcomes[rule] == "n/a"]},
     }
 
 
@@ -34,13 +35,16 @@ def test_the_contract_is_current():
 
 
 def test_a_backend_is_a_line():
-    """A line counts the rules that were tested, passed, deviate and were not tested."""
+    """A line counts the rules that were tested, passed, deviate and were not tested, by reason."""
     page = compliance_page(
-        [report("first", A="pass", B="fail"), report("second", A="n/a", B="deviation")]
+        [
+            report("first", A="pass", B="fail", C="pass"),
+            report("second", absent=["A"], A="n/a", B="deviation", C="n/a"),
+        ]
     )
 
-    assert "| `first` | **not compliant** | 2 of 2 | 1 | 0 | 0 |\n" in page
-    assert "| `second` | compliant | 1 of 2 | 0 | 1 | 1 |\n" in page
+    assert "| `first` | **not compliant** | 3 of 3 | 2 | 0 | 0 | 0 |\n" in page
+    assert "| `second` | compliant | 1 of 3 | 0 | 1 | 1 | 1 |\n" in page
 
 
 @pytest.mark.parametrize("name", ["policy", "engine"])

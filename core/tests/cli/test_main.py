@@ -233,3 +233,25 @@ def test_a_closed_descriptor_is_one_line(site, redirection, line):
     )
 
     assert (done.returncode, done.stderr) == (1, line)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows closes no descriptors this way")
+@pytest.mark.parametrize("redirection", ["2>&-", "<&-", "<&- 2>&-"])
+def test_a_file_is_written_without_the_streams_it_does_not_need(
+    site, recording, tmp_path, redirection
+):
+    """A daemon may close the others; no library then writes its errors into the result."""
+    path, target = recording("a.wav", 1, 2), tmp_path / "out.txt"
+    engine = site.folder / "toy_engine.py"
+    noisy = "        import os\n        os.write(2, b'trouble')\n        del prompt\n"
+    engine.write_text(engine.read_text().replace("        del prompt\n", noisy))
+    command = f'"{sys.executable}" -W error -m wlk_core transcribe --no-vad --backend toy'
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'{command} "{path}" --output "{target}" {redirection}'],
+        env=site.environment,
+        check=False,
+    )
+
+    assert done.returncode == 0
+    assert target.read_text() == "one two\n"

@@ -159,6 +159,8 @@ def prepare_streams() -> None:
             os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # the lowest free number
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 -- until the end
     output, error = _STANDARD_DESCRIPTORS[1:]
     if sys.stdout is sys.__stdout__ and sys.stdout is not None:
         results = os.dup(output)

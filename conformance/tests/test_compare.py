@@ -1,0 +1,39 @@
+"""Words and times of transcripts, however the text is cut into tokens."""
+
+from __future__ import annotations
+
+import pytest
+
+from wlk_conformance.compare import start_errors, timed_words, words_of
+from wlk_core.streaming import Word
+
+
+def tokens(*texts):
+    """Return a token for each text, the next one a second later."""
+    return [Word(float(second), second + 0.5, text) for second, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        ([" One,", " two!"], [("one", 0.0), ("two", 1.0)]),
+        ([" se", "ven", " nine"], [("seven", 0.0), ("nine", 2.0)]),
+        (["one two", " three"], [("one", 0.0), ("two", 0.0), ("three", 1.0)]),
+        (["one", "two"], [("onetwo", 0.0)]),
+        ([" 15", "3"], [("one", 0.0), ("five", 0.0), ("three", 1.0)]),
+        ([], []),
+    ],
+    ids=["words", "pieces", "phrase", "joined", "numerals", "nothing"],
+)
+def test_a_word_has_the_start_of_the_token_in_which_it_begins(texts, expected):
+    """Words are found across tokens, without case and punctuation, digits one by one."""
+    assert expected == timed_words(tokens(*texts))
+    assert [word for word, _ in expected] == words_of(tokens(*texts))
+
+
+def test_only_words_that_were_recognised_have_a_start_error():
+    """A wrong word has no error; the others have theirs, whatever was lost before them."""
+    spoken = tokens(" one", " two", " three", " four")
+    recognised = [Word(1.2, 1.5, " two"), Word(2.0, 2.4, " nine"), Word(2.9, 3.4, " four")]
+
+    assert pytest.approx([0.2, -0.1]) == start_errors(spoken, recognised)

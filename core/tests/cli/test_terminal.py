@@ -1,0 +1,100 @@
+"""Characters that a terminal obeys, from every source outside, become escapes."""
+
+from __future__ import annotations
+
+from io import StringIO
+import json
+import logging
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+from rich.console import Console
+from rich.live import Live
+
+from wlk_core._printable import ACTIVE, plain, printable
+from wlk_core.captions import srt_cue, vtt_cue
+from wlk_core.cli.live_view import LiveView
+from wlk_core.cli.tables import lines, table
+from wlk_core.cli.terminal import PrintableFormatter, echo
+from wlk_core.segments import Segment
+from wlk_core.session import Commit, HypothesisChange
+from wlk_core.tokens import ASRToken, Transcript
+
+EVIL = "\x1b[31mred\x07\x9b2J\u202etxt\u2028\x00"
+
+
+@given(st.text())
+def test_nothing_active_is_left_and_all_else_stays(text):
+    """Scripts of all languages are shown as they are, joiners and wide spaces included."""
+    assert not ACTIVE.search(printable(text))
+    assert not ACTIVE.search(plain(text))
+    if not ACTIVE.search(text):
+        assert printable(text) == plain(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["a\u200db", "\u0645\u06cc\u200c\u062e", "東京\u3000駅", "a\u00a0b", "👩\u200d🔬"]
+)
+def test_text_of_people_is_not_escaped(text):
+    """Joiners, wide and fixed spaces are letters' business."""
+    assert plain(text) == text
+
+
+@pytest.mark.parametrize("style", ["text", "json", "jsonl", "srt", "vtt"])
+def test_recognised_words_steer_no_terminal(command, recording, toy_engine, monkeypatch, style):
+    """A server may put anything into a word; each format shows it, and JSON keeps it."""
+    monkeypatch.setattr(toy_engine, "WORDS", (f" {EVIL}",) * 10)
+
+    out = command("transcribe", "--no-vad", recording("a.wav", 1), "--format", style).out
+
+    assert not ACTIVE.search(out.replace("\n", ""))
+    assert "red" in out
+    if style == "json":
+        assert json.loads(out)["text"] == EVIL
+
+
+def test_captions_show_what_a_speaker_is_called():
+    """The name of a speaker comes from outside too."""
+    segment = Segment(0.0, 1.0, EVIL, EVIL)
+
+    for cue in (srt_cue(1, segment), vtt_cue(1, segment)):
+        assert not ACTIVE.search(cue.replace("\n", ""))
+
+
+def test_the_live_view_shows_words_and_names():
+    """Text on its way is drawn with escapes."""
+    drawn = StringIO()
+    console = Console(file=drawn, force_terminal=True, width=200, color_system=None)
+    view = LiveView(Live(console=console, auto_refresh=False))
+    token = ASRToken(0.0, 1.0, f" {EVIL}")
+
+    view.begin(EVIL, None)
+    view.show(Commit((token,), 1.0))
+    view.show(HypothesisChange(Transcript((token,)), 1.0))
+
+    text = view._view().plain
+    assert not ACTIVE.search(text.replace("\n", ""))
+    assert text.count("red") == 3
+
+
+def test_tables_show_what_hubs_and_plugins_name():
+    """A cell with a line break makes no row of its own."""
+    for shown in (table([(EVIL, "a\nb")]), lines([(EVIL, "a\nb", "c")], optional=1)):
+        assert not ACTIVE.search(shown)
+
+
+def test_lines_stay_lines(capsys):
+    """Several lines are printed as such, with escapes in each."""
+    echo(f"one\n{EVIL}")
+
+    first, second, *rest = capsys.readouterr().out.split("\n")
+    assert (first, rest) == ("one", [""])
+    assert not ACTIVE.search(second)
+
+
+def test_log_records_are_shown():
+    """Libraries log what servers sent."""
+    record = logging.LogRecord("x", logging.ERROR, "x.py", 1, "got %s", (EVIL,), None)
+
+    assert not ACTIVE.search(PrintableFormatter("%(message)s").format(record))

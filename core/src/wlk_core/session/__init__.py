@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wlk_core.session.async_processor import AsyncProcessor
+from wlk_core.session.attachment import Attachment
 from wlk_core.session.events import (
     AudioGap,
     Commit,
@@ -19,6 +20,7 @@ from wlk_core.session.events import (
 )
 from wlk_core.session.latency import Latencies, LatencySummary
 from wlk_core.session.pipeline import transcribe_stream
+from wlk_core.session.scheduler import Scheduler
 from wlk_core.session.session import Session
 from wlk_core.session.timeline import Timeline
 from wlk_core.session.transcription import (
@@ -31,6 +33,7 @@ from wlk_core.session.transcription import (
 
 __all__ = [
     "AsyncProcessor",
+    "Attachment",
     "AudioGap",
     "Commit",
     "End",
@@ -41,6 +44,7 @@ __all__ = [
     "Lag",
     "Latencies",
     "LatencySummary",
+    "Scheduler",
     "Session",
     "SilenceSpan",
     "SpeakerTurn",

@@ -13,6 +13,7 @@ from wlk_core.session.worker import StepEnd, Worker
 if TYPE_CHECKING:
     from wlk_core.annotators import Diarizer, Translator, TurnDetector
     from wlk_core.audio.pcm import Audio, Encoding
+    from wlk_core.errors import WLKError
     from wlk_core.processor import OnlineProcessor
     from wlk_core.session.events import Event
     from wlk_core.vad.gate import SilenceGate
@@ -76,6 +77,7 @@ class Session:
         self._worker = Worker(self._queue, processor, gate, annotations, lag_seconds)
         self._work = self._worker.work()
         self._is_over = False
+        self._unreturned: list[Event] | None = None  # events of a step that raised
 
     @property
     def audio_time(self) -> float:
@@ -155,10 +157,24 @@ class Session:
                     return events
                 events.append(event)
         except BaseException:
+            self._unreturned = events
             self._end_session()
             raise
         self._end_session()
         return events
+
+    def fail(self, error: WLKError) -> list[Event]:
+        """
+        End the session because of *error*; return its last events, a final Failure and the End.
+
+        A caller whose `step` raised gets the events of that step first.  Nothing is returned if the
+        End was returned before.  May not be called while a step runs.
+        """
+        if self._is_over and self._unreturned is None:
+            return []
+        events, self._unreturned = self._unreturned or [], None
+        self._end_session()
+        return [*events, *self._worker.last_events(error)]
 
     def _end_session(self) -> None:
         self._is_over = True

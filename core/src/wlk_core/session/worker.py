@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from wlk_core.errors import WLKError
     from wlk_core.processor import OnlineProcessor
     from wlk_core.session.annotations import Annotations
     from wlk_core.session.audio_queue import AudioQueue
@@ -101,8 +102,12 @@ class Worker:
                     yield from self._report_lag()
                     yield from self._decode(item)
         except _FinalFailureError as failure:
-            yield Failure(failure.error, is_final=True, audio_time=self._audio_time)
-            yield self._summary()
+            yield from self.last_events(failure.error)
+
+    def last_events(self, error: WLKError) -> tuple[Failure, End]:
+        """Return the events with which the session ends because of *error*."""
+        failure = Failure(error, is_final=True, audio_time=self._audio_time)
+        return failure, self._summary()
 
     def _decode(self, audio: NDArray[np.float32]) -> Work:
         self._received_position += len(audio)

@@ -1,0 +1,113 @@
+"""Which session is stepped next: when its audio is due, and the queue of earliest deadlines."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+import heapq
+import math
+from typing import Generic, TypeVar
+
+import attrs
+
+__all__ = ["DeadlineQueue", "DueTimes", "Turn"]
+
+K = TypeVar("K", bound=Hashable)
+
+_HALF_A_SAMPLE = 0.5 / 16_000  # seconds; sums of durations are rounded by much less
+_GRAIN_SECONDS = 0.05  # chunks that arrive within it share an arrival time, which bounds memory
+
+
+class DueTimes:
+    """
+    When the waiting audio of a session is due, by the clock of the caller.
+
+    Audio is due when it arrives.  Audio that is sent faster than it is spoken is due when it would
+    have been spoken, `burst_seconds` earlier at most; so a recording that is sent at once takes no
+    time from the sessions beside it.  A stall of the source earns the same burst, and no more.
+
+    All times are seconds.  There is no clock in here: every call carries the current time.
+    """
+
+    def __init__(self, burst_seconds: float) -> None:
+        self._burst = burst_seconds
+        self._origin = -math.inf  # when the first second of audio was spoken, less the burst
+        self._received = 0.0  # seconds of audio so far
+        self._arrivals: deque[tuple[float, float]] = deque()  # end of the audio, its arrival
+
+    def receive(self, now: float, seconds: float) -> None:
+        """Count *seconds* of audio, 0 for a command, that arrived at *now*."""
+        self._origin = max(self._origin, now - self._received - self._burst)
+        self._received += seconds
+        if self._arrivals and now - self._arrivals[-1][1] < _GRAIN_SECONDS:
+            now = self._arrivals.pop()[1]
+        self._arrivals.append((self._received, now))
+
+    def due(self, waiting: float) -> float:
+        """Return when the oldest of *waiting* seconds of audio is due; `receive` came before."""
+        taken = self._received - waiting + _HALF_A_SAMPLE
+        while len(self._arrivals) > 1 and self._arrivals[0][0] <= taken:
+            self._arrivals.popleft()
+        return max(self._arrivals[0][1], self._origin + taken - _HALF_A_SAMPLE)
+
+
+@attrs.frozen
+class Turn(Generic[K]):
+    """A key that was taken from the queue, and its deadline."""
+
+    key: K
+    deadline: float
+
+
+class DeadlineQueue(Generic[K]):
+    """
+    Keys in the order of their deadlines; a key that was taken comes again only after `release`.
+
+    Keys with one deadline come in the order in which they were put.  Not thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, K]] = []
+        self._numbers: dict[K, int] = {}  # the valid entry of each key that waits
+        self._taken: set[K] = set()
+        self._count = 0
+
+    def __len__(self) -> int:
+        """Count the keys that wait."""
+        return len(self._numbers)
+
+    def __contains__(self, key: K) -> bool:
+        """Return whether *key* waits."""
+        return key in self._numbers
+
+    def is_taken(self, key: K) -> bool:
+        """Return whether *key* was taken and not released."""
+        return key in self._taken
+
+    def put(self, key: K, deadline: float) -> bool:
+        """Let *key* wait, unless it does or is taken; return whether it was put."""
+        if key in self._numbers or key in self._taken:
+            return False
+        self._count += 1
+        self._numbers[key] = self._count
+        heapq.heappush(self._heap, (deadline, self._count, key))
+        return True
+
+    def take(self) -> Turn[K] | None:
+        """Return the key with the earliest deadline, None where no key waits."""
+        while self._heap:
+            deadline, number, key = heapq.heappop(self._heap)
+            if self._numbers.get(key) == number:
+                del self._numbers[key]
+                self._taken.add(key)
+                return Turn(key, deadline)
+        return None
+
+    def release(self, key: K) -> None:
+        """Allow *key* to wait again."""
+        self._taken.discard(key)
+
+    def remove(self, key: K) -> None:
+        """Drop *key* if it waits; one that is taken stays so until it is released."""
+        # Its entry in the heap is skipped when it comes first.
+        self._numbers.pop(key, None)

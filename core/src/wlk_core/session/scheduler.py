@@ -1,0 +1,280 @@
+"""Many sessions on one loaded model: who is stepped next, by which thread, and who is refused."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Self
+
+from wlk_core.errors import OptionError, SessionOverloaded, StreamClosed
+from wlk_core.session.attachment import Attachment
+from wlk_core.session.deadlines import DeadlineQueue, DueTimes
+from wlk_core.session.load import Load
+from wlk_core.session.outbox import Outbox
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from wlk_core.session.deadlines import Turn
+    from wlk_core.session.events import Event
+    from wlk_core.session.session import Session
+
+__all__ = ["Scheduler"]
+
+_MAX_CALLBACKS = 10_000  # threads; a thread exists only while a callback runs, one for a session
+_MIN_SLOW_STEPS = 20  # steps whose lateness is an estimate of the 99th percentile at all
+
+
+class Scheduler:
+    """
+    Steps many sessions with a few threads, the earliest deadline first.
+
+    The deadline of a step is `tick_seconds` after its audio is due, which is when the audio arrived
+    (see `DueTimes` for audio that is sent faster than it is spoken).  A step that runs is never
+    interrupted.  A session is in one step at a time; a session that fails, or whose consumer does,
+    ends alone.
+
+    A consumer that does not take its events stops its own session: with `max_events` waiting it is
+    not stepped, its audio waits, and beyond the session's `max_backlog_seconds` its `receive`
+    refuses more.  That bounds the memory of a session.
+
+    The policy is in objects without threads and clocks: `DueTimes`, `DeadlineQueue`, `Load`,
+    `Outbox`.  The scheduler is their lock and their threads.  The lock is held for a few lines of
+    bookkeeping, never while a model or a callback runs.
+
+    Use it as a context manager, or call `close`.
+
+    Args:
+        workers: threads that step, so how many engine calls may overlap; None for one a CPU core.
+            A backend declares it as ``spec.max_concurrent_calls``.  With 0 there are no threads,
+            and the program calls `step`.
+        same_thread: every session keeps to one thread, as backends with
+            ``thread_affinity="same-thread"`` need it.  The deadlines then order the sessions of
+            each thread, because a session cannot move to a thread that is idle.
+        tick_seconds: how long after its audio is due a step may end; the tick of the streams.
+        max_sessions: how many sessions may be attached; None for no such limit.
+        max_lateness: seconds; while more than one step in a hundred ends later than this after its
+            deadline, new sessions are refused.
+        max_events: events of a session that may wait for its consumer.
+        burst_seconds: how much faster than real time audio may come and still be due on arrival.
+        clock: returns seconds that never go back.
+
+    Raises:
+        OptionError: a number is negative.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        workers: int | None = None,
+        same_thread: bool = False,
+        tick_seconds: float = 0.5,
+        max_sessions: int | None = None,
+        max_lateness: float = 0.05,
+        max_events: int = 256,
+        burst_seconds: float = 2.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        count = (os.cpu_count() or 1) if workers is None else workers
+        if min(count, tick_seconds, burst_seconds, max_sessions or 0) < 0 or max_events < 1:
+            raise OptionError(
+                f"expected no negative number and max_events >= 1, got workers={workers}, "
+                f"tick_seconds={tick_seconds}, burst_seconds={burst_seconds}, "
+                f"max_sessions={max_sessions}, max_events={max_events}"
+            )
+        self._tick = tick_seconds
+        self._max_sessions = max_sessions
+        self._max_lateness = max_lateness
+        self._max_events = max_events
+        self._burst = burst_seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._attachments: set[Attachment] = set()
+        self._load = Load(min_steps=_MIN_SLOW_STEPS)
+        lanes = max(1, count) if same_thread else 1
+        self._lanes: list[DeadlineQueue[Attachment]] = [DeadlineQueue() for _ in range(lanes)]
+        self._work = [threading.Condition(self._lock) for _ in range(lanes)]
+        self._step_ended = threading.Condition(self._lock)
+        self._stepping: dict[Attachment, int] = {}  # the thread in which each step runs
+        self._callbacks = ThreadPoolExecutor(_MAX_CALLBACKS, "wlk-events")
+        self._threads = [
+            threading.Thread(target=self._run, args=(i % lanes,), name=f"wlk-step-{i}", daemon=True)
+            for i in range(count)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def __len__(self) -> int:
+        """Count the sessions that are attached."""
+        return len(self._attachments)
+
+    @property
+    def lateness(self) -> float | None:
+        """
+        The 99th percentile of the lateness of the steps of the last ten seconds.
+
+        Seconds from the deadline to the end of a step, negative where it ended before; None while
+        fewer than 20 steps were made.
+        """
+        with self._lock:
+            return self._load.p99(self._clock())
+
+    def admit(self) -> None:
+        """
+        Check that another session can be taken; `attach` does the same.
+
+        Raises:
+            SessionOverloaded: `max_sessions` are attached, or the steps end too late.
+            StreamClosed: the scheduler is closed.
+
+        """
+        with self._lock:
+            self._check_room()
+
+    def _check_room(self) -> None:
+        if self._is_closed:
+            raise StreamClosed("the scheduler is closed; open a new one")
+        count = len(self._attachments)
+        if self._max_sessions is not None and count >= self._max_sessions:
+            raise SessionOverloaded(
+                f"{count} sessions run, the limit is {self._max_sessions}; try again later"
+            )
+        lateness = self._load.p99(self._clock()) if count else None
+        if lateness is not None and lateness > self._max_lateness:
+            raise SessionOverloaded(
+                f"steps of the {count} sessions end {lateness:.2f} s after their deadline, the "
+                f"bound is {self._max_lateness:g} s; try again later"
+            )
+
+    def attach(
+        self,
+        session: Session,
+        on_events: Callable[[list[Event]], object] | None = None,
+        *,
+        call: Callable[[Callable[[], object]], object] | None = None,
+    ) -> Attachment:
+        """
+        Step *session* from now on; until it is over or detached, only the scheduler may step it.
+
+        `on_events` is called with one or more events, in their order, one call at a time; if it
+        raises, the session is detached and the error is logged.  It runs in a thread of its own,
+        or where `call` runs it: ``call=loop.call_soon_threadsafe`` for an event loop.  Without
+        `on_events` the events wait for `Attachment.events`.
+
+        Raises:
+            SessionOverloaded, StreamClosed: see `admit`.
+
+        """
+        with self._lock:
+            self._check_room()
+            lanes = [attachment.lane for attachment in self._attachments]
+            attachment = Attachment(
+                session,
+                self,
+                lane=min(range(len(self._lanes)), key=lanes.count),
+                due_times=DueTimes(self._burst),
+                outbox=Outbox(self._max_events),
+                on_events=on_events,
+                call=self._callbacks.submit if call is None else call,
+            )
+            self._attachments.add(attachment)
+        attachment.notify()  # the session may have received audio before
+        return attachment
+
+    def step(self) -> bool:
+        """Make the step that is due first, in the calling thread; return whether there was one."""
+        for lane in range(len(self._lanes)):
+            with self._lock:
+                turn = self._take(lane)
+            if turn is not None:
+                self._make(turn)
+                return True
+        return False
+
+    def close(self) -> None:
+        """Detach every session after its running step, and end the threads; may be called again."""
+        with self._lock:
+            self._is_closed = True
+            attachments = list(self._attachments)
+            for condition in self._work:
+                condition.notify_all()
+        for attachment in attachments:
+            self.drop(attachment, waits=True)
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+        self._callbacks.shutdown(wait=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def wake(self, attachment: Attachment) -> None:
+        """Queue a step of *attachment* if there is one to make; see `Attachment.notify`."""
+        with self._lock:
+            attachment.count_arrivals(self._clock())
+            self._enqueue(attachment)
+
+    def drop(self, attachment: Attachment, *, waits: bool) -> None:
+        """Forget *attachment*; see `Attachment.detach`."""
+        with self._lock:
+            self._attachments.discard(attachment)
+            self._lanes[attachment.lane].remove(attachment)
+            attachment.end()
+            while waits and self._stepping.get(attachment) not in (None, threading.get_ident()):
+                self._step_ended.wait()
+
+    def _enqueue(self, attachment: Attachment) -> None:
+        if attachment not in self._attachments or not attachment.session.has_work:
+            return
+        if attachment.outbox.is_full:
+            attachment.is_stopped = True
+            return
+        if attachment.is_stopped:
+            attachment.resume(self._clock())
+        if self._lanes[attachment.lane].put(attachment, attachment.due() + self._tick):
+            self._work[attachment.lane].notify()
+
+    def _take(self, lane: int) -> Turn[Attachment] | None:
+        turn = self._lanes[lane].take()
+        if turn is not None:
+            self._stepping[turn.key] = threading.get_ident()
+        return turn
+
+    def _run(self, lane: int) -> None:
+        while True:
+            with self._lock:
+                while (turn := self._take(lane)) is None and not self._is_closed:
+                    self._work[lane].wait()
+            if turn is None:
+                return
+            self._make(turn)
+
+    def _make(self, turn: Turn[Attachment]) -> None:
+        """Make a step and hand over its events; never raises what a session raised."""
+        attachment = turn.key
+        events = attachment.step()
+        now = self._clock()
+        attachment.publish(events)  # before another thread may step the session
+        with self._lock:
+            del self._stepping[attachment]
+            self._lanes[attachment.lane].release(attachment)
+            self._step_ended.notify_all()
+            if attachment in self._attachments:
+                self._load.add(now, now - turn.deadline)
+                if attachment.session.is_over:
+                    self._attachments.remove(attachment)
+                else:
+                    self._enqueue(attachment)

@@ -36,7 +36,7 @@ _HOOKS: dict[str, str | None] = {  # what each hook offers: backends, or annotat
     "wlk_turn_detectors": "turn-detector",
 }
 
-S = TypeVar("S", BackendSpec, AnnotatorSpec)
+S = TypeVar("S", bound="BackendSpec | AnnotatorSpec")
 
 _log = logging.getLogger(__name__)
 
@@ -173,14 +173,14 @@ def _offered(info: PluginInfo, manager: pluggy.PluginManager, plugin: Any) -> Pl
             elif isinstance(spec, AnnotatorSpec) and spec.kind == kind:
                 annotators.append(_checked(spec))
             else:
-                expected = (
-                    "BackendSpec objects" if kind is None else f"AnnotatorSpec({kind}) objects"
-                )
-                raise BackendUnavailable(f"{name} returns {expected}, got {type(spec).__name__}")
+                expected = _title(name) if kind is None else f"{_title(name)}(kind={kind!r})"
+                got = type(spec).__name__
+                raise BackendUnavailable(f"{name} returns {expected} objects, got {got}")
     if not hooks:
         raise BackendUnavailable(f"it implements none of the hooks {', '.join(_HOOKS)}")
-    names = [f"{_kind(spec)} {spec.name!r}" for spec in (*backends, *annotators)]
-    for title, count in Counter(names).items():
+    titles = [f"backend {spec.name!r}" for spec in backends]
+    titles += [f"{spec.kind} {spec.name!r}" for spec in annotators]
+    for title, count in Counter(titles).items():
         if count > 1:
             raise BackendUnavailable(f"it offers the {title} {count} times")
     return attrs.evolve(info, backends=tuple(backends), annotators=tuple(annotators))
@@ -201,16 +201,13 @@ def _title(hook: str) -> str:
     return "BackendSpec" if _HOOKS[hook] is None else "AnnotatorSpec"
 
 
-def _kind(spec: BackendSpec | AnnotatorSpec) -> str:
-    return "backend" if isinstance(spec, BackendSpec) else spec.kind
-
-
 def _checked(spec: S) -> S:
     attrs.validate(spec)  # again, because a frozen object can be changed by force
     if not API_FLOOR <= spec.api <= API_VERSION:
         window = f"{API_FLOOR} to {API_VERSION}" if API_FLOOR < API_VERSION else f"{API_VERSION}"
+        kind = "backend" if isinstance(spec, BackendSpec) else spec.kind
         raise BackendUnavailable(
-            f"{_kind(spec)} {spec.name!r} speaks plugin API {spec.api}, this wlk-core speaks {window}"
+            f"{kind} {spec.name!r} speaks plugin API {spec.api}, this wlk-core speaks {window}"
         )
     return spec
 

@@ -41,13 +41,13 @@ def load(
 
     Raises:
         BackendUnavailable: importing the loader or its framework failed, whatever it raised, or
-            the loader does not exist, ended the program or returned something else.  Other exceptions
-            of the loader are passed on, with a note that names it.
+            the loader does not exist, ended the program or returned something else.  Other
+            exceptions of the loader are passed on, with a note that names it.
 
     """
-    is_backend = isinstance(spec, BackendSpec)
-    title = f"backend {spec.name}" if is_backend else f"{spec.kind} {spec.name}"
-    expected = _CALLS if is_backend else ANNOTATOR_CALLS[spec.kind]
+    kind = "backend" if isinstance(spec, BackendSpec) else spec.kind
+    title = f"{kind} {spec.name}"
+    expected = _CALLS if isinstance(spec, BackendSpec) else ANNOTATOR_CALLS[spec.kind]
     with user_signals() as raised_by_user:
         try:
             loaded = _resolve(spec)(spec, model, **options)
@@ -61,9 +61,8 @@ def load(
             remedy = _remedy(spec, root, distribution)
             raise BackendUnavailable(f"{title} cannot be used: {reason(root)}; {remedy}") from error
     if missing := [name for name in expected if not _has_call(loaded, name)]:
-        what = "Backend" if is_backend else spec.kind
         raise BackendUnavailable(
-            f"{title} cannot be used: its loader {spec.load} returns a {what}, got "
+            f"{title} cannot be used: its loader {spec.load} returns a {kind}, got "
             f"{shown(loaded)} without {', '.join(missing)}; update the plugin with: pip install "
             f"--upgrade {distribution}"
         )

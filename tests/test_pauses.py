@@ -33,7 +33,9 @@ def material(repeats=1):
     for number in range(repeats):
         for seed, pause in enumerate(PAUSES):
             clip = connected_digits(4, seed=100 * number + seed, gap=(0.25, 0.4))
-            words += [(word.text.strip(), time + word.start, time + word.end) for word in clip.words]
+            words += [
+                (word.text.strip(), time + word.start, time + word.end) for word in clip.words
+            ]
             time += len(clip.audio) / SAMPLE_RATE
             pauses.append((time, time + pause))
             pieces += [clip.audio, silence(pause)]

@@ -375,7 +375,7 @@ def fuzz(session: nox.Session) -> None:
     parser.add_argument("--cases", type=int, default=1000, help="of each target in each round")
     parser.add_argument("--minutes", type=float, default=0.0, help="begin rounds for this long")
     budget, began = parser.parse_args(session.posargs), time.monotonic()
-    session.env |= {"WLK_FUZZ": "full", "WLK_FUZZ_CASES": str(budget.cases)}
+    session.env.update({"WLK_FUZZ": "full", "WLK_FUZZ_CASES": str(budget.cases)})
     for number in count(1):
         session.log("round %d: %d new cases of each target", number, budget.cases)
         patient = ("-o", "faulthandler_timeout=0")
@@ -388,7 +388,7 @@ def fuzz(session: nox.Session) -> None:
 def full(session: nox.Session) -> None:
     """Run what is too long for CI: hour-long streams, a million generated inputs, benchmarks."""
     # The stack dump after two minutes is switched off: in this session every test takes as long.
-    session.env |= {"WLK_FULL": "1", "WLK_FUZZ": "full"}
+    session.env.update({"WLK_FULL": "1", "WLK_FUZZ": "full"})
     _run(session, "pytest", "-c", "pyproject.toml", "-q", "-o", "faulthandler_timeout=0", "tests")
     for name, proof in PROOFS.items():
         if "arguments" in proof:

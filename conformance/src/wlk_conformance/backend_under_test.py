@@ -146,7 +146,7 @@ class BackendUnderTest:
 
     @property
     def pending(self) -> Span | None:
-        """The call of a monitored stream that has not returned, None where there is none."""
+        """The call of a monitored stream that has not returned, None where all have."""
         monitors = [*self._monitors.values(), self.session_monitor]
         spans = [monitor.pending for monitor in monitors if monitor is not None]
         return next((span for span in spans if span is not None), None)

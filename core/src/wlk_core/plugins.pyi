@@ -1,4 +1,5 @@
 from wlk_core import standard_options as standard_options
+from wlk_core.annotators import AnnotatorSpec as AnnotatorSpec
 from wlk_core.annotators import Diarizer as Diarizer
 from wlk_core.annotators import Translator as Translator
 from wlk_core.annotators import TurnDetector as TurnDetector

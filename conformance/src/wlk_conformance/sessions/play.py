@@ -16,6 +16,7 @@ from wlk_conformance.sessions.played_stream import PlayedStream, Unexpected
 from wlk_conformance.sessions.violation import Violation
 from wlk_conformance.stimuli import CodedSpeech
 from wlk_core.errors import BackendError, OptionError, StreamBroken
+from wlk_core.processor import MAX_RETRIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -174,6 +175,7 @@ class Player:
     def _exclusive(self, stream: PlayedStream, action: Action) -> None:
         """Make a call whose engine calls may fail, and repeat it as a session does."""
         self._set_faults(action.faults, is_after=action.is_after)
+        stream.faults = stream.faults + len(action.faults) if action.faults else 0
         try:
             for attempts_left in reversed(range(ATTEMPTS)):
                 try:
@@ -181,6 +183,8 @@ class Player:
                     return
                 except BackendError as error:
                     stream.failed(error)
+                    if isinstance(error, StreamBroken) and stream.faults > MAX_RETRIES:
+                        return  # the error of the call before this one came first
                     is_spurious = not stream.may_fail and not action.faults
                     if is_spurious or not attempts_left or isinstance(error, StreamBroken):
                         raise Unexpected(

@@ -51,6 +51,7 @@ class PlayedStream:
         self.processed = 0.0
         self.is_closed = False
         self.is_broken = False
+        self.faults = 0  #: of the last calls in a row that had any
         self.may_fail = False  #: the call before had faults, and its error may come later
         self.keeps_delay = True  #: its options are those for which the spec declares max_delay
         self._audio = audio

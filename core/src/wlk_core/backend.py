@@ -10,6 +10,8 @@ import attrs
 from wlk_core._arguments import shown
 from wlk_core._fields import (
     check,
+    check_loader,
+    check_name,
     is_mapping_of_numbers,
     is_mapping_of_texts,
     is_number,
@@ -59,9 +61,7 @@ Capability = Literal[
 ]
 CAPABILITIES: frozenset[str] = frozenset(get_args(Capability))
 
-_NAME = re.compile(r"[a-z][a-z0-9-]*")
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
-_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
 class Backend(Protocol):
@@ -168,19 +168,6 @@ class Backend(Protocol):
     ) -> None: ...
 
 
-def _check_name(_instance: object, _attribute: object, value: Any) -> None:
-    if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise ValueError(f"a backend is named in [a-z][a-z0-9-]*, got {shown(value)}")
-
-
-def _check_load(_instance: object, _attribute: object, value: Any) -> None:
-    if not isinstance(value, str) or not _DOTTED.fullmatch(value):
-        raise ValueError(
-            'load names a function as "package.module:function", so that declaring a backend '
-            f"imports no framework; got {shown(value)}"
-        )
-
-
 def _check_capabilities(_instance: object, _attribute: object, value: Any) -> None:
     known = value if isinstance(value, frozenset) else frozenset({shown(value)})
     if unknown := sorted(map(str, known - CAPABILITIES)):
@@ -242,10 +229,10 @@ class BackendSpec:
 
     """
 
-    name: str = attrs.field(validator=_check_name)
+    name: str = attrs.field(validator=check_name)
     api: int = attrs.field(validator=check("a whole number", is_whole))
     summary: str = attrs.field(validator=check("a text", is_text))
-    load: str = attrs.field(validator=_check_load)
+    load: str = attrs.field(validator=check_loader)
     options: tuple[Option, ...] = attrs.field(
         default=(), converter=to_tuple, validator=check("a list of Option objects", _is_declared)
     )

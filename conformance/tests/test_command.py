@@ -22,6 +22,7 @@ def test_the_scripted_backend_keeps_every_rule(judge, tmp_path):
     assert (0, "") == (done.returncode, done.stderr), done.stdout
     assert [
         "backend", "distribution", "version", "model", "options", "suite", "verdict", "rules",
+        "summary", "tested", "not_tested",
     ] == list(report)  # fmt: skip
     assert ("scripted", "wlk-conformance", "digits", "compliant") == (
         report["backend"],

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from itertools import chain, islice
+from itertools import chain
 import logging
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import pluggy
@@ -16,18 +16,27 @@ import pluggy
 from wlk_core import hookspecs
 from wlk_core._arguments import shown
 from wlk_core._user_signals import user_signals
+from wlk_core.annotators import AnnotatorSpec
 from wlk_core.backend import API_FLOOR, API_VERSION, BackendSpec
 from wlk_core.errors import BackendUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from importlib.metadata import EntryPoint
 
 __all__ = ["PluginInfo", "PluginSource", "new_manager", "normalised", "reason", "sources"]
 
 UNKNOWN = "unknown"  #: the distribution of an entry point without metadata
 
-_MOST_BACKENDS = 1000  # of one plugin: a hook that yields without end is stopped there
+_MOST_SPECS = 1000  # of one hook, because one may yield without end
+_HOOKS: dict[str, str | None] = {  # what each hook offers: backends, or annotators of a kind
+    "wlk_backends": None,
+    "wlk_diarizers": "diarizer",
+    "wlk_translators": "translator",
+    "wlk_turn_detectors": "turn-detector",
+}
+
+S = TypeVar("S", bound="BackendSpec | AnnotatorSpec")
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +52,7 @@ class PluginInfo:
         distribution: the distribution that declares it, "unknown" where metadata is missing.
         version: the version of that distribution.
         backends: the backends it offers; none where it is broken.
+        annotators: the annotators it offers; none where it is broken.
         error: why it could not be loaded, one line.
 
     """
@@ -52,6 +62,7 @@ class PluginInfo:
     version: str
     names: tuple[str, ...] = ()
     backends: tuple[BackendSpec, ...] = ()
+    annotators: tuple[AnnotatorSpec, ...] = ()
     error: str | None = None
 
     @property
@@ -104,7 +115,7 @@ class PluginSource:
         others = manager.get_plugins()
         with user_signals() as raised_by_user:
             try:
-                return attrs.evolve(info, backends=_offered(manager, self.points[0].load()))
+                return _offered(info, manager, self.points[0].load())
             except BaseException as error:
                 # A plugin may raise anything at import; it is recorded, and the others go on.
                 for plugin in manager.get_plugins() - others:
@@ -145,36 +156,58 @@ def _source(points: Mapping[str, EntryPoint]) -> PluginSource:
     )
 
 
-def _offered(manager: pluggy.PluginManager, plugin: Any) -> tuple[BackendSpec, ...]:
+def _offered(info: PluginInfo, manager: pluggy.PluginManager, plugin: Any) -> PluginInfo:
     others = manager.get_plugins()
     manager.register(plugin)
-    hook = manager.subset_hook_caller("wlk_backends", remove_plugins=others)
-    if not hook.get_hookimpls():
-        raise BackendUnavailable("it implements no wlk_backends hook")
-    results = hook()
+    backends: list[BackendSpec] = []
+    annotators: list[AnnotatorSpec] = []
+    hooks = 0
+    for name, kind in _HOOKS.items():
+        hook = manager.subset_hook_caller(name, remove_plugins=others)
+        if not hook.get_hookimpls():
+            continue
+        hooks += 1
+        for spec in _specs(name, hook()):
+            if kind is None and isinstance(spec, BackendSpec):
+                backends.append(_checked(spec))
+            elif isinstance(spec, AnnotatorSpec) and spec.kind == kind:
+                annotators.append(_checked(spec))
+            else:
+                expected = _title(name) if kind is None else f"{_title(name)}(kind={kind!r})"
+                got = type(spec).__name__
+                raise BackendUnavailable(f"{name} returns {expected} objects, got {got}")
+    if not hooks:
+        raise BackendUnavailable(f"it implements none of the hooks {', '.join(_HOOKS)}")
+    titles = [f"backend {spec.name!r}" for spec in backends]
+    titles += [f"{spec.kind} {spec.name!r}" for spec in annotators]
+    for title, count in Counter(titles).items():
+        if count > 1:
+            raise BackendUnavailable(f"it offers the {title} {count} times")
+    return attrs.evolve(info, backends=tuple(backends), annotators=tuple(annotators))
+
+
+def _specs(name: str, results: list[Any]) -> Iterator[object]:
+    """Yield what a hook returned, to a limit."""
     if not results or not isinstance(results[0], Iterable):  # pluggy leaves None out
         got = shown(results[0]) if results else "None"
-        raise BackendUnavailable(f"wlk_backends returns a list of BackendSpec objects, got {got}")
-    specs = islice(chain.from_iterable(results), _MOST_BACKENDS + 1)
-    offered = tuple(_checked(spec) for spec in specs)
-    if len(offered) > _MOST_BACKENDS:
-        raise BackendUnavailable(f"it offers more than {_MOST_BACKENDS} backends")
-    for name, count in Counter(spec.name for spec in offered).items():
-        if count > 1:
-            raise BackendUnavailable(f"it offers the backend {name!r} {count} times")
-    return offered
+        raise BackendUnavailable(f"{name} returns a list of {_title(name)} objects, got {got}")
+    for number, spec in enumerate(chain.from_iterable(results)):
+        if number == _MOST_SPECS:
+            raise BackendUnavailable(f"it offers more than {_MOST_SPECS} {name[4:]}")
+        yield spec
 
 
-def _checked(spec: object) -> BackendSpec:
-    if not isinstance(spec, BackendSpec):
-        raise BackendUnavailable(
-            f"wlk_backends returns BackendSpec objects, got {type(spec).__name__}"
-        )
+def _title(hook: str) -> str:
+    return "BackendSpec" if _HOOKS[hook] is None else "AnnotatorSpec"
+
+
+def _checked(spec: S) -> S:
     attrs.validate(spec)  # again, because a frozen object can be changed by force
     if not API_FLOOR <= spec.api <= API_VERSION:
         window = f"{API_FLOOR} to {API_VERSION}" if API_FLOOR < API_VERSION else f"{API_VERSION}"
+        kind = "backend" if isinstance(spec, BackendSpec) else spec.kind
         raise BackendUnavailable(
-            f"backend {spec.name!r} speaks plugin API {spec.api}, this wlk-core speaks {window}"
+            f"{kind} {spec.name!r} speaks plugin API {spec.api}, this wlk-core speaks {window}"
         )
     return spec
 
@@ -191,7 +224,7 @@ def reason(error: BaseException) -> str:
 
 
 def new_manager() -> pluggy.PluginManager:
-    """Return a plugin manager that knows the hook."""
+    """Return a plugin manager that knows the hooks."""
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     return manager

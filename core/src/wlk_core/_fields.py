@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 from wlk_core import _arguments
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check",
+    "check_loader",
+    "check_name",
     "is_mapping_of_numbers",
     "is_mapping_of_texts",
     "is_number",
@@ -45,6 +48,25 @@ def check(
             )
 
     return validate
+
+
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+
+def check_name(_instance: object, _attribute: object, value: Any) -> None:
+    """Raise ValueError unless *value* can be typed as a name."""
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise ValueError(f"a name is in [a-z][a-z0-9-]*, got {shown(value)}")
+
+
+def check_loader(_instance: object, _attribute: object, value: Any) -> None:
+    """Raise ValueError unless *value* names a function of a module."""
+    if not isinstance(value, str) or not _DOTTED.fullmatch(value):
+        raise ValueError(
+            'load names a function as "package.module:function", so that a declaration '
+            f"imports no framework; got {shown(value)}"
+        )
 
 
 def is_text(value: object) -> bool:

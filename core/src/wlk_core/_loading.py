@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 from wlk_core._arguments import shown
 from wlk_core._discovery import normalised, reason
 from wlk_core._user_signals import user_signals
+from wlk_core.annotators import ANNOTATOR_CALLS
+from wlk_core.backend import BackendSpec
 from wlk_core.errors import BackendUnavailable, WLKError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
-    from wlk_core.backend import Backend, BackendSpec
+    from wlk_core.annotators import AnnotatorSpec
 
 __all__ = ["load", "missing_requirements", "not_installed"]
 
@@ -28,38 +30,42 @@ _REQUIRED_NAME = re.compile(r"[A-Za-z0-9._-]+")  # at the start of a requirement
 
 
 def load(
-    spec: BackendSpec, model: str | None, options: dict[str, Any], *, distribution: str
-) -> Backend:
+    spec: BackendSpec | AnnotatorSpec,
+    model: str | None,
+    options: dict[str, Any],
+    *,
+    distribution: str,
+) -> Any:
     """
     Import the loader of *spec*, which *distribution* brings, and load *model* with it.
 
     Raises:
         BackendUnavailable: importing the loader or its framework failed, whatever it raised, or
-            the loader does not exist, ended the program or returned no Backend.  Other exceptions
-            of the loader are passed on, with a note that names it.
+            the loader does not exist, ended the program or returned something else.  Other
+            exceptions of the loader are passed on, with a note that names it.
 
     """
+    kind = "backend" if isinstance(spec, BackendSpec) else spec.kind
+    title = f"{kind} {spec.name}"
+    expected = _CALLS if isinstance(spec, BackendSpec) else ANNOTATOR_CALLS[spec.kind]
     with user_signals() as raised_by_user:
         try:
-            backend = _resolve(spec)(spec, model, **options)
+            loaded = _resolve(spec)(spec, model, **options)
         except BaseException as error:
             if raised_by_user or isinstance(error, WLKError):
                 raise
             if isinstance(error, Exception) and not _is_import_failure(error):
-                error.add_note(f"raised by the loader of backend {spec.name} of {distribution}")
+                error.add_note(f"raised by the loader of {title} of {distribution}")
                 raise
             root = _root_cause(error)
             remedy = _remedy(spec, root, distribution)
-            raise BackendUnavailable(
-                f"backend {spec.name} cannot be used: {reason(root)}; {remedy}"
-            ) from error
-    if missing := [name for name in _CALLS if not _has_call(backend, name)]:
+            raise BackendUnavailable(f"{title} cannot be used: {reason(root)}; {remedy}") from error
+    if missing := [name for name in expected if not _has_call(loaded, name)]:
         raise BackendUnavailable(
-            f"backend {spec.name} cannot be used: its loader {spec.load} returns a Backend, got "
-            f"{shown(backend)} without {', '.join(missing)}; update the plugin with: pip install "
+            f"{title} cannot be used: its loader {spec.load} returns a {kind}, got "
+            f"{shown(loaded)} without {', '.join(missing)}; update the plugin with: pip install "
             f"--upgrade {distribution}"
         )
-    loaded: Backend = backend
     return loaded
 
 
@@ -70,7 +76,7 @@ def _has_call(backend: object, name: str) -> bool:
         return False
 
 
-def missing_requirements(spec: BackendSpec) -> dict[str, str]:
+def missing_requirements(spec: BackendSpec | AnnotatorSpec) -> dict[str, str]:
     """
     Return the distributions that *spec* requires and that are absent, and what installs them.
 
@@ -93,7 +99,7 @@ def not_installed(spec: BackendSpec) -> BackendUnavailable:
     )
 
 
-def _resolve(spec: BackendSpec) -> Any:
+def _resolve(spec: BackendSpec | AnnotatorSpec) -> Any:
     module_name, _, name = spec.load.partition(":")
     module = importlib.import_module(module_name)
     try:
@@ -102,7 +108,7 @@ def _resolve(spec: BackendSpec) -> Any:
         raise ImportError(f"{module_name} has no function {name!r}", name=module_name) from None
 
 
-def _remedy(spec: BackendSpec, error: BaseException, distribution: str) -> str:
+def _remedy(spec: BackendSpec | AnnotatorSpec, error: BaseException, distribution: str) -> str:
     """Return what to do about *error*, which an import raised."""
     plugin = spec.load.partition(".")[0].partition(":")[0]
     if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == plugin:

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+
+import attrs
+
+from wlk_core._fields import (
+    check,
+    check_loader,
+    check_name,
+    is_mapping_of_texts,
+    is_text,
+    is_tuple_of_texts,
+    is_whole,
+    to_dict,
+    to_tuple,
+)
+from wlk_core.option_values import resolve_options
+from wlk_core.options import Option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -13,7 +29,23 @@ if TYPE_CHECKING:
     from wlk_core.processor import WorkCounters
     from wlk_core.tokens import ASRToken, SpeakerSpan, TranslatedText
 
-__all__ = ["Diarizer", "Translator", "TurnDetector"]
+__all__ = [
+    "ANNOTATOR_CALLS",
+    "AnnotatorKind",
+    "AnnotatorSpec",
+    "Diarizer",
+    "Translator",
+    "TurnDetector",
+]
+
+AnnotatorKind = Literal["diarizer", "translator", "turn-detector"]
+
+#: What an annotator of each kind can do.
+ANNOTATOR_CALLS: Mapping[str, tuple[str, ...]] = {
+    "diarizer": ("insert_audio_chunk", "insert_silence", "process_iter", "reset", "close"),
+    "translator": ("insert_tokens", "process_iter", "reset", "close"),
+    "turn-detector": ("insert_audio_chunk", "end_of_turn", "reset", "close"),
+}
 
 
 class Diarizer(Protocol):
@@ -114,3 +146,58 @@ class TurnDetector(Protocol):
     def stats(self) -> WorkCounters:
         """What the model computed so far."""
         ...
+
+
+def _are_options(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(option, Option) for option in value)
+
+
+@attrs.frozen(kw_only=True)
+class AnnotatorSpec:
+    """
+    An annotator as its plugin declares it: constant data, and the name of what loads it.
+
+    The hooks `wlk_diarizers`, `wlk_translators` and `wlk_turn_detectors` return such specs.
+
+    Attributes:
+        kind: "diarizer", "translator" or "turn-detector".
+        name: what users type, of ``[a-z][a-z0-9-]*``; also the name of the entry point.
+        api: the plugin API this spec was written for, a literal number.
+        summary: one line.
+        load: the name of the loader, "package.module:function", which is called as
+            ``load(spec, model, **options)`` for each session and returns the annotator.
+        options: every option, declared once.
+        languages: the codes that a translator writes; empty for the other kinds.
+        default_model: the model when none is named.
+        requires: the distributions it needs at run time, each with the command that installs it.
+
+    """
+
+    kind: AnnotatorKind = attrs.field(
+        validator=check(
+            "diarizer, translator or turn-detector", get_args(AnnotatorKind).__contains__
+        )
+    )
+    name: str = attrs.field(validator=check_name)
+    api: int = attrs.field(validator=check("a whole number", is_whole))
+    summary: str = attrs.field(validator=check("a text", is_text))
+    load: str = attrs.field(validator=check_loader)
+    options: tuple[Option, ...] = attrs.field(
+        default=(), converter=to_tuple, validator=check("a list of Option objects", _are_options)
+    )
+    languages: tuple[str, ...] = attrs.field(
+        default=(), converter=to_tuple, validator=check("a list of texts", is_tuple_of_texts)
+    )
+    default_model: str | None = attrs.field(
+        default=None,
+        validator=check("a text or None", lambda value: value is None or is_text(value)),
+    )
+    requires: Mapping[str, str] = attrs.field(
+        factory=dict,
+        converter=to_dict,
+        validator=check("a mapping of distributions to commands", is_mapping_of_texts),
+    )
+
+    def resolved_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return every option, defaults filled in; OptionError on others."""
+        return resolve_options(self.options, values, scope="backend", owner=self.name)

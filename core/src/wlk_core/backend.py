@@ -10,6 +10,8 @@ import attrs
 from wlk_core._arguments import shown
 from wlk_core._fields import (
     check,
+    check_loader,
+    check_name,
     is_mapping_of_numbers,
     is_mapping_of_texts,
     is_number,
@@ -59,9 +61,7 @@ Capability = Literal[
 ]
 CAPABILITIES: frozenset[str] = frozenset(get_args(Capability))
 
-_NAME = re.compile(r"[a-z][a-z0-9-]*")
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
-_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
 class Backend(Protocol):
@@ -168,19 +168,6 @@ class Backend(Protocol):
     ) -> None: ...
 
 
-def _check_name(_instance: object, _attribute: object, value: Any) -> None:
-    if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise ValueError(f"a backend is named in [a-z][a-z0-9-]*, got {shown(value)}")
-
-
-def _check_load(_instance: object, _attribute: object, value: Any) -> None:
-    if not isinstance(value, str) or not _DOTTED.fullmatch(value):
-        raise ValueError(
-            'load names a function as "package.module:function", so that declaring a backend '
-            f"imports no framework; got {shown(value)}"
-        )
-
-
 def _check_capabilities(_instance: object, _attribute: object, value: Any) -> None:
     known = value if isinstance(value, frozenset) else frozenset({shown(value)})
     if unknown := sorted(map(str, known - CAPABILITIES)):
@@ -192,6 +179,10 @@ def _check_capabilities(_instance: object, _attribute: object, value: Any) -> No
 
 def _is_text_or_none(value: object) -> bool:
     return value is None or is_text(value)
+
+
+def _is_count_or_none(value: object) -> bool:
+    return value is None or (isinstance(value, int) and is_whole(value) and value >= 1)
 
 
 def _is_declared(value: object) -> bool:
@@ -234,6 +225,8 @@ class BackendSpec:
             "word_start_median", "word_start_bias" (seconds), and "invented_words" in 90 s of audio
             without speech.
         thread_affinity: "any", or "same-thread" where one stream's calls must share a thread.
+        max_concurrent_calls: how many engine calls may overlap with profit, at least 1; None for
+            one a CPU core.  A `Scheduler` has that many threads.
         deviations: ids of rules of the contract that this backend breaks, each with its reason.
         preference: which installed backend is the default: the highest on this platform.  None
             for never: the backend is used only when it is named, because it sends audio away.
@@ -242,10 +235,10 @@ class BackendSpec:
 
     """
 
-    name: str = attrs.field(validator=_check_name)
+    name: str = attrs.field(validator=check_name)
     api: int = attrs.field(validator=check("a whole number", is_whole))
     summary: str = attrs.field(validator=check("a text", is_text))
-    load: str = attrs.field(validator=_check_load)
+    load: str = attrs.field(validator=check_loader)
     options: tuple[Option, ...] = attrs.field(
         default=(), converter=to_tuple, validator=check("a list of Option objects", _is_declared)
     )
@@ -279,6 +272,10 @@ class BackendSpec:
     thread_affinity: Literal["any", "same-thread"] = attrs.field(
         default="any",
         validator=check('"any" or "same-thread"', lambda value: value in {"any", "same-thread"}),
+    )
+    max_concurrent_calls: int | None = attrs.field(
+        default=None,
+        validator=check("a whole number from 1, or None", _is_count_or_none),
     )
     deviations: Mapping[str, str] = attrs.field(
         factory=dict, converter=to_dict, validator=_TEXT_TO_TEXT

@@ -1,4 +1,4 @@
-"""The one hook by which a plugin offers its backends."""
+"""The hooks by which a plugin offers backends and annotators."""
 
 from __future__ import annotations
 
@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import pluggy
 
 if TYPE_CHECKING:
+    from wlk_core.annotators import AnnotatorSpec
     from wlk_core.backend import BackendSpec
 
-__all__ = ["ENTRY_POINT_GROUP", "PROJECT", "hookimpl", "hookspec", "wlk_backends"]
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "PROJECT",
+    "hookimpl",
+    "hookspec",
+    "wlk_backends",
+    "wlk_diarizers",
+    "wlk_translators",
+    "wlk_turn_detectors",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,3 +40,18 @@ def wlk_backends() -> Iterable[BackendSpec]:  # type: ignore[empty-body]  # a sp
     Called once, when the registry first needs the plugin.  The module that implements it imports
     nothing heavier than wlk_core.plugins, because frameworks are imported by `BackendSpec.load`.
     """
+
+
+@hookspec
+def wlk_diarizers() -> Iterable[AnnotatorSpec]:  # type: ignore[empty-body]  # as above
+    """Return the diarizers this plugin provides, of the kind "diarizer"; see `wlk_backends`."""
+
+
+@hookspec
+def wlk_translators() -> Iterable[AnnotatorSpec]:  # type: ignore[empty-body]  # as above
+    """Return the translators this plugin provides, of the kind "translator"."""
+
+
+@hookspec
+def wlk_turn_detectors() -> Iterable[AnnotatorSpec]:  # type: ignore[empty-body]  # as above
+    """Return the turn detectors this plugin provides, of the kind "turn-detector"."""

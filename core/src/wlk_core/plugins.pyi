@@ -1,4 +1,5 @@
 from wlk_core import standard_options as standard_options
+from wlk_core.annotators import AnnotatorSpec as AnnotatorSpec
 from wlk_core.annotators import Diarizer as Diarizer
 from wlk_core.annotators import Translator as Translator
 from wlk_core.annotators import TurnDetector as TurnDetector
@@ -44,6 +45,7 @@ from wlk_core.processor import SAMPLE_RATE as SAMPLE_RATE
 from wlk_core.processor import OnlineProcessor as OnlineProcessor
 from wlk_core.processor import StreamStats as StreamStats
 from wlk_core.processor import SupportsSpeakerTurns as SupportsSpeakerTurns
+from wlk_core.processor import SupportsTickSkipping as SupportsTickSkipping
 from wlk_core.streaming import AlignAtt as AlignAtt
 from wlk_core.streaming import Word as Word
 from wlk_core.tokens import ASRToken as ASRToken

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
+    from wlk_core.annotators import AnnotatorKind, AnnotatorSpec
     from wlk_core.backend import Backend, BackendSpec
 
 __all__ = [
@@ -162,7 +163,52 @@ class Registry:
         owner = self.owner(name).distribution
         text = _model_text(model)
         chosen = spec.default_model if text is None else text
-        return load(spec, chosen, values, distribution=owner)
+        backend: Backend = load(spec, chosen, values, distribution=owner)
+        return backend
+
+    def annotators(self, kind: AnnotatorKind | None = None) -> tuple[AnnotatorSpec, ...]:
+        """Return the annotators of a kind, or all, sorted by name; loads all plugins."""
+        specs = (spec for plugin in self.plugins() for spec in plugin.annotators)
+        return tuple(
+            sorted(
+                (spec for spec in specs if kind in {None, spec.kind}),
+                key=lambda spec: (spec.kind, spec.name),
+            )
+        )
+
+    def load_annotator(
+        self,
+        kind: AnnotatorKind,
+        name: str,
+        model: str | os.PathLike[str] | None = None,
+        /,
+        **options: Any,
+    ) -> Any:
+        """
+        Load a diarizer, translator or turn detector for one session.
+
+        Raises:
+            BackendUnavailable: it is absent or broken, its framework is, or two distributions
+                offer it.
+            OptionError: an option is unknown or takes another value.
+
+        """
+        offers = [
+            (plugin, spec)
+            for plugin in self.plugins()
+            for spec in plugin.annotators
+            if (spec.kind, spec.name) == (kind, name)
+        ]
+        if not offers:
+            names = ", ".join(spec.name for spec in self.annotators(kind)) or "none"
+            raise BackendUnavailable(f"no {kind} called {name!r}; installed: {names}")
+        if len(offers) > 1:
+            raise _contested(name, [plugin for plugin, _ in offers])
+        ((plugin, spec),) = offers
+        values = spec.resolved_options(options)
+        text = _model_text(model)
+        chosen = spec.default_model if text is None else text
+        return load(spec, chosen, values, distribution=plugin.distribution)
 
     def _offer(self, name: str) -> tuple[PluginInfo, BackendSpec]:
         named = [self._load(source) for source in self._sources if name in source.names]

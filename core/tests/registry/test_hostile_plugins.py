@@ -122,8 +122,8 @@ def wlk_backends():
 @pytest.mark.parametrize(
     ("statement", "reason"),
     [
-        ("return None", "returns a Backend, got None without create_processor, transcribe, stream"),
-        ("return 'model'", "returns a Backend, got 'model' without create_processor"),
+        ("return None", "returns a backend, got None without create_processor, transcribe, stream"),
+        ("return 'model'", "returns a backend, got 'model' without create_processor"),
         (
             "from types import SimpleNamespace as N; return N(create_processor=print, close=5)",
             "without transcribe, stream, atranscribe, astream, warmup, close, __enter__, __exit__;",

@@ -120,7 +120,7 @@ def test_strict_mode_raises_what_the_plugin_raised(
 @pytest.mark.parametrize(
     ("code", "error"),
     [
-        ("", "it implements no wlk_backends hook"),
+        ("", "it implements none of the hooks wlk_backends, wlk_diarizers, wlk_translators"),
         (
             "@hookimpl\ndef wlk_backends():\n    return ['toy']\n",
             "wlk_backends returns BackendSpec objects, got str",
@@ -135,7 +135,7 @@ def test_strict_mode_raises_what_the_plugin_raised(
         ),
         (
             "@hookimpl\ndef wlk_backends():\n    return [spec('Toy')]\n",
-            "ValueError: a backend is named in [a-z][a-z0-9-]*, got 'Toy'",
+            "ValueError: a name is in [a-z][a-z0-9-]*, got 'Toy'",
         ),
         ("raise SystemExit(3)\n", "SystemExit: 3"),
         ("@hookimpl\ndef wlk_backends(surprise):\n    return []\n", "PluginValidationError"),

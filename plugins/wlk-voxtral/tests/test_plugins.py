@@ -167,7 +167,7 @@ def test_a_framework_that_cannot_be_imported_is_unavailable(plugin, monkeypatch)
         ("tokenizer", None, r"contains no tekken\.json"),
         ("tokenizer", "{}", "not a tokenizer of Voxtral Realtime"),
         ("weights", None, "expected a Voxtral Realtime model"),
-        ("weights", "not a file of tensors", r"cannot be read|could not be loaded"),
+        ("weights", "not a file of tensors", r"is damaged|cannot be read|could not be loaded"),
         ("config", "{", "is damaged"),
         ("config", "{}", r"expected a Voxtral|describes no Voxtral"),
     ],

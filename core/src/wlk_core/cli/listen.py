@@ -244,7 +244,7 @@ class _Run:
             self.view.hide()
             click.echo(
                 f"{self.outcome.audio_time:.1f} s of audio, {latency.words} words, final "
-                f"{latency.median:.2f} s after they ended (median; 90 % within {latency.p90:.2f} s)",
+                f"{latency.median:.2f} s after their end (median; 90 % within {latency.p90:.2f} s)",
                 err=True,
             )
 

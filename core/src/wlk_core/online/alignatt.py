@@ -160,6 +160,7 @@ class AlignAttRecognizer:
         self._cache = cache
         self._language = language
         self._work = WorkCounters()
+        self._skips_ticks = False
         self._window: BoundedWindow[AlignedWord] = BoundedWindow(
             attrgetter("word"),
             prefix_is_forced=True,
@@ -193,13 +194,17 @@ class AlignAttRecognizer:
         cache = 0 if self._cache is None else self._cache.nbytes
         return self._window.nbytes + text + cache
 
+    def skip_ticks(self, *, is_skipping: bool) -> None:
+        """Decode at the latest tick only, while `is_skipping`; see SupportsTickSkipping."""
+        self._skips_ticks = is_skipping
+
     def feed(self, audio: NDArray[np.float32]) -> None:
         """Append float32[n] to the buffer."""
         self._window.append(audio)
 
     def step(self, *, is_last: bool) -> Step | None:
         """Decode up to the next tick, or to the end of a complete utterance."""
-        stop = self._window.next_stop(is_last=is_last)
+        stop = self._window.next_stop(is_last=is_last, skips_ticks=self._skips_ticks)
         if stop is not None:
             return self._decode_to(stop)
         if not is_last or not self._upcoming:

@@ -116,9 +116,17 @@ class BoundedWindow(Generic[T]):
         """Copy float32[n] to the end of the window."""
         self._audio.append(audio)
 
-    def next_stop(self, *, is_last: bool) -> int | None:
-        """Return where the next step ends: on the grid or, `is_last`, at the end of the audio."""
+    def next_stop(self, *, is_last: bool, skips_ticks: bool = False) -> int | None:
+        """
+        Return where the next step ends: on the grid or, `is_last`, at the end of the audio.
+
+        With `skips_ticks` that is not the next tick but the latest one: of the audio held, or of
+        what the engine can take.
+        """
         stop = self.processed - self.processed % self._tick + self._tick
+        if skips_ticks:
+            latest = min(self._audio.end, self.start + self._max_samples + self._tick)
+            stop = max(stop, latest - latest % self._tick)
         if stop <= self._audio.end:
             return stop
         return self._audio.end if is_last and self.processed < self._audio.end else None

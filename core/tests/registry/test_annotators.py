@@ -1,0 +1,123 @@
+"""Diarizers, translators and turn detectors as plugins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from wlk_core import BackendUnavailable, OptionError
+from wlk_core.plugins import AnnotatorSpec
+
+DIARIZER = """
+from wlk_core.plugins import AnnotatorSpec, Option
+
+@hookimpl
+def wlk_diarizers():
+    return [AnnotatorSpec(
+        kind="diarizer", name="who", api=1, summary="finds speakers", load=f"{__name__}:open_who",
+        default_model="small",
+        options=[Option(name="speakers", type=int, default=4, minimum=1, help="most speakers")],
+    )]
+
+def open_who(spec, model, **options):
+    from wlk_core.testing.annotators import ScriptedDiarizer
+    diarizer = ScriptedDiarizer(())
+    diarizer.loaded = (spec.name, model, options)
+    return diarizer
+"""
+BOTH = (
+    DIARIZER
+    + """
+@hookimpl
+def wlk_backends():
+    return [spec("toy")]
+"""
+)
+
+
+def test_an_annotator_is_found_and_loaded_by_its_name(site: Any) -> None:
+    """Its options have their defaults, and its model too."""
+    site.install("wlk-who", ["who"], DIARIZER)
+    registry = site.registry()
+    (declared,) = registry.annotators()
+    diarizer = registry.load_annotator("diarizer", "who", speakers=2)
+
+    assert ("diarizer", "who") == (declared.kind, declared.name)
+    assert ("who", "small", {"speakers": 2}) == diarizer.loaded
+    assert () == registry.annotators("translator")
+    assert [None] == [plugin.error for plugin in registry.plugins()]
+
+
+def test_one_plugin_may_offer_backends_and_annotators(site: Any) -> None:
+    """Each is found under its own kind."""
+    site.install("wlk-both", ["toy", "who"], BOTH)
+    registry = site.registry()
+
+    assert ["toy"] == [spec.name for spec in registry.specs()]
+    assert ["who"] == [spec.name for spec in registry.annotators("diarizer")]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "error", "match"),
+    [
+        ("else", {}, BackendUnavailable, "no diarizer called 'else'; installed: who"),
+        ("who", {"people": 3}, OptionError, "people"),
+        ("who", {"speakers": 0}, OptionError, "speakers"),
+    ],
+)
+def test_an_annotator_that_cannot_be_loaded_is_one_line(
+    site: Any, name: str, options: dict[str, Any], error: type[Exception], match: str
+) -> None:
+    """The message names what is installed, or the option."""
+    site.install("wlk-who", ["who"], DIARIZER)
+    with pytest.raises(error, match=match):
+        site.registry().load_annotator("diarizer", name, **options)
+
+
+def test_two_distributions_with_one_annotator_are_an_error_when_it_is_used(site: Any) -> None:
+    """Neither is chosen in silence."""
+    site.install("wlk-who", ["who"], DIARIZER)
+    site.install("wlk-who-too", ["who"], DIARIZER)
+    with pytest.raises(BackendUnavailable, match=r"wlk-who 0\.1\.0 and wlk-who-too 0\.1\.0"):
+        site.registry().load_annotator("diarizer", "who")
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (
+            DIARIZER.replace("wlk_diarizers", "wlk_translators"),
+            "wlk_translators returns AnnotatorSpec(kind='translator') objects, got AnnotatorSpec",
+        ),
+        (
+            "@hookimpl\ndef wlk_diarizers():\n    return [spec('toy')]\n",
+            "wlk_diarizers returns AnnotatorSpec(kind='diarizer') objects, got BackendSpec",
+        ),
+        (DIARIZER.replace('"diarizer"', '"oracle"'), "ValueError: AnnotatorSpec 'who': the field"),
+        (DIARIZER.replace("api=1", "api=99"), "diarizer 'who' speaks plugin API 99"),
+    ],
+    ids=["another kind", "a backend", "unknown kind", "another api"],
+)
+def test_a_wrong_declaration_is_a_row_with_its_fault(site: Any, code: str, error: str) -> None:
+    """Other plugins go on."""
+    site.install("wlk-odd", ["who"], code)
+    (row,) = site.registry().plugins()
+
+    assert () == row.annotators
+    assert row.error.startswith(error)
+
+
+def test_a_loader_without_the_calls_of_its_kind_is_refused_by_name(site: Any) -> None:
+    """The message names the calls."""
+    code = DIARIZER.replace("return diarizer", "return object()")
+    site.install("wlk-who", ["who"], code)
+    with pytest.raises(BackendUnavailable, match=r"diarizer who cannot be used.*insert_silence"):
+        site.registry().load_annotator("diarizer", "who")
+
+
+def test_a_spec_is_constant() -> None:
+    """A spec can be shared by threads and sessions."""
+    spec = AnnotatorSpec(kind="translator", name="deepl", api=1, summary="x", load="a.b:c")
+    with pytest.raises(AttributeError):
+        spec.name = "other"  # type: ignore[misc]

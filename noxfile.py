@@ -30,7 +30,7 @@ PYTHON = "3.11"
 NEWER_PYTHONS = ["3.12", "3.13"]
 DISTRIBUTIONS = sorted(
     path.parent
-    for pattern in ("core", "conformance", "bench", "plugins/*")
+    for pattern in ("core", "conformance", "bench", "serve", "plugins/*")
     for path in ROOT.glob(f"{pattern}/pyproject.toml")
 )
 EXAMPLES = [ROOT / "examples" / name for name in ("wlk-hello", "wlk-pocketsphinx")]
@@ -61,6 +61,7 @@ TESTS = (
     "core/tests",
     "conformance/tests",
     "bench/tests",
+    "serve/tests",
     "tools/digits/tests",
     *(f"plugins/{path.name}/tests" for path in DISTRIBUTIONS if path.parent.name == "plugins"),
     "tests",

@@ -8,7 +8,7 @@ import tomllib
 ROOT = Path(__file__).resolve().parents[1]
 PROJECTS = [
     tomllib.loads(path.read_text(encoding="utf-8"))["project"]
-    for pattern in ("core", "conformance", "bench", "plugins/*")
+    for pattern in ("core", "conformance", "bench", "serve", "plugins/*")
     for path in sorted(ROOT.glob(f"{pattern}/pyproject.toml"))
 ]
 

@@ -32,7 +32,7 @@ GOOD: dict[str, Any] = {
     "policies": ["alignatt"], "models": {"small": "a/small"}, "default_model": "small",
     "model_files": ["*.json"], "max_delay": 3.0, "bounds": {"wer": 0.1},
     "digit_models": ["small"], "capabilities": ["batching"], "thread_affinity": "any",
-    "deviations": {"COM-01": "why"}, "preference": 1,
+    "max_concurrent_calls": 2, "deviations": {"COM-01": "why"}, "preference": 1,
     "requires": {"numpy": "pip install numpy"},
     "options": [Option(name="depth", type=int, default=1)],
 }  # fmt: skip
@@ -66,6 +66,7 @@ def use(spec: BackendSpec) -> None:
     missing_requirements(spec)
     sorted([spec.name, spec.default_model or "", spec.thread_affinity])
     round(-(spec.preference or 0) + (spec.max_delay or 0.0), 2)
+    range(spec.max_concurrent_calls or 1)
     spec.backend_options({})
     spec.stream_options({})
     for text in ("1", "auto", "no"):

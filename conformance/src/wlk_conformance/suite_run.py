@@ -101,7 +101,12 @@ class SuiteRun:
             for outcome in self.outcomes
             if outcome.status == "fail" and outcome.rule not in deviations and outcome.explanation
         ]
-        return [outcome.explanation for outcome in sorted(failed, key=lambda o: not o.is_first)]
+        first_stop = next((outcome for outcome in failed if outcome.is_hung), None)
+        return [
+            _shortened(outcome) if outcome.is_hung and outcome is not first_stop
+            else outcome.explanation
+            for outcome in sorted(failed, key=lambda o: not o.is_first)
+        ]  # fmt: skip
 
     def run(self, *, progress: Callable[[str | None], None] | None = None) -> Report:
         """
@@ -122,7 +127,7 @@ class SuiteRun:
                 ended = self._note_stop(events, ended, printed)
                 if not self._missing() or len(events.outcomes) == known:
                     break
-            self._complete(ended)
+            self._complete(ended, printed)
         return Report(
             backend=self.under_test.spec.name,
             distribution=self.owner.distribution,
@@ -212,17 +217,8 @@ class SuiteRun:
         if events.running is not None:
             rule, name = events.running
             events.running = None
-            tail = printed.read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:]
             advice = stopped_session(REPLAYS, self.under_test) if name == SESSIONS_TEST else ""
-            events.outcomes.append(
-                TestOutcome(
-                    rule=rule,
-                    test=name,
-                    status="fail",
-                    detail=ended,
-                    explanation="\n".join(filter(None, [f"{rule}  {ended}", *tail, advice])),
-                )
-            )
+            events.outcomes.append(_stopped(rule, name, ended, printed, advice))
             ended = f"{ended} in {rule}"
         else:
             hung = [outcome.rule for outcome in events.outcomes if outcome.is_hung]
@@ -230,12 +226,38 @@ class SuiteRun:
         self.outcomes = list(events.outcomes)
         return ended
 
-    def _complete(self, ended: str) -> None:
-        """Add the outcomes of the tests that did not run, after the process *ended* too often."""
+    def _complete(self, ended: str, printed: Path) -> None:
+        """Add the outcomes of the tests that did not run, and what was printed if none did."""
+        has_stopped = any(outcome.is_hung for outcome in self.outcomes)
         for test in self._missing():
             reason = reason_to_skip(test, self.under_test)
-            outcome = not_reached(test, ended) if reason is None else not_applicable(test, reason)
-            self.outcomes.append(outcome)
+            if reason is not None:
+                self.outcomes.append(not_applicable(test, reason))
+            elif has_stopped:
+                self.outcomes.append(not_reached(test, ended))
+            else:
+                has_stopped = True
+                self.outcomes.append(_stopped(test.id, test.name, ended, printed))
+                ended = f"{ended} in {test.id}"
+
+
+def _stopped(rule: str, name: str, ended: str, printed: Path, advice: str = "") -> TestOutcome:
+    """Return the outcome of a test in which the process ended, with what it printed last."""
+    tail = printed.read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:]
+    return TestOutcome(
+        rule=rule,
+        test=name,
+        status="fail",
+        detail=ended,
+        explanation="\n".join(filter(None, [f"{rule}  {ended}", advice, *tail])),
+        is_hung=True,
+    )
+
+
+def _shortened(outcome: TestOutcome) -> str:
+    """Return the explanation of a later stop, whose stack is seldom another one, or its replay."""
+    lines = outcome.explanation.splitlines()
+    return outcome.explanation if "replay:" in outcome.explanation else "\n".join(lines[:2])
 
 
 def _wait(process: subprocess.Popen[bytes]) -> bool:

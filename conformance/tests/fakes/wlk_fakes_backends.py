@@ -62,6 +62,7 @@ class EmptyBackend(ScriptedBackend):
         self.act = act
 
     def create_processor(self, **options):
+        super().create_processor(**options).close()  # refuses options that do not exist
         return EmptyStream(self.act)
 
 

@@ -181,6 +181,10 @@ def _is_text_or_none(value: object) -> bool:
     return value is None or is_text(value)
 
 
+def _is_count_or_none(value: object) -> bool:
+    return value is None or (isinstance(value, int) and is_whole(value) and value >= 1)
+
+
 def _is_declared(value: object) -> bool:
     return isinstance(value, tuple) and all(isinstance(option, Option) for option in value)
 
@@ -221,6 +225,8 @@ class BackendSpec:
             "word_start_median", "word_start_bias" (seconds), and "invented_words" in 90 s of audio
             without speech.
         thread_affinity: "any", or "same-thread" where one stream's calls must share a thread.
+        max_concurrent_calls: how many engine calls may overlap with profit, at least 1; None for
+            one a CPU core.  A `Scheduler` has that many threads.
         deviations: ids of rules of the contract that this backend breaks, each with its reason.
         preference: which installed backend is the default: the highest on this platform.  None
             for never: the backend is used only when it is named, because it sends audio away.
@@ -266,6 +272,10 @@ class BackendSpec:
     thread_affinity: Literal["any", "same-thread"] = attrs.field(
         default="any",
         validator=check('"any" or "same-thread"', lambda value: value in {"any", "same-thread"}),
+    )
+    max_concurrent_calls: int | None = attrs.field(
+        default=None,
+        validator=check("a whole number from 1, or None", _is_count_or_none),
     )
     deviations: Mapping[str, str] = attrs.field(
         factory=dict, converter=to_dict, validator=_TEXT_TO_TEXT

@@ -45,6 +45,7 @@ from wlk_core.processor import SAMPLE_RATE as SAMPLE_RATE
 from wlk_core.processor import OnlineProcessor as OnlineProcessor
 from wlk_core.processor import StreamStats as StreamStats
 from wlk_core.processor import SupportsSpeakerTurns as SupportsSpeakerTurns
+from wlk_core.processor import SupportsTickSkipping as SupportsTickSkipping
 from wlk_core.streaming import AlignAtt as AlignAtt
 from wlk_core.streaming import Word as Word
 from wlk_core.tokens import ASRToken as ASRToken

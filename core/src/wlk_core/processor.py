@@ -20,6 +20,7 @@ __all__ = [
     "OnlineProcessor",
     "StreamStats",
     "SupportsSpeakerTurns",
+    "SupportsTickSkipping",
     "WorkCounters",
 ]
 
@@ -176,5 +177,25 @@ class SupportsSpeakerTurns(Protocol):
         Commit every word so far and attribute words from `change.start` on to the new speaker.
 
         The clock is unaffected, and audio already inserted after `change.start` is kept.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsTickSkipping(Protocol):
+    """
+    An online processor, or its recognizer, that can catch up by deciding less often.
+
+    A policy that ticks decodes its buffer again at every tick.  Of several ticks that wait, the
+    latest alone decodes the same audio.  So no audio is left out and no word lost, but words may
+    be committed later or with other text, and the result then depends on when audio came.
+    """
+
+    def skip_ticks(self, *, is_skipping: bool) -> None:
+        """
+        Decode only at the latest tick that is due, while `is_skipping`.
+
+        It holds from the next step on, may be called at any time, and has no effect on a model
+        without ticks.
         """
         ...

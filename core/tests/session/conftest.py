@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
+import attrs
 import numpy as np
 import pytest
 
 from wlk_core.online import Hypothesis, LocalAgreementRecognizer, OnlineStream
 from wlk_core.processor import SAMPLE_RATE, WorkCounters
+from wlk_core.session import Commit, End, Scheduler, Session
 from wlk_core.streaming import Word
 from wlk_core.testing import CELL_SAMPLES, read_tokens
 from wlk_core.testing.coded_audio import CodedToken, encode, script_words
@@ -82,3 +86,71 @@ def speech():
 def words():
     """Return the words of `speech` with their times."""
     return script_words(SCRIPT, DIGIT_WORDS)
+
+
+@attrs.define
+class Clock:
+    """A clock that stands still until a test moves it."""
+
+    now: float = 100.0
+
+    def __call__(self):
+        """Return the time."""
+        return self.now
+
+
+@attrs.define(eq=False)
+class Consumer:
+    """Collects the events of a session; `ended` is set by the End."""
+
+    events: list = attrs.field(factory=list)
+    ended: threading.Event = attrs.field(factory=threading.Event)
+    threads: set = attrs.field(factory=set)
+
+    def __call__(self, events):
+        """Take events."""
+        self.threads.add(threading.current_thread().name)
+        self.events += events
+        if isinstance(events[-1], End):
+            self.ended.set()
+
+    @property
+    def text(self):
+        """The committed text."""
+        commits = [event for event in self.events if isinstance(event, Commit)]
+        return "".join(token.text for event in commits for token in event.tokens)
+
+
+@pytest.fixture
+def clock():
+    """Return a clock that stands still."""
+    return Clock()
+
+
+@pytest.fixture
+def manual(clock):
+    """Return a scheduler without threads."""
+    with Scheduler(workers=0, clock=clock) as scheduler:
+        yield scheduler
+
+
+@pytest.fixture
+def open_ungated(open_stream):
+    """Return a function that opens a session without a gate over coded audio."""
+
+    def open_ungated(*, fail_at=(), before_call=None, **options):
+        return Session(open_stream(fail_at, before_call), encoding="f32le", **options)
+
+    return open_ungated
+
+
+@pytest.fixture
+def text(words):
+    """Return the text of `speech`."""
+    return "".join(word.text for word in words).strip()
+
+
+@pytest.fixture(scope="session")
+def new_consumer():
+    """Return the class Consumer."""
+    return Consumer

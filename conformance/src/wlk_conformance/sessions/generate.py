@@ -95,7 +95,7 @@ THEMES: Mapping[str, _Theme] = {
     "speakers": _Theme(turns=0.5, pauses=0.1, chunks=USUAL, seconds=16.0),
     "monologue": _Theme(chunks=(16_000, *BIG), seconds=100.0, pauses=0.0, flushes=0.0, turns=0.0,
                         clocks=0.0, refusals=0.0, resets=0.0),
-    "threads": _Theme(threads=0.6, holds=0.25, reads=0.4, chunks=USUAL),
+    "threads": _Theme(threads=0.6, holds=0.4, reads=0.4, pauses=0.25, flushes=0.25, chunks=USUAL),
     "lives": _Theme(resets=0.25, chunks=USUAL, seconds=16.0, flushes=0.15),
     "options": _Theme(options=1.0, streams=(2, 3), seconds=8.0),
 }  # fmt: skip

@@ -131,6 +131,7 @@ def _described(spec: BackendSpec, registry: Registry) -> dict[str, Any]:
         "max_delay": spec.max_delay,
         "bounds": dict(spec.bounds),
         "thread_affinity": spec.thread_affinity,
+        "max_concurrent_calls": spec.max_concurrent_calls,
         "deviations": dict(spec.deviations),
         "preference": spec.preference,
     }

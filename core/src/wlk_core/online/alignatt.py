@@ -72,6 +72,7 @@ class AlignAttDecoder(Protocol):
         audio: NDArray[np.float32],
         *,
         first_sample: int,
+        remainder_samples: int,
         context: tuple[AlignedWord, ...],
         prompt: str,
         language: str | None,
@@ -83,6 +84,9 @@ class AlignAttDecoder(Protocol):
         Args:
             audio: read-only, valid during the call.
             first_sample: where the audio begins in the utterance; a multiple of the frame.
+            remainder_samples: how much of the start of the audio is the end of a committed word
+                that is not in *context*, because its middle lies before the audio.  Only cuts far
+                apart (*cut_samples*) leave more of a word than a decoder takes for noise.
             context: the committed words whose audio this is; the decoder begins with them and
                 returns only what follows.  Their times and frames count as those it returns.
             prompt: the text before the audio, may be ""; at most PROMPT_CHARACTERS long.
@@ -160,6 +164,7 @@ class AlignAttRecognizer:
         self._cache = cache
         self._language = language
         self._work = WorkCounters()
+        self._skips_ticks = False
         self._window: BoundedWindow[AlignedWord] = BoundedWindow(
             attrgetter("word"),
             prefix_is_forced=True,
@@ -193,13 +198,17 @@ class AlignAttRecognizer:
         cache = 0 if self._cache is None else self._cache.nbytes
         return self._window.nbytes + text + cache
 
+    def skip_ticks(self, *, is_skipping: bool) -> None:
+        """Decode at the latest tick only, while `is_skipping`; see SupportsTickSkipping."""
+        self._skips_ticks = is_skipping
+
     def feed(self, audio: NDArray[np.float32]) -> None:
         """Append float32[n] to the buffer."""
         self._window.append(audio)
 
     def step(self, *, is_last: bool) -> Step | None:
         """Decode up to the next tick, or to the end of a complete utterance."""
-        stop = self._window.next_stop(is_last=is_last)
+        stop = self._window.next_stop(is_last=is_last, skips_ticks=self._skips_ticks)
         if stop is not None:
             return self._decode_to(stop)
         if not is_last or not self._upcoming:
@@ -229,6 +238,7 @@ class AlignAttRecognizer:
         hypothesis = self._decode(
             window.audio(stop),
             first_sample=window.start,
+            remainder_samples=window.remainder_samples,
             context=tuple(word.shifted(seconds=-seconds, frames=-frames) for word in window.prefix),
             prompt=window.prompt,
             language=self._language,

@@ -75,6 +75,7 @@ class LocalAgreementRecognizer:
         self._transcribe = transcribe
         self._language = language
         self._work = WorkCounters()
+        self._skips_ticks = False
         self._window: BoundedWindow[Word] = BoundedWindow(
             lambda word: word,
             prefix_is_forced=False,
@@ -105,13 +106,17 @@ class LocalAgreementRecognizer:
         """Bytes of audio and text held, the prompt at its bound."""
         return self._window.nbytes + sum(len(word.text) for word in self._policy.hypothesis)
 
+    def skip_ticks(self, *, is_skipping: bool) -> None:
+        """Decode at the latest tick only, while `is_skipping`; see SupportsTickSkipping."""
+        self._skips_ticks = is_skipping
+
     def feed(self, audio: NDArray[np.float32]) -> None:
         """Append float32[n] to the buffer."""
         self._window.append(audio)
 
     def step(self, *, is_last: bool) -> Step | None:
         """Transcribe up to the next tick, or to the end of a complete utterance."""
-        stop = self._window.next_stop(is_last=is_last)
+        stop = self._window.next_stop(is_last=is_last, skips_ticks=self._skips_ticks)
         if stop is not None:
             return self._transcribe_to(stop)
         if not is_last or not self._policy.hypothesis:

@@ -23,7 +23,7 @@ from wlk_core.online.engine_errors import described, engine_errors
 from wlk_core.online.input_queue import InputQueue
 from wlk_core.online.owner_process import OwnerProcess
 from wlk_core.online.transcript_builder import TranscriptBuilder, Utterance
-from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, StreamStats
+from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, StreamStats, SupportsTickSkipping
 from wlk_core.tokens import Emission, Transcript
 
 if TYPE_CHECKING:
@@ -92,6 +92,11 @@ class OnlineStream:
     def get_buffer(self) -> Transcript:
         """Return the hypothesis; see OnlineProcessor."""
         return self._hypothesis
+
+    def skip_ticks(self, *, is_skipping: bool) -> None:
+        """Leave ticks out while `is_skipping`; see SupportsTickSkipping.  Reset ends it."""
+        if isinstance(self._recognizer, SupportsTickSkipping):
+            self._recognizer.skip_ticks(is_skipping=is_skipping)
 
     @property
     def has_backlog(self) -> bool:

@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import attrs
+import numpy as np
 
 from wlk_core.errors import ClockError, SessionOverloaded, StreamClosed
 from wlk_core.processor import SAMPLE_RATE
@@ -15,7 +16,6 @@ from wlk_core.processor import SAMPLE_RATE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from wlk_core.audio.pcm import Audio, PcmConverter
@@ -125,13 +125,29 @@ class AudioQueue:
             self._items.clear()
             self._waiting = 0
 
-    def take(self) -> NDArray[np.float32] | Command | Gap | None:
-        """Return the next item, None where nothing waits."""
+    def take(self, *, joins_audio: bool = False) -> NDArray[np.float32] | Command | Gap | None:
+        """
+        Return the next item, None where nothing waits.
+
+        With `joins_audio` the chunks that follow a chunk directly are joined to it, up to a minute.
+        """
         with self._lock:
             item = self._items.popleft() if self._items else None
-            if item is not None and not isinstance(item, Command | Gap):
-                self._waiting -= len(item)
-            return item
+            if item is None or isinstance(item, Command | Gap):
+                return item
+            self._waiting -= len(item)
+            return self._joined(item) if joins_audio else item
+
+    def _joined(self, first: NDArray[np.float32]) -> NDArray[np.float32]:
+        chunks, samples = [first], len(first)
+        while self._items and not isinstance(self._items[0], Command | Gap):
+            samples += len(self._items[0])
+            if samples > _PIECE_SAMPLES:
+                break
+            chunks.append(self._items[0])
+            self._waiting -= len(self._items[0])
+            self._items.popleft()
+        return np.concatenate(chunks)
 
     def _check_open(self) -> None:
         if self._has_ended:

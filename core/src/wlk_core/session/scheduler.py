@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from wlk_core.errors import OptionError, SessionOverloaded, StreamClosed
 from wlk_core.session.attachment import Attachment
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    from wlk_core.backend import Backend
     from wlk_core.session.deadlines import Turn
     from wlk_core.session.events import Event
     from wlk_core.session.session import Session
@@ -108,6 +109,19 @@ class Scheduler:
         ]
         for thread in self._threads:
             thread.start()
+
+    @classmethod
+    def for_backend(cls, backend: Backend, **options: Any) -> Self:
+        """
+        Return a scheduler with the threads that *backend* declares; *options* as for the class.
+
+        A backend without a `spec` gets the defaults.
+        """
+        spec = getattr(backend, "spec", None)
+        if spec is not None:
+            options.setdefault("workers", spec.max_concurrent_calls)
+            options.setdefault("same_thread", spec.thread_affinity == "same-thread")
+        return cls(**options)
 
     def __len__(self) -> int:
         """Count the sessions that are attached."""

@@ -54,6 +54,9 @@ class Session:
         channels: channels of the source; they are averaged.
         lag_seconds: how much audio may wait to be decoded before a `Lag` is reported.
         max_backlog_seconds: how much audio may wait before `receive` refuses more.
+        skip_ticks_after: how much audio may wait before the session catches up: a policy then
+            decides at its latest tick only.  No audio is left out, but the words may depend on when
+            the audio came.  None for never, so that they do not.
 
     """
 
@@ -70,11 +73,19 @@ class Session:
         channels: int = 1,
         lag_seconds: float = 2.0,
         max_backlog_seconds: float = 120.0,
+        skip_ticks_after: float | None = None,
     ) -> None:
         converter = PcmConverter(encoding=encoding, rate=rate, channels=channels)
         self._queue = AudioQueue(converter, max_backlog_seconds)
         annotations = Annotations(diarizer, translator, turn_detector)
-        self._worker = Worker(self._queue, processor, gate, annotations, lag_seconds)
+        self._worker = Worker(
+            self._queue,
+            processor,
+            gate,
+            annotations,
+            lag_seconds=lag_seconds,
+            skip_ticks_after=skip_ticks_after,
+        )
         self._work = self._worker.work()
         self._is_over = False
         self._unreturned: list[Event] | None = None  # events of a step that raised

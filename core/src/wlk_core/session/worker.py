@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
 from wlk_core.errors import BackendError, StreamBroken
-from wlk_core.processor import SAMPLE_RATE
+from wlk_core.processor import SAMPLE_RATE, SupportsTickSkipping
 from wlk_core.session.audio_queue import Command, Gap
 from wlk_core.session.calls import MAX_ATTEMPTS
 from wlk_core.session.events import (
@@ -62,13 +63,17 @@ class Worker:
         processor: OnlineProcessor,
         gate: SilenceGate | None,
         annotations: Annotations,
+        *,
         lag_seconds: float,
+        skip_ticks_after: float | None = None,
     ) -> None:
         self._queue = queue
         self._processor = processor
         self._gate = gate
         self._annotations = annotations
         self._lag_seconds = lag_seconds
+        self._skip_ticks_after = math.inf if skip_ticks_after is None else skip_ticks_after
+        self._skips_ticks = False
         self._position = 0  # samples given to the processor, as audio or as silence
         self._received_position = 0  # samples taken from the queue, gaps included
         self._latencies = Latencies()
@@ -87,7 +92,8 @@ class Worker:
         """Work through the queue; a step ends at a call of the processor or at an empty queue."""
         try:
             while True:
-                item = self._queue.take()
+                yield from self._choose_ticks()
+                item = self._queue.take(joins_audio=self._skips_ticks)
                 self.is_idle = item is None
                 if item is None:
                     yield _STEP_END
@@ -235,6 +241,17 @@ class Worker:
         yield Endpoint(sample / SAMPLE_RATE, reason, self._audio_time)
         self._annotations.end_turn()
         yield from self._annotate(ends_utterance=True)
+
+    def _choose_ticks(self) -> Work:
+        """Skip ticks from the bound on, until half of it waits, so that it does not flicker."""
+        bound = self._skip_ticks_after / (2 if self._skips_ticks else 1)
+        skips_ticks = self._queue.waiting_seconds > bound
+        if skips_ticks != self._skips_ticks and isinstance(self._processor, SupportsTickSkipping):
+            self._skips_ticks = skips_ticks
+            self._processor.skip_ticks(is_skipping=skips_ticks)
+            if skips_ticks and not self._is_lagging:
+                self._is_lagging = True
+                yield Lag(self._queue.waiting_seconds, self._audio_time)
 
     def _report_lag(self) -> Work:
         """Report once that audio waits too long, and once that none does any more."""

@@ -25,6 +25,7 @@ QUIET_SECONDS = 3.0  # audio kept when two hypotheses in a row contain no new wo
 SEARCH_SECONDS = 0.1  # how far from a word boundary the quietest place for a cut may lie
 ENERGY_WINDOW = SAMPLE_RATE // 50  # samples whose energy is compared to find that place
 REMAINDER_SECONDS = 0.15  # of a committed word after a cut, at most: half the shortest word
+LONGEST_REMAINDER = 1.0  # seconds; half of a long spoken word, since its middle is before the cut
 
 T = TypeVar("T")
 
@@ -92,6 +93,20 @@ class BoundedWindow(Generic[T]):
         return self._audio.start
 
     @property
+    def remainder_samples(self) -> int:
+        """
+        Return how many samples from `start` on are the end of a word that became prompt.
+
+        It is 0 where that would be more than LONGEST_REMAINDER: a word of twice that length is an
+        alignment error, and other words may lie in its time.
+        """
+        end = self.dropped_end
+        if self.prefix:
+            end = min(end, self._word_of(self.prefix[0]).start)
+        seconds = end - self.start / SAMPLE_RATE
+        return round(seconds * SAMPLE_RATE) if 0 < seconds < LONGEST_REMAINDER else 0
+
+    @property
     def prompt(self) -> str:
         """The text before the window, at most PROMPT_CHARACTERS of whole words."""
         return self._prompt.strip()
@@ -116,9 +131,17 @@ class BoundedWindow(Generic[T]):
         """Copy float32[n] to the end of the window."""
         self._audio.append(audio)
 
-    def next_stop(self, *, is_last: bool) -> int | None:
-        """Return where the next step ends: on the grid or, `is_last`, at the end of the audio."""
+    def next_stop(self, *, is_last: bool, skips_ticks: bool = False) -> int | None:
+        """
+        Return where the next step ends: on the grid or, `is_last`, at the end of the audio.
+
+        With `skips_ticks` that is not the next tick but the latest one: of the audio held, or of
+        what the engine can take.
+        """
         stop = self.processed - self.processed % self._tick + self._tick
+        if skips_ticks:
+            latest = min(self._audio.end, self.start + self._max_samples + self._tick)
+            stop = max(stop, latest - latest % self._tick)
         if stop <= self._audio.end:
             return stop
         return self._audio.end if is_last and self.processed < self._audio.end else None

@@ -76,6 +76,7 @@ QWEN3_MLX_SIMUL = BackendSpec(
     model_files=FILES,
     max_delay=3.0,
     bounds=_BOUNDS,
+    max_concurrent_calls=1,  # all threads share one MLX stream
     preference=12 if _IS_APPLE_SILICON else 8,
     # mlx comes first, because on Linux its bare wheel cannot run and the extra brings one that can.
     requires={

@@ -49,6 +49,7 @@ VOXTRAL_MLX = voxtral_spec(
         "model.safetensors.index.json",
         "tekken.json",
     ),
+    max_concurrent_calls=1,  # all threads share one MLX stream
     preference=55 if IS_APPLE_SILICON else 10,
     requires={"mlx": "pip install 'wlk-voxtral-mlx[cpu]'"},
 )

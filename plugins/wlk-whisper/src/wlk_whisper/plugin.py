@@ -97,6 +97,7 @@ FASTER_WHISPER = BackendSpec(
     model_files=FASTER_WHISPER_FILES,
     max_delay=3.0,
     bounds=BOUNDS,
+    max_concurrent_calls=1,  # CTranslate2 queues the calls of a model, one worker takes them
     preference=50,
     requires={"faster-whisper": "pip install wlk-whisper"},
 )
@@ -122,6 +123,7 @@ MLX_WHISPER = BackendSpec(
     model_files=MLX_FILES,
     max_delay=3.0,
     bounds=BOUNDS,
+    max_concurrent_calls=1,  # all threads share one MLX stream
     preference=60 if IS_APPLE_SILICON else 20,
     # mlx first, because its wheel for Linux has no back end of its own and the extra installs one.
     requires={
@@ -185,6 +187,7 @@ OPENAI_API = BackendSpec(
     default_model="whisper-1",
     max_delay=3.0,
     bounds=BOUNDS,
+    max_concurrent_calls=16,  # a call waits for the network, not for this machine
     preference=None,  # never a default, because it sends audio away and costs money
     requires={"openai": "pip install 'wlk-whisper[openai]'"},
 )

@@ -1,0 +1,88 @@
+"""A request that is refused, as OpenAI's error object and a status of HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wlk_core.errors import (
+    AudioFormatError,
+    BackendError,
+    OptionError,
+    SessionOverloaded,
+    StreamClosed,
+    WLKError,
+)
+
+__all__ = ["RequestError", "as_request_error"]
+
+_TYPES = {
+    400: "invalid_request_error",
+    401: "invalid_request_error",
+    403: "invalid_request_error",
+    404: "invalid_request_error",
+    413: "invalid_request_error",
+    429: "rate_limit_error",
+}
+_OVERLOADED = 503
+_INTERNAL = 500
+
+
+class RequestError(WLKError):
+    """
+    A request that cannot be answered, in the shape that OpenAI's clients read.
+
+    Attributes:
+        status: the status code of HTTP.
+        code: a word for programs, such as "model_not_found", or None.
+        param: the field that is wrong, None where it is no field.
+        retry_after: seconds after which a new attempt can succeed, None where none can.
+
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 400,
+        code: str | None = None,
+        param: str | None = None,
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.param = param
+        self.retry_after = retry_after
+
+    @property
+    def type(self) -> str:
+        """OpenAI's class of the error."""
+        return _TYPES.get(self.status, "server_error")
+
+    def record(self) -> dict[str, Any]:
+        """Return the error object: message, type, param and code."""
+        return {
+            "message": str(self),
+            "type": self.type,
+            "param": self.param,
+            "code": self.code,
+        }
+
+
+def as_request_error(error: Exception) -> RequestError:
+    """Return the answer to an error of the core; an unexpected error discloses no detail."""
+    message = " ".join(str(error).split())
+    match error:
+        case RequestError():
+            return error
+        case SessionOverloaded() | StreamClosed():
+            return RequestError(
+                message, status=_OVERLOADED, code="server_overloaded", retry_after=5
+            )
+        case AudioFormatError():
+            return RequestError(message, code="invalid_audio", param="file")
+        case OptionError():
+            return RequestError(message, code="invalid_value")
+        case BackendError():
+            return RequestError(message, status=_INTERNAL, code="engine_failed")
+    return RequestError("the server failed", status=_INTERNAL, code="internal_error")

@@ -1,0 +1,99 @@
+"""What clients may know and choose about the model that is served."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Self
+
+import attrs
+
+from wlk_core.errors import OptionError
+from wlk_serve.errors import RequestError
+
+if TYPE_CHECKING:
+    from wlk_core.backend import BackendSpec
+
+__all__ = ["ModelCard"]
+
+
+@attrs.frozen(kw_only=True)
+class ModelCard:
+    """
+    The served model: its name on the wire, and its backend's declaration.
+
+    Attributes:
+        name: what clients write as `model`.
+        spec: the backend.
+        language: the code that a session is forced to unless it names another, None to detect.
+
+    """
+
+    name: str
+    spec: BackendSpec
+    language: str | None = None
+
+    @classmethod
+    def of(cls, spec: BackendSpec, model: str | None, language: str | None = None) -> Self:
+        """Return the card of *model*; a directory is named by its last part."""
+        name = spec.name if model is None else model
+        if PurePath(name).is_absolute() or name.startswith("."):
+            name = PurePath(name).name or spec.name
+        return cls(name=name, spec=spec, language=language)
+
+    @property
+    def takes_prompt(self) -> bool:
+        """Whether a stream of the backend has the option `prompt`."""
+        return any(
+            option.name == "prompt" and option.scope == "stream" for option in self.spec.options
+        )
+
+    @property
+    def can_translate(self) -> bool:
+        """Whether the backend translates to English."""
+        return "translation" in self.spec.capabilities
+
+    def check_name(self, name: object, *, param: str = "model") -> None:
+        """
+        Check that a client asks for this model.
+
+        Raises:
+            RequestError: it is another one (404), or no text (400).
+
+        """
+        if not isinstance(name, str) or not name:
+            raise RequestError(
+                f"expected `{param}` as a text, for example {self.name!r}",
+                code="invalid_type",
+                param=param,
+            )
+        if name not in {self.name, f"{self.spec.name}/{self.name}"}:
+            raise RequestError(
+                f"the model {name[:100]!r} is not served here; use {self.name!r}",
+                status=404,
+                code="model_not_found",
+                param=param,
+            )
+
+    def check_language(self, code: object, *, param: str = "language") -> str | None:
+        """
+        Return the code of the backend for a tag such as "en" or "en-US"; None for an empty one.
+
+        Raises:
+            RequestError: the backend does not have the language.
+
+        """
+        if not isinstance(code, str):
+            raise RequestError(f"expected `{param}` as a text", code="invalid_type", param=param)
+        if not code:
+            return None
+        language = code if code in self.spec.languages else code.replace("_", "-").split("-")[0]
+        language = language.lower() if language not in self.spec.languages else language
+        try:
+            self.spec.check_language(language)
+        except OptionError as error:
+            raise RequestError(str(error), code="invalid_value", param=param) from error
+        return language
+
+    def record(self) -> dict[str, Any]:
+        """Return the object of ``GET /v1/models``."""
+        return {"id": self.name, "object": "model", "created": 0, "owned_by": "wlk"}

@@ -1,0 +1,1 @@
+"""Protocols as plain objects: messages in, calls of streams, messages out; no sockets."""

@@ -1,0 +1,346 @@
+"""OpenAI Realtime transcription: messages of a client in, messages of the server out."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections import deque
+import itertools
+import json
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import attrs
+
+from wlk_core.errors import WLKError
+from wlk_core.session.events import (
+    Commit,
+    End,
+    Endpoint,
+    Event,
+    Failure,
+    HypothesisChange,
+    SpeechStarted,
+)
+from wlk_serve.errors import RequestError, as_request_error
+from wlk_serve.protocols.realtime_beta import BETA_UPDATE, from_beta_session, to_beta_message
+from wlk_serve.protocols.realtime_config import (
+    HYPOTHESIS,
+    LOGPROBS,
+    RealtimeConfig,
+    update_config,
+)
+from wlk_serve.protocols.realtime_items import Conversation
+from wlk_serve.protocols.streams import StreamConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from wlk_core.tokens import ASRToken
+    from wlk_serve.model_card import ModelCard
+    from wlk_serve.protocols.streams import AudioStream, OpenStream
+
+__all__ = ["Message", "RealtimeProtocol"]
+
+Message: TypeAlias = "dict[str, Any]"
+_MEANINGLESS = ("conversation.item.", "response.", "output_audio_buffer.")  # in a transcription
+
+
+@attrs.define(kw_only=True, eq=False)
+class _Run:
+    """A stream and the part of the session's clock that it covers, from `offset` seconds on."""
+
+    stream: AudioStream
+    offset: float
+    is_vad: bool
+    commits: int = 0  # of the client, whose endpoints have not come yet
+    takes_audio: bool = True
+    is_cleared: bool = False  # events after those endpoints are dropped
+    waiting: list[Event] = attrs.field(factory=list)  # of a run that is not the first yet
+
+
+class RealtimeProtocol:
+    """
+    One Realtime session, without sockets, threads and clocks.
+
+    ``begin``, ``receive`` and ``handle`` return the messages to send, in their order.  Nothing that
+    a client sends makes them raise.  Items are completed in their order, one at a time.
+
+    Args:
+        card: the model that is served.
+        open_stream: opens a stream of the core; its events go to ``handle``.
+        new_id: returns an identifier with a prefix, such as "item_0123".
+        expires_at: seconds of the epoch at which the server ends the session.
+        is_beta: whether messages have the beta shape; an update of that shape sets it too.
+
+    """
+
+    def __init__(
+        self,
+        card: ModelCard,
+        open_stream: OpenStream,
+        *,
+        new_id: Callable[[str], str],
+        expires_at: int = 0,
+        is_beta: bool = False,
+    ) -> None:
+        self._card = card
+        self._open_stream = open_stream
+        self._new_id = new_id
+        self._expires_at = expires_at
+        self._is_beta = is_beta
+        self._session_id = new_id("sess")
+        self._event_numbers = itertools.count(1)
+        self._config = RealtimeConfig(model=card.name, language=card.language)
+        self._runs: deque[_Run] = deque()  # the last one receives the audio
+        self._items = Conversation(new_id)
+        self._samples = 0  # appended, since the format was set
+        self._uncommitted = 0  # samples since the last commit
+        self._is_ending = False
+        self.is_over = False  #: whether the session has ended or failed: nothing will come
+        self.has_failed = False  #: whether an engine failure ended it
+
+    def begin(self) -> list[Message]:
+        """Return the first messages of a connection."""
+        return self._out([self._session_message("session.created")])
+
+    def receive(self, text: str | bytes) -> list[Message]:
+        """Apply a message of the client."""
+        event_id: str | None = None
+        try:
+            message = _parsed(text)
+            event_id = message.get("event_id") if isinstance(message.get("event_id"), str) else None
+            answers = list(self._apply(message))
+        except WLKError as error:
+            answers = [_error(as_request_error(error), event_id)]
+        return self._out(answers)
+
+    def handle(self, stream: AudioStream, events: Iterable[Event]) -> list[Message]:
+        """Apply events of a stream that this object opened."""
+        run = next((run for run in self._runs if run.stream is stream), None)
+        if run is None:
+            return []  # it was cleared
+        run.waiting += events
+        answers: list[Message] = []
+        while self._runs and self._runs[0].waiting:
+            run = self._runs[0]
+            waiting, run.waiting = run.waiting, []
+            for event in waiting:
+                if run.is_cleared and not run.commits:
+                    break
+                answers += self._apply_event(event, run)
+            self._drop_finished(run, waiting)
+        return self._out(answers)
+
+    def end(self) -> None:
+        """End the audio, as before a shutdown; the last messages come from ``handle``."""
+        self._is_ending = True
+        self._end_audio()
+        self.is_over = not self._runs
+
+    def close(self) -> None:
+        """Drop everything, as after a disconnect."""
+        self.is_over = True
+        for run in self._runs:
+            run.stream.close()
+        self._runs.clear()
+
+    def _apply(self, message: Message) -> Iterator[Message]:
+        kind = message.get("type")
+        if not isinstance(kind, str):
+            raise RequestError("expected `type` as a text", code="invalid_event", param="type")
+        if self.is_over or self._is_ending:
+            raise RequestError("the session is over; connect again", code="session_expired")
+        match kind:
+            case "session.update":
+                yield from self._update(message.get("session"))
+            case _ if kind == BETA_UPDATE:
+                self._is_beta = True
+                yield from self._update(from_beta_session(message.get("session")))
+            case "input_audio_buffer.append":
+                self._append(message.get("audio"))
+            case "input_audio_buffer.commit":
+                yield from self._commit()
+            case "input_audio_buffer.clear":
+                self._clear()
+                yield {"type": "input_audio_buffer.cleared"}
+            case _:
+                known = kind.startswith(_MEANINGLESS)
+                raise RequestError(
+                    f"a transcription session does not take {kind[:100]!r}",
+                    code="unsupported_event" if known else "invalid_event",
+                    param="type",
+                )
+
+    def _update(self, session: object) -> Iterator[Message]:
+        old = self._config
+        new = update_config(old, session, self._card)
+        if new.format != old.format and self._samples:
+            raise RequestError(
+                "the format can be changed before the first audio only; open another session",
+                code="invalid_value",
+                param="session.audio.input.format",
+            )
+        changes_mode = (old.turn_detection is None) != (new.turn_detection is None)
+        if changes_mode and self._uncommitted:
+            yield from self._commit()
+        self._config = new
+        if _stream_config(old) != _stream_config(new):
+            self._end_audio()  # the next audio opens another stream
+        self._items.has_logprobs = LOGPROBS in new.include
+        yield self._session_message("session.updated")
+
+    def _append(self, audio: object) -> None:
+        if not isinstance(audio, str):
+            raise RequestError(
+                "expected `audio` as base64 text", code="invalid_type", param="audio"
+            )
+        try:
+            data = base64.b64decode(audio, validate=True)
+        except (binascii.Error, ValueError):
+            raise RequestError(
+                "expected `audio` as base64 text", code="invalid_value", param="audio"
+            ) from None
+        size = self._config.format.sample_bytes
+        if len(data) % size:
+            raise RequestError(
+                f"expected `audio` in whole samples of {size} bytes, got {len(data)} bytes",
+                code="invalid_value",
+                param="audio",
+            )
+        if not data:
+            return
+        if not self._runs or not self._runs[-1].takes_audio:
+            self._open()
+        self._runs[-1].stream.receive(data)
+        self._samples += len(data) // size
+        self._uncommitted += len(data) // size
+
+    def _commit(self) -> Iterator[Message]:
+        if not self._uncommitted:
+            raise RequestError(
+                "the input audio buffer is empty; append audio before a commit",
+                code="input_audio_buffer_commit_empty",
+            )
+        run = self._runs[-1]
+        run.stream.commit()
+        run.commits += 1
+        seconds = self._take_uncommitted()
+        if not run.is_vad:  # else the endpoint ends the item: speech may end by itself before
+            yield from self._items.commit(seconds)
+
+    def _clear(self) -> None:
+        self._uncommitted = 0
+        for run in list(self._runs):
+            run.is_cleared, run.takes_audio = True, False
+            if not run.commits:
+                run.stream.close()
+                self._runs.remove(run)
+        if not self._runs:
+            self._items.clear()
+
+    def _end_audio(self) -> None:
+        if self._runs and self._runs[-1].takes_audio:
+            self._runs[-1].takes_audio = False
+            self._runs[-1].stream.end_audio()
+
+    def _open(self) -> None:
+        config = _stream_config(self._config)
+        offset = self._samples / self._config.format.rate
+        stream = self._open_stream(config)
+        is_vad = self._config.turn_detection is not None
+        self._runs.append(_Run(stream=stream, offset=offset, is_vad=is_vad))
+
+    def _drop_finished(self, run: _Run, events: Sequence[Event]) -> None:
+        """Go on with the next stream after the end of this one, or after its last commit."""
+        has_ended = any(isinstance(event, End) for event in events)
+        if not has_ended and not (run.is_cleared and not run.commits):
+            return
+        run.stream.close()
+        self._runs.remove(run)
+        if run.is_cleared:
+            self._items.clear()
+        if not self._runs and self._is_ending:
+            self.is_over = True
+
+    def _apply_event(self, event: Event, run: _Run) -> Iterator[Message]:
+        match event:
+            case SpeechStarted() if run.is_vad:
+                yield from self._items.start_speech(event.start + run.offset)
+            case Commit():
+                yield from self._items.extend(_shifted(event.tokens, run.offset))
+            case HypothesisChange() if HYPOTHESIS in self._config.include:
+                yield self._items.hypothesis(_shifted(event.transcript.tokens, run.offset))
+            case Endpoint():
+                is_commit = event.reason == "commit"
+                run.commits -= is_commit
+                if run.is_vad:
+                    detected = event.audio_time + run.offset
+                    yield from self._items.end_speech(event.time + run.offset, detected)
+                elif is_commit:
+                    yield from self._items.complete()
+            case Failure() if event.is_final:
+                self.has_failed = self.is_over = True
+                yield from self._items.fail(as_request_error(event.error).record())
+            case End() if self._is_ending and run is self._runs[-1] and not run.is_vad:
+                if self._uncommitted and not self.has_failed:
+                    yield from self._items.commit(self._take_uncommitted())
+                    yield from self._items.complete()
+
+    def _take_uncommitted(self) -> float:
+        """Return the seconds of audio since the last commit and count anew."""
+        samples, self._uncommitted = self._uncommitted, 0
+        return samples / self._config.format.rate
+
+    def _session_message(self, kind: str) -> Message:
+        return {
+            "type": kind,
+            "session": {
+                "id": self._session_id,
+                "object": "realtime.transcription_session",
+                "expires_at": self._expires_at,
+                **self._config.record(),
+            },
+        }
+
+    def _out(self, messages: Iterable[Message]) -> list[Message]:
+        shaped = [to_beta_message(message) if self._is_beta else message for message in messages]
+        return [
+            {"event_id": f"event_{self._session_id}_{next(self._event_numbers)}", **message}
+            for message in shaped
+        ]
+
+
+def _parsed(text: str | bytes) -> Message:
+    if not isinstance(text, str):
+        raise RequestError(
+            "expected a text message; send audio as input_audio_buffer.append",
+            code="invalid_event",
+        )
+    try:
+        message = json.loads(text)
+    except (ValueError, RecursionError):
+        raise RequestError("the message is not valid JSON", code="invalid_json") from None
+    if not isinstance(message, dict):
+        raise RequestError("expected a JSON object", code="invalid_event")
+    return message
+
+
+def _error(error: RequestError, event_id: str | None) -> Message:
+    return {"type": "error", "error": {**error.record(), "event_id": event_id}}
+
+
+def _stream_config(config: RealtimeConfig) -> StreamConfig:
+    vad = config.turn_detection
+    return StreamConfig(
+        encoding=config.format.encoding,
+        rate=config.format.rate,
+        language=config.language,
+        prompt=config.prompt,
+        gate=None if vad is None else vad.gate_times(),
+    )
+
+
+def _shifted(tokens: Sequence[ASRToken], offset: float) -> tuple[ASRToken, ...]:
+    return tuple(
+        attrs.evolve(token, start=token.start + offset, end=token.end + offset) for token in tokens
+    )

@@ -1,0 +1,49 @@
+"""The seam between a protocol and the sessions of the core: what a protocol calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wlk_core.audio.pcm import Encoding
+    from wlk_serve.protocols.realtime_config import GateTimes
+
+__all__ = ["AudioStream", "OpenStream", "StreamConfig"]
+
+
+@attrs.frozen(kw_only=True)
+class StreamConfig:
+    """How a stream is opened; `gate` is None for the gate's own parameters."""
+
+    encoding: Encoding
+    rate: int
+    language: str | None
+    prompt: str | None
+    gate: GateTimes | None
+
+
+class AudioStream(Protocol):
+    """A session that something steps; none of its methods waits for the model."""
+
+    def receive(self, audio: bytes) -> None:
+        """Append audio; see `Session.receive`."""
+        ...
+
+    def commit(self) -> None:
+        """End the utterance with the audio so far; see `Session.commit`."""
+        ...
+
+    def end_audio(self) -> None:
+        """Declare that no more audio will come."""
+        ...
+
+    def close(self) -> None:
+        """Drop what was not transcribed; may be called again."""
+        ...
+
+
+OpenStream: TypeAlias = "Callable[[StreamConfig], AudioStream]"

@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from wlk_core.errors import BackendError
+from wlk_core.processor import StreamStats
+from wlk_core.session.events import (
+    Commit,
+    End,
+    Endpoint,
+    Failure,
+    HypothesisChange,
+    SpeechStarted,
+)
+from wlk_core.tokens import Transcript
+from wlk_serve.protocols.openai_realtime import RealtimeProtocol
+
+DELTA = "conversation.item.input_audio_transcription.delta"
+COMPLETED = "conversation.item.input_audio_transcription.completed"
+MANUAL = {"audio": {"input": {"turn_detection": None}}}
+SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz
+
+
+@pytest.fixture
+def protocol(card, open_stream, new_id):
+    """Return a session of the present shape."""
+    return RealtimeProtocol(card, open_stream, new_id=new_id)
+
+
+@pytest.fixture
+def client(protocol):
+    """Return a function that sends a message by its type and returns the answers."""
+
+    def client(kind, **fields):
+        return protocol.receive(json.dumps({"type": kind, **fields}))
+
+    return client
+
+
+@pytest.fixture
+def manual(client):
+    """Return the client of a session in which the client commits."""
+    client("session.update", session=MANUAL)
+    return client
+
+
+def types(messages):
+    """Return the types of messages without their long common beginning."""
+    return [message["type"].removeprefix("conversation.item.") for message in messages]
+
+
+def only_error(messages):
+    """Return code and param of the only message, which is an error."""
+    (message,) = messages
+    assert "error" == message["type"]
+    assert {"message", "type", "code", "param", "event_id"} == set(message["error"])
+    return message["error"]["code"], message["error"]["param"]
+
+
+def end(audio_time=1.0):
+    """Return the end of a stream."""
+    return End(audio_time=audio_time, stats=StreamStats(), latency=None)
+
+
+def test_a_session_begins_with_its_whole_configuration(protocol):
+    """Every field that a client may set is in session.created."""
+    (created,) = protocol.begin()
+
+    session = created["session"]
+    assert ("session.created", "transcription") == (created["type"], session["type"])
+    assert {"type": "audio/pcm", "rate": 24_000} == session["audio"]["input"]["format"]
+    assert "small" == session["audio"]["input"]["transcription"]["model"]
+    assert "server_vad" == session["audio"]["input"]["turn_detection"]["type"]
+
+
+def test_speech_becomes_an_item_with_deltas_and_a_transcript(protocol, client, streams, token):
+    """With server_vad the item ends by itself, and joined deltas are its transcript."""
+    client("input_audio_buffer.append", audio=SECOND)
+    events = [
+        SpeechStarted(0.25, 0.5),
+        Commit((token(" zero", 0.25, 0.5),), 0.75),
+        Commit((token(" one ", 0.5, 0.75),), 0.8),
+        Endpoint(0.75, "silence", 1.0),
+    ]
+
+    messages = protocol.handle(streams[0], events)
+
+    assert [
+        "input_audio_buffer.speech_started",
+        "input_audio_transcription.delta",
+        "input_audio_transcription.delta",
+        "input_audio_buffer.speech_stopped",
+        "input_audio_buffer.committed",
+        "added",
+        "input_audio_transcription.completed",
+    ] == types(messages)
+    deltas = [message["delta"] for message in messages if message["type"] == DELTA]
+    assert "zero one" == "".join(deltas) == messages[-1]["transcript"]
+    assert (250, 1000) == (messages[0]["audio_start_ms"], messages[3]["audio_end_ms"])
+    assert {"type": "duration", "seconds": 0.5} == messages[-1]["usage"]
+    assert 1 == len({message["item_id"] for message in messages if "item_id" in message})
+
+
+def test_words_carry_times_and_confidence(protocol, manual, streams, token):
+    """They are on deltas and on the completed item, with its start and end."""
+    manual("input_audio_buffer.append", audio=SECOND)
+    manual("input_audio_buffer.commit")
+    events = [Commit((token(" zero", 0.25, 0.5),), 1.0), Endpoint(1.0, "commit", 1.0)]
+
+    delta, completed = protocol.handle(streams[0], events)
+
+    word = {"word": "zero", "start": 0.25, "end": 0.5, "confidence": 0.5}
+    assert [word] == delta["words"] == completed["words"]
+    assert (0.25, 0.5) == (completed["start"], completed["end"])
+    assert "logprobs" not in completed
+
+
+def test_a_commit_reserves_the_item_of_the_deltas_before_it(protocol, manual, streams, token):
+    """A delta before the commit has the id of the committed item."""
+    manual("input_audio_buffer.append", audio=SECOND)
+    (delta,) = protocol.handle(streams[0], [Commit((token(" zero"),), 0.5)])
+    committed, added = manual("input_audio_buffer.commit")
+    (completed,) = protocol.handle(streams[0], [Endpoint(1.0, "commit", 1.0)])
+
+    assert delta["item_id"] == committed["item_id"] == added["item"]["id"] == completed["item_id"]
+    assert [("receive", 48_000), ("commit",)] == streams[0].calls
+
+
+def test_items_are_completed_in_their_order(protocol, manual, streams, token):
+    """Text after a second commit belongs to the second item."""
+    items = []
+    for _ in range(2):
+        manual("input_audio_buffer.append", audio=SECOND)
+        items.append(manual("input_audio_buffer.commit")[0])
+    events = [
+        Commit((token(" zero"),), 2.0),
+        Endpoint(1.0, "commit", 2.0),
+        Commit((token(" one"),), 2.0),
+        Endpoint(2.0, "commit", 2.0),
+    ]
+
+    messages = protocol.handle(streams[0], events)
+
+    assert [None, items[0]["item_id"]] == [item["previous_item_id"] for item in items]
+    assert [(items[0]["item_id"], "zero"), (items[1]["item_id"], "one")] == [
+        (message["item_id"], message["transcript"])
+        for message in messages
+        if message["type"] == COMPLETED
+    ]
+
+
+def test_audio_without_words_is_completed_empty(protocol, manual, streams):
+    """A commit of silence has an answer too."""
+    manual("input_audio_buffer.append", audio=SECOND)
+    manual("input_audio_buffer.commit")
+
+    (completed,) = protocol.handle(streams[0], [Endpoint(1.0, "commit", 1.0)])
+
+    assert ("", 1.0) == (completed["transcript"], completed["usage"]["seconds"])
+
+
+def test_a_clear_drops_what_was_not_committed(protocol, manual, streams, token):
+    """The committed item is completed, text after it is dropped, and the clock goes on."""
+    manual("input_audio_buffer.append", audio=SECOND)
+    manual("input_audio_buffer.commit")
+    manual("input_audio_buffer.append", audio=SECOND)
+    assert ["input_audio_buffer.cleared"] == types(manual("input_audio_buffer.clear"))
+    manual("input_audio_buffer.append", audio=SECOND)
+    old = [
+        Commit((token(" zero"),), 2.0),
+        Endpoint(1.0, "commit", 2.0),
+        Commit((token(" one"),), 2.0),
+    ]
+    kept = protocol.handle(streams[0], old)
+    (later,) = protocol.handle(streams[1], [Commit((token(" two", 0.0, 0.5),), 1.0)])
+
+    assert ["zero"] == [message["delta"] for message in kept if message["type"] == DELTA]
+    assert ("close",) == streams[0].calls[-1]
+    assert ("two", 2.0) == (later["delta"], later["start"])
+
+
+def test_another_language_goes_on_with_a_new_stream(protocol, manual, streams, token):
+    """The old stream is flushed first; what the new one emits earlier waits."""
+    manual("input_audio_buffer.append", audio=SECOND)
+    session = {"audio": {"input": {"transcription": {"language": "fr"}}}}
+    manual("session.update", session=session)
+    manual("input_audio_buffer.append", audio=SECOND)
+
+    early = protocol.handle(streams[1], [Commit((token(" deux", 0.0, 0.5),), 1.0)])
+    late = protocol.handle(streams[0], [Commit((token(" one"),), 1.0), end()])
+
+    assert [] == early
+    assert ["one", " deux"] == [message["delta"] for message in late]
+    assert [None, "fr"] == [stream.config.language for stream in streams]
+    assert [("receive", 48_000), ("end_audio",), ("close",)] == streams[0].calls
+
+
+def test_log_probabilities_come_when_they_are_included(protocol, client, streams, token):
+    """The field is null where the backend reports none."""
+    include = ["item.input_audio_transcription.logprobs"]
+    client("session.update", session={**MANUAL, "include": include})
+    client("input_audio_buffer.append", audio=SECOND)
+    events = [Commit((token(" zero"),), 1.0), Commit((token(" one", probability=None),), 1.0)]
+
+    first, second = protocol.handle(streams[0], events)
+
+    assert [" zero"] == [entry["token"] for entry in first["logprobs"]]
+    assert second["logprobs"] is None
+
+
+def test_a_hypothesis_comes_only_when_it_is_included(protocol, client, streams, token):
+    """It has a type of its own, because deltas are final."""
+    change = HypothesisChange(Transcript((token(" zero"),)), 1.0)
+    client("input_audio_buffer.append", audio=SECOND)
+    assert [] == protocol.handle(streams[0], [change])
+    client("session.update", session={"include": ["wlk.hypothesis"]})
+
+    (message,) = protocol.handle(streams[0], [change])
+
+    assert ("wlk.hypothesis", " zero") == (message["type"], message["text"])
+
+
+def test_an_engine_that_fails_ends_the_session_with_failed_items(protocol, manual, streams):
+    """Every item that will not be completed is reported."""
+    manual("input_audio_buffer.append", audio=SECOND)
+    (committed, _) = manual("input_audio_buffer.commit")
+    failure = Failure(BackendError("the engine broke"), is_final=True, audio_time=1.0)
+
+    (failed,) = protocol.handle(streams[0], [failure])
+
+    assert committed["item_id"] == failed["item_id"]
+    assert "the engine broke" == failed["error"]["message"]
+    assert protocol.has_failed
+    assert ("session_expired", None) == only_error(manual("input_audio_buffer.commit"))
+
+
+def test_an_end_completes_audio_that_no_commit_followed(protocol, manual, streams, token):
+    """A server that shuts down loses no word."""
+    manual("input_audio_buffer.append", audio=SECOND)
+    protocol.end()
+
+    messages = protocol.handle(streams[0], [Commit((token(" zero"),), 1.0), end()])
+
+    assert ("end_audio",) in streams[0].calls
+    assert "zero" == messages[-1]["transcript"]
+    assert protocol.is_over
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("{", ("invalid_json", None)),
+        ("[" * 100_000, ("invalid_json", None)),
+        ("[]", ("invalid_event", None)),
+        (b"\x00", ("invalid_event", None)),
+        ("{}", ("invalid_event", "type")),
+        ('{"type": "no.such.type"}', ("invalid_event", "type")),
+        ('{"type": "response.create"}', ("unsupported_event", "type")),
+        ('{"type": "input_audio_buffer.append"}', ("invalid_type", "audio")),
+        ('{"type": "input_audio_buffer.append", "audio": "*"}', ("invalid_value", "audio")),
+        ('{"type": "input_audio_buffer.append", "audio": "AA=="}', ("invalid_value", "audio")),
+        ('{"type": "input_audio_buffer.commit"}', ("input_audio_buffer_commit_empty", None)),
+        ('{"type": "session.update"}', ("invalid_value", "session")),
+        ('{"type": "session.update", "session": {"type": "realtime"}}',
+         ("invalid_value", "session.type")),
+    ],
+)  # fmt: skip
+def test_a_wrong_message_is_an_error_event(protocol, message, expected):
+    """The session stays open, and OpenAI's fields describe what is wrong."""
+    assert expected == only_error(protocol.receive(message))
+    assert not protocol.is_over
+
+
+def test_an_error_names_the_event_that_caused_it(client):
+    """The client's event_id comes back in the error."""
+    (message,) = client("input_audio_buffer.commit", event_id="mine")
+
+    assert "mine" == message["error"]["event_id"]
+
+
+def test_the_format_cannot_change_after_the_first_audio(client):
+    """The other fields of that update are not applied."""
+    client("input_audio_buffer.append", audio=SECOND)
+    session = {"audio": {"input": {"format": {"type": "audio/pcmu"}, "turn_detection": None}}}
+
+    code, param = only_error(client("session.update", session=session))
+    (updated,) = client("session.update", session={})
+
+    assert ("invalid_value", "session.audio.input.format") == (code, param)
+    assert updated["session"]["audio"]["input"]["turn_detection"] is not None
+
+
+def test_the_beta_shape_is_answered_in_the_beta_shape(client, streams):
+    """The first update of that shape switches the answers."""
+    session = {
+        "input_audio_format": "g711_ulaw",
+        "input_audio_transcription": {"model": "small"},
+        "turn_detection": None,
+    }
+
+    (updated,) = client("transcription_session.update", session=session)
+    client("input_audio_buffer.append", audio=base64.b64encode(bytes(8_000)).decode())
+    _, created = client("input_audio_buffer.commit")
+
+    assert "transcription_session.updated" == updated["type"]
+    assert "g711_ulaw" == updated["session"]["input_audio_format"]
+    assert "conversation.item.created" == created["type"]
+    assert ("mulaw", 8_000) == (streams[0].config.encoding, streams[0].config.rate)

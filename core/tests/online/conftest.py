@@ -66,7 +66,7 @@ class CodedEngine:
         work = WorkCounters(encoder_frames=-(-len(audio) // 160), decoder_forwards=len(words) + 1)
         return Hypothesis(words=words, language=language or "en", work=work)
 
-    def decode(self, audio, *, first_sample, context, prompt, language, is_last):
+    def decode(self, audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
         """Decode for AlignAtt, attending to the last frame of each word; see AlignAttDecoder."""
         words = tuple(
             AlignedWord(word=word, frames=(round(word.end * RATE - 1) // FRAME,))

@@ -54,7 +54,9 @@ class Speech:
         self.shaky = shaky
         self.calls = []
 
-    def __call__(self, audio, *, first_sample, context, prompt, language, is_last):
+    def __call__(
+        self, audio, *, first_sample, remainder_samples, context, prompt, language, is_last
+    ):
         """Return every word after the context whose first half is in the audio."""
         self.calls.append((first_sample, len(audio), len(context), prompt))
         end = (first_sample + len(audio)) / RATE
@@ -77,7 +79,7 @@ def test_no_decoder_is_ever_given_more_than_its_window(seed, density, times):
     rng = np.random.default_rng(seed)
     longest, prompts = [], []
 
-    def random(audio, *, first_sample, context, prompt, language, is_last):
+    def random(audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
         longest.append(len(audio))
         prompts.append(prompt)
         seconds = len(audio) / RATE
@@ -143,7 +145,7 @@ def test_a_cut_lies_on_a_whole_frame():
 def test_a_word_is_final_only_with_its_last_token():
     """A word of which one token attends to the border waits, and so does what follows it."""
 
-    def decode(audio, *, first_sample, context, prompt, language, is_last):
+    def decode(audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
         words = (
             aligned(0.1, 0.3, " one", [5, 10]),
             aligned(0.5, 0.9, " two", [25, 45]),
@@ -163,7 +165,7 @@ def test_a_committed_word_that_is_repeated_without_audio_is_not_new():
     """Attention that goes back over committed audio repeats no word; audio that repeats does."""
     ticks = iter(range(10))
 
-    def decode(audio, *, first_sample, context, prompt, language, is_last):
+    def decode(audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
         hypotheses = [
             [aligned(0.1, 0.4, " seven")],
             [aligned(0.4, 0.4, " seven", [12]), aligned(1.0, 1.4, " seven")],
@@ -180,7 +182,7 @@ def test_the_first_committed_word_fixes_the_language():
     """A language detected before the first committed word may change; then it is forced."""
     detected, forced = iter(["fr", "de", "en"]), []
 
-    def decode(audio, *, first_sample, context, prompt, language, is_last):
+    def decode(audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
         forced.append(language)
         words = (aligned(1.1, 1.4, " eins"),) if len(audio) >= 2 * RATE and not context else ()
         return AlignedHypothesis(words=words, language=language or next(detected))
@@ -197,7 +199,7 @@ def test_a_failed_step_leaves_everything_as_it_was(is_last):
     """A step that raised is repeated on the same audio with the same context."""
     calls = []
 
-    def failing_once(audio, *, first_sample, context, prompt, language, is_last):
+    def failing_once(audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
         calls.append((first_sample, len(audio), context, prompt, language))
         if len(calls) == 2:
             raise MemoryError
@@ -217,7 +219,7 @@ def test_a_word_that_spans_the_whole_buffer_is_cut():
     """Music taken for an endless word does not make the buffer longer."""
     longest = []
 
-    def endless(audio, *, first_sample, context, prompt, language, is_last):
+    def endless(audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
         longest.append(len(audio))
         seconds = len(audio) / RATE
         return AlignedHypothesis(words=(aligned(0.0, seconds, " la", [int(seconds * 50) - 1]),))
@@ -231,7 +233,7 @@ def test_a_word_that_spans_the_whole_buffer_is_cut():
 def test_a_flush_that_commits_fixes_the_language_too(seconds):
     """An utterance that ends on a tick or after it has the language of its words."""
 
-    def decode(audio, *, first_sample, context, prompt, language, is_last):
+    def decode(audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
         late = aligned(1.7, 1.9, " un", [len(audio) // FRAME - 1])
         return AlignedHypothesis(words=(late,) if len(audio) >= 2 * RATE else (), language="fr")
 
@@ -245,7 +247,7 @@ def test_audio_without_words_is_decoded_before_it_is_dropped():
     """A decoder that recognises no word gets every sample, and never a long buffer."""
     spans = []
 
-    def wordless(audio, *, first_sample, context, prompt, language, is_last):
+    def wordless(audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
         spans.append((first_sample, first_sample + len(audio)))
         return AlignedHypothesis()
 

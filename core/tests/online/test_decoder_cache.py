@@ -31,7 +31,9 @@ class CachingDecoder:
         self.resets = 0
         self.has_room = True
 
-    def __call__(self, audio, *, first_sample, context, prompt, language, is_last):
+    def __call__(
+        self, audio, *, first_sample, remainder_samples, context, prompt, language, is_last
+    ):
         """Return every word after the context whose first half is in the audio."""
         self.calls.append((first_sample, len(audio)))
         self.nbytes = len(audio)
@@ -124,7 +126,9 @@ class ScriptedDecoder:
         self.words = words
         self.calls = []
 
-    def __call__(self, audio, *, first_sample, context, prompt, language, is_last):
+    def __call__(
+        self, audio, *, first_sample, remainder_samples, context, prompt, language, is_last
+    ):
         """Return the words after the context: text, times in the utterance, attended time."""
         self.calls.append((first_sample, len(audio)))
         first, end = first_sample / RATE, (first_sample + len(audio)) / RATE

@@ -205,6 +205,32 @@ def test_the_middle_of_the_last_word_is_raised_where_the_decoder_is_forced():
     assert (8 * RATE, ()) == (window.start, window.prefix)
     assert last.middle < early.middle < late.middle < window.overlap_end
     assert last.end == window.dropped_end
+    assert round(0.6 * RATE) == window.remainder_samples
+
+
+@pytest.mark.parametrize(
+    ("last", "following", "remainder"),
+    [
+        (Word(7.5, 8.6, " seventeen"), (), 0.0),
+        (Word(7.5, 7.9, " one"), (), 0.0),
+        (Word(7.5, 8.2, " seven"), (), 0.2),
+        (Word(7.5, 8.2, " seven"), (Word(8.15, 8.4, " two"),), 0.15),
+        (Word(6.5, 9.4, " and"), (), 0.0),
+    ],
+    ids=["its word is kept", "before the cut", "inside", "to the next word", "too long"],
+)
+def test_the_remainder_is_the_end_of_the_last_word_that_became_prompt(last, following, remainder):
+    """It ends where the next committed word begins, and an alignment error leaves none."""
+    window, _ = filled(
+        noise(13.0),
+        committed=[last, *following],
+        upcoming=[Word(9.6, 9.9, " two")],
+        prefix_is_forced=True,
+        cut_samples=8 * RATE,
+    )
+
+    assert 8 * RATE == window.start
+    assert round(remainder * RATE) == window.remainder_samples
 
 
 @pytest.mark.parametrize("committed_text", ["", " and so on"])

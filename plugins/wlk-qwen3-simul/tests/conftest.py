@@ -66,6 +66,10 @@ class ToyEncodedWindow:
         """Return the bytes of the vectors."""
         return self.vectors.nbytes
 
+    def without_first(self, tokens):
+        """Drop the first tokens."""
+        return ToyEncodedWindow(self.vectors[tokens:])
+
 
 class ToyKVCache:
     """The state after every position."""

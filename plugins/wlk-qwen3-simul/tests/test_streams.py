@@ -64,6 +64,19 @@ def test_torch_and_mlx_commit_the_same_words(backend, policy):
 
 
 @pytest.mark.slow
+def test_a_cut_inside_a_word_costs_no_other_word(backend):
+    """The cut at 8 s leaves half of a digit in the buffer, which the forced text does not have."""
+    clips = [
+        connected_digits(6, seed=seed, gap=(0.05, 0.6), lead=0.2, tail=0.8)
+        for seed in (0, 1, 2, 3, 4)
+    ]
+    audio = np.concatenate([clip.audio for clip in clips])
+    driver = stream(backend, audio, language="en", policy="alignatt")
+
+    assert " ".join(clip.text for clip in clips) == driver.text.strip()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", ["qwen3-simul", "qwen3-mlx-simul"])
 def test_eight_streams_in_threads_are_eight_streams_alone(name, policy):

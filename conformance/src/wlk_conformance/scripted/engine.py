@@ -74,13 +74,14 @@ class ScriptedEngine:
         audio: NDArray[np.float32],
         *,
         first_sample: int,
+        remainder_samples: int,
         context: tuple[AlignedWord, ...],
         prompt: str,
         language: str | None,
         is_last: bool,
     ) -> AlignedHypothesis:
         """Return the words after *context* with the frames they attend to, as AlignAtt needs."""
-        del prompt, is_last  # a script already has its text
+        del remainder_samples, prompt, is_last  # a script already has its text
         words = tuple(
             aligned_word(
                 token,

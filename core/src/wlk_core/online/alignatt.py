@@ -72,6 +72,7 @@ class AlignAttDecoder(Protocol):
         audio: NDArray[np.float32],
         *,
         first_sample: int,
+        remainder_samples: int,
         context: tuple[AlignedWord, ...],
         prompt: str,
         language: str | None,
@@ -83,6 +84,9 @@ class AlignAttDecoder(Protocol):
         Args:
             audio: read-only, valid during the call.
             first_sample: where the audio begins in the utterance; a multiple of the frame.
+            remainder_samples: how much of the start of the audio is the end of a committed word
+                that is not in *context*, because its middle lies before the audio.  Only cuts far
+                apart (*cut_samples*) leave more of a word than a decoder takes for noise.
             context: the committed words whose audio this is; the decoder begins with them and
                 returns only what follows.  Their times and frames count as those it returns.
             prompt: the text before the audio, may be ""; at most PROMPT_CHARACTERS long.
@@ -234,6 +238,7 @@ class AlignAttRecognizer:
         hypothesis = self._decode(
             window.audio(stop),
             first_sample=window.start,
+            remainder_samples=window.remainder_samples,
             context=tuple(word.shifted(seconds=-seconds, frames=-frames) for word in window.prefix),
             prompt=window.prompt,
             language=self._language,

@@ -25,6 +25,7 @@ QUIET_SECONDS = 3.0  # audio kept when two hypotheses in a row contain no new wo
 SEARCH_SECONDS = 0.1  # how far from a word boundary the quietest place for a cut may lie
 ENERGY_WINDOW = SAMPLE_RATE // 50  # samples whose energy is compared to find that place
 REMAINDER_SECONDS = 0.15  # of a committed word after a cut, at most: half the shortest word
+LONGEST_REMAINDER = 1.0  # seconds; half of a long spoken word, since its middle is before the cut
 
 T = TypeVar("T")
 
@@ -90,6 +91,20 @@ class BoundedWindow(Generic[T]):
     def start(self) -> int:
         """Number of the first sample held; a multiple of `cut_samples`."""
         return self._audio.start
+
+    @property
+    def remainder_samples(self) -> int:
+        """
+        Return how many samples from `start` on are the end of a word that became prompt.
+
+        It is 0 where that would be more than LONGEST_REMAINDER: a word of twice that length is an
+        alignment error, and other words may lie in its time.
+        """
+        end = self.dropped_end
+        if self.prefix:
+            end = min(end, self._word_of(self.prefix[0]).start)
+        seconds = end - self.start / SAMPLE_RATE
+        return round(seconds * SAMPLE_RATE) if 0 < seconds < LONGEST_REMAINDER else 0
 
     @property
     def prompt(self) -> str:

@@ -76,6 +76,7 @@ def warmup(engine: Engine, calls: EngineCalls) -> None:
         decode(
             silence[: seconds * SAMPLE_RATE],
             first_sample=0,
+            remainder_samples=0,
             context=(committed,),
             prompt="",
             language=language,

@@ -69,7 +69,13 @@ def count_tokens(toy, vocabulary):
             context = (AlignedWord(word=word, frames=(0,) * len(ids), tokens=tokens),)
         audio = np.random.default_rng(0).normal(size=round(seconds * RATE)).astype(np.float32)
         hypothesis = CachedDecoder(engine, DecodingOptions(max_new_tokens=limit))(
-            audio, first_sample=0, context=context, prompt="", language=language, is_last=True
+            audio,
+            first_sample=0,
+            remainder_samples=0,
+            context=context,
+            prompt="",
+            language=language,
+            is_last=True,
         )
         return hypothesis.work.detokenised_ids
 

@@ -46,11 +46,14 @@ def noise(seconds, seed=0):
     return (rng.normal(size=round(seconds * RATE)) * loud[: round(seconds * RATE)]).astype("f4")
 
 
-def call(decoder, audio, *, start=0, context=(), language="en", is_last=False, prompt=""):
+def call(
+    decoder, audio, *, start=0, context=(), language="en", is_last=False, prompt="", remainder=0
+):
     """Call the decoder with the utterance from *start* on."""
     return decoder(
         audio[start:],
         first_sample=start,
+        remainder_samples=remainder,
         context=context,
         prompt=prompt,
         language=language,
@@ -94,6 +97,22 @@ def test_every_call_returns_what_a_fresh_decoder_would(toy, vocabulary, lengths,
         if end - start > 2 * WINDOW:
             start = (end - WINDOW) // WINDOW * WINDOW
             context = context[-1:]
+
+
+def test_the_end_of_a_dropped_word_is_left_out(engine, vocabulary):
+    """Whole audio tokens of the remainder are not run, and the shortened window is cached."""
+    audio, options = noise(2.5), DecodingOptions(max_new_tokens=4)
+    decoder = CachedDecoder(engine, options)
+    positions, results = [], []
+    for used, remainder in ((CachedDecoder(engine, options), 0), (decoder, 3000), (decoder, 3000)):
+        engine.network.forwards.clear()
+        results.append(call(used, audio, remainder=remainder))
+        positions.append(engine.network.forwards[0])
+    whole, shortened, cached = positions
+
+    assert whole - 2 == shortened  # 3000 samples are 2.3 tokens
+    assert cached <= shortened - 24 + 4  # the closed window is cached, and the draft is verified
+    assert summary(results[1]) == summary(results[2])
 
 
 def test_only_new_positions_are_run(engine, vocabulary):

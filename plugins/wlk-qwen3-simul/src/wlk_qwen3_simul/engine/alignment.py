@@ -60,9 +60,9 @@ class AlignedToken:
     logprob: float
 
 
-def steps_from_output(output: DecoderOutput) -> list[DecoderStep]:
+def steps_from_output(output: DecoderOutput, *, first_token: int = 0) -> list[DecoderStep]:
     """
-    Return the steps of one forward.
+    Return the steps of one forward over the audio tokens from number *first_token* on.
 
     Raises:
         FloatingPointError: the arithmetic of the model overflowed.
@@ -77,7 +77,9 @@ def steps_from_output(output: DecoderOutput) -> list[DecoderStep]:
         DecoderStep(
             int(token),
             float(logprob),
-            frame_of_token(int(attention.argmax())) if mass >= MIN_AUDIO_ATTENTION else None,
+            frame_of_token(first_token + int(attention.argmax()))
+            if mass >= MIN_AUDIO_ATTENTION
+            else None,
         )
         for token, logprob, attention, mass in zip(
             output.ids, output.logprobs, output.attention, output.audio_attention_mass, strict=True

@@ -13,6 +13,7 @@ from wlk_qwen3_simul.engine.budget import token_budget
 from wlk_qwen3_simul.engine.decoding import decode
 from wlk_qwen3_simul.engine.detokenize import draft_tokens, forced_tokens, words_from_tokens
 from wlk_qwen3_simul.engine.encoder import IncrementalEncoder
+from wlk_qwen3_simul.engine.frames import HOP_SAMPLES, SECOND_TOKENS, TOKEN_MEL_FRAMES
 from wlk_qwen3_simul.engine.header import MAX_HEADER_TOKENS, read_header
 from wlk_qwen3_simul.engine.prompt import ChatPrompt
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from wlk_qwen3_simul.engine.network import EncodedWindow, KVCache
 
 __all__ = ["CachedDecoder"]
+
+TOKEN_SAMPLES = TOKEN_MEL_FRAMES * HOP_SAMPLES
 
 
 class CachedDecoder:
@@ -56,6 +59,8 @@ class CachedDecoder:
     def reset(self) -> None:
         """Clear the cache, because the utterance has ended."""
         self._encoder: IncrementalEncoder[Any, Any] = IncrementalEncoder(self._engine.network)
+        # A window, how many of its first tokens were left out, and the rest of it.
+        self._shortened: tuple[Any, int, Any] = (None, 0, None)
         self._call = 0  # number of the latest call in this utterance; tokens carry it
         self._decoded: tuple[int, ...] = ()  # by the latest call: the text after the forced tokens
         self._detected: tuple[int, ...] = ()  # by the latest call: the header, where it was decoded
@@ -72,6 +77,7 @@ class CachedDecoder:
         audio: NDArray[np.float32],
         *,
         first_sample: int,
+        remainder_samples: int,
         context: tuple[AlignedWord, ...],
         prompt: str,
         language: str | None,
@@ -79,6 +85,9 @@ class CachedDecoder:
     ) -> AlignedHypothesis:
         """Return the words of *audio* after the words of *context*; see AlignAttDecoder."""
         encoded = self._encoder.encode(audio, first_sample=first_sample)
+        # Rounded down, because the token in which the remainder ends may also hold the next word.
+        left_out = min(remainder_samples // TOKEN_SAMPLES, SECOND_TOKENS - 1)
+        encoded = self._without_first(encoded, left_out)
         work = WorkCounters(encoder_frames=encoded.frames)
         if encoded.tokens == 0:
             return AlignedHypothesis(language=language, work=work)
@@ -94,6 +103,7 @@ class CachedDecoder:
             forced=(*self._prompt.after_audio, *header, *text),
             draft=draft,
             room=room,
+            first_token=left_out,
             halt=None if is_last else partial(self._is_astray, has_header=bool(header)),
         )
         header_tokens = 0
@@ -115,6 +125,24 @@ class CachedDecoder:
         self._decoded = result.ids[header_tokens:]
         work += attrs.evolve(result.work, detokenised_ids=len(result.ids))
         return AlignedHypothesis(words=words, language=language, work=work)
+
+    def _without_first(self, encoded: EncodedAudio[Any], tokens: int) -> EncodedAudio[Any]:
+        """
+        Return *encoded* without its first audio tokens; the same windows from call to call.
+
+        They are the end of a word that is not in the forced text.  The model would count it as a
+        word: it would emit another one again, or leave one out, to make up for it.
+        """
+        if not tokens:
+            return encoded
+        whole = encoded.windows[0]
+        window, known, shortened = self._shortened
+        if window is not whole or known != tokens:
+            shortened = whole.without_first(tokens)
+            self._shortened = (whole, tokens, shortened)
+        if encoded.closed:
+            return attrs.evolve(encoded, closed=(shortened, *encoded.closed[1:]))
+        return attrs.evolve(encoded, open=shortened)
 
     def _read_header(self, result: DecodingResult) -> tuple[int, str | None]:
         """
@@ -143,6 +171,7 @@ class CachedDecoder:
         forced: Sequence[int],
         draft: Sequence[int],
         room: int,
+        first_token: int,
         halt: Callable[[Sequence[int], Sequence[DecoderStep]], bool] | None,
     ) -> DecodingResult:
         """Run the positions that the KV cache lacks, and decode the text after them."""
@@ -172,6 +201,7 @@ class CachedDecoder:
             room=room,
             ends=self._engine.vocabulary.end_ids,
             audio=(len(before), len(before) + encoded.tokens),
+            first_token=first_token,
             halt=halt,
         )
         self._kv_cache, self._cached = kv_cache, encoded.closed

@@ -62,6 +62,7 @@ def decode(
     room: int,
     ends: frozenset[int],
     audio: tuple[int, int],
+    first_token: int = 0,
     halt: Callable[[Sequence[int], Sequence[DecoderStep]], bool] | None = None,
 ) -> DecodingResult:
     """
@@ -79,6 +80,7 @@ def decode(
         room: the most tokens that the text may have.
         ends: ids that end the text.
         audio: see Network.forward.
+        first_token: number of the first audio token in its window; frames count from token 0.
         halt: called after every token with the text so far and its steps; true ends the text.
 
     """
@@ -89,7 +91,7 @@ def decode(
     )
     positions = kv_cache.length - before
     work = WorkCounters(decoder_positions=positions, decoder_forwards=1, host_syncs=1)
-    steps = steps_from_output(output)
+    steps = steps_from_output(output, first_token=first_token)
     accepted = _count_accepted(draft, steps, ends=ends, halt=halt)
     kv_cache.truncate(kv_cache.length - (len(draft) - accepted))
     ids, steps = list(draft[:accepted]), steps[: accepted + 1]
@@ -101,7 +103,8 @@ def decode(
             return DecodingResult(
                 ids=tuple(ids), steps=tuple(steps), ended=ended, loop=loop, work=work
             )
-        steps += steps_from_output(network.forward(kv_cache, [[token]], rows=1, audio=audio))
+        output = network.forward(kv_cache, [[token]], rows=1, audio=audio)
+        steps += steps_from_output(output, first_token=first_token)
         ids.append(token)
         work += WorkCounters(decoder_positions=1, decoder_forwards=1, host_syncs=1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
 import attrs
 
@@ -45,6 +45,10 @@ class EncodedWindow(Protocol):
     @property
     def nbytes(self) -> int:
         """Bytes held."""
+        ...
+
+    def without_first(self, tokens: int) -> Self:
+        """Return a new window without the first *tokens* audio tokens."""
         ...
 
 

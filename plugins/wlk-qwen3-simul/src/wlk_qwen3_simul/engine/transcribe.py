@@ -31,7 +31,13 @@ def transcribe(
     and it was not trained on earlier text.  *prompt* only decides the spacing of the first word.
     """
     hypothesis = CachedDecoder(engine, options)(
-        audio, first_sample=0, context=(), prompt=prompt, language=language, is_last=True
+        audio,
+        first_sample=0,
+        remainder_samples=0,
+        context=(),
+        prompt=prompt,
+        language=language,
+        is_last=True,
     )
     words = tuple(aligned.word for aligned in hypothesis.words)
     return Hypothesis(words=words, language=hypothesis.language, work=hypothesis.work)

@@ -43,6 +43,10 @@ class MlxEncodedWindow:
         """Bytes of the embeddings."""
         return int(self.embeddings.nbytes)
 
+    def without_first(self, tokens: int) -> MlxEncodedWindow:
+        """Return a new window without the first *tokens* audio tokens."""
+        return MlxEncodedWindow(self.embeddings[tokens:])
+
 
 class MlxNetwork:
     """

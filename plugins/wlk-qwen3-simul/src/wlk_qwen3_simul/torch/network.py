@@ -39,6 +39,10 @@ class TorchEncodedWindow:
         """Bytes of the embeddings."""
         return int(self.embeddings.nbytes)
 
+    def without_first(self, tokens: int) -> TorchEncodedWindow:
+        """Return a new window without the first *tokens* audio tokens."""
+        return TorchEncodedWindow(self.embeddings[tokens:])
+
 
 class TorchNetwork:
     """A Qwen3-ASR on torch, shared by all streams and never changed; see Network."""

@@ -58,6 +58,7 @@ def transcribe_aligned(
     language: str | None,
     is_last: bool,
     first_sample: int = 0,
+    remainder_samples: int = 0,
 ) -> AlignedHypothesis:
     """
     Return the words after *context* in float32[n] at 16 kHz, 0 < n <= 30 s.
@@ -66,7 +67,7 @@ def transcribe_aligned(
     token and, warped in time, where words begin and end.  Calls share no state and *first_sample*
     is ignored, because the encoder output of earlier audio changes with the audio after it.
     """
-    del first_sample
+    del first_sample, remainder_samples  # cuts lie between words
     encoder_output, work = engine.encode(audio, is_fitted=options.is_fitted)
     if language is None:
         language, detection_work = engine.detect_language(encoder_output)

@@ -55,6 +55,21 @@ play the whole protocol. What they find fails under the rule that is broken.
 
 A backend that cannot keep a rule declares it in its `BackendSpec.deviations`, with the reason. A
 deviation from a rule that holds is *stale* and fails.
+
+[Faulty backends](faulty-backends.md) lists what the suite was proven to detect. It judges calls and
+what they return, so that some violations cannot be detected from outside:
+
+- Counters of work and of state are believed, except that engine calls and the memory that Python
+  allocates are counted as well. Work inside one engine call, detokenised ids and memory of a
+  framework or a device are what the backend reports (RES-01, RES-02, RES-04).
+- A model is compared by its modules, hooks and names of parameters and not by the values of its
+  weights (ISO-04), and text and times are judged, not how an engine came to them (TIME-05).
+- An engine call that the backend does not pass through the seam `engine_calls` is not counted and
+  cannot be made to fail or wait (IN-04, HYP-01, LIFE-03, LIFE-05, ISO-02, ERR).
+- A fault that begins after more pauses, minutes, streams or failures than the tests and sessions
+  contain is not detected; `--sessions`, `--seed` and `--long` play more of them.
+- A chunk size, a backlog or a pause that explains the same loss can be reported under the rule of
+  either, because the smallest session that fails decides.
 """
 
 

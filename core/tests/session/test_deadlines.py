@@ -45,7 +45,7 @@ def test_a_key_waits_once_and_not_while_it_is_taken():
 
 @given(st.lists(st.tuples(TIMES, st.booleans()), max_size=30))
 def test_removed_keys_are_never_taken(entries):
-    """Entries of removed keys are skipped wherever they lie."""
+    """Wherever they lie, and the others keep their order."""
     queue = DeadlineQueue()
     for key, (deadline, _) in enumerate(entries):
         queue.put(key, deadline)

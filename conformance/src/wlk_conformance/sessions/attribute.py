@@ -29,7 +29,7 @@ def attribute(violation: Violation, session: Session) -> str:
     An invariant names its rule.  Lost, repeated or moved words do not: there, what is left in the
     smallest session is what they depend on, such as a neighbour, a fault or a pause.
     """
-    if violation.kind == "invariant":
+    if violation.kind in ("invariant", "blocked"):
         return violation.rule
     number = violation.stream.rpartition(" ")[2]
     own = [action for action in session.actions if str(action.stream) == number]

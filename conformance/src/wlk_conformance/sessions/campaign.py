@@ -36,6 +36,7 @@ SLOW_SESSIONS = 12  # played by default on an engine that takes time: one of eac
 PLAYS = 250  # sessions played at most to make one smaller
 SLOW_PLAYS = 30  # the same for an engine that takes time
 ALIKE = 3  # sessions made smaller that fail in the same way
+BLOCKED_PLAYS = 6  # the same where each play waits until a call counts as blocked
 FAILURES = 16  # sessions that fail, after which the others are not played
 GRACE = 1.0  # seconds in which the threads of a closed stream end
 FILES = Path("/proc/self/fd")
@@ -93,6 +94,8 @@ class Campaign:
             return other is not None and _is_alike(other, violation)
 
         plays = PLAYS if self._is_coded else SLOW_PLAYS
+        if violation.kind == "blocked":
+            plays = BLOCKED_PLAYS
         small = shrink(session, fails, plays=plays)
         latest = self.violation_of(small)
         if latest is None or not _is_alike(latest, violation):
@@ -216,7 +219,7 @@ def profile_of(under_test: BackendUnderTest, *, is_long: bool) -> Profile:
 def _is_alike(first: Violation, second: Violation) -> bool:
     if first.kind != second.kind:
         return False
-    return first.kind != "invariant" or first.rule == second.rule
+    return first.kind not in ("invariant", "blocked") or first.rule == second.rule
 
 
 def _open_files() -> int:

@@ -287,7 +287,8 @@ class Player:
         if calling.is_alive():
             rule = "IN-04" if is_insert else "HYP-01"
             message = f"{name} did not return within {PROMPT:g} s while {action.do} ran"
-            self._report(stream, rule, message)
+            name = f"stream {stream.number}"
+            self.monitor.report(Violation(rule, message, kind="blocked", stream=name))
         elif failures and not (is_insert and action.do == "finish"):
             raise Unexpected(
                 "IN-04" if is_insert else "HYP-01", name, failures[0], stream.number

@@ -8,7 +8,9 @@ import attrs
 
 __all__ = ["Kind", "Violation"]
 
-Kind = Literal["invariant", "clock", "missing", "extra", "spacing", "time", "raised", "differs"]
+Kind = Literal[
+    "blocked", "invariant", "clock", "missing", "extra", "spacing", "time", "raised", "differs"
+]
 
 
 @attrs.frozen
@@ -19,8 +21,8 @@ class Violation:
     Attributes:
         rule: its id.
         message: what was fed, what was expected and what came.
-        kind: "invariant" where the rule follows from the call alone.  For the other kinds the rule
-            is a first guess, which the smallest session that still fails makes exact.
+        kind: "invariant" or "blocked" where the rule follows from the call alone.  For the other
+            kinds it is a first guess, which the smallest session that still fails makes exact.
         stream: the name of the stream.
 
     """

@@ -41,6 +41,9 @@ class LifeRules:
             assert emission.committed == (), f"it committed {emission.committed}"
             assert (emission.processed_up_to, emission.stable_up_to) == (0.0, 0.0), str(emission)
         assert not driver.processor.get_buffer().tokens
+        driver.end_silence(5.0)
+        for emission in (driver.process(), driver.process(is_last=True), driver.start_silence()):
+            assert emission.committed == (), f"after a silence it committed {emission.committed}"
 
     @rule(
         "LIFE-02",

@@ -68,17 +68,17 @@ class DeadlineQueue(Generic[K]):
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, K]] = []
-        self._numbers: dict[K, int] = {}  # the valid entry of each key that waits
+        self._waiting: set[K] = set()
         self._taken: set[K] = set()
         self._count = 0
 
     def __len__(self) -> int:
         """Count the keys that wait."""
-        return len(self._numbers)
+        return len(self._waiting)
 
     def __contains__(self, key: K) -> bool:
         """Return whether *key* waits."""
-        return key in self._numbers
+        return key in self._waiting
 
     def is_taken(self, key: K) -> bool:
         """Return whether *key* was taken and not released."""
@@ -86,28 +86,29 @@ class DeadlineQueue(Generic[K]):
 
     def put(self, key: K, deadline: float) -> bool:
         """Let *key* wait, unless it does or is taken; return whether it was put."""
-        if key in self._numbers or key in self._taken:
+        if key in self._waiting or key in self._taken:
             return False
         self._count += 1
-        self._numbers[key] = self._count
+        self._waiting.add(key)
         heapq.heappush(self._heap, (deadline, self._count, key))
         return True
 
     def take(self) -> Turn[K] | None:
         """Return the key with the earliest deadline, None where no key waits."""
-        while self._heap:
-            deadline, number, key = heapq.heappop(self._heap)
-            if self._numbers.get(key) == number:
-                del self._numbers[key]
-                self._taken.add(key)
-                return Turn(key, deadline)
-        return None
+        if not self._heap:
+            return None
+        deadline, _, key = heapq.heappop(self._heap)
+        self._waiting.remove(key)
+        self._taken.add(key)
+        return Turn(key, deadline)
 
     def release(self, key: K) -> None:
         """Allow *key* to wait again."""
         self._taken.discard(key)
 
     def remove(self, key: K) -> None:
-        """Drop *key* if it waits; one that is taken stays so until it is released."""
-        # Its entry in the heap is skipped when it comes first.
-        self._numbers.pop(key, None)
+        """Drop *key* if it waits, in O(keys); one that is taken stays so until it is released."""
+        if key in self._waiting:
+            self._waiting.remove(key)
+            self._heap = [entry for entry in self._heap if entry[2] != key]
+            heapq.heapify(self._heap)

@@ -52,6 +52,7 @@ class _Run:
     stream: AudioStream
     offset: float
     is_vad: bool
+    silence_seconds: float = 0.0  # after the end of speech, until a silence is certain
     commits: int = 0  # of the client, whose endpoints have not come yet
     takes_audio: bool = True
     is_cleared: bool = False  # events after those endpoints are dropped
@@ -247,8 +248,10 @@ class RealtimeProtocol:
         config = _stream_config(self._config)
         offset = self._samples / self._config.format.rate
         stream = self._open_stream(config)
-        is_vad = self._config.turn_detection is not None
-        self._runs.append(_Run(stream=stream, offset=offset, is_vad=is_vad))
+        run = _Run(stream=stream, offset=offset, is_vad=config.gate is not None)
+        if config.gate is not None:
+            run.silence_seconds = config.gate.pre_roll + config.gate.min_silence
+        self._runs.append(run)
 
     def _drop_finished(self, run: _Run, events: Sequence[Event]) -> None:
         """Go on with the next stream after the end of this one, or after its last commit."""
@@ -274,8 +277,9 @@ class RealtimeProtocol:
                 is_commit = event.reason == "commit"
                 run.commits -= is_commit
                 if run.is_vad:
-                    detected = event.audio_time + run.offset
-                    yield from self._items.end_speech(event.time + run.offset, detected)
+                    waited = run.silence_seconds if event.reason == "silence" else 0.0
+                    end = event.time + run.offset
+                    yield from self._items.end_speech(end, end + waited)
                 elif is_commit:
                     yield from self._items.complete()
             case Failure() if event.is_final:

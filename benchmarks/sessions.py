@@ -1,0 +1,327 @@
+"""
+How many sessions one model carries: lateness, voice activity detection, bytes, hours.
+
+The scripted engine is run in simulated time: the CPU time of each step is measured, and a clock of
+the benchmark moves by it.  So one worker has a core of its own whatever else the machine does.
+Models of `digits` are run in real time, by the wall clock, and share the machine with its load.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import itertools
+import threading
+import time
+import tracemalloc
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from wlk_conformance.scripted import ScriptedBackend
+from wlk_core import BackendUnavailable, Session, Timeline, load_backend
+from wlk_core.processor import SAMPLE_RATE
+from wlk_core.session import Scheduler
+from wlk_core.testing import CodedToken, encode, load_clip
+from wlk_core.vad import SilenceGate, SileroDetector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from wlk_core import Event
+
+CHUNK_SECONDS = 0.5
+CHUNK = round(CHUNK_SECONDS * SAMPLE_RATE)
+TARGET = 0.05  # seconds of lateness at the 99th percentile
+MILLI = 1000.0
+
+
+class TimedSession(Session):
+    """A session that reports the chunks that are done, each by the time at which it arrived."""
+
+    def __init__(self, processor: Any, on_done: Callable[[list[float]], object]) -> None:
+        super().__init__(processor, max_backlog_seconds=1e9)
+        self._on_done = on_done
+        self.arrivals: list[float] = []  # of chunks that are not done
+
+    def arrive(self, chunk: NDArray[np.float32], arrival: float) -> None:
+        """Receive a chunk of CHUNK samples that arrived at *arrival*."""
+        self.arrivals.append(arrival)
+        self.receive(chunk)
+
+    def step(self) -> list[Event]:
+        """Step, and report the chunks that are done."""
+        events = super().step()
+        waiting = round(self.backlog_seconds / CHUNK_SECONDS) + self.has_work
+        done = max(0, len(self.arrivals) - waiting)
+        self._on_done(self.arrivals[:done])
+        del self.arrivals[:done]
+        return events
+
+
+class SimulatedClock:
+    """A clock that the CPU time of this thread moves; it jumps over the time without work."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        readings = [time.thread_time() for _ in range(200)]
+        self._cost = float(np.median(np.diff(readings)))  # of a reading, which is not counted
+        self._last = time.thread_time()
+
+    def __call__(self) -> float:
+        """Return the simulated time of the last reading."""
+        return self.now
+
+    def read(self) -> None:
+        """Let the CPU time since the last reading pass."""
+        reading = time.thread_time()
+        self.now += max(0.0, reading - self._last - self._cost)
+        self._last = reading
+
+
+def speech() -> NDArray[np.float32]:
+    """Return a minute of coded speech: 120 words with a pause after each."""
+    return encode([CodedToken(1 + i % 10, 6 * i, 4) for i in range(125)], cells=750)
+
+
+def schedule(sessions: int, seconds: float) -> Iterator[tuple[float, int, int]]:
+    """Return (arrival, session, first sample) of every chunk, the sessions spread over a second."""
+    arrivals = [
+        ((number + 1) * CHUNK_SECONDS + session / sessions, session, number * CHUNK)
+        for number in range(round(seconds / CHUNK_SECONDS))
+        for session in range(sessions)
+    ]
+    yield from sorted(arrivals)
+
+
+def percentiles(delays: list[float]) -> str:
+    """Return the delays in milliseconds."""
+    p50, p95, p99 = np.percentile(delays, [50, 95, 99]) * MILLI
+    return f"p50 {p50:7.1f}  p95 {p95:7.1f}  p99 {p99:7.1f} ms from arrival"
+
+
+def scripted(counts: list[int], seconds: float) -> None:
+    """Print the delay of steps of the scripted engine, one worker, in simulated time."""
+    print(
+        f"scripted sessions on one core, simulated time, {seconds:g} s, chunks of "
+        f"{CHUNK_SECONDS} s, LocalAgreement at a tick of 1 s, no voice activity detection"
+    )
+    audio, carried = speech(), {"arrival": 0, "deadline": 0}
+    for count in counts:
+        delays, busy = _simulate(audio, count, seconds)
+        p99 = float(np.percentile(delays, 99))
+        for since, bound in (("arrival", TARGET), ("deadline", TARGET + CHUNK_SECONDS)):
+            if p99 <= bound:
+                carried[since] = max(carried[since], count)
+        print(f"  {count:5} sessions: busy {busy:4.0%}  {percentiles(delays)}")
+    print(
+        f"  sessions with a p99 of at most {TARGET * MILLI:.0f} ms: {carried['arrival']} from the "
+        f"arrival, {carried['deadline']} from the deadline (target >= 1000)"
+    )
+
+
+def _simulate(audio: NDArray[np.float32], count: int, seconds: float) -> tuple[list[float], float]:
+    """Return the delay of each chunk, and the share of the time in which the core was busy."""
+    backend, clock = ScriptedBackend(), SimulatedClock()
+    delays: list[float] = []
+    done: list[float] = []
+    with Scheduler(workers=0, clock=clock, max_lateness=1e9) as scheduler:
+        sessions = [TimedSession(backend.create_processor(), done.extend) for _ in range(count)]
+        attachments = [scheduler.attach(session, _drop, call=_directly) for session in sessions]
+        gc.collect()
+        clock.read()
+        began, idle = clock.now, 0.0
+
+        def step() -> bool:
+            made = scheduler.step()
+            clock.read()
+            delays.extend(clock.now - arrival for arrival in done)
+            done.clear()
+            return made
+
+        for arrival, index, first in schedule(count, seconds):
+            while clock.now < began + arrival and step():
+                pass
+            idle += max(0.0, began + arrival - clock.now)
+            clock.now = max(clock.now, began + arrival)
+            sessions[index].arrive(audio[first : first + CHUNK], began + arrival)
+            attachments[index].notify()
+        while step():
+            pass
+    return delays, 1 - idle / (clock.now - began)
+
+
+def _drop(_events: list[Event]) -> None:
+    """Stand for a consumer that costs nothing."""
+
+
+def _directly(function: Callable[[], object]) -> None:
+    function()
+
+
+def voice_activity_detection(seconds: float = 20.0) -> None:
+    """Print the CPU time of Silero for a second of speech and of silence."""
+    clip = load_clip("demo").audio
+    talk = np.resize(clip, round(seconds * SAMPLE_RATE))
+    for name, audio in (("speech", talk), ("silence", np.zeros_like(talk))):
+        gate = SilenceGate(SileroDetector())
+        began = time.thread_time()
+        for first in range(0, len(audio), CHUNK):
+            gate.push(audio[first : first + CHUNK])
+        cost = (time.thread_time() - began) / seconds
+        print(f"voice activity detection: {cost * MILLI:.2f} ms of CPU per second of {name}")
+
+
+def memory(count: int = 5) -> None:
+    """Print the bytes that Python holds for a session: new, and after a minute of speech."""
+    audio = speech()
+    for name, is_gated in (("without", False), ("with", True)):
+        backend = ScriptedBackend()
+        gc.collect()
+        tracemalloc.start()
+        sessions = [
+            Session(
+                backend.create_processor(),
+                gate=SilenceGate(SileroDetector()) if is_gated else None,
+            )
+            for _ in range(count)
+        ]
+        new = tracemalloc.get_traced_memory()[0] / count
+        for session in sessions:
+            for first in range(0, len(audio), CHUNK):
+                session.feed(audio[first : first + CHUNK])
+        gc.collect()
+        used = tracemalloc.get_traced_memory()[0] / count
+        tracemalloc.stop()
+        print(
+            f"bytes per session {name} voice activity detection: {new / 1e3:.0f} kB new, "
+            f"{used / 1e3:.0f} kB after a minute (native memory of Silero not counted)"
+        )
+
+
+def hours(duration: float) -> None:
+    """Print the cost of an event at the end of *duration* hours against that of minute 1."""
+    audio, timeline = speech(), Timeline()
+    session = Session(ScriptedBackend().create_processor())
+    minutes: list[float] = []
+    for _ in range(round(duration * 60)):
+        began, events = time.thread_time(), 0
+        for first in range(0, len(audio), CHUNK):
+            for event in session.feed(audio[first : first + CHUNK]):
+                timeline.add(event)
+                events += 1
+        session.commit()
+        for event in session.feed(audio[:0]):
+            timeline.add(event)
+        minutes.append((time.thread_time() - began) / events)
+    early, late = float(np.median(minutes[:3])), float(np.median(minutes[-3:]))
+    print(
+        f"cost of an event, timeline included: {early * MILLI:.2f} ms of CPU in the first minutes, "
+        f"{late * MILLI:.2f} ms after {duration:g} h ({late / early:.2f}x)"
+    )
+
+
+@attrs.frozen
+class Contender:
+    """A backend with its digits model, in real time."""
+
+    name: str
+    load_options: dict[str, Any]
+    stream_options: dict[str, Any]
+
+
+CONTENDERS = (
+    Contender("faster-whisper", {"cpu_threads": 1}, {"tick_seconds": 0.5}),
+    Contender("voxtral-hf", {}, {}),
+)
+
+
+def real_time(contender: Contender, counts: list[int], seconds: float) -> None:
+    """Print the delay of steps in real time: a thread for each session, and the scheduler."""
+    try:
+        backend = load_backend(contender.name, "digits", **contender.load_options)
+    except BackendUnavailable as error:
+        print(f"{contender.name}: {error}")
+        return
+    with backend:
+        backend.warmup()
+        for count, (name, drive) in itertools.product(
+            counts, (("a thread each", _by_threads), ("scheduler", _by_scheduler))
+        ):
+            delays: list[float] = []
+
+            def on_done(arrivals: list[float], delays: list[float] = delays) -> None:
+                now = time.monotonic()
+                delays.extend(now - arrival for arrival in arrivals)
+
+            sessions = [
+                TimedSession(backend.create_processor(**contender.stream_options), on_done)
+                for _ in range(count)
+            ]
+            drive(backend, sessions, seconds)
+            print(f"  {contender.name:14} {count:3} sessions, {name:13}: {percentiles(delays)}")
+
+
+def _clip() -> NDArray[np.float32]:
+    return np.resize(load_clip("demo").audio, 600 * SAMPLE_RATE)
+
+
+def _by_threads(_backend: Any, sessions: list[TimedSession], seconds: float) -> None:
+    audio, began = _clip(), time.monotonic()
+
+    def run(index: int) -> None:
+        for arrival, number, first in schedule(len(sessions), seconds):
+            if number == index:
+                time.sleep(max(0.0, began + arrival - time.monotonic()))
+                sessions[index].arrive(audio[first : first + CHUNK], began + arrival)
+                while sessions[index].has_work:
+                    sessions[index].step()
+
+    threads = [threading.Thread(target=run, args=(index,)) for index in range(len(sessions))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _by_scheduler(backend: Any, sessions: list[TimedSession], seconds: float) -> None:
+    audio = _clip()
+    with Scheduler.for_backend(backend, max_lateness=1e9, tick_seconds=0.5) as scheduler:
+        attachments = [scheduler.attach(session, _drop, call=_directly) for session in sessions]
+        began = time.monotonic()
+        for arrival, number, first in schedule(len(sessions), seconds):
+            time.sleep(max(0.0, began + arrival - time.monotonic()))
+            sessions[number].arrive(audio[first : first + CHUNK], began + arrival)
+            attachments[number].notify()
+        while any(session.has_work for session in sessions):
+            time.sleep(0.05)
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scripted", type=int, nargs="*", default=[400, 600, 800, 1000])
+    parser.add_argument("--scripted-seconds", type=float, default=20.0)
+    parser.add_argument("--hours", type=float, default=3.0)
+    parser.add_argument("--sessions", type=int, nargs="*", default=[8, 24])
+    parser.add_argument("--seconds", type=float, default=20.0, help="real time for each count")
+    arguments = parser.parse_args()
+    scripted(arguments.scripted, arguments.scripted_seconds)
+    voice_activity_detection()
+    memory()
+    hours(arguments.hours)
+    if not arguments.sessions:
+        return
+    print(
+        f"models of digits in real time by the wall clock, {arguments.seconds:g} s, chunks of "
+        f"{CHUNK_SECONDS} s, with whatever else the machine does"
+    )
+    for contender in CONTENDERS:
+        real_time(contender, arguments.sessions, arguments.seconds)
+
+
+if __name__ == "__main__":
+    main()

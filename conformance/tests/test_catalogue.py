@@ -1,0 +1,90 @@
+"""The catalogue of faults: every fault is detected, and every rule has three."""
+
+from __future__ import annotations
+
+from collections import Counter
+import os
+from pathlib import Path
+import runpy
+
+from faulty_backends.base import all_cases, session_cases
+from faulty_backends.catalogue import catalogue_cases
+import pytest
+
+from wlk_conformance.rules import rule_tests
+from wlk_conformance.suite import BackendConformance
+
+TESTS = Path(__file__).parent
+ROOT = TESTS.parents[1]
+NEVER_JUDGED = {"QUAL-03"}
+ENOUGH = 3
+SEEDS = (0, 1, 2)
+
+
+def listed(detector):
+    """Return the faults that *detector* detects, as parameters."""
+    return [
+        pytest.param(listed, id=f"{listed.case.rule}-{listed.case.name}")
+        for listed in catalogue_cases()
+        if listed.detector == detector
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", listed("tests"))
+def test_a_fault_is_detected_by_the_tests_of_its_rule(fault, monkeypatch):
+    """A test of the rule fails, or the monitor of its streams reports the rule."""
+    path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
+    monkeypatch.setenv("PYTHONPATH", path)  # some of them are plugins of their own
+
+    assert fault.is_detected_by_tests()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", listed("sessions"))
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_fault_is_detected_in_sessions(fault, seed):
+    """Sessions drawn from any seed break the rule."""
+    assert fault.is_detected_in_sessions(seed)
+
+
+def test_every_rule_has_three_faulty_backends():
+    """Each rule that is judged is broken in three ways, or more."""
+    rules = {declared.id for declared, _ in rule_tests(BackendConformance)} - NEVER_JUDGED
+    cases = [*all_cases(), *session_cases(), *(listed.case for listed in catalogue_cases())]
+    count = Counter(case.rule for case in cases)
+
+    assert {} == {rule: count[rule] for rule in sorted(rules) if count[rule] < ENOUGH}
+
+
+def test_no_two_faulty_backends_have_a_name():
+    """A name is enough to find a fault."""
+    cases = [*all_cases(), *session_cases(), *(listed.case for listed in catalogue_cases())]
+    names = Counter(case.name for case in cases)
+
+    assert [] == [name for name, count in names.items() if count > 1]
+
+
+def test_the_page_is_current():
+    """Run `python tools/faulty_backends_page.py` after a change of the faulty backends."""
+    script = runpy.run_path(str(ROOT / "tools" / "faulty_backends_page.py"))
+
+    assert script["page"]() == (ROOT / "docs" / "faulty-backends.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "entry_point",
+    sorted(
+        case.entry_point
+        for case in [*all_cases(), *(listed.case for listed in catalogue_cases())]
+        if case.rule == "PKG-02"
+    ),
+)
+def test_a_heavy_plugin_is_refused_for_what_it_imports(entry_point, monkeypatch):
+    """The plugin can be imported, and the failure names numpy: it fails for no other reason."""
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    under_test = next(case for case in all_cases() if case.rule == "PKG-02").under_test()
+    under_test.entry_point = entry_point
+    with pytest.raises(AssertionError, match=f"importing {entry_point} imports numpy"):
+        BackendConformance().test_importing_the_plugin_is_light(under_test)

@@ -87,6 +87,12 @@ def test_a_step_takes_a_quarter_of_the_tick_at_most(cost, tick):
     assert tick in TICKS
 
 
+@pytest.mark.parametrize(("cost", "tick"), [(0.0, 0.5), (0.2, 1.0), (9.0, 2.0)])
+def test_local_agreement_ticks_no_faster_than_twice_a_second(cost, tick):
+    """Closer hypotheses agree on words that a cut-off word made the model invent."""
+    assert tick == smallest_tick(cost, policy="local-agreement")
+
+
 def test_the_cost_is_that_of_the_least_disturbed_step_after_the_first():
     """The first step warms up, and one of the others may share the processor."""
     engine = Engine(5.0, 0.9, 0.1)

@@ -171,7 +171,7 @@ class LoadedBackend(Generic[E]):
             tick = self._ticks.get(key)
             if tick is None:
                 cost = measure_step(self._open_stream(engine, probe, self._engine_calls))
-                tick = smallest_tick(cost)
+                tick = smallest_tick(cost, policy=config.policy)
                 if len(self._ticks) >= MAX_TICKS:
                     self._ticks.clear()
                 self._ticks[key] = tick

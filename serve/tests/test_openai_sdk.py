@@ -222,6 +222,20 @@ def test_the_asynchronous_connection_reads_errors_and_goes_on(address):
     assert expected == asyncio.run(codes())
 
 
+def test_a_client_secret_opens_a_configured_session_and_nothing_else(client, address):
+    """The configuration of the secret is the effective one at the beginning."""
+    secret = client.realtime.client_secrets.create(session=session(None))
+    browser = openai.OpenAI(base_url=address, api_key=secret.value, max_retries=0)
+
+    with browser.realtime.connect(extra_query=TRANSCRIPTION) as connection:
+        created = connection.recv()
+
+    assert created.session.audio.input.turn_detection is None
+    assert 16_000 == created.session.audio.input.format.rate
+    with pytest.raises(openai.AuthenticationError):
+        browser.models.list()
+
+
 def test_a_shutdown_delivers_the_last_words(digits, serve, transcript):
     """Audio that no commit followed is completed, and the close code is that of a restart."""
     from websockets.exceptions import ConnectionClosed  # noqa: PLC0415 -- after the skips

@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import secrets
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import attrs
 
+from wlk_serve.client_secrets import ClientSecrets
 from wlk_serve.errors import RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Admission", "is_loopback", "subprotocols"]
+__all__ = ["Admission", "is_loopback", "keys_of", "subprotocols"]
 
 _KEY_PROTOCOL = "openai-insecure-api-key."  # by which browsers send a key with a WebSocket
 
@@ -36,6 +38,19 @@ def subprotocols(headers: Mapping[str, str]) -> list[str]:
     return [name.strip() for name in offered.split(",") if name.strip()]
 
 
+def keys_of(headers: Mapping[str, str]) -> list[str]:
+    """Return every key of a request, by *headers* with names in lower case."""
+    kind, _, bearer = headers.get("authorization", "").partition(" ")
+    keys = [bearer.strip()] if kind.lower() in {"bearer", "token"} else []
+    keys += [headers[name] for name in ("api-key", "x-api-key") if name in headers]
+    keys += [
+        name.removeprefix(_KEY_PROTOCOL)
+        for name in subprotocols(headers)
+        if name.startswith(_KEY_PROTOCOL)
+    ]
+    return keys
+
+
 @attrs.frozen(kw_only=True)
 class Admission:
     """
@@ -50,25 +65,29 @@ class Admission:
         origins: origins of pages that may use the server beside its own, such as
             "https://captions.example".
         is_local: whether the server listens on a loopback address only.
+        secrets: the keys of browsers, which open sessions and nothing else.
 
     """
 
     key_digests: frozenset[bytes] = frozenset()
     origins: frozenset[str] = frozenset()
     is_local: bool = True
+    secrets: ClientSecrets = attrs.field(factory=ClientSecrets)
 
     @classmethod
     def of(cls, keys: Iterable[str], origins: Iterable[str], *, is_local: bool) -> Admission:
         """Return the checks for *keys* in plain text, which are not kept."""
+        texts = list(keys)
         return cls(
-            key_digests=frozenset(map(_digest, keys)),
+            secrets=ClientSecrets.of(texts),
+            key_digests=frozenset(map(_digest, texts)),
             origins=frozenset(origin.rstrip("/").lower() for origin in origins),
             is_local=is_local,
         )
 
-    def check(self, headers: Mapping[str, str]) -> None:
+    def check(self, headers: Mapping[str, str], *, takes_secrets: bool = False) -> None:
         """
-        Check the *headers*, by names in lower case.
+        Check the *headers*, by names in lower case; client secrets count where they are taken.
 
         Raises:
             RequestError: 403 for a foreign Host or Origin, 401 for a missing or wrong key.
@@ -88,29 +107,28 @@ class Admission:
                 status=403,
                 code="invalid_origin",
             )
-        if self.key_digests and not self._has_key(headers):
+        has_secret = takes_secrets and self.secret_session(headers) is not None
+        if self.key_digests and not has_secret and not self._has_key(headers):
             raise RequestError(
                 "expected a key of this server, as Authorization: Bearer KEY",
                 status=401,
                 code="invalid_api_key",
             )
 
+    def secret_session(self, headers: Mapping[str, str]) -> dict[str, Any] | None:
+        """Return the configuration in the client secret of a request, None without a valid one."""
+        now = time.time()
+        sessions = (self.secrets.session(key, now) for key in keys_of(headers))
+        return next((session for session in sessions if session is not None), None)
+
     def _is_allowed(self, origin: str, host: str) -> bool:
         return origin in {f"http://{host}", f"https://{host}"} or origin in self.origins
 
     def _has_key(self, headers: Mapping[str, str]) -> bool:
-        kind, _, bearer = headers.get("authorization", "").partition(" ")
-        candidates = [bearer.strip()] if kind.lower() in {"bearer", "token"} else []
-        candidates += [headers[name] for name in ("api-key", "x-api-key") if name in headers]
-        candidates += [
-            name.removeprefix(_KEY_PROTOCOL)
-            for name in subprotocols(headers)
-            if name.startswith(_KEY_PROTOCOL)
-        ]
         # All comparisons are made, so that their time does not depend on which key is right.
         matches = [
             secrets.compare_digest(_digest(candidate), digest)
-            for candidate in candidates
+            for candidate in keys_of(headers)
             for digest in self.key_digests
         ]
         return any(matches)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import secrets
+import time
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -16,10 +18,13 @@ from starlette.websockets import WebSocket
 
 from wlk_core.errors import WLKError
 from wlk_serve.admission import Admission
+from wlk_serve.client_secrets import parse_secret_request
 from wlk_serve.errors import RequestError, as_request_error
+from wlk_serve.protocols.realtime_config import default_config, update_config
 from wlk_serve.realtime_socket import RealtimeSocket
 from wlk_serve.sessions import Sessions
 from wlk_serve.transcription_routes import transcribe_upload
+from wlk_serve.uploads import read_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Limits", "Server"]
 
 _LOGGER = logging.getLogger(__name__)
+_MAX_JSON_BYTES = 65_536
 _HEALTH = {"/livez", "/readyz"}
 
 
@@ -76,6 +82,7 @@ class Server:
             Route("/v1/models/{name:path}", self._model),
             Route("/v1/audio/transcriptions", self._transcriptions, methods=["POST"]),
             Route("/v1/audio/translations", self._translations, methods=["POST"]),
+            Route("/v1/realtime/client_secrets", self._client_secrets, methods=["POST"]),
             WebSocketRoute("/v1/realtime", self._realtime),
         ]
         handlers: Mapping[Any, Callable[[Request, Exception], Response]] = {
@@ -112,6 +119,21 @@ class Server:
         most = self._limits.max_upload_bytes
         return await transcribe_upload(request, self._service, self.sessions, task, most)
 
+    async def _client_secrets(self, request: Request) -> Response:
+        try:
+            body = json.loads(await read_body(request, _MAX_JSON_BYTES) or b"{}")
+        except (ValueError, RecursionError):
+            raise RequestError("expected a body of JSON", code="invalid_json") from None
+        wish = parse_secret_request(body)
+        config = update_config(default_config(self._service.card), wish.session, self._service.card)
+        value, expires_at = self._admission.secrets.mint(wish, time.time())
+        session = {
+            "id": f"sess_{secrets.token_hex(12)}",
+            "object": "realtime.transcription_session",
+            **config.record(),
+        }
+        return JSONResponse({"value": value, "expires_at": expires_at, "session": session})
+
     async def _realtime(self, websocket: WebSocket) -> None:
         is_beta = websocket.headers.get("openai-beta") == "realtime=v1"
         offers_beta = "openai-beta.realtime-v1" in websocket.scope.get("subprotocols", [])
@@ -122,6 +144,10 @@ class Server:
                 raise RequestError(
                     "expected intent=transcription", code="invalid_value", param="intent"
                 )
+            config = default_config(self._service.card)
+            session = self._admission.secret_session(websocket.headers)
+            if session is not None:
+                config = update_config(config, session, self._service.card)
             self._service.check_load()
             self.sessions.check()
         except WLKError as error:
@@ -132,6 +158,7 @@ class Server:
             self._service,
             max_seconds=self._limits.max_session_seconds,
             is_beta=is_beta or offers_beta,
+            config=config,
         )
         with self.sessions.entered(socket):
             await socket.run()
@@ -149,7 +176,8 @@ class _Guard:
             await self._app(scope, receive, send)
             return
         try:
-            self._admission.check(Headers(scope=scope))
+            takes_secrets = scope["type"] == "websocket"
+            self._admission.check(Headers(scope=scope), takes_secrets=takes_secrets)
         except RequestError as error:
             response = _response(error)
             if scope["type"] == "http":

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from starlette.websockets import WebSocket
 
     from wlk_core.session.events import Event
+    from wlk_serve.protocols.realtime_config import RealtimeConfig
     from wlk_serve.protocols.streams import StreamConfig
     from wlk_serve.service import Service, SessionStream
 
@@ -36,7 +37,13 @@ class RealtimeSocket:
     """Runs one session over a socket, until the client leaves or the session is over."""
 
     def __init__(
-        self, socket: WebSocket, service: Service, *, max_seconds: float, is_beta: bool
+        self,
+        socket: WebSocket,
+        service: Service,
+        *,
+        max_seconds: float,
+        is_beta: bool,
+        config: RealtimeConfig,
     ) -> None:
         self._socket = socket
         self._service = service
@@ -50,6 +57,7 @@ class RealtimeSocket:
             new_id=lambda prefix: f"{prefix}_{secrets.token_hex(12)}",
             expires_at=int(time.time() + max_seconds),
             is_beta=is_beta,
+            config=config,
         )
 
     async def run(self) -> None:

@@ -27,6 +27,7 @@ from wlk_serve.protocols.realtime_config import (
     HYPOTHESIS,
     LOGPROBS,
     RealtimeConfig,
+    default_config,
     update_config,
 )
 from wlk_serve.protocols.realtime_items import Conversation
@@ -71,6 +72,7 @@ class RealtimeProtocol:
         open_stream: opens a stream of the core; its events go to ``handle``.
         new_id: returns an identifier with a prefix, such as "item_0123".
         expires_at: seconds of the epoch at which the server ends the session.
+        config: the configuration at the beginning, None for the default.
         is_beta: whether messages have the beta shape; an update of that shape sets it too.
 
     """
@@ -83,6 +85,7 @@ class RealtimeProtocol:
         new_id: Callable[[str], str],
         expires_at: int = 0,
         is_beta: bool = False,
+        config: RealtimeConfig | None = None,
     ) -> None:
         self._card = card
         self._open_stream = open_stream
@@ -91,9 +94,10 @@ class RealtimeProtocol:
         self._is_beta = is_beta
         self._session_id = new_id("sess")
         self._event_numbers = itertools.count(1)
-        self._config = RealtimeConfig(model=card.name, language=card.language)
-        self._runs: deque[_Run] = deque()  # the last one receives the audio
+        self._config = default_config(card) if config is None else config
         self._items = Conversation(new_id)
+        self._items.has_logprobs = LOGPROBS in self._config.include
+        self._runs: deque[_Run] = deque()  # the last one receives the audio
         self._samples = 0  # appended, since the format was set
         self._uncommitted = 0  # samples since the last commit
         self._is_ending = False

@@ -43,9 +43,18 @@ def test_a_newer_hypothesis_replaces_the_one_that_waits():
     assert [1, 2, 3, 4] == drained(queue)
 
 
+def test_a_message_of_any_length_is_sent():
+    """The transcript of an hour is longer than the bound, and still one message."""
+    queue = SendQueue(max_characters=10)
+    queue.put([message("completed", 1)])
+    queue.close()
+
+    assert [1] == drained(queue)
+
+
 def test_a_queue_that_is_full_ends():
     """A client that reads too slowly is closed instead of losing a message in the middle."""
-    for limits in ({"max_messages": 2}, {"max_characters": 60}):
+    for limits in ({"max_messages": 2}, {"max_characters": 40}):
         queue = SendQueue(**limits)
         queue.put([message("delta", number) for number in range(3)])
 

@@ -122,7 +122,7 @@ class Server:
                 raise RequestError(
                     "expected intent=transcription", code="invalid_value", param="intent"
                 )
-            self._service.scheduler.admit()
+            self._service.check_load()
             self.sessions.check()
         except WLKError as error:
             await websocket.send_denial_response(_response(as_request_error(error)))

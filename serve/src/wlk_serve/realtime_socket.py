@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
 from typing import TYPE_CHECKING
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = ["RealtimeSocket"]
 
+_LOGGER = logging.getLogger(__name__)
+
 _DONE, _RESTART, _BROKEN, _OVERLOADED = 1000, 1012, 1011, 1013  # close codes of RFC 6455
+_GONE = (OSError, WebSocketDisconnect)  # what a client that leaves raises
 _SEND_SECONDS = 10.0  # for one message
 _MOST_WAITING_SECONDS = 60.0  # of audio, before the socket is no longer read
 _POLL_SECONDS = 0.05  # while it is not read
@@ -68,7 +72,10 @@ class RealtimeSocket:
             is_gone = reader.done()
             for task in (reader, writer):
                 task.cancel()
-            await asyncio.gather(reader, writer, return_exceptions=True)
+            for error in await asyncio.gather(reader, writer, return_exceptions=True):
+                if isinstance(error, Exception) and not isinstance(error, _GONE):
+                    _LOGGER.error("a session failed", exc_info=error)
+                    self._close_code, is_gone = _BROKEN, False
             if not is_gone:
                 await self._close()
 
@@ -87,7 +94,7 @@ class RealtimeSocket:
         try:
             async with asyncio.timeout(_SEND_SECONDS):
                 await self._socket.close(code)
-        except (OSError, RuntimeError, WebSocketDisconnect):
+        except (*_GONE, RuntimeError):
             pass  # TimeoutError is an OSError: the client is gone
 
     async def _read(self) -> None:
@@ -117,7 +124,12 @@ class RealtimeSocket:
         return stream
 
     def _handle(self, stream: SessionStream, events: list[Event]) -> None:
-        self._queue.put(self._protocol.handle(stream, events))
+        try:
+            self._queue.put(self._protocol.handle(stream, events))
+        except Exception:
+            self._close_code = _BROKEN
+            self._queue.close()
+            raise  # to the scheduler, which logs it
         self._stop_if_over()
 
     def _stop_if_over(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -58,6 +59,7 @@ class DrainingServer(uvicorn.Server):
             server_header=False,
         )
         super().__init__(config)
+        logging.getLogger("uvicorn.error").addFilter(_is_worth_a_line)
         self._served = server
         self._drain_seconds = drain_seconds
         self._on_ready = on_ready
@@ -86,3 +88,8 @@ class DrainingServer(uvicorn.Server):
     async def _drain_and_stop(self) -> None:
         await self._served.sessions.drain(self._drain_seconds)
         self.should_exit = True
+
+
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    """Leave out a line that uvicorn 0.54 writes for every WebSocket that is refused properly."""
+    return "without completing handshake" not in record.getMessage()

@@ -18,8 +18,9 @@ class SendQueue:
     """
     Messages in their order, as JSON text.
 
-    A hypothesis that waits is replaced by a newer one.  Nothing else is ever dropped: with more
-    than `max_messages` or `max_characters` waiting, `is_full` is true, and the socket is closed.
+    A hypothesis that waits is replaced by a newer one.  Nothing else is ever dropped: when a
+    message would follow `max_messages`, or more than `max_characters`, `is_full` becomes true and
+    the socket is closed.
     """
 
     def __init__(
@@ -36,8 +37,13 @@ class SendQueue:
     def put(self, messages: list[dict[str, Any]]) -> None:
         """Append *messages*; after `close`, or when it is full, they are dropped."""
         for message in messages:
-            if self._is_closed or self.is_full:
+            if self._is_closed:
                 return
+            self.is_full = self.is_full or (
+                len(self._messages) >= self._max_messages or self._characters > self._max_characters
+            )
+            if self.is_full:
+                break
             if message["type"] == _COALESCED and self._messages:
                 kind, text = self._messages[-1]
                 if kind == _COALESCED:
@@ -46,9 +52,6 @@ class SendQueue:
             text = json.dumps(message)
             self._messages.append((message["type"], text))
             self._characters += len(text)
-            self.is_full = (
-                len(self._messages) > self._max_messages or self._characters > self._max_characters
-            )
         self._changed.set()
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+import math
 import os
 import threading
 import time
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Service", "SessionStream"]
 
 _MAX_BACKLOG_SECONDS = 900.0  # more than the largest append of 15 MiB at 8 kHz G.711 is refused
+_MAX_LATENESS = 5.0  # seconds after their deadline, of one step in a hundred
 _CANARY_SECONDS = 0.5
 _CANARY_TIMEOUT = 10.0
 
@@ -111,7 +113,8 @@ class Service:
         self._stream_options = dict(stream_options or {})
         count = workers or card.spec.max_concurrent_calls or os.cpu_count() or 1
         same_thread = card.spec.thread_affinity == "same-thread"
-        self.scheduler = Scheduler(workers=count, same_thread=same_thread, max_lateness=5.0)
+        # Load refuses connections (`check_load`), never the audio of a session that was accepted.
+        self._scheduler = Scheduler(workers=count, same_thread=same_thread, max_lateness=math.inf)
         self._files = ThreadPoolExecutor(count, "wlk-file")
         self._closers = ThreadPoolExecutor(2, "wlk-close")
         self._canary = asyncio.Lock()
@@ -130,9 +133,26 @@ class Service:
 
     def close(self) -> None:
         """Stop every session; the backend stays open."""
-        self.scheduler.close()
+        self._scheduler.close()
         self._files.shutdown(cancel_futures=True)
         self._closers.shutdown()
+
+    def check_load(self) -> None:
+        """
+        Check that the sessions which run keep up.
+
+        Raises:
+            RequestError: their steps end too late; a new attempt can succeed.
+
+        """
+        lateness = self._scheduler.lateness if len(self._scheduler) else None
+        if lateness is not None and lateness > _MAX_LATENESS:
+            raise RequestError(
+                f"the sessions that run are {lateness:.1f} s late; try again later",
+                status=503,
+                code="server_overloaded",
+                retry_after=10,
+            )
 
     def open_stream(
         self, config: StreamConfig, on_events: Callable[[SessionStream, list[Event]], object]
@@ -142,11 +162,10 @@ class Service:
 
         Raises:
             OptionError: the backend refuses the language or the prompt.
-            SessionOverloaded, StreamClosed: no session can be taken now.
+            StreamClosed: the service is closed.
 
         """
         loop = asyncio.get_running_loop()
-        self.scheduler.admit()
         processor = self._processor("transcribe", config.language, config.prompt)
         times = config.gate
         detector = SileroDetector()
@@ -170,7 +189,7 @@ class Service:
             max_backlog_seconds=_MAX_BACKLOG_SECONDS,
         )
         stream = SessionStream(session, processor, self._close_stream)
-        stream.attachment = self.scheduler.attach(
+        stream.attachment = self._scheduler.attach(
             session, lambda events: on_events(stream, events), call=loop.call_soon_threadsafe
         )
         return stream
@@ -249,7 +268,7 @@ class Service:
     async def _run_canary(self) -> None:
         processor = self._processor("transcribe", self.card.language, None)
         session = Session(processor)
-        attachment = self.scheduler.attach(session)
+        attachment = self._scheduler.attach(session)
         try:
             session.receive(np.zeros(round(_CANARY_SECONDS * SAMPLE_RATE), dtype=np.float32))
             session.end_audio()

@@ -70,6 +70,7 @@ TESTS = (
 )
 BENCHMARKS = (
     ("core.py",),
+    ("sessions.py",),
     ("whisper.py",),
     ("whisper.py", "--growth", "--minutes", "30"),
     ("qwen3.py",),

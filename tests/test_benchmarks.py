@@ -73,6 +73,20 @@ def test_a_table_of_installed_backends_is_printed_and_can_stand_beside_another(t
 
 
 @pytest.mark.slow
+def test_what_a_core_carries_is_printed_beside_the_target():
+    """Sessions in simulated time, voice activity detection, bytes and hours."""
+    arguments = ("--scripted", "5", "--scripted-seconds", "2", "--hours", "0.1", "--sessions")
+    done = run("sessions.py", *arguments)
+
+    assert done.returncode == 0, done.stderr
+    assert "5 sessions: busy" in done.stdout
+    assert "target >= 1000" in done.stdout
+    assert "ms of CPU per second of speech" in done.stdout
+    assert "bytes per session with voice activity detection" in done.stdout
+    assert "cost of an event" in done.stdout
+
+
+@pytest.mark.slow
 def test_what_a_tick_of_qwen3_costs_is_printed_beside_what_it_may_cost():
     """Frames, positions, forwards, and how often the host waits for a result."""
     pytest.importorskip("wlk_qwen3_simul", reason="pip install wlk-qwen3-simul")

@@ -27,7 +27,7 @@ written by `python tools/options_page.py`, and a test checks that it is current.
 def rows_of(option: Option) -> str:
     """Return the row of an option in the table of its backend."""
     default = f"`{option.default_text}`"
-    auto = ["`auto`"] if option.is_auto_allowed else []
+    auto = ["`auto`"] if option.takes_auto else []
     if option.choices:
         values = ", ".join([*auto, *(f"`{choice}`" for choice in option.choices)])
     else:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
+import threading
 
 import attrs
 import pytest
@@ -94,3 +96,58 @@ def token():
         return ASRToken(start, end, text, **{"probability": 0.5, **fields})
 
     return token
+
+
+@pytest.fixture(scope="session")
+def digits():
+    """Return the loaded digits model and its spec."""
+    from wlk_core.registry import Registry  # noqa: PLC0415 -- the other tests load no backend
+
+    registry = Registry()
+    with registry.load_backend("faster-whisper", "digits") as backend:
+        yield backend, registry.spec("faster-whisper")
+
+
+@contextmanager
+def serve_digits(digits, limits=None, keys=("secret",)):
+    """Yield the address of a server in a thread, and the server; drain it at the end."""
+    from wlk_serve.admission import Admission  # noqa: PLC0415 -- as above
+    from wlk_serve.app import Limits, Server  # noqa: PLC0415 -- as above
+    from wlk_serve.runner import DrainingServer  # noqa: PLC0415 -- as above
+    from wlk_serve.service import Service  # noqa: PLC0415 -- as above
+
+    backend, spec = digits
+    ports, is_ready = [], threading.Event()
+
+    def on_ready(port):
+        ports.append(port)
+        is_ready.set()
+
+    with Service(backend, ModelCard.of(spec, "digits", "en"), workers=1) as service:
+        admission = Admission.of(keys, ["https://captions.example"], is_local=True)
+        application = Server(service, admission=admission, limits=limits or Limits())
+        server = DrainingServer(
+            application, host="127.0.0.1", port=0, drain_seconds=0.0, on_ready=on_ready
+        )
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        try:
+            assert is_ready.wait(30)
+            yield f"http://127.0.0.1:{ports[0]}/v1", server
+        finally:
+            if not application.sessions.is_draining:
+                server.handle_exit(15, None)
+            thread.join(60)
+
+
+@pytest.fixture
+def serve():
+    """Return the context manager that serves the digits model."""
+    return serve_digits
+
+
+@pytest.fixture(scope="module")
+def address(digits):
+    """Return the address of a server that runs for all tests of a module."""
+    with serve_digits(digits) as (address, _):
+        yield address

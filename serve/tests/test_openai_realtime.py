@@ -99,7 +99,7 @@ def test_speech_becomes_an_item_with_deltas_and_a_transcript(protocol, client, s
     ] == types(messages)
     deltas = [message["delta"] for message in messages if message["type"] == DELTA]
     assert "zero one" == "".join(deltas) == messages[-1]["transcript"]
-    assert (250, 1000) == (messages[0]["audio_start_ms"], messages[3]["audio_end_ms"])
+    assert (250, 1100) == (messages[0]["audio_start_ms"], messages[3]["audio_end_ms"])
     assert {"type": "duration", "seconds": 0.5} == messages[-1]["usage"]
     assert 1 == len({message["item_id"] for message in messages if "item_id" in message})
 

@@ -138,6 +138,13 @@ def test_what_cannot_be_honoured_is_named(card):
     assert ("chunking_strategy", "keywords", "temperature") == ignored
 
 
+def test_a_name_that_no_header_can_carry_is_left_out(card):
+    """The names of fields are written into a header of the response."""
+    names = ["a\r\nset-cookie: x", "\u0442", "x" * 65, "good[0]"]
+
+    assert ("good[0]",) == request(card, *((name, "1") for name in names)).ignored
+
+
 @pytest.mark.parametrize(
     ("fields", "status", "code", "param"),
     [

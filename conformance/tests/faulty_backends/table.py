@@ -17,7 +17,9 @@ HEAD = """# Faulty backends
 
 Each of these backends breaks one rule of [the contract](../../../docs/contract.md).  A test runs
 the suite on every faulty backend: it must fail by that rule and by no other.  This page is printed
-by `python conformance/tests/faulty_backends/table.py`.
+by `python conformance/tests/faulty_backends/table.py`.  [All faulty backends by
+rule](../../../docs/faulty-backends.md) lists those of catalogue.py as well, which may break several
+rules.
 
 | Rule | Backend | Fault |
 |---|---|---|

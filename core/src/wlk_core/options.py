@@ -28,6 +28,10 @@ _TEXTS = check("a list of texts", is_tuple_of_texts)
 _LIMIT = check("a number or None", lambda value: value is None or is_number(value))
 
 
+def _is_auto(value: object) -> bool:
+    return isinstance(value, str) and value.lower() == AUTO
+
+
 def _fits(kind: type, value: object) -> bool:
     """Return whether *value* is of the type that an option declares."""
     if kind is int:
@@ -50,6 +54,8 @@ class Option:
         minimum, maximum: inclusive limits of a number.
         is_auto_allowed: the text "auto" stands for None, which leaves the choice to the checkpoint
             or the backend; the default is then None.
+        is_auto_measured: the text "auto" is a value beside the numbers: the backend measures itself
+            and chooses one; the default may be any.
         policies: the policies that take this option; empty for all of them.
         former_names: names this option had earlier or has in other tools.  They are refused with
             a message that suggests `name`.
@@ -80,6 +86,9 @@ class Option:
     is_auto_allowed: bool = attrs.field(
         default=False, validator=check("True or False", lambda value: isinstance(value, bool))
     )
+    is_auto_measured: bool = attrs.field(
+        default=False, validator=check("True or False", lambda value: isinstance(value, bool))
+    )
     policies: tuple[str, ...] = attrs.field(default=(), converter=to_tuple, validator=_TEXTS)
     former_names: tuple[str, ...] = attrs.field(default=(), converter=to_tuple, validator=_TEXTS)
 
@@ -103,6 +112,11 @@ class Option:
             raise ValueError(f"option {self.name}: only options of a stream depend on its policy")
 
     @property
+    def takes_auto(self) -> bool:
+        """Whether users may type "auto"."""
+        return self.is_auto_allowed or self.is_auto_measured
+
+    @property
     def default_text(self) -> str:
         """The default as users type it; "none" where there is nothing to type."""
         if self.default is None:
@@ -119,9 +133,11 @@ class Option:
         """
         if self._is_left_open(value):
             return None
+        if self.is_auto_measured and _is_auto(value):
+            return AUTO
         converted = self._parsed(value, owner)
         if self.choices and converted not in self.choices:
-            choices = [*([AUTO] if self.is_auto_allowed else []), *map(str, self.choices)]
+            choices = [*([AUTO] if self.takes_auto else []), *map(str, self.choices)]
             raise OptionError(
                 f"{owner}: option {self.name} is one of {', '.join(choices)}; got {shown(value)}"
             )
@@ -136,11 +152,11 @@ class Option:
     def _is_left_open(self, value: Any) -> bool:
         if value is None:
             return self.default is None
-        return self.is_auto_allowed and isinstance(value, str) and value.lower() == AUTO
+        return self.is_auto_allowed and _is_auto(value)
 
     def _parsed(self, value: Any, owner: str) -> Any:
         article = "an" if self.type is int else "a"
-        kind = f"{article} {self.type.__name__}{' or auto' if self.is_auto_allowed else ''}"
+        kind = f"{article} {self.type.__name__}{' or auto' if self.takes_auto else ''}"
         expected = f"{owner}: option {self.name} is {kind}; got {shown(value)}"
         if self.type is bool:
             if isinstance(value, bool):

@@ -237,3 +237,32 @@ def test_a_reader_of_a_detached_session_ends(open_ungated):
             return await asyncio.wait_for(waiting, WAIT)
 
     assert asyncio.run(main()) is None
+
+
+@pytest.mark.slow
+def test_an_hour_that_is_sent_faster_than_real_time_is_refused_in_parts_and_loses_nothing(
+    new_consumer, manual, open_ungated, speech, text
+):
+    """The sender waits where it is refused; the audio that waits stays within its bound."""
+    session, consumer = open_ungated(max_backlog_seconds=30.0, skip_ticks_after=4.0), new_consumer()
+    attachment = manual.attach(session, consumer, call=direct)
+    rounds, refusals, most = 3600 // 10, 0, 0.0
+    for _ in range(rounds):
+        while True:
+            try:
+                session.receive(speech)
+            except SessionOverloaded:
+                refusals += 1
+                manual.step()
+            else:
+                break
+        attachment.notify()
+        most = max(most, session.backlog_seconds)
+    session.end_audio()
+    attachment.notify()
+    run(manual)
+
+    assert refusals > 10
+    assert most <= 30.0 + len(speech) / 16_000
+    assert rounds * len(text.split()) == len(consumer.text.split())
+    assert isinstance(consumer.events[-1], End)

@@ -234,7 +234,7 @@ def _reader(path: AudioPath) -> Iterator[Reader]:
         with _file(os.fspath(path)) as file:
             yield Reader(file, os.fspath(path))
     else:
-        yield Reader(path, str(getattr(path, "name", "audio data")))
+        yield Reader(path, str(getattr(path, "name", None) or "audio data"))
 
 
 def _file(path: str) -> BinaryIO:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from operator import itemgetter
 import threading
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
@@ -13,6 +15,8 @@ from wlk_core.online.engine_calls import EngineCalls
 from wlk_core.online.engine_errors import engine_errors
 from wlk_core.online.owner_process import OwnerProcess
 from wlk_core.online.stream import OnlineStream
+from wlk_core.online.tick_choice import PROBE_SECONDS, measure_step, smallest_tick
+from wlk_core.options import AUTO
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -36,6 +40,11 @@ if TYPE_CHECKING:
 __all__ = ["LoadedBackend", "StreamConfig"]
 
 E = TypeVar("E")
+
+TICK = "tick_seconds"  # the option of that name
+MAX_TICKS = 16  # choices that a backend keeps
+
+_LOGGER = logging.getLogger(__name__)
 
 
 def _read_only(values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -96,6 +105,8 @@ class LoadedBackend(Generic[E]):
         self._warmup = warmup
         self._release = release
         self._closing = threading.Lock()
+        self._measuring = threading.Lock()
+        self._ticks: dict[tuple[Any, ...], float] = {}  # chosen for tick_seconds=auto, by options
         self._owner = OwnerProcess()
 
     @property
@@ -142,8 +153,35 @@ class LoadedBackend(Generic[E]):
             language=language, task=task, policy=values.get("policy"), options=values
         )
         with engine_errors(f"{self._spec.name} could not open a stream"):
+            if values.get(TICK) == AUTO:
+                config = self._with_tick(engine, config)
             make_recognizer = self._open_stream(engine, config, self._engine_calls)
         return OnlineStream(make_recognizer)
+
+    def _with_tick(self, engine: E, config: StreamConfig) -> StreamConfig:
+        """
+        Return *config* with the tick that ``auto`` stands for.
+
+        It is measured once for the same options, so that streams of one backend have equal ticks,
+        and a loaded machine does not make later ones slower.
+        """
+        probe = attrs.evolve(config, options={**config.options, TICK: PROBE_SECONDS})
+        key = (config.language, config.task, *sorted(probe.options.items(), key=itemgetter(0)))
+        with self._measuring:
+            tick = self._ticks.get(key)
+            if tick is None:
+                cost = measure_step(self._open_stream(engine, probe, self._engine_calls))
+                tick = smallest_tick(cost, policy=config.policy)
+                if len(self._ticks) >= MAX_TICKS:
+                    self._ticks.clear()
+                self._ticks[key] = tick
+                _LOGGER.info(
+                    "%s: tick_seconds=auto is %g s, because a step takes %.3f s",
+                    self._spec.name,
+                    tick,
+                    cost,
+                )
+        return attrs.evolve(config, options={**config.options, TICK: tick})
 
     def transcribe(
         self,

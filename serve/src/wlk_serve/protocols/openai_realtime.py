@@ -27,6 +27,7 @@ from wlk_serve.protocols.realtime_config import (
     HYPOTHESIS,
     LOGPROBS,
     RealtimeConfig,
+    default_config,
     update_config,
 )
 from wlk_serve.protocols.realtime_items import Conversation
@@ -52,6 +53,7 @@ class _Run:
     stream: AudioStream
     offset: float
     is_vad: bool
+    silence_seconds: float = 0.0  # after the end of speech, until a silence is certain
     commits: int = 0  # of the client, whose endpoints have not come yet
     takes_audio: bool = True
     is_cleared: bool = False  # events after those endpoints are dropped
@@ -70,6 +72,7 @@ class RealtimeProtocol:
         open_stream: opens a stream of the core; its events go to ``handle``.
         new_id: returns an identifier with a prefix, such as "item_0123".
         expires_at: seconds of the epoch at which the server ends the session.
+        config: the configuration at the beginning, None for the default.
         is_beta: whether messages have the beta shape; an update of that shape sets it too.
 
     """
@@ -82,6 +85,7 @@ class RealtimeProtocol:
         new_id: Callable[[str], str],
         expires_at: int = 0,
         is_beta: bool = False,
+        config: RealtimeConfig | None = None,
     ) -> None:
         self._card = card
         self._open_stream = open_stream
@@ -90,9 +94,10 @@ class RealtimeProtocol:
         self._is_beta = is_beta
         self._session_id = new_id("sess")
         self._event_numbers = itertools.count(1)
-        self._config = RealtimeConfig(model=card.name, language=card.language)
-        self._runs: deque[_Run] = deque()  # the last one receives the audio
+        self._config = default_config(card) if config is None else config
         self._items = Conversation(new_id)
+        self._items.has_logprobs = LOGPROBS in self._config.include
+        self._runs: deque[_Run] = deque()  # the last one receives the audio
         self._samples = 0  # appended, since the format was set
         self._uncommitted = 0  # samples since the last commit
         self._is_ending = False
@@ -247,8 +252,10 @@ class RealtimeProtocol:
         config = _stream_config(self._config)
         offset = self._samples / self._config.format.rate
         stream = self._open_stream(config)
-        is_vad = self._config.turn_detection is not None
-        self._runs.append(_Run(stream=stream, offset=offset, is_vad=is_vad))
+        run = _Run(stream=stream, offset=offset, is_vad=config.gate is not None)
+        if config.gate is not None:
+            run.silence_seconds = config.gate.pre_roll + config.gate.min_silence
+        self._runs.append(run)
 
     def _drop_finished(self, run: _Run, events: Sequence[Event]) -> None:
         """Go on with the next stream after the end of this one, or after its last commit."""
@@ -274,8 +281,9 @@ class RealtimeProtocol:
                 is_commit = event.reason == "commit"
                 run.commits -= is_commit
                 if run.is_vad:
-                    detected = event.audio_time + run.offset
-                    yield from self._items.end_speech(event.time + run.offset, detected)
+                    waited = run.silence_seconds if event.reason == "silence" else 0.0
+                    end = event.time + run.offset
+                    yield from self._items.end_speech(end, end + waited)
                 elif is_commit:
                     yield from self._items.complete()
             case Failure() if event.is_final:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 import zlib
 
@@ -45,6 +46,8 @@ _MEDIA_TYPES: dict[str, str] = {
     "verbose_json": "application/json",
     "vtt": "text/vtt; charset=utf-8",
 }
+_FIELD_NAME = re.compile(r"[A-Za-z0-9_.\[\]-]{1,64}")  # what a header can carry
+_MAX_IGNORED = 20
 _GRANULARITIES = ("word", "segment")
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False, "": False}
 _LISTS = {"timestamp_granularities", "include", "languages", "keywords"}
@@ -58,7 +61,7 @@ class TranscriptionRequest:
 
     Attributes:
         granularities: the parts of verbose_json, "word" and "segment".
-        ignored: names of fields that this server cannot honour.
+        ignored: names of fields that this server cannot honour, at most 20 of plain letters.
 
     """
 
@@ -137,7 +140,7 @@ def parse_form(
         granularities=frozenset(granularities),
         has_logprobs="logprobs" in _choices("include", values, ("logprobs",)),
         streams=streams,
-        ignored=tuple(sorted(ignored)),
+        ignored=tuple(sorted(filter(_FIELD_NAME.fullmatch, ignored)))[:_MAX_IGNORED],
     )
 
 

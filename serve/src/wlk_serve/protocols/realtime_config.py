@@ -21,6 +21,7 @@ __all__ = [
     "GateTimes",
     "RealtimeConfig",
     "ServerVad",
+    "default_config",
     "update_config",
 ]
 
@@ -134,6 +135,11 @@ class RealtimeConfig:
             "include": list(self.include) or None,
             "wlk": {"ignored": list(self.ignored)},
         }
+
+
+def default_config(card: ModelCard) -> RealtimeConfig:
+    """Return the configuration of a session that no client has configured."""
+    return RealtimeConfig(model=card.name, language=card.language)
 
 
 def update_config(config: RealtimeConfig, session: object, card: ModelCard) -> RealtimeConfig:

@@ -1,0 +1,8 @@
+"""Make ``python -m wlk_serve`` the command."""
+
+from __future__ import annotations
+
+from wlk_serve.cli import run
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,177 @@
+"""The command ``wlk-serve``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from wlk_core.errors import OptionError, WLKError
+
+if TYPE_CHECKING:
+    from wlk_core.config.settings import Settings
+    from wlk_core.registry import Registry
+    from wlk_serve.admission import Admission
+
+__all__ = ["run", "serve"]
+
+_FAILED, _USAGE = 1, 2
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8000,
+    show_default=True,
+    help="Port to listen on; 0 picks one.",
+)
+@click.option("--backend", metavar="NAME", help="Backend to use; see: wlk-core backends.")
+@click.option("--model", metavar="REF", help="Model to load; see: wlk-core models.")
+@click.option("--language", metavar="CODE|auto", help="Language where a client names none.")
+@click.option("--option", "pairs", metavar="KEY=VALUE", multiple=True, help="Backend option.")
+@click.option(
+    "--api-key-env",
+    metavar="NAME",
+    help="Environment variable with the keys of clients, separated by commas.",
+)
+@click.option(
+    "--allow-origin",
+    "origins",
+    metavar="ORIGIN",
+    multiple=True,
+    help="Web site whose pages may use the server, such as https://captions.example.",
+)
+@click.option(
+    "--max-sessions",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="Sockets and requests at a time.",
+)
+@click.option(
+    "--max-upload-mb",
+    type=click.IntRange(1),
+    default=1000,
+    show_default=True,
+    help="Size of an uploaded recording.",
+)
+@click.option(
+    "--drain-seconds",
+    type=click.FloatRange(0),
+    default=20.0,
+    show_default=True,
+    help="How long sessions may go on after SIGTERM.",
+)
+@click.version_option(package_name="wlk-serve", message="wlk-serve %(version)s")
+def serve(
+    *,
+    host: str,
+    port: int,
+    backend: str | None,
+    model: str | None,
+    language: str | None,
+    pairs: tuple[str, ...],
+    api_key_env: str | None,
+    origins: tuple[str, ...],
+    max_sessions: int,
+    max_upload_mb: int,
+    drain_seconds: float,
+) -> None:
+    """Serve one model to the clients of OpenAI's audio API."""
+    from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` needs no plugins
+    from wlk_core.registry import Registry  # noqa: PLC0415 -- as above
+    from wlk_serve.admission import Admission as Checks  # noqa: PLC0415 -- as above
+    from wlk_serve.admission import is_loopback  # noqa: PLC0415 -- as above
+
+    keys = _keys(api_key_env)
+    is_local = is_loopback(host)
+    if not keys and not is_local:
+        raise OptionError(
+            f"without keys the server listens on this machine only, not on {host}; "
+            "put a key into a variable and name it with --api-key-env"
+        )
+    registry = Registry()
+    settings = choose_settings(
+        registry, backend=backend, model=model, language=language, pairs=pairs
+    )
+    _serve(
+        registry,
+        settings,
+        admission=Checks.of(keys, origins, is_local=is_local),
+        host=host,
+        port=port,
+        max_sessions=max_sessions,
+        max_upload_bytes=max_upload_mb * 1_000_000,
+        drain_seconds=drain_seconds,
+    )
+
+
+def _serve(
+    registry: Registry,
+    settings: Settings,
+    *,
+    admission: Admission,
+    host: str,
+    port: int,
+    max_sessions: int,
+    max_upload_bytes: int,
+    drain_seconds: float,
+) -> None:
+    from wlk_serve.app import Limits, Server  # noqa: PLC0415 -- brings numpy and starlette
+    from wlk_serve.model_card import ModelCard  # noqa: PLC0415 -- as above
+    from wlk_serve.runner import DrainingServer  # noqa: PLC0415 -- brings uvicorn
+    from wlk_serve.service import Service  # noqa: PLC0415 -- brings numpy
+
+    card = ModelCard.of(settings.spec, settings.model, settings.language)
+    with (
+        settings.load(registry) as loaded,
+        Service(loaded, card, stream_options=settings.options.stream) as service,
+    ):
+        loaded.warmup()
+        limits = Limits(max_sessions=max_sessions, max_upload_bytes=max_upload_bytes)
+        DrainingServer(
+            Server(service, admission=admission, limits=limits),
+            host=host,
+            port=port,
+            drain_seconds=drain_seconds,
+            on_ready=lambda bound: _print(
+                f"ready on http://{_url_host(host)}:{bound} ({settings.spec.name}, {card.name})"
+            ),
+        ).run()
+
+
+def run() -> None:
+    """Run the command and exit with its status; each failure is one line."""
+    status = 0
+    try:
+        serve.main(standalone_mode=False)
+    except (click.UsageError, OptionError) as error:
+        _print(error.format_message() if isinstance(error, click.UsageError) else str(error))
+        status = _USAGE
+    except (WLKError, OSError) as error:
+        _print(str(error))
+        status = _FAILED
+    except click.exceptions.Abort:
+        status = 130  # Ctrl-C before the server was ready
+    sys.exit(status)
+
+
+def _keys(variable: str | None) -> list[str]:
+    if variable is None:
+        return []
+    keys = [key.strip() for key in os.environ.get(variable, "").split(",") if key.strip()]
+    if not keys:
+        raise OptionError(f"expected a key in the variable {variable}, which is empty or not set")
+    return keys
+
+
+def _url_host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _print(message: str) -> None:
+    click.echo(f"wlk-serve: {message}", err=True)

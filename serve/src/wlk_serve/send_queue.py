@@ -1,0 +1,73 @@
+"""The messages that wait for one socket: bounded, and written by one task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+import json
+from typing import Any
+
+__all__ = ["SendQueue"]
+
+_MAX_MESSAGES = 4096
+_MAX_CHARACTERS = 1 << 20
+_COALESCED = "wlk.hypothesis"
+
+
+class SendQueue:
+    """
+    Messages in their order, as JSON text.
+
+    A hypothesis that waits is replaced by a newer one.  Nothing else is ever dropped: when a
+    message would follow `max_messages`, or more than `max_characters`, `is_full` becomes true and
+    the socket is closed.
+    """
+
+    def __init__(
+        self, *, max_messages: int = _MAX_MESSAGES, max_characters: int = _MAX_CHARACTERS
+    ) -> None:
+        self._max_messages = max_messages
+        self._max_characters = max_characters
+        self._messages: deque[tuple[str, str]] = deque()  # type, JSON text
+        self._characters = 0
+        self._changed = asyncio.Event()
+        self._is_closed = False
+        self.is_full = False
+
+    def put(self, messages: list[dict[str, Any]]) -> None:
+        """Append *messages*; after `close`, or when it is full, they are dropped."""
+        for message in messages:
+            if self._is_closed:
+                return
+            self.is_full = self.is_full or (
+                len(self._messages) >= self._max_messages or self._characters > self._max_characters
+            )
+            if self.is_full:
+                break
+            if message["type"] == _COALESCED and self._messages:
+                kind, text = self._messages[-1]
+                if kind == _COALESCED:
+                    self._messages.pop()
+                    self._characters -= len(text)
+            text = json.dumps(message)
+            self._messages.append((message["type"], text))
+            self._characters += len(text)
+        self._changed.set()
+
+    def close(self) -> None:
+        """Let `get` end after the messages that wait."""
+        self._is_closed = True
+        self._changed.set()
+
+    async def get(self) -> str | None:
+        """Return the next message; None when it is full, or closed and empty."""
+        while not self.is_full:
+            if self._messages:
+                _, text = self._messages.popleft()
+                self._characters -= len(text)
+                return text
+            if self._is_closed:
+                return None
+            self._changed.clear()
+            await self._changed.wait()
+        return None

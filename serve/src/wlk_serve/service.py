@@ -1,0 +1,297 @@
+"""The model that is served: sessions for sockets, transcriptions of files, a canary."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+import math
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
+
+import numpy as np
+
+from wlk_core.audio import decode_file
+from wlk_core.processor import SAMPLE_RATE
+from wlk_core.session import Commit, End, Failure, Scheduler, Session
+from wlk_core.vad import SilenceGate, SileroDetector
+from wlk_serve.errors import RequestError
+from wlk_serve.protocols.openai_rest import Recognized
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Mapping
+    from types import TracebackType
+
+    from wlk_core.backend import Backend
+    from wlk_core.processor import OnlineProcessor
+    from wlk_core.session.attachment import Attachment
+    from wlk_core.session.events import Event
+    from wlk_core.tokens import ASRToken
+    from wlk_serve.model_card import ModelCard
+    from wlk_serve.protocols.openai_rest import TranscriptionRequest
+    from wlk_serve.protocols.streams import StreamConfig
+
+__all__ = ["Service", "SessionStream"]
+
+_MAX_BACKLOG_SECONDS = 900.0  # more than the largest append of 15 MiB at 8 kHz G.711 is refused
+_MAX_LATENESS = 5.0  # seconds after their deadline, of one step in a hundred
+_CANARY_SECONDS = 0.5
+_CANARY_TIMEOUT = 10.0
+
+
+class SessionStream:
+    """A session that a scheduler steps, whose events go to a callback in the event loop."""
+
+    def __init__(
+        self, session: Session, processor: OnlineProcessor, close: Callable[[SessionStream], object]
+    ) -> None:
+        self.session = session
+        self.processor = processor
+        self.attachment: Attachment | None = None
+        self._close = close
+        self._is_closed = False
+
+    @property
+    def backlog_seconds(self) -> float:
+        """Seconds of audio that wait to be decoded."""
+        return 0.0 if self._is_closed else self.session.backlog_seconds
+
+    def receive(self, audio: bytes) -> None:
+        """Append audio."""
+        self.session.receive(audio)
+        self._notify()
+
+    def commit(self) -> None:
+        """End the utterance."""
+        self.session.commit()
+        self._notify()
+
+    def end_audio(self) -> None:
+        """Declare that no more audio will come."""
+        self.session.end_audio()
+        self._notify()
+
+    def close(self) -> None:
+        """Drop what was not transcribed; the engine call that runs ends by itself."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._close(self)
+
+    def _notify(self) -> None:
+        if self.attachment is not None:
+            self.attachment.notify()
+
+
+class Service:
+    """
+    One loaded backend for many clients; a context manager, which leaves the backend open.
+
+    Sessions are stepped by a scheduler; each recording that is uploaded has a thread of its own,
+    because decoding its container blocks.
+
+    Args:
+        backend: the loaded backend.
+        card: what clients may know of it.
+        stream_options: the options of scope "stream" of every stream.
+        workers: threads for sessions, and as many for recordings; None for what the backend
+            declares as `max_concurrent_calls`, else one a CPU core.
+
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        card: ModelCard,
+        *,
+        stream_options: Mapping[str, Any] | None = None,
+        workers: int | None = None,
+    ) -> None:
+        self.card = card
+        self._backend = backend
+        self._stream_options = dict(stream_options or {})
+        count = workers or card.spec.max_concurrent_calls or os.cpu_count() or 1
+        same_thread = card.spec.thread_affinity == "same-thread"
+        # Load refuses connections (`check_load`), never the audio of a session that was accepted.
+        self._scheduler = Scheduler(workers=count, same_thread=same_thread, max_lateness=math.inf)
+        self._files = ThreadPoolExecutor(count, "wlk-file")
+        self._closers = ThreadPoolExecutor(2, "wlk-close")
+        self._canary = asyncio.Lock()
+        self._last_canary = -1e9
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop every session; the backend stays open."""
+        self._scheduler.close()
+        self._files.shutdown(cancel_futures=True)
+        self._closers.shutdown()
+
+    def check_load(self) -> None:
+        """
+        Check that the sessions which run keep up.
+
+        Raises:
+            RequestError: their steps end too late; a new attempt can succeed.
+
+        """
+        lateness = self._scheduler.lateness if len(self._scheduler) else None
+        if lateness is not None and lateness > _MAX_LATENESS:
+            raise RequestError(
+                f"the sessions that run are {lateness:.1f} s late; try again later",
+                status=503,
+                code="server_overloaded",
+                retry_after=10,
+            )
+
+    def open_stream(
+        self, config: StreamConfig, on_events: Callable[[SessionStream, list[Event]], object]
+    ) -> SessionStream:
+        """
+        Open a session whose events are given to *on_events* in the running event loop.
+
+        Raises:
+            OptionError: the backend refuses the language or the prompt.
+            StreamClosed: the service is closed.
+
+        """
+        loop = asyncio.get_running_loop()
+        processor = self._processor("transcribe", config.language, config.prompt)
+        times = config.gate
+        detector = SileroDetector()
+        gate = (
+            SilenceGate(detector)
+            if times is None
+            else SilenceGate(
+                detector,
+                threshold=times.threshold,
+                quiet_threshold=times.quiet_threshold,
+                pre_roll=times.pre_roll,
+                hang_over=times.hang_over,
+                min_silence=times.min_silence,
+            )
+        )
+        session = Session(
+            processor,
+            gate=gate,
+            encoding=config.encoding,
+            rate=config.rate,
+            max_backlog_seconds=_MAX_BACKLOG_SECONDS,
+        )
+        stream = SessionStream(session, processor, self._close_stream)
+        stream.attachment = self._scheduler.attach(
+            session, lambda events: on_events(stream, events), call=loop.call_soon_threadsafe
+        )
+        return stream
+
+    async def recognize(
+        self, file: BinaryIO, request: TranscriptionRequest
+    ) -> AsyncGenerator[tuple[ASRToken, ...] | Recognized]:
+        """
+        Yield the committed tokens of a recording as they come, and at last all of them.
+
+        Raises:
+            RequestError, WLKError: the recording holds no audio, or the engine failed.
+
+        """
+        loop = asyncio.get_running_loop()
+        events: asyncio.Queue[Event | Exception | None] = asyncio.Queue()
+        is_stopped = threading.Event()
+
+        def publish(event: Event | Exception | None) -> None:
+            loop.call_soon_threadsafe(events.put_nowait, event)
+
+        def run() -> None:
+            try:
+                options = self._options(request.prompt)
+                stream = self._backend.stream(
+                    decode_file(file), language=request.language, task=request.task, **options
+                )
+                with closing(stream):
+                    for event in stream:
+                        if is_stopped.is_set():
+                            return
+                        publish(event)
+                publish(None)
+            except Exception as error:  # noqa: BLE001 -- raised again in the event loop
+                publish(error)
+
+        job = loop.run_in_executor(self._files, run)
+        tokens: list[ASRToken] = []
+        duration = 0.0
+        try:
+            while (event := await events.get()) is not None:
+                if isinstance(event, Exception):
+                    raise event
+                if isinstance(event, Commit):
+                    tokens += event.tokens
+                    yield event.tokens
+                elif isinstance(event, End):
+                    duration = event.audio_time
+        finally:
+            is_stopped.set()
+            await asyncio.wait([job])  # the file is closed after this
+        detected = [token.detected_language for token in tokens if token.detected_language]
+        language = detected[-1] if detected else request.language
+        yield Recognized(tokens=tuple(tokens), duration=duration, language=language)
+
+    async def check_canary(self, max_age: float) -> None:
+        """
+        Let a short session come through, unless one did in the last *max_age* seconds.
+
+        Raises:
+            RequestError: it did not end in time, or it failed.
+
+        """
+        async with self._canary:
+            if time.monotonic() - self._last_canary < max_age:
+                return
+            try:
+                async with asyncio.timeout(_CANARY_TIMEOUT):
+                    await self._run_canary()
+            except TimeoutError:
+                raise RequestError(
+                    "no engine call came through in time", status=503, code="not_ready"
+                ) from None
+            self._last_canary = time.monotonic()
+
+    async def _run_canary(self) -> None:
+        processor = self._processor("transcribe", self.card.language, None)
+        session = Session(processor)
+        attachment = self._scheduler.attach(session)
+        try:
+            session.receive(np.zeros(round(_CANARY_SECONDS * SAMPLE_RATE), dtype=np.float32))
+            session.end_audio()
+            attachment.notify()
+            async for event in attachment.events():
+                if isinstance(event, Failure) and event.is_final:
+                    raise RequestError(str(event.error), status=503, code="not_ready")
+        finally:
+            attachment.detach(wait=False)
+            self._closers.submit(processor.close)
+
+    def _processor(self, task: str, language: str | None, prompt: str | None) -> OnlineProcessor:
+        return self._backend.create_processor(language=language, task=task, **self._options(prompt))
+
+    def _options(self, prompt: str | None) -> dict[str, Any]:
+        return (
+            self._stream_options if prompt is None else {**self._stream_options, "prompt": prompt}
+        )
+
+    def _close_stream(self, stream: SessionStream) -> None:
+        def close() -> None:
+            if stream.attachment is not None:
+                stream.attachment.detach()
+            stream.processor.close()
+
+        self._closers.submit(close)

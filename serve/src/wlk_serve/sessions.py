@@ -1,0 +1,89 @@
+"""The sessions that run: how many there may be, and how they end before a shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from wlk_serve.errors import RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Endable", "Sessions"]
+
+_FLUSH_SECONDS = 30.0  # for the last words of all sessions
+
+
+class Endable(Protocol):
+    """A session that can be ended with all of its words delivered."""
+
+    def end(self) -> None:
+        """Take no more audio, deliver the last words, then close."""
+        ...
+
+
+class Sessions:
+    """Counts requests and sockets, refuses more than `limit`, and drains them."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._running: dict[object, Endable | None] = {}
+        self._changed = asyncio.Event()
+        self.is_draining = False
+
+    def __len__(self) -> int:
+        """Count what runs."""
+        return len(self._running)
+
+    def check(self) -> None:
+        """
+        Check that another session can be taken.
+
+        Raises:
+            RequestError: the server is full or shuts down; a new attempt can succeed.
+
+        """
+        if self.is_draining:
+            raise RequestError(
+                "the server shuts down", status=503, code="server_shutting_down", retry_after=5
+            )
+        if len(self._running) >= self._limit:
+            raise RequestError(
+                f"{self._limit} sessions run, which is the limit; try again later",
+                status=503,
+                code="server_overloaded",
+                retry_after=5,
+            )
+
+    @contextmanager
+    def entered(self, session: Endable | None = None) -> Iterator[None]:
+        """Count a session, or a request that ends by itself; raises as `check`."""
+        self.check()
+        key = object()
+        self._running[key] = session
+        try:
+            yield
+        finally:
+            del self._running[key]
+            self._changed.set()
+
+    async def drain(self, seconds: float) -> None:
+        """Refuse new sessions, wait *seconds* for those that run, then end them and wait."""
+        self.is_draining = True
+        if not await self._empty_within(seconds):
+            for session in list(self._running.values()):
+                if session is not None:
+                    session.end()
+            await self._empty_within(_FLUSH_SECONDS)
+
+    async def _empty_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                while self._running:
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True

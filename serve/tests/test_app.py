@@ -1,0 +1,136 @@
+"""The application over HTTP and WebSockets: what is refused, and how."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from urllib.parse import urlsplit
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+pytest.importorskip("faster_whisper")
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def fetch(address):
+    """Return a function that makes a request and returns its status, body and headers."""
+
+    def fetch(method, path, body=None, **headers):
+        connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=30)
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, body, {"x-api-key": "secret", **names})
+        answer = connection.getresponse()
+        text = answer.read()
+        connection.close()
+        return answer.status, json.loads(text), dict(answer.getheaders())
+
+    return fetch
+
+
+def test_a_server_is_ready_when_a_canary_came_through(fetch):
+    """Both addresses need no key."""
+    assert 200 == fetch("GET", "/livez", x_api_key="")[0]
+    status, body, _ = fetch("GET", "/readyz", x_api_key="")
+
+    assert (200, "ready") == (status, body["status"])
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "expected"),
+    [
+        ("GET", "/v1/nothing", {}, (404, "unknown_url")),
+        ("GET", "/v1/../etc/passwd", {}, (404, "unknown_url")),
+        ("GET", "/v1/audio/transcriptions", {}, (405, "unknown_url")),
+        ("GET", "/v1/models/large", {}, (404, "model_not_found")),
+        ("GET", "/v1/models", {"x_api_key": "wrong"}, (401, "invalid_api_key")),
+        ("GET", "/v1/models", {"origin": "https://evil.example"}, (403, "invalid_origin")),
+        ("GET", "/v1/models", {"host": "evil.example"}, (403, "invalid_host")),
+        ("POST", "/v1/audio/transcriptions", {}, (400, "invalid_type")),
+        (
+            "POST",
+            "/v1/audio/transcriptions",
+            {"content_type": "multipart/form-data"},
+            (400, "invalid_form"),
+        ),
+    ],
+)
+def test_a_refusal_has_the_shape_of_openai(fetch, method, path, headers, expected):
+    """Every answer is an error object with a request id."""
+    answer, body, answer_headers = fetch(method, path, b"", **headers)
+
+    assert expected == (answer, body["error"]["code"])
+    assert {"message", "type", "param", "code"} == set(body["error"])
+    assert answer_headers["x-request-id"].startswith("req_")
+
+
+def test_a_form_without_a_recording_is_refused(fetch):
+    """A text field called `file` is no recording."""
+    form = (
+        b'--x\r\nContent-Disposition: form-data; name="model"\r\n\r\ndigits\r\n'
+        b'--x\r\nContent-Disposition: form-data; name="file"\r\n\r\nno file\r\n--x--\r\n'
+    )
+
+    status, body, _ = fetch(
+        "POST",
+        "/v1/audio/transcriptions",
+        form,
+        content_type="multipart/form-data; boundary=x",
+    )
+
+    assert (400, "missing_file") == (status, body["error"]["code"])
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "status", "code"),
+    [
+        ("", {}, 401, "invalid_api_key"),
+        ("", {"x-api-key": "secret", "origin": "https://evil.example"}, 403, "invalid_origin"),
+        ("?model=large", {"x-api-key": "secret"}, 404, "model_not_found"),
+        ("?intent=conversation", {"x-api-key": "secret"}, 400, "invalid_value"),
+    ],
+)
+def test_a_socket_is_refused_before_it_is_accepted(address, query, headers, status, code):
+    """The client receives a status and the error object, not a close code."""
+    url = address.replace("http", "ws") + "/realtime" + query
+    origin = headers.pop("origin", None)
+
+    with (
+        pytest.raises(InvalidStatus) as caught,
+        connect(url, additional_headers=headers, origin=origin),
+    ):
+        pass
+
+    response = caught.value.response
+    assert (status, code) == (response.status_code, json.loads(response.body)["error"]["code"])
+
+
+def test_a_browser_sends_its_key_as_a_subprotocol(address):
+    """The server selects "realtime" and never repeats the key."""
+    url = address.replace("http", "ws") + "/realtime?intent=transcription"
+    offered = ["realtime", "openai-insecure-api-key.secret"]
+
+    with connect(url, subprotocols=offered, origin="https://captions.example") as socket:
+        assert "realtime" == socket.subprotocol
+        assert "session.created" == json.loads(socket.recv())["type"]
+        socket.send(b"\x00\x01")
+        assert "invalid_event" == json.loads(socket.recv())["error"]["code"]
+
+
+def test_a_message_that_is_too_large_ends_one_session_alone(address):
+    """The socket closes with 1009, and the server goes on."""
+    url = address.replace("http", "ws") + "/realtime"
+    headers = {"x-api-key": "secret"}
+    with connect(url, additional_headers=headers) as other:
+        with connect(url, additional_headers=headers) as socket:
+            socket.recv()
+            with pytest.raises(ConnectionClosed) as closed:
+                socket.send("x" * (22 << 20))
+                socket.recv()
+        other.recv()
+        other.send("{}")
+        assert "invalid_event" == json.loads(other.recv())["error"]["code"]
+
+    assert 1009 == closed.value.rcvd.code

@@ -1,0 +1,122 @@
+"""
+Make a sample of small mistakes in the parts that streams share, and let the suite alone judge them.
+
+`python tools/mutation/sample.py` draws mutants of mutmut from `wlk_core.streaming`,
+`wlk_core.online` and the scripted backend.  Each is written to a copy of the sources in
+build/mutants, where generated sessions of every policy and the contract tier of the policy that the
+file belongs to run on the scripted backend, until a rule fails.
+Strings are not changed, because the suite does not judge the wording of messages.
+"""
+
+from __future__ import annotations
+
+import argparse
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import chdir
+import difflib
+import os
+from pathlib import Path
+from random import Random
+import shutil
+import subprocess
+import sys
+from typing import Any
+
+import libcst
+from mutmut.mutation.file_mutation import create_mutations
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+WORK = ROOT / "build" / "mutants"
+SOURCES = (ROOT / "core/src", ROOT / "conformance/src")
+ROOMS = ("wlk_core/streaming", "wlk_core/online", "wlk_conformance/scripted")
+#: What the scripted backend does not run: it has no spectrogram, no energy and no process.
+UNUSED = ("energy.py", "log_mel.py", "speculative.py", "owner_process.py", "repetition.py")
+#: The policy that runs a file; what all share is judged with the default one.
+POLICIES = {
+    "alignatt": "alignatt",
+    "alignment": "alignatt",
+    "native": "native",
+    "tokenizer": "native",
+}
+LIMIT = 240.0  # seconds for one mutant; one that does not end is detected by the suite's watchdog
+
+
+def mutants() -> list[tuple[Path, libcst.Module, Any]]:
+    """Return every mutant: its file relative to the sources, the module and what changes."""
+    found = []
+    for source in SOURCES:
+        for room in ROOMS:
+            for path in sorted((source / room).glob("*.py")):
+                if path.name in (*UNUSED, "__init__.py"):
+                    continue
+                text = path.read_text(encoding="utf-8")
+                with chdir(HERE):  # where its configuration is
+                    module, mutations, *_ = create_mutations(str(path), text)
+                found += [
+                    (path.relative_to(source), module, mutation)
+                    for mutation in mutations
+                    if not isinstance(
+                        mutation.original_node, libcst.SimpleString | libcst.FormattedString
+                    )
+                ]
+    return found
+
+
+def judge(number: int, mutant: tuple[Path, str, str]) -> tuple[int, str]:
+    """Return the number of a mutant and what the suite found, empty where it found nothing."""
+    path, _, after = mutant
+    folder = WORK / str(number)
+    for source in SOURCES:
+        shutil.copytree(source, folder, dirs_exist_ok=True)
+    (folder / path).write_text(after, encoding="utf-8")
+    command = [sys.executable, str(HERE / "judge.py"), POLICIES.get(path.stem, "local-agreement")]
+    environment = {**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
+    try:
+        done = subprocess.run(
+            command, env=environment, cwd=folder, capture_output=True, text=True,
+            timeout=LIMIT, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return number, f"no answer within {LIMIT:g} s"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if done.returncode == 0:
+        return number, ""
+    lines = (done.stdout + done.stderr).splitlines() or [f"it ended with {done.returncode}"]
+    return number, lines[-1][:120]
+
+
+def changed(mutant: tuple[Path, str, str]) -> str:
+    """Return the lines that a mutant changes."""
+    path, before, after = mutant
+    diff = list(difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm=""))
+    line_number = diff[2].split()[1].lstrip("-").partition(",")[0]
+    lines = [f"{line[0]} {line[1:].strip()}" for line in diff[3:]]
+    return f"{path}:{line_number}: " + " | ".join(lines)
+
+
+def main() -> None:
+    """Draw the sample, judge it and print the survivors and the share that was detected."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=30, help="mutants to try (default: 30)")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
+    arguments = parser.parse_args()
+    every = mutants()
+    rng = Random(arguments.seed)  # noqa: S311 -- reproducible, not secret
+    sample = [
+        (path, module.code, module.deep_replace(change.original_node, change.mutated_node).code)
+        for path, module, change in rng.sample(every, min(arguments.count, len(every)))
+    ]
+    detected = 0
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        for number, why in pool.map(judge, range(len(sample)), sample):
+            detected += bool(why)
+            text = f"detected by {why}" if why else "SURVIVED"
+            print(f"{text}\n    {changed(sample[number])}", flush=True)
+    print(f"{detected} of {len(sample)} detected, drawn from {len(every)}, seed {arguments.seed}")
+
+
+if __name__ == "__main__":
+    main()

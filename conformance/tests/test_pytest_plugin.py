@@ -82,7 +82,7 @@ def test_a_failing_rule_explains_itself(authors_pytest):
 
     assert 1 == done.returncode
     assert "SIL-03  `end_silence(d, offset)` moves the clock by exactly d." in done.stdout
-    assert "result: processed_up_to is" in done.stdout
+    assert "start_silence: processed_up_to is" in done.stdout
     assert "seed=3" in done.stdout
     assert ".end_silence(1.234567, None)" in done.stdout
     assert "usual causes:" in done.stdout

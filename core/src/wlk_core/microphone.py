@@ -18,7 +18,17 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Captured", "Driver", "InputDevice", "Microphone", "SoundDevice"]
+__all__ = [
+    "NO_DEVICE",
+    "Captured",
+    "Driver",
+    "InputDevice",
+    "Microphone",
+    "SoundDevice",
+    "choose_device",
+]
+
+NO_DEVICE = "no device can record; connect a microphone, or play a file with --input FILE"
 
 _BLOCK_SECONDS = 0.05
 _REOPEN_SECONDS = 1.0  # between two attempts to open a device that was lost
@@ -109,14 +119,15 @@ class Microphone:
     ) -> None:
         self._driver = SoundDevice() if driver is None else driver
         self._now = _time_with_sleep if now is None else now
-        self.device = _chosen(self._driver.devices(), device)
+        self.device = choose_device(self._driver.devices(), device)
         self._blocks: deque[Captured] = deque()
         self._has_arrived = threading.Event()
         self._waiting = 0  # bytes
         self._dropped = 0  # samples that came while too many waited
         self._last_block: float | None = None  # when the last block came
         self.problem: str | None = None  # why nothing is captured now
-        self.rate, self._stream = self._open_at_any_rate()
+        self.rate = SAMPLE_RATE
+        self._stream = self._open_at_any_rate()
         self._opened = self._now()
 
     def read(self, timeout: float) -> list[Captured]:
@@ -139,14 +150,15 @@ class Microphone:
         """Release the device; may be called again."""
         self._stream.close()
 
-    def _open_at_any_rate(self) -> tuple[int, Stream]:
+    def _open_at_any_rate(self) -> Stream:
         """Open the device at 16 kHz or, where it refuses that, at its own rate."""
         try:
-            return SAMPLE_RATE, self._driver.open(self.device, SAMPLE_RATE, self._append)
+            return self._driver.open(self.device, self.rate, self._append)
         except AudioDeviceError:
-            if self.device.rate == SAMPLE_RATE:
+            if self.device.rate == self.rate:
                 raise
-            return self.device.rate, self._driver.open(self.device, self.device.rate, self._append)
+            self.rate = self.device.rate
+            return self._driver.open(self.device, self.rate, self._append)
 
     def _append(self, audio: bytes, has_lost: bool) -> None:  # noqa: FBT001 -- as the driver calls
         """Append a block; called by the driver's thread."""
@@ -187,12 +199,16 @@ class Microphone:
             self.problem = str(error)
 
 
-def _chosen(devices: list[InputDevice], name: str | None) -> InputDevice:
-    """Return the device of that index or name, or the default one."""
+def choose_device(devices: list[InputDevice], name: str | None) -> InputDevice:
+    """
+    Return the device of that index or name, or the default one.
+
+    Raises:
+        AudioDeviceError: there is none, or not exactly one of that name.
+
+    """
     if not devices:
-        raise AudioDeviceError(
-            "no device can record; connect a microphone, or play a file with --input FILE"
-        )
+        raise AudioDeviceError(NO_DEVICE)
     if name is None:
         return next((device for device in devices if device.is_default), devices[0])
     matches = [
@@ -265,6 +281,7 @@ class SoundDevice:
         def callback(audio: Any, _frames: int, _times: Any, status: Any) -> None:
             on_block(bytes(audio), bool(status.input_overflow))
 
+        stream: Any = None
         try:
             stream = self._sounddevice.RawInputStream(
                 samplerate=rate,
@@ -275,7 +292,9 @@ class SoundDevice:
                 callback=callback,
             )
             stream.start()
-        except self._sounddevice.PortAudioError as error:
+        except (self._sounddevice.PortAudioError, ValueError) as error:
+            if stream is not None:
+                stream.close()
             raise AudioDeviceError(
                 f"{device.name} cannot be opened at {rate} Hz: {error}; close the program that "
                 "uses it, or choose another device with --device"

@@ -16,7 +16,7 @@ from wlk_core.cli.live_source import FileSource, level_decibels, pcm16
 from wlk_core.cli.saves import WavSave
 from wlk_core.cli.stops import STOPS, Stopped
 from wlk_core.errors import AudioDeviceError
-from wlk_core.microphone import Captured
+from wlk_core.microphone import Captured, InputDevice
 from wlk_core.testing import partition
 
 SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".wav")
@@ -35,6 +35,15 @@ class Clock:
     def sleep(self, seconds):
         """Let time pass."""
         self.seconds += seconds
+
+
+class Installed:
+    """PortAudio with one device."""
+
+    @staticmethod
+    def devices():
+        """Return the device."""
+        return [InputDevice(index=0, name="USB Audio", rate=48_000, is_default=True)]
 
 
 class ScriptedMicrophone:
@@ -71,7 +80,7 @@ def microphone(monkeypatch):
 
     def install(script):
         opened = ScriptedMicrophone(script)
-        monkeypatch.setattr("wlk_core.microphone.SoundDevice", lambda: None)
+        monkeypatch.setattr("wlk_core.microphone.SoundDevice", Installed)
         monkeypatch.setattr("wlk_core.microphone.Microphone", lambda _device: opened)
         return opened
 
@@ -212,6 +221,23 @@ def test_a_lost_device_is_one_line_and_no_end(listen, microphone, spoken):
     assert 1 == done.err.count("gives no audio")
 
 
+def test_an_engine_that_is_too_slow_loses_no_word(listen, microphone, spoken):
+    """What does not fit into the session waits outside it."""
+    talk = np.concatenate([spoken(1, 2, 3), np.zeros(16_000 * 200, np.float32), spoken(4)])
+
+    class AtOnce(ScriptedMicrophone):
+        def read(self, timeout):
+            """Return everything at once."""
+            blocks, self.script = self.script, []
+            return blocks or super().read(timeout)
+
+    opened = microphone([])
+    opened.__class__ = AtOnce
+    opened.script = [Captured(talk[i : i + 160_000]) for i in range(0, len(talk), 160_000)]
+
+    assert (0, "one two three\nfour\n", "") == listen()
+
+
 def test_a_full_disk_costs_one_file_and_no_word(listen, microphone, spoken, tmp_path, monkeypatch):
     """One line names the file; the other files and standard output go on."""
     sound, text = tmp_path / "talk.wav", tmp_path / "talk.txt"
@@ -245,6 +271,9 @@ def test_a_full_disk_costs_one_file_and_no_word(listen, microphone, spoken, tmp_
         (["--save", "a.txt", "--save", "a.txt"], 2, "a.txt is given twice"),
         (["--save", "old.txt"], 2, "it exists; replace it with --force"),
         (["--device", "1", "--input", "a.wav"], 2, "exclude each other"),
+        (["--device", "radio"], 1, "no device matches 'radio'; choose one of: 0 USB Audio"),
+        (["--save", "a.txt", "--save", "./a.txt"], 2, "a.txt is given twice"),
+        (["--input", "a.wav", "--save", "a.wav", "--force"], 2, "would overwrite the recording"),
         (["--input", "absent.wav"], 1, "absent.wav"),
     ],
 )
@@ -254,7 +283,7 @@ def test_a_wrong_call_is_one_line(  # noqa: PLR0917 -- fixtures
     """Nothing is loaded and no file is written."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "old.txt").write_text("precious")
-    monkeypatch.setattr("wlk_core.microphone.SoundDevice", lambda: None)
+    monkeypatch.setattr("wlk_core.microphone.SoundDevice", Installed)
     done = listen(*arguments)
 
     assert status == done.status

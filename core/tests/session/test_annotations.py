@@ -172,3 +172,38 @@ def test_a_silent_annotator_changes_nothing(run, speech):
     without_stats = [event for event in run(speech, **silent) if not isinstance(event, End)]
 
     assert without_stats == [event for event in run(speech) if not isinstance(event, End)]
+
+
+@pytest.mark.parametrize("number", [np.float32(1.0), np.float64(1.0), np.array(1.0), 1, True])
+def test_a_probability_may_be_a_number_of_any_type(number, run, speech):
+    """Frameworks return numpy's numbers."""
+
+    class Detector(ScriptedTurnDetector):
+        def end_of_turn(self, text):
+            """Return the number."""
+            return number
+
+    audio = np.concatenate((speech, silence(3.0)))
+    events = run(audio, turn_detector=Detector([]))
+
+    assert "turn-detector" in [event.reason for event in kinds(events, Endpoint)]
+    assert [] == kinds(events, Failure)
+    assert text_of(run(audio)) == text_of(events)
+
+
+@pytest.mark.parametrize("chunk_seconds", [0.1, 0.5, 1.0, 60.0])
+def test_the_cut_of_the_audio_moves_no_turn(chunk_seconds, open_stream, detector, speech):
+    """A pause is looked for every tenth of a second, however the audio comes."""
+
+    def ends(seconds):
+        session = Session(
+            open_stream(),
+            gate=SilenceGate(detector),
+            turn_detector=ScriptedTurnDetector(["nine", "four"]),
+        )
+        audio = np.concatenate((speech, silence(3.0), speech, silence(0.9), speech))
+        events = [event for chunk in partition(audio, seconds) for event in session.feed(chunk)]
+        return [(e.time, e.reason) for e in kinds(events + session.finish(), Endpoint)]
+
+    assert ends(0.1) == ends(chunk_seconds)
+    assert ends(0.1)

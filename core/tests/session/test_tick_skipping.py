@@ -134,7 +134,8 @@ def test_the_engine_never_gets_more_audio_than_it_can_take(open_stream, speech):
         return engine(audio, **options)
 
     stream._recognizer._transcribe = transcribe
-    run_late(Session(stream, skip_ticks_after=4.0), [speech] * 12, every=12)
+    session = Session(stream, skip_ticks_after=4.0, max_backlog_seconds=150.0)
+    run_late(session, [speech] * 12, every=12)
 
     assert 12.0 < max(longest) <= 28.0
 

@@ -293,3 +293,11 @@ def test_the_end_changes_no_line():
     timeline = timeline_of(commit(word(0.5)))
 
     assert 1 == timeline.add(End(audio_time=2.0, stats=None, latency=None))
+
+
+def test_an_open_pause_follows_the_audio_without_events():
+    """A program that shows a pause moves its end along with the audio."""
+    timeline = timeline_of(commit(word(0.5)), Endpoint(1.0, "turn-detector", 1.3))
+    timeline.advance(12.5)
+
+    assert (1.0, 12.5, True) == outline(timeline)[-1]

@@ -9,6 +9,7 @@ import numpy as np
 from wlk_core.audio.convert import to_float32, validate_audio
 from wlk_core.audio.resample import Resampler
 from wlk_core.errors import AudioFormatError
+from wlk_core.processor import SAMPLE_RATE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -111,6 +112,13 @@ class PcmConverter:
         samples = self._from_array(frames if table is None else table[frames])
         self._rest = data[whole:]
         return self._resampled(samples)
+
+    def samples_of(self, audio: Audio) -> int:
+        """Return about how many samples at 16 kHz *audio* becomes; `push` checks what it is."""
+        length = int(getattr(audio, "__len__", int)())
+        if not isinstance(audio, np.ndarray):
+            length //= _SAMPLE_TYPES[self.encoding].itemsize * self.channels
+        return length * SAMPLE_RATE // self.rate
 
     def flush(self) -> NDArray[np.float32]:
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import closing
 import os
 import signal
@@ -17,7 +18,7 @@ from wlk_core.cli.main import print_error, registry_of
 from wlk_core.cli.options import BackendCommand, live_options
 from wlk_core.cli.stops import STOPS, Stopped
 from wlk_core.config import choose_settings
-from wlk_core.errors import AudioFormatError, BackendError
+from wlk_core.errors import AudioDeviceError, AudioFormatError, WLKError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["listen"]
 
 _WAIT_SECONDS = 0.1
-_MOST_WAITING_SECONDS = 30.0  # in the session; the microphone keeps what comes beyond it
+_MOST_WAITING_SECONDS = 30.0  # in the session, which reports them as lag
 _BAR = 10  # characters of the level meter
 _BAR_FLOOR = -60.0  # decibels
 
@@ -82,10 +83,18 @@ def listen(
     from wlk_core.cli.live_source import FileSource  # noqa: PLC0415 -- brings numpy and av
     from wlk_core.cli.live_view import loading, open_live_view  # noqa: PLC0415 -- brings numpy
     from wlk_core.cli.saves import check_saves, open_save  # noqa: PLC0415 -- brings numpy
-    from wlk_core.microphone import Microphone, SoundDevice  # noqa: PLC0415 -- brings numpy
+    from wlk_core.microphone import (  # noqa: PLC0415 -- only where it is used
+        NO_DEVICE,
+        Microphone,
+        SoundDevice,
+        choose_device,
+    )
 
     if list_devices:
-        for found in SoundDevice().devices():
+        devices = SoundDevice().devices()
+        if not devices:
+            raise AudioDeviceError(NO_DEVICE)
+        for found in devices:
             mark = "*" if found.is_default else " "
             click.echo(f"{mark} {found.index:3} {found.name}  ({found.rate} Hz)")
         return 0
@@ -93,14 +102,14 @@ def listen(
         raise click.UsageError("--device and --input exclude each other; choose one")
     if offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # the frameworks under the backends read it too
-    paths = check_saves(saves, is_forced=force)
+    paths = check_saves(saves, is_forced=force, recording=file)
     registry = registry_of(context)
     settings = choose_settings(
         registry, backend=backend, model=model, language=language, policy=policy, pairs=pairs
     )
     settings.spec.check_task(task)
     if file is None:  # what is absent is reported before a model is loaded
-        SoundDevice()
+        choose_device(SoundDevice().devices(), device)
     else:
         audio_duration(file)
     with locked(paths):
@@ -138,6 +147,7 @@ class _Run:
     saves: dict[Path, Save]
     outcome: Outcome
     has_failed: bool = False
+    _waiting: deque[Captured] = attrs.field(factory=deque)
     _problem: str | None = None
     _level: float = -96.0
     _began: float = attrs.field(factory=perf_counter)
@@ -151,12 +161,16 @@ class _Run:
             except Stopped as stop:
                 stopped = stop
                 STOPS.reset()  # a second signal ends the run at once
+                if stop.number != signal.SIGINT:
+                    self.outcome.incomplete = f"stopped by {stop.name}"
             except (AudioFormatError, OSError) as error:
+                self.outcome.incomplete = str(error)
                 self._fail(error)
             STOPS.hold()
+            self._receive_waiting()
             self.session.end_audio()
             self._work_off()
-        except BackendError as error:
+        except WLKError as error:
             self.outcome.incomplete = str(error)
             self._fail(error)
         finally:
@@ -170,16 +184,22 @@ class _Run:
     def _capture(self) -> None:
         while True:
             STOPS.release()  # a signal ends the wait for audio
-            is_full = self.session.backlog_seconds > _MOST_WAITING_SECONDS
-            captured = [] if is_full else self._read()
+            captured = self._read()
             STOPS.hold()
             if captured is None:
                 return
-            for block in captured:
-                self._receive(block)
+            self._waiting.extend(captured)
+            while self._waiting and self.session.backlog_seconds < _MOST_WAITING_SECONDS:
+                self._receive(self._waiting.popleft())
             if self.session.has_work:
                 self._show(self.session.step())
             self._note()
+
+    def _receive_waiting(self) -> None:
+        """Decode what was captured and did not fit into the session."""
+        while self._waiting:
+            self._receive(self._waiting.popleft())
+            self._work_off()
 
     def _read(self) -> list[Captured] | None:
         return self.source.read(0.0 if self.session.has_work else _WAIT_SECONDS)

@@ -51,12 +51,13 @@ class Save(Protocol):
         ...
 
 
-def check_saves(paths: Sequence[str], *, is_forced: bool) -> list[Path]:
+def check_saves(paths: Sequence[str], *, is_forced: bool, recording: str | None) -> list[Path]:
     """
     Return the paths of ``--save``.
 
     Raises:
-        click.UsageError: a path has no known ending or no directory, comes twice, or exists.
+        click.UsageError: a path has no known ending or no directory, comes twice, exists, or is
+            that of the *recording* that is played.
 
     """
     checked: list[Path] = []
@@ -68,7 +69,9 @@ def check_saves(paths: Sequence[str], *, is_forced: bool) -> list[Path]:
             )
         if not path.parent.is_dir():
             raise click.UsageError(f"--save {text}: there is no directory {path.parent}")
-        if path in checked:
+        if recording is not None and os.path.realpath(path) == os.path.realpath(recording):
+            raise click.UsageError(f"--save {text} would overwrite the recording that is played")
+        if os.path.realpath(path) in map(os.path.realpath, checked):
             raise click.UsageError(f"--save {text} is given twice")
         if not is_forced and is_regular(path) and path.exists() and path.stat().st_size:
             raise click.UsageError(f"--save {text}: it exists; replace it with --force")
@@ -156,12 +159,16 @@ class WavSave:
         data = pcm16(captured.audio)
         self._bytes += 2 * round(captured.lost_seconds * self._rate)
         if self._bytes + len(data) > _MOST_WAV_BYTES:
+            self._complete()
             raise OSError(f"{self._path} is full: a wav file holds 4 GB; the transcript goes on")
         try:
             file = self._opened()
             file.seek(_HEADER.size + self._bytes)  # beyond a gap the file has a hole, of zeros
-            file.write(data)
-            self._bytes += len(data)
+            rest = memoryview(data)
+            while rest:
+                written = file.write(rest)
+                self._bytes += written
+                rest = rest[written:]
             self._since_header += len(data)
             if self._since_header >= 2 * self._rate:  # a second
                 self._write_header(file)

@@ -86,7 +86,7 @@ class Annotations:
         """Return whether the turn detector regards the turn as over."""
 
         def probability(part: TurnDetector) -> float:
-            value = part.end_of_turn(text)
+            value = float(part.end_of_turn(text))
             if not 0 <= value <= 1:
                 raise ValueError(f"expected a probability in [0, 1], got {value!r}")
             return value
@@ -121,8 +121,8 @@ class _Annotator(Generic[A]):
         except Exception as error:  # noqa: BLE001 -- a plugin's code: reported as an event
             failures.append(self._failure(error))
             return None
-        if result not in (None, []):  # a call without a result may have run no model
-            self._failed = 0
+        if result is not None and not (isinstance(result, list) and not result):
+            self._failed = 0  # a call without a result may have run no model
         return result
 
     def insert(self, call: Callable[[A], None], failures: list[BackendError]) -> None:

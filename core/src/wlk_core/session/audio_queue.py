@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
+from wlk_core._arguments import real_number, shown
 from wlk_core.errors import ClockError, SessionOverloaded, StreamClosed
-from wlk_core.processor import SAMPLE_RATE
+from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,20 +75,27 @@ class AudioQueue:
         """Append audio; see `Session.receive`."""
         with self._lock:
             self._check_open()
-            if self._waiting > self._max_backlog:
+            samples = self._converter.samples_of(audio)
+            if self._waiting and self._waiting + samples > self._max_backlog:
                 raise SessionOverloaded(
-                    f"{self.waiting_seconds:.0f} s of audio wait to be decoded, the bound is "
-                    f"{self._max_backlog / SAMPLE_RATE:.0f} s; step the session, then send again"
+                    f"{self.waiting_seconds:.1f} s of audio wait to be decoded and "
+                    f"{samples / SAMPLE_RATE:.1f} s more came, the bound is "
+                    f"{self._max_backlog / SAMPLE_RATE:.1f} s; step the session, then send again"
                 )
-            self._append(self._converter.push(audio))
+            converted = self._converter.push(audio)
+            for start in range(0, len(converted), _PIECE_SAMPLES):
+                self._append(converted[start : start + _PIECE_SAMPLES])
 
     def put_in_pieces(self, audio: Audio) -> Iterator[None]:
         """Append audio of any length, a minute at a time; the caller takes each piece at once."""
         with self._lock:
             self._check_open()
             samples = self._converter.push(audio)
+        yield  # what waited before
         for start in range(0, len(samples), _PIECE_SAMPLES):
             with self._lock:
+                if self._has_ended:
+                    return  # the session failed in an earlier piece
                 self._append(samples[start : start + _PIECE_SAMPLES])
             yield
 
@@ -95,17 +103,24 @@ class AudioQueue:
         """Append a commit; see `Session.commit`."""
         with self._lock:
             self._check_open()
-            self._items.append(Command.COMMIT)
+            if not self._items or self._items[-1] is not Command.COMMIT:  # two in a row are one
+                self._items.append(Command.COMMIT)
 
     def skip(self, seconds: float) -> None:
         """Append a gap; see `Session.skip`."""
-        if not 0 <= seconds <= _LONGEST_GAP_SECONDS:
+        length = real_number(seconds)
+        if length is None or not 0 <= length <= _LONGEST_GAP_SECONDS:
             raise ClockError(
-                f"expected a gap of 0 to {_LONGEST_GAP_SECONDS:.0f} seconds, got {seconds!r}"
+                f"expected a gap of 0 to {_LONGEST_GAP_SECONDS:.0f} seconds, got {shown(seconds)}"
             )
         with self._lock:
             self._check_open()
-            samples = round(seconds * SAMPLE_RATE)
+            samples = round(length * SAMPLE_RATE)
+            if (self._received + samples) / SAMPLE_RATE > MAX_STREAM_SECONDS:
+                raise ClockError(
+                    f"the gap would end at {(self._received + samples) / SAMPLE_RATE:.0f} s, a "
+                    f"stream lasts at most {MAX_STREAM_SECONDS:.0f} s; open a new session"
+                )
             if samples:
                 self._received += samples
                 self._items.append(Gap(samples))

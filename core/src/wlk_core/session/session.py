@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from typing import TYPE_CHECKING
 
+from wlk_core._arguments import real_number, shown
+from wlk_core.annotators import ANNOTATOR_CALLS
 from wlk_core.audio.pcm import PcmConverter
+from wlk_core.errors import ConcurrentCallError, OptionError
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session.annotations import Annotations
 from wlk_core.session.audio_queue import AudioQueue
@@ -19,6 +24,11 @@ if TYPE_CHECKING:
     from wlk_core.vad.gate import SilenceGate
 
 __all__ = ["Session"]
+
+_PROCESSOR_CALLS = (
+    *("insert_audio_chunk", "process_iter", "get_buffer", "start_silence", "end_silence"),
+    "finish",
+)
 
 
 class Session:
@@ -43,6 +53,10 @@ class Session:
     A call that fails is a `Failure` and is made again by the next step.  After the last attempt
     the failure is final and the session ends; everything committed has been returned before.
 
+    Raises:
+        OptionError: an argument is of another type or out of range.
+        AudioFormatError: an unknown encoding, or a rate or number of channels out of range.
+
     Args:
         processor: a new stream of a backend.  The session finishes it; the caller closes it.
         gate: leaves pauses out and finds the endpoints; None gives all audio to the model.
@@ -53,7 +67,7 @@ class Session:
         rate: samples a second of the source, 8,000 to 192,000.
         channels: channels of the source; they are averaged.
         lag_seconds: how much audio may wait to be decoded before a `Lag` is reported.
-        max_backlog_seconds: how much audio may wait before `receive` refuses more.
+        max_backlog_seconds: how much audio may wait; `receive` refuses what would go beyond it.
         skip_ticks_after: how much audio may wait before the session catches up: a policy then
             decides at its latest tick only.  No audio is left out, but the words may depend on when
             the audio came.  None for never, so that they do not.
@@ -75,6 +89,20 @@ class Session:
         max_backlog_seconds: float = 120.0,
         skip_ticks_after: float | None = None,
     ) -> None:
+        _require_calls("processor", processor, _PROCESSOR_CALLS)
+        if gate is not None:
+            _require_calls("gate", gate, ("push", "flush", "cut", "end_speech", "skip"))
+        for name, part, kind in [
+            ("diarizer", diarizer, "diarizer"),
+            ("translator", translator, "translator"),
+            ("turn_detector", turn_detector, "turn-detector"),
+        ]:
+            if part is not None:
+                _require_calls(name, part, ANNOTATOR_CALLS[kind])
+        lag_seconds = _seconds("lag_seconds", lag_seconds)
+        max_backlog_seconds = _seconds("max_backlog_seconds", max_backlog_seconds)
+        if skip_ticks_after is not None:
+            skip_ticks_after = _seconds("skip_ticks_after", skip_ticks_after)
         converter = PcmConverter(encoding=encoding, rate=rate, channels=channels)
         self._queue = AudioQueue(converter, max_backlog_seconds)
         annotations = Annotations(diarizer, translator, turn_detector)
@@ -88,7 +116,8 @@ class Session:
         )
         self._work = self._worker.work()
         self._is_over = False
-        self._unreturned: list[Event] | None = None  # events of a step that raised
+        self._unreturned: list[Event] | None = None  # events of a call that raised
+        self._stepping = threading.Lock()
 
     @property
     def audio_time(self) -> float:
@@ -156,23 +185,34 @@ class Session:
         Make the next call of the processor, if there is one to make; return what happened.
 
         Raises:
+            ConcurrentCallError: another thread steps this session; nothing was changed.
             StreamClosed: the processor was closed by its owner; the session is over.
 
         """
         events: list[Event] = []
+        self._step_into(events)
+        return events
+
+    def _step_into(self, events: list[Event]) -> None:
+        """Append the events of a step to *events*, which `fail` returns if the step raises."""
         if self._is_over:
-            return events
+            return
+        if not self._stepping.acquire(blocking=False):
+            raise ConcurrentCallError(
+                "another thread steps this session; one thread at a time may step it"
+            )
         try:
             for event in self._work:
                 if isinstance(event, StepEnd):
-                    return events
+                    return
                 events.append(event)
+            self._end_session()
         except BaseException:
             self._unreturned = events
             self._end_session()
             raise
-        self._end_session()
-        return events
+        finally:
+            self._stepping.release()
 
     def fail(self, error: WLKError) -> list[Event]:
         """
@@ -201,16 +241,32 @@ class Session:
         """
         events: list[Event] = []
         for _ in self._queue.put_in_pieces(audio):
-            events += self._steps()
+            self._work_off(events)
         return events
 
     def finish(self) -> list[Event]:
         """End the audio, commit everything and return the last events; the last one is the End."""
-        self.end_audio()
-        return self._steps()
-
-    def _steps(self) -> list[Event]:
         events: list[Event] = []
-        while self.has_work:
-            events += self.step()
+        self.end_audio()
+        self._work_off(events)
         return events
+
+    def _work_off(self, events: list[Event]) -> None:
+        while self.has_work:
+            self._step_into(events)
+
+
+def _require_calls(name: str, part: object, calls: tuple[str, ...]) -> None:
+    missing = [call for call in calls if not callable(getattr(part, call, None))]
+    if missing:
+        raise OptionError(
+            f"expected `{name}` with the calls {', '.join(calls)}, got {shown(part)} without "
+            f"{', '.join(missing)}"
+        )
+
+
+def _seconds(name: str, value: object) -> float:
+    seconds = real_number(value)
+    if seconds is None or not 0 <= seconds < math.inf:
+        raise OptionError(f"expected `{name}` in seconds, 0 or more, got {shown(value)}")
+    return seconds

@@ -115,9 +115,7 @@ class Timeline:
 
         A copy of the lines is brought up to date by ``copy[index:] = timeline.lines_from(index)``.
         """
-        if self._open_pause is not None:
-            end = max(self._open_pause.end, event.audio_time)
-            self._open_pause = attrs.evolve(self._open_pause, end=end)
+        self.advance(event.audio_time)
         changed = len(self._rows)
         match event:
             case Commit(tokens):
@@ -125,7 +123,7 @@ class Timeline:
             case SilenceSpan(pause):
                 self._open_pause = None
                 changed = self._add_pause(pause)
-            case Endpoint(time, "silence"):
+            case Endpoint(time, "silence" | "turn-detector"):
                 end = max(time, event.audio_time)
                 self._open_pause = PauseLine(start=time, end=end, is_open=True)
             case SpeechStarted():
@@ -135,6 +133,12 @@ class Timeline:
             case Translation(text):
                 changed = self._add_translation(text)
         return changed
+
+    def advance(self, audio_time: float) -> None:
+        """Let an open pause end at *audio_time*, because a session reports no event in a pause."""
+        if self._open_pause is not None:
+            end = max(self._open_pause.end, audio_time)
+            self._open_pause = attrs.evolve(self._open_pause, end=end)
 
     def _add_tokens(self, tokens: tuple[ASRToken, ...]) -> int:
         if not tokens:

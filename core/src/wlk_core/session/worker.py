@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["StepEnd", "Work", "Worker"]
 
 _TURN_PAUSE = 0.2  # seconds of quiet after which the turn detector is asked
+_TURN_SAMPLES = SAMPLE_RATE // 10  # how often a pause is looked for
 _TURN_THRESHOLD = 0.5  # probability from which a turn is over
 
 
@@ -108,6 +109,7 @@ class Worker:
                     yield from self._report_lag()
                     yield from self._decode(item)
         except _FinalFailureError as failure:
+            yield from self._annotate(is_last=True)
             yield from self.last_events(failure.error)
 
     def last_events(self, error: WLKError) -> tuple[Failure, End]:
@@ -119,13 +121,23 @@ class Worker:
         self._received_position += len(audio)
         if self._gate is None:
             self._insert(audio)
+        elif self._annotations.detects_turns:
+            for start in range(0, len(audio), _TURN_SAMPLES):  # the cut of the audio moves no turn
+                yield from self._pass(audio[start : start + _TURN_SAMPLES])
+                yield from self._detect_turn()
         else:
-            for gate_event in self._gate.push(audio):
-                yield from self._apply(gate_event)
+            yield from self._pass(audio)
         yield from self._drain()
         yield from self._hypothesis_change()
-        yield from self._detect_turn()
         yield from self._annotate()
+
+    def _pass(self, audio: NDArray[np.float32]) -> Work:
+        """Give audio to the processor through the gate."""
+        for gate_event in self._gate.push(audio) if self._gate is not None else ():
+            yield from self._apply(gate_event)
+        if self._annotations.detects_turns:
+            yield from self._drain()
+            yield from self._hypothesis_change()
 
     def _drain(self) -> Work:
         """Decode what waits, in calls of a few steps each, so that a flush after it is short."""

@@ -159,12 +159,11 @@ def test_a_refusal_is_the_error_that_the_client_has_for_it(client, fields, error
 
 def test_a_wrong_key_is_refused(address):
     """For requests and before a WebSocket is accepted."""
-    client = openai.OpenAI(base_url=address, api_key="wrong", max_retries=0)
-
-    with pytest.raises(openai.AuthenticationError):
-        client.models.list()
-    with pytest.raises(Exception, match="401"), client.realtime.connect(extra_query=TRANSCRIPTION):
-        pass
+    with openai.OpenAI(base_url=address, api_key="wrong", max_retries=0) as client:
+        with pytest.raises(openai.AuthenticationError):
+            client.models.list()
+        with pytest.raises(Exception, match="401"):
+            client.realtime.connect(extra_query=TRANSCRIPTION).enter()
 
 
 @pytest.mark.parametrize("rate", [8_000, 16_000, 24_000])
@@ -229,15 +228,14 @@ def test_the_asynchronous_connection_reads_errors_and_goes_on(address):
 def test_a_client_secret_opens_a_configured_session_and_nothing_else(client, address):
     """The configuration of the secret is the effective one at the beginning."""
     secret = client.realtime.client_secrets.create(session=session(None))
-    browser = openai.OpenAI(base_url=address, api_key=secret.value, max_retries=0)
-
-    with browser.realtime.connect(extra_query=TRANSCRIPTION) as connection:
-        created = connection.recv()
+    with openai.OpenAI(base_url=address, api_key=secret.value, max_retries=0) as browser:
+        with browser.realtime.connect(extra_query=TRANSCRIPTION) as connection:
+            created = connection.recv()
+        with pytest.raises(openai.AuthenticationError):
+            browser.models.list()
 
     assert created.session.audio.input.turn_detection is None
     assert 16_000 == created.session.audio.input.format.rate
-    with pytest.raises(openai.AuthenticationError):
-        browser.models.list()
 
 
 def test_a_shutdown_delivers_the_last_words(digits, serve, transcript):
@@ -245,20 +243,22 @@ def test_a_shutdown_delivers_the_last_words(digits, serve, transcript):
     from websockets.exceptions import ConnectionClosed  # noqa: PLC0415 -- after the skips
 
     events = []
-    with serve(digits) as (address, server):
-        client = openai.OpenAI(base_url=address, api_key="secret")
-        with client.realtime.connect(extra_query=TRANSCRIPTION) as connection:
-            connection.session.update(session=session(None))
-            for audio in pcm():
-                connection.input_audio_buffer.append(audio=audio)
-            for event in connection:
-                events.append(event)
-                if event.type == DELTA:
-                    break
-            server.handle_exit(15, None)
-            with pytest.raises(ConnectionClosed) as closed:
-                while True:
-                    events.append(connection.recv())
+    with (
+        serve(digits) as (address, server),
+        openai.OpenAI(base_url=address, api_key="secret") as client,
+        client.realtime.connect(extra_query=TRANSCRIPTION) as connection,
+    ):
+        connection.session.update(session=session(None))
+        for audio in pcm():
+            connection.input_audio_buffer.append(audio=audio)
+        for event in connection:
+            events.append(event)
+            if event.type == DELTA:
+                break
+        server.handle_exit(15, None)
+        with pytest.raises(ConnectionClosed) as closed:
+            while True:
+                events.append(connection.recv())
 
     assert [transcript.text] == list(texts(events, COMPLETED).values())
     assert 1012 == closed.value.rcvd.code
@@ -266,9 +266,11 @@ def test_a_shutdown_delivers_the_last_words(digits, serve, transcript):
 
 def test_an_upload_beyond_the_limit_is_refused(digits, serve):
     """The answer is 413, before the body is read."""
-    with serve(digits, limits=Limits(max_upload_bytes=1000)) as (address, _):
-        client = openai.OpenAI(base_url=address, api_key="secret", max_retries=0)
-        with pytest.raises(openai.APIStatusError) as caught:
-            client.audio.transcriptions.create(file=clip_path(TURNS), model="digits")
+    with (
+        serve(digits, limits=Limits(max_upload_bytes=1000)) as (address, _),
+        openai.OpenAI(base_url=address, api_key="secret", max_retries=0) as client,
+        pytest.raises(openai.APIStatusError) as caught,
+    ):
+        client.audio.transcriptions.create(file=clip_path(TURNS), model="digits")
 
     assert (413, "file_too_large") == (caught.value.status_code, caught.value.code)

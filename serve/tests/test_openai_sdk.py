@@ -40,17 +40,20 @@ def client(address):
 
 
 def pcm(rate=16_000):
-    """Return the clip as 16-bit samples, in appends of 0.1 s; 8 kHz takes every second sample."""
-    audio = load_clip(TURNS).audio[:: 16_000 // rate]
+    """Return the clip as 16-bit samples at another rate, in appends of 0.1 s."""
+    audio = load_clip(TURNS).audio
+    spectrum = np.fft.rfft(audio)
+    count = len(audio) * rate // 16_000
+    audio = np.fft.irfft(spectrum[: count // 2 + 1], count) * (rate / 16_000)
     data = (np.clip(audio, -1, 1) * 32_767).astype("<i2").tobytes()
     size = rate // 5
     return [base64.b64encode(data[i : i + size]).decode() for i in range(0, len(data), size)]
 
 
-def session(turn_detection, **fields):
-    """Return a configuration for audio at 16 kHz, because the clip is not resampled."""
+def session(turn_detection, rate=16_000, **fields):
+    """Return a configuration for 16-bit audio of a rate."""
     audio = {
-        "format": {"type": "audio/pcm", "rate": 16_000},
+        "format": {"type": "audio/pcm", "rate": rate},
         "transcription": {"model": "digits"},
         "turn_detection": turn_detection,
     }
@@ -164,12 +167,13 @@ def test_a_wrong_key_is_refused(address):
         pass
 
 
-def test_a_committed_item_has_the_words_of_the_command_line(client, transcript):
-    """Manual turns: deltas come before the end, and their sum is the transcript."""
+@pytest.mark.parametrize("rate", [8_000, 16_000, 24_000])
+def test_a_committed_item_has_the_words_of_the_command_line(client, transcript, rate):
+    """Manual turns, at the rates of telephones and of OpenAI: deltas sum up to the transcript."""
     events = []
     with client.realtime.connect(model="digits") as connection:
-        connection.session.update(session=session(None))
-        for audio in pcm():
+        connection.session.update(session=session(None, rate))
+        for audio in pcm(rate):
             connection.input_audio_buffer.append(audio=audio)
         connection.input_audio_buffer.commit()
         for event in connection:

@@ -6,6 +6,7 @@ import json
 
 import attrs
 from hypothesis import given, strategies
+import pytest
 
 from wlk_core.backend import BackendSpec
 from wlk_core.session.events import Commit, Endpoint, SpeechStarted
@@ -96,6 +97,7 @@ def card():
     return ModelCard(name="small", spec=spec)
 
 
+@pytest.mark.slow
 @given(actions=strategies.lists(ACTIONS, max_size=12))
 def test_no_message_of_a_client_raises(actions):
     """Every answer is JSON with a type; every completed item has its joined deltas."""

@@ -64,9 +64,12 @@ class Monitor:
 
     def report(self, violation: Violation) -> None:
         """Keep the first violation of each stream, because the next ones may follow from it."""
-        languages = {watch.language for watch in self._watches}
-        if violation.rule == "LANG-01" and len(languages) > 1:
-            violation = attrs.evolve(violation, rule="ISO-05")  # another stream has another one
+        others = {watch.language for watch in self._watches if watch.name != violation.stream}
+        is_other = any(
+            f"reported as {language!r}" in violation.message for language in others if language
+        )
+        if violation.rule == "LANG-01" and is_other:
+            violation = attrs.evolve(violation, rule="ISO-05")  # the language of another stream
         with self._lock:
             if all(known.stream != violation.stream for known in self.violations):
                 self.violations.append(violation)

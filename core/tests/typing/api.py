@@ -33,13 +33,22 @@ from wlk_core.audio import Resampler, audio_duration, decode_file
 from wlk_core.captions import srt_text, vtt_text
 from wlk_core.segments import Segment
 from wlk_core.session import (
+    AudioGap,
     Commit,
     End,
+    Endpoint,
     Event,
+    Failure,
     HypothesisChange,
+    Lag,
     LatencySummary,
+    Session,
     SilenceSpan,
+    SpeakerTurn,
+    SpeechStarted,
+    Timeline,
     Transcription,
+    Translation,
     astream,
     atranscribe,
     stream,
@@ -138,7 +147,7 @@ def whole_recordings(backend: Backend, samples: NDArray[np.float32]) -> None:
     assert_type(audio_duration("talk.flac"), float | None)
 
 
-def an_event(event: Event) -> str:
+def an_event(event: Event) -> str:  # noqa: C901, PLR0911 -- a case for each kind of event
     """Distinguish the kinds of events; the type checker proves that there are no others."""
     match event:
         case Commit(tokens, audio_time):
@@ -149,9 +158,34 @@ def an_event(event: Event) -> str:
             return transcript.text
         case SilenceSpan(silence):
             return f"{silence.duration:.1f} s of silence"
+        case SpeechStarted(start) | AudioGap(start):
+            return f"from {start:.1f} s on"
+        case Endpoint(time, reason):
+            return f"{reason} at {time:.1f} s"
+        case SpeakerTurn(span):
+            return str(span.speaker)
+        case Translation(text):
+            return text.text
+        case Lag(seconds):
+            return f"{seconds:.1f} s wait"
+        case Failure(error, is_final):
+            assert_type(is_final, bool)
+            return str(error)
         case End():
             assert_type(event.latency, LatencySummary | None)
             return f"{event.audio_time:.1f} s"
+
+
+def a_session(backend: Backend, samples: NDArray[np.float32]) -> Iterator[str]:
+    """Give audio of any form to a session and receive events."""
+    session = Session(backend.create_processor(), gate=None, encoding="mulaw", rate=8_000)
+    timeline = Timeline()
+    session.receive(samples)
+    while session.has_work:
+        assert_type(session.step(), list[Event])
+    for event in (*session.feed(b"\0"), *session.finish()):
+        assert_type(timeline.add(event), int)
+        yield an_event(event)
 
 
 def events(backend: Backend, chunks: Iterable[NDArray[np.float32]]) -> Iterator[str]:

@@ -204,7 +204,7 @@ def choose_device(devices: list[InputDevice], name: str | None) -> InputDevice:
     Return the device of that index or name, or the default one.
 
     Raises:
-        AudioDeviceError: there is none, or not exactly one of that name.
+        AudioDeviceError: no device, or more than one, has that name.
 
     """
     if not devices:

@@ -9,6 +9,7 @@ import sys
 import threading
 import wave
 
+import av
 import numpy as np
 import pytest
 
@@ -110,8 +111,11 @@ def test_sound_before_time_0_is_the_beginning(recording, click_errors, codec):
 
     audio = decoded(path)
 
-    assert max(map(abs, click_errors(audio))) < 0.01
-    assert 40_000 == pytest.approx(len(audio), abs=1024)  # the last frame of AAC is padded
+    # Before av 18, FFmpeg counts the 1,024 samples that prime an AAC encoder as sound here.
+    priming = 1024 / 16_000 if codec == "aac" and int(av.__version__.split(".")[0]) < 18 else 0
+    assert max(map(abs, click_errors(audio))) < 0.01 + priming
+    padding = 1024 + round(priming * 16_000)  # the last frame of AAC is full too
+    assert 40_000 == pytest.approx(len(audio), abs=padding)
 
 
 def test_a_clock_that_began_hours_ago_adds_no_pause(recording, click_errors):

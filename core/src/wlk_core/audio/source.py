@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import attrs
 
@@ -98,7 +98,7 @@ class AudioSource:
             if stream.start_time is not None
             and stream.time_base is not None
             and stream.type in {"audio", "video"}
-            and not getattr(stream, "disposition", 0) & _ATTACHED_PICTURE  # av 14 lacks it
+            and not _disposition(stream) & _ATTACHED_PICTURE
         ]
         first = min(starts, default=0.0)
         has_damage = self.link is not None and self.link.damaged_position is not None
@@ -278,6 +278,9 @@ def _checked_head(reader: Reader) -> bytes:
     return head
 
 
+_LAZY_TAGS = 19  # the release of av that decodes a tag when it is read
+
+
 @contextmanager
 def _opened(reader: Reader, head: bytes, link: OggLinks | None = None) -> Iterator[AudioSource]:
     import av  # noqa: PLC0415 -- loads the FFmpeg libraries
@@ -291,11 +294,13 @@ def _opened(reader: Reader, head: bytes, link: OggLinks | None = None) -> Iterat
         options["probesize"] = "65536"
     if isinstance(reader.check, TransportCheck):
         options["resync_size"] = _LARGEST_HOLE  # by default FFmpeg ends at a hole of 64 KiB
+    open_container: Any = av.open  # whose parameters differ between releases
+    # Tags in other encodings than UTF-8 are common, and no tag is used.  Since av 19 one is decoded
+    # when it is read.
+    decodes_tags = int(av.__version__.split(".")[0]) < _LAZY_TAGS
+    tags = {"metadata_errors": "replace"} if decodes_tags else {}
     try:
-        # Tags in other encodings than UTF-8 are common, and no tag is used.
-        container = av.open(
-            reader if link is None else link, "r", options=options, metadata_errors="replace"
-        )
+        container = open_container(reader if link is None else link, "r", options=options, **tags)
     except av.FFmpegError as error:
         reader.raise_failure()
         raise AudioFormatError(_not_understood(reader, head)) from error
@@ -345,3 +350,9 @@ def _not_understood(reader: Reader, head: bytes) -> str:
         f"expected an audio or video file, got {reader.name!r}, which is neither, or is damaged; "
         "check that it plays, or convert it to wav or flac"
     )
+
+
+def _disposition(stream: object) -> int:
+    """Return the flags of a stream; av 14 has none, and those of av 15 to 17 are no numbers."""
+    flags = getattr(stream, "disposition", 0)
+    return int(getattr(flags, "value", flags))

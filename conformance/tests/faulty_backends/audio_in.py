@@ -10,6 +10,7 @@ import numpy as np
 
 from faulty_backends.base import FaultyStream, breaks
 from wlk_core import EPS, SAMPLE_RATE
+from wlk_core.audio import validate_audio
 from wlk_core.errors import AudioFormatError, ClockError
 
 if TYPE_CHECKING:
@@ -161,7 +162,8 @@ class KeepsCallersArray(FaultyStream):
         if end_time is not None or not isinstance(audio, np.ndarray) or audio.ndim != 1:
             self.stream.insert_audio_chunk(audio, end_time)
             return
-        self.stream.insert_audio_chunk(audio if not np.isfinite(audio).all() else audio[:0])
+        validate_audio(audio)
+        self.stream.insert_audio_chunk(audio[:0])
         self.kept.append(audio)
 
     @property

@@ -31,6 +31,11 @@ class Growth:
     bytes_left: tuple[int, ...]
     engine_calls: tuple[int, ...]
 
+    @property
+    def is_short(self) -> bool:
+        """Whether the rounds are those of an engine that takes time."""
+        return self.seconds < SECONDS
+
 
 def measure_growth(under_test: BackendUnderTest) -> Growth:
     """Feed the same audio in rounds to one stream, which keeps nothing of what it returns."""

@@ -40,19 +40,8 @@ def test_the_scripted_backend_keeps_every_rule(judge, tmp_path):
     assert "  not tested, not selected: LANG-02, QUAL-01, QUAL-02, QUAL-03\n" in done.stdout
 
 
-# Session 20 of seed 0, a monologue of 73 words without a pause, loses two of them under AlignAtt: a
-# defect of the recognizer or of the scripted decoder that is not understood yet.
-LOSES_WORDS = pytest.mark.xfail(reason="AlignAtt loses a word beside a cut in dense speech")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "policy",
-    [
-        pytest.param(policy, marks=LOSES_WORDS) if policy == "alignatt" else policy
-        for policy in SCRIPTED_SPEC.policies
-    ],
-)
+@pytest.mark.parametrize("policy", SCRIPTED_SPEC.policies)
 def test_every_policy_of_the_scripted_backend_complies(judge, tmp_path, policy):
     """LocalAgreement, AlignAtt and a native recognizer keep every rule, and each of them is run."""
     done = judge("scripted", "--policy", policy, "--speech", "--report", "report.json")

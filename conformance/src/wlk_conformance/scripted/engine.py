@@ -89,7 +89,7 @@ class ScriptedEngine:
                 first_sample=first_sample,
                 samples=len(audio),
             )
-            for token in self._tokens(audio)[len(context) :]
+            for token in _after(context, self._tokens(audio))
         )
         forced = sum(len(word.frames) for word in context)
         pieces = sum(len(word.frames) for word in words)
@@ -118,3 +118,17 @@ class ScriptedEngine:
             if token.id <= len(self.vocabulary)
             and token.end - token.origin >= _HALF_CELL > token.start - token.origin
         ]
+
+
+def _after(context: tuple[AlignedWord, ...], tokens: list[DetectedToken]) -> list[DetectedToken]:
+    """
+    Return the tokens after the words of *context*, which the audio begins with.
+
+    A cut may have left too little of the first word to be detected.  Then the first token lies
+    after that word.
+    """
+    count = len(context)
+    if context and tokens:
+        middle = (tokens[0].start + tokens[0].end) / 2 / SAMPLE_RATE
+        count -= middle > context[0].word.end
+    return tokens[count:]

@@ -20,6 +20,7 @@ from wlk_core.errors import WLKError
 from wlk_serve.admission import Admission
 from wlk_serve.client_secrets import parse_secret_request
 from wlk_serve.errors import RequestError, as_request_error
+from wlk_serve.page_routes import is_page, page_routes
 from wlk_serve.protocols.realtime_config import default_config, update_config
 from wlk_serve.realtime_socket import RealtimeSocket
 from wlk_serve.sessions import Sessions
@@ -76,6 +77,7 @@ class Server:
         self._limits = Limits() if limits is None else limits
         self.sessions = Sessions(self._limits.max_sessions)
         routes = [
+            *page_routes(),
             Route("/livez", self._livez),
             Route("/readyz", self._readyz),
             Route("/v1/models", self._models),
@@ -177,7 +179,10 @@ class _Guard:
             return
         try:
             takes_secrets = scope["type"] == "websocket"
-            self._admission.check(Headers(scope=scope), takes_secrets=takes_secrets)
+            needs_key = scope["type"] != "http" or not is_page(scope["path"])
+            self._admission.check(
+                Headers(scope=scope), takes_secrets=takes_secrets, needs_key=needs_key
+            )
         except RequestError as error:
             response = _response(error)
             if scope["type"] == "http":

@@ -57,6 +57,12 @@ SHARED_PARTS = {
 REFERENCES = ("transformers>=5.23,<6",)
 # The published package that benchmarks/whisper.py compares with; safetensors loads our checkpoint.
 PEER = ("whisperlivekit==0.2.26", "safetensors>=0.4.3")
+# Clients of wlk-serve, which are tested in environments of their own because their pins disagree.
+CLIENTS = {
+    "openai": "openai[realtime]>=3,<4",
+    "livekit": "livekit-plugins-openai==1.8.9",
+    "pipecat": "pipecat-ai[openai]==1.14.0",
+}
 TESTS = (
     "core/tests",
     "conformance/tests",
@@ -342,6 +348,19 @@ def benchmarks(session: nox.Session) -> None:
 def benchmark_page(session: nox.Session) -> None:
     """Write docs/benchmarks.md: every backend with a digits checkpoint on the digits set."""
     _run(session, "python", "tools/benchmark_page.py", "--output", "docs/benchmarks.md")
+
+
+@nox.session(python=PYTHON, default=False)
+@nox.parametrize("client", [*CLIENTS], ids=[*CLIENTS])
+def clients(session: nox.Session, client: str) -> None:
+    """Let real clients, unmodified, use wlk-serve: nox -s clients, or "clients(livekit)"."""
+    parts = ("core", "serve", "plugins/wlk-whisper")
+    sources = [argument for name in parts for argument in _editable(ROOT / name)]
+    session.install(CLIENTS[client], *_group("test"), *sources)
+    session.env["WLK_CLIENTS"] = "1"  # serve/tests/clients/conftest.py collects nothing otherwise
+    tests = sorted((ROOT / "serve/tests").rglob(f"test_{client}*.py"))
+    # `-W default`: warnings of foreign packages are no errors.
+    _pytest(session, "-W", "default", *map(str, tests))
 
 
 @nox.session(python=PYTHON, default=False)

@@ -179,7 +179,7 @@ def test_a_committed_word_that_is_repeated_without_audio_is_not_new():
 
 
 def test_a_first_word_of_a_single_frame_is_new():
-    """A word that a cut left in the first frame of an utterance repeats none, so it is committed."""
+    """A word that a cut left in the first frame of an utterance repeats no other one."""
 
     def decode(audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
         return AlignedHypothesis(words=(aligned(0.0, 0.02, " seven", [0]),)[len(context) :])

@@ -83,8 +83,8 @@ BENCHMARKS = (
 # The digits models are too small to be divided among threads: two threads on two busy cores need
 # twenty times as long as one.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-# pip compiles every module that it installs, which takes longer than the rest of it; Python compiles
-# the few that are imported.
+# pip compiles every module that it installs, which takes longer than the rest of it; Python
+# compiles the few that are imported.
 os.environ["PIP_COMPILE"] = "0"
 
 # Sessions that need every package share the environment of the session `everything`, because
@@ -255,7 +255,7 @@ def conformance(session: nox.Session) -> None:
 
 @nox.session(python=NEWER_PYTHONS, tags=["matrix"], default=False)
 def core(session: nox.Session) -> None:
-    """Test wlk-core with no plugin installed on the newer Pythons, and measure its coverage on one."""
+    """Test wlk-core without plugins on the newer Pythons, and measure its coverage on one."""
     session.install(*_group("test"), *_editable(ROOT / "core"))
     coverage = ("--cov", "--cov-report=") if session.python == NEWER_PYTHONS[0] else ()
     _pytest(session, "-n", "2", *coverage, "core/tests")

@@ -89,6 +89,9 @@ BENCHMARKS = (
 # The digits models are too small to be divided among threads: two threads on two busy cores need
 # twenty times as long as one.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+# pip compiles every module that it installs, which takes longer than the rest of it; Python
+# compiles the few that are imported.
+os.environ["PIP_COMPILE"] = "0"
 
 # Sessions that need every package share the environment of the session `everything`, because
 # installing it takes longer than most tests.
@@ -126,14 +129,11 @@ def _test_rooms(session: nox.Session, *arguments: str) -> None:
         _run(session, "pytest", *pytest, *session.posargs)
         return
     for tests in TESTS:
-        # The floor is for the tests of the core that are not slow: nox -s tests.
-        is_measured = tests == "core/tests" and "not slow" in arguments
-        coverage = ("--cov", "--cov-report=") if is_measured else ()
         proofs = "--ignore-glob=*/test_*conformance*.py"  # the session proofs runs the suite
         # PocketSphinx is proven by the session compliance: both tiers are minutes of its acoustic
         # model on every call.  5: no test of this room has the mark that was selected.
         chosen = ("-k", "not pocketsphinx_keeps_the_contract")
-        parallel = (*pytest, "-n", "2", proofs, *coverage, *chosen)
+        parallel = (*pytest, "-n", "2", proofs, *chosen)
         _run(session, "pytest", *parallel, *arguments, tests, success_codes=[0, 5])
 
 
@@ -261,9 +261,10 @@ def conformance(session: nox.Session) -> None:
 
 @nox.session(python=NEWER_PYTHONS, tags=["matrix"], default=False)
 def core(session: nox.Session) -> None:
-    """Test wlk-core with no plugin installed on the newer Pythons."""
+    """Test wlk-core without plugins on the newer Pythons, and measure its coverage on one."""
     session.install(*_group("test"), *_editable(ROOT / "core"))
-    _pytest(session, "-n", "2", "core/tests")
+    coverage = ("--cov", "--cov-report=") if session.python == NEWER_PYTHONS[0] else ()
+    _pytest(session, "-n", "2", *coverage, "core/tests")
 
 
 @nox.session(python=PYTHON, tags=["matrix"], default=False)

@@ -9,7 +9,7 @@ import attrs
 
 from wlk_core.errors import BackendError, StreamBroken
 from wlk_core.processor import SAMPLE_RATE, SupportsTickSkipping
-from wlk_core.session.audio_queue import Command, Gap
+from wlk_core.session.audio_queue import Command, Gap, Mark
 from wlk_core.session.calls import MAX_ATTEMPTS
 from wlk_core.session.events import (
     AudioGap,
@@ -19,6 +19,7 @@ from wlk_core.session.events import (
     Failure,
     HypothesisChange,
     Lag,
+    Marked,
     SilenceSpan,
     SpeechStarted,
 )
@@ -78,6 +79,8 @@ class Worker:
         self._position = 0  # samples given to the processor, as audio or as silence
         self._received_position = 0  # samples taken from the queue, gaps included
         self._latencies = Latencies()
+        self._processed_time = 0.0
+        self._stable_time = 0.0
         self._shown_text = ""
         self._is_lagging = False
         self._is_speaking = False  # whether there was speech or a word since the last endpoint
@@ -103,6 +106,8 @@ class Worker:
                     return
                 elif isinstance(item, Command):
                     yield from self._commit_utterance()
+                elif isinstance(item, Mark):
+                    yield self._marked(item.name)
                 elif isinstance(item, Gap):
                     yield from self._pass_gap(item.samples)
                 else:
@@ -230,6 +235,8 @@ class Worker:
                 yield Failure(error, is_final=False, audio_time=self._audio_time)
                 yield _STEP_END
             else:
+                self._processed_time = emission.processed_up_to
+                self._stable_time = emission.stable_up_to
                 if emission.committed:
                     yield self._committed(emission.committed)
                 yield _STEP_END
@@ -274,6 +281,16 @@ class Worker:
         if is_lagging != self._is_lagging:
             self._is_lagging = is_lagging
             yield Lag(self._queue.waiting_seconds, self._audio_time)
+
+    def _marked(self, name: str) -> Marked:
+        return Marked(
+            name=name,
+            transcript=self._processor.get_buffer(),
+            processed_up_to=self._processed_time,
+            stable_up_to=self._stable_time,
+            stats=self._processor.stats,
+            audio_time=self._audio_time,
+        )
 
     def _summary(self) -> End:
         return End(

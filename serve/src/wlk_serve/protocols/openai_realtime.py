@@ -19,6 +19,7 @@ from wlk_core.session.events import (
     Event,
     Failure,
     HypothesisChange,
+    Marked,
     SpeechStarted,
 )
 from wlk_serve.errors import RequestError, as_request_error
@@ -31,6 +32,7 @@ from wlk_serve.protocols.realtime_config import (
     update_config,
 )
 from wlk_serve.protocols.realtime_items import Conversation
+from wlk_serve.protocols.realtime_marks import MARK, MARKS, Marks
 from wlk_serve.protocols.streams import StreamConfig
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["Message", "RealtimeProtocol"]
 
 Message: TypeAlias = "dict[str, Any]"
+_MOST_NAME_CHARACTERS = 200
 _MEANINGLESS = ("conversation.item.", "response.", "output_audio_buffer.")  # in a transcription
 
 
@@ -97,6 +100,8 @@ class RealtimeProtocol:
         self._config = default_config(card) if config is None else config
         self._items = Conversation(new_id)
         self._items.has_logprobs = LOGPROBS in self._config.include
+        self._marks = Marks()
+        self._marks.is_enabled = MARKS in self._config.include
         self._runs: deque[_Run] = deque()  # the last one receives the audio
         self._samples = 0  # appended, since the format was set
         self._uncommitted = 0  # samples since the last commit
@@ -168,6 +173,8 @@ class RealtimeProtocol:
             case "input_audio_buffer.clear":
                 self._clear()
                 yield {"type": "input_audio_buffer.cleared"}
+            case _ if kind == MARK and self._marks.is_enabled:
+                self._mark(message.get("id"))
             case _:
                 known = kind.startswith(_MEANINGLESS)
                 raise RequestError(
@@ -192,6 +199,7 @@ class RealtimeProtocol:
         if _stream_config(old) != _stream_config(new):
             self._end_audio()  # the next audio opens another stream
         self._items.has_logprobs = LOGPROBS in new.include
+        self._marks.is_enabled = MARKS in new.include
         yield self._session_message("session.updated")
 
     def _append(self, audio: object) -> None:
@@ -232,6 +240,17 @@ class RealtimeProtocol:
         seconds = self._take_uncommitted()
         if not run.is_vad:  # else the endpoint ends the item: speech may end by itself before
             yield from self._items.commit(seconds)
+
+    def _mark(self, name: object) -> None:
+        if not isinstance(name, str) or len(name) > _MOST_NAME_CHARACTERS:
+            raise RequestError(
+                f"expected `id` as a text of up to {_MOST_NAME_CHARACTERS} characters",
+                code="invalid_type",
+                param="id",
+            )
+        if not self._runs or not self._runs[-1].takes_audio:
+            self._open()
+        self._runs[-1].stream.mark(name)
 
     def _clear(self) -> None:
         self._uncommitted = 0
@@ -274,9 +293,14 @@ class RealtimeProtocol:
             case SpeechStarted() if run.is_vad:
                 yield from self._items.start_speech(event.start + run.offset)
             case Commit():
-                yield from self._items.extend(_shifted(event.tokens, run.offset))
+                tokens = _shifted(event.tokens, run.offset)
+                self._marks.extend(tokens)
+                yield from self._items.extend(tokens)
             case HypothesisChange() if HYPOTHESIS in self._config.include:
                 yield self._items.hypothesis(_shifted(event.transcript.tokens, run.offset))
+            case Marked():
+                hypothesis = _shifted(event.transcript.tokens, run.offset)
+                yield self._marks.marked(event, hypothesis, run.offset)
             case Endpoint():
                 is_commit = event.reason == "commit"
                 run.commits -= is_commit
@@ -290,9 +314,12 @@ class RealtimeProtocol:
                 self.has_failed = self.is_over = True
                 yield from self._items.fail(as_request_error(event.error).record())
             case End() if self._is_ending and run is self._runs[-1] and not run.is_vad:
-                if self._uncommitted and not self.has_failed:
-                    yield from self._items.commit(self._take_uncommitted())
-                    yield from self._items.complete()
+                yield from self._complete_uncommitted()
+
+    def _complete_uncommitted(self) -> Iterator[Message]:
+        if self._uncommitted and not self.has_failed:
+            yield from self._items.commit(self._take_uncommitted())
+            yield from self._items.complete()
 
     def _take_uncommitted(self) -> float:
         """Return the seconds of audio since the last commit and count anew."""

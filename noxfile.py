@@ -57,6 +57,12 @@ SHARED_PARTS = {
 REFERENCES = ("transformers>=5.23,<6",)
 # The published package that benchmarks/whisper.py compares with; safetensors loads our checkpoint.
 PEER = ("whisperlivekit==0.2.26", "safetensors>=0.4.3")
+# Clients of wlk-serve, which are tested in environments of their own because their pins disagree.
+CLIENTS = {
+    "openai": "openai[realtime]>=3,<4",
+    "livekit": "livekit-plugins-openai==1.8.9",
+    "pipecat": "pipecat-ai[openai]==1.14.0",
+}
 TESTS = (
     "core/tests",
     "conformance/tests",
@@ -83,8 +89,8 @@ BENCHMARKS = (
 # The digits models are too small to be divided among threads: two threads on two busy cores need
 # twenty times as long as one.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-# pip compiles every module that it installs, which takes longer than the rest of it; Python compiles
-# the few that are imported.
+# pip compiles every module that it installs, which takes longer than the rest of it; Python
+# compiles the few that are imported.
 os.environ["PIP_COMPILE"] = "0"
 
 # Sessions that need every package share the environment of the session `everything`, because
@@ -255,7 +261,7 @@ def conformance(session: nox.Session) -> None:
 
 @nox.session(python=NEWER_PYTHONS, tags=["matrix"], default=False)
 def core(session: nox.Session) -> None:
-    """Test wlk-core with no plugin installed on the newer Pythons, and measure its coverage on one."""
+    """Test wlk-core without plugins on the newer Pythons, and measure its coverage on one."""
     session.install(*_group("test"), *_editable(ROOT / "core"))
     coverage = ("--cov", "--cov-report=") if session.python == NEWER_PYTHONS[0] else ()
     _pytest(session, "-n", "2", *coverage, "core/tests")
@@ -343,6 +349,19 @@ def benchmarks(session: nox.Session) -> None:
 def benchmark_page(session: nox.Session) -> None:
     """Write docs/benchmarks.md: every backend with a digits checkpoint on the digits set."""
     _run(session, "python", "tools/benchmark_page.py", "--output", "docs/benchmarks.md")
+
+
+@nox.session(python=PYTHON, default=False)
+@nox.parametrize("client", [*CLIENTS], ids=[*CLIENTS])
+def clients(session: nox.Session, client: str) -> None:
+    """Let real clients, unmodified, use wlk-serve: nox -s clients, or "clients(livekit)"."""
+    parts = ("core", "serve", "plugins/wlk-whisper")
+    sources = [argument for name in parts for argument in _editable(ROOT / name)]
+    session.install(CLIENTS[client], *_group("test"), *sources)
+    session.env["WLK_CLIENTS"] = "1"  # serve/tests/clients/conftest.py collects nothing otherwise
+    tests = sorted((ROOT / "serve/tests").rglob(f"test_{client}*.py"))
+    # `-W default`: warnings of foreign packages are no errors.
+    _pytest(session, "-W", "default", *map(str, tests))
 
 
 @nox.session(python=PYTHON, default=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import os
 import secrets
 import time
 from typing import TYPE_CHECKING, Any
@@ -11,13 +12,14 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from wlk_core.errors import OptionError
 from wlk_serve.client_secrets import ClientSecrets
 from wlk_serve.errors import RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Admission", "is_loopback", "keys_of", "subprotocols"]
+__all__ = ["Admission", "is_loopback", "keys_of", "read_keys", "subprotocols"]
 
 _KEY_PROTOCOL = "openai-insecure-api-key."  # by which browsers send a key with a WebSocket
 
@@ -30,6 +32,22 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def read_keys(variable: str | None) -> list[str]:
+    """
+    Return the keys in the environment *variable*, separated by commas; none for None.
+
+    Raises:
+        OptionError: the variable holds no key.
+
+    """
+    if variable is None:
+        return []
+    keys = [key.strip() for key in os.environ.get(variable, "").split(",") if key.strip()]
+    if not keys:
+        raise OptionError(f"expected a key in the variable {variable}, which is empty or not set")
+    return keys
 
 
 def subprotocols(headers: Mapping[str, str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -76,9 +75,9 @@ def serve(
     from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` needs no plugins
     from wlk_core.registry import Registry  # noqa: PLC0415 -- as above
     from wlk_serve.admission import Admission as Checks  # noqa: PLC0415 -- as above
-    from wlk_serve.admission import is_loopback  # noqa: PLC0415 -- as above
+    from wlk_serve.admission import is_loopback, read_keys  # noqa: PLC0415 -- as above
 
-    keys = _keys(api_key_env)
+    keys = read_keys(api_key_env)
     is_local = is_loopback(host)
     if not keys and not is_local:
         raise OptionError(
@@ -140,15 +139,6 @@ def run() -> None:
     from wlk_core.cli.main import run_program  # noqa: PLC0415 -- which imports this module
 
     run_program(serve, _PROGRAM)
-
-
-def _keys(variable: str | None) -> list[str]:
-    if variable is None:
-        return []
-    keys = [key.strip() for key in os.environ.get(variable, "").split(",") if key.strip()]
-    if not keys:
-        raise OptionError(f"expected a key in the variable {variable}, which is empty or not set")
-    return keys
 
 
 def _url_host(host: str) -> str:

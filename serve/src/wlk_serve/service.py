@@ -142,6 +142,12 @@ class Service:
         self._files.shutdown(cancel_futures=True)
         self._closers.shutdown()
 
+    @property
+    def lateness(self) -> float:
+        """Seconds after their deadline at which one step in a hundred ends; 0 without sessions."""
+        lateness = self._scheduler.lateness if len(self._scheduler) else None
+        return 0.0 if lateness is None else lateness
+
     def check_load(self) -> None:
         """
         Check that the sessions which run keep up.
@@ -150,10 +156,9 @@ class Service:
             RequestError: their steps end too late; a new attempt can succeed.
 
         """
-        lateness = self._scheduler.lateness if len(self._scheduler) else None
-        if lateness is not None and lateness > _MAX_LATENESS:
+        if self.lateness > _MAX_LATENESS:
             raise RequestError(
-                f"the sessions that run are {lateness:.1f} s late; try again later",
+                f"the sessions that run are {self.lateness:.1f} s late; try again later",
                 status=503,
                 code="server_overloaded",
                 retry_after=10,

@@ -78,6 +78,10 @@ class Sessions:
                     session.end()
             await self._empty_within(_FLUSH_SECONDS)
 
+    def reopen(self) -> None:
+        """Take new sessions again after a drain."""
+        self.is_draining = False
+
     async def _empty_within(self, seconds: float) -> bool:
         try:
             async with asyncio.timeout(seconds):

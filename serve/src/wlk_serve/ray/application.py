@@ -1,0 +1,144 @@
+"""The deployment of Ray Serve whose replicas hold a loaded model each."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from ray import serve
+
+from wlk_core.config import choose_settings
+from wlk_core.errors import OptionError
+from wlk_core.registry import Registry
+from wlk_serve.admission import Admission, read_keys
+from wlk_serve.app import Limits, Server
+from wlk_serve.model_card import ModelCard
+from wlk_serve.ray.autoscaling import LATENESS, ScalingPolicy
+from wlk_serve.ray.settings import ReplicaSettings
+from wlk_serve.service import Service
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+__all__ = ["Replica", "build"]
+
+_SPARE_REQUESTS = 16  # of a replica that is full, so that it answers 503 itself, and health checks
+_FLUSH_SECONDS = 60.0  # after the last second that a session may last
+
+
+async def _forward(scope: Scope, receive: Receive, send: Send) -> None:
+    """Give a request to the server of the replica that runs here."""
+    if scope["type"] == "lifespan":  # before there is a replica, which opens and closes by itself
+        for step in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{step}.complete"})
+        return
+    replica = serve.get_replica_context().servable_object
+    await replica.server.app(scope, receive, send)
+
+
+def _application() -> ASGIApp:
+    """Return what Ray gives requests to; it calls this before there is a replica."""
+    return _forward
+
+
+@serve.ingress(_application)
+class Replica:
+    """
+    One loaded model and its sessions.
+
+    A socket stays on its replica to the end.  A client that loses its replica opens another session
+    and sends again what was not committed; the backend `realtime` of wlk-realtime does so.
+    """
+
+    def __init__(self, settings: ReplicaSettings) -> None:
+        self._settings = settings
+        self._drain: asyncio.Task[None] | None = None
+        self._open = ExitStack()
+        registry = Registry()
+        chosen = choose_settings(
+            registry,
+            backend=settings.backend,
+            model=settings.model,
+            language=settings.language,
+            pairs=settings.options,
+        )
+        backend = self._open.enter_context(chosen.load(registry))
+        backend.warmup()
+        card = ModelCard.of(chosen.spec, chosen.model, chosen.language)
+        self._service = self._open.enter_context(
+            Service(backend, card, stream_options=chosen.options.stream)
+        )
+        keys = read_keys(settings.api_key_env)
+        self.server = Server(
+            self._service,
+            admission=Admission.of(keys, settings.allow_origins, is_local=not keys),
+            limits=Limits(
+                max_sessions=settings.max_sessions, max_session_seconds=settings.session_seconds
+            ),
+        )
+
+    async def reconfigure(self, user_config: dict[str, Any]) -> None:
+        """
+        Drain the sessions before a deployment is replaced: `user_config: {draining: true}`.
+
+        Ray stops a replica without a word to its sessions when its time is over.  A drained one has
+        ended them with all of their words and the close code 1012, on which clients connect again.
+        """
+        is_draining = user_config.get("draining", False)
+        if not isinstance(is_draining, bool):
+            raise OptionError(f"expected true or false for draining, got {is_draining!r}")
+        if is_draining and self._drain is None:
+            drain = self.server.sessions.drain(self._settings.drain_seconds)
+            self._drain = asyncio.get_running_loop().create_task(drain)
+        elif not is_draining and self._drain is not None:
+            await self._drain
+            self._drain = None
+            self.server.sessions.reopen()
+
+    async def record_autoscaling_stats(self) -> dict[str, float]:
+        """Return how late the steps of the sessions end, in seconds."""
+        return {LATENESS: self._service.lateness}
+
+    async def check_health(self) -> None:
+        """Let a short session come through; Ray replaces a replica where it does not."""
+        await self._service.check_canary(max_age=30.0)
+
+    def __del__(self) -> None:
+        """Close the model; Ray calls this when the replica stops."""
+        self._open.close()
+
+
+def build(arguments: dict[str, Any]) -> serve.Application:
+    """
+    Return the application for `serve run` and for the `import_path` of a YAML file.
+
+    Args:
+        arguments: the attributes of `ReplicaSettings`; numbers and lists may be text.
+
+    Raises:
+        OptionError: an unknown argument, or a value that does not fit.
+
+    """
+    settings = ReplicaSettings.parse(arguments)
+    deployment = serve.deployment(
+        Replica,
+        name="wlk",
+        max_ongoing_requests=settings.max_sessions + _SPARE_REQUESTS,
+        # A socket that waits for a place waits in silence: more than these get 503.
+        max_queued_requests=_SPARE_REQUESTS,
+        graceful_shutdown_timeout_s=settings.session_seconds + _FLUSH_SECONDS,
+        health_check_timeout_s=60.0,
+        ray_actor_options={"num_cpus": settings.num_cpus, "num_gpus": settings.num_gpus},
+        user_config={"draining": False},
+        autoscaling_config={
+            "min_replicas": settings.min_replicas,
+            "max_replicas": settings.max_replicas,
+            "policy": {
+                "policy_function": f"{ScalingPolicy.__module__}:{ScalingPolicy.__name__}",
+                "policy_kwargs": {"max_sessions": settings.max_sessions},
+            },
+        },
+    )
+    return deployment.bind(settings)

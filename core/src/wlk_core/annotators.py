@@ -54,7 +54,8 @@ class Diarizer(Protocol):
 
     Spans come late, by at most `max_delay` seconds, and in any order.  One thread at a time calls a
     diarizer.  A call that raises has changed nothing: it is made again, at most three times in a
-    row, and then the session goes on without the diarizer.
+    row, and then the session goes on without the diarizer.  A session never closes it: the program
+    that loaded it does, after the End.
     """
 
     @property

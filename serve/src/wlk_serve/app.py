@@ -20,6 +20,7 @@ from wlk_core.errors import WLKError
 from wlk_serve.admission import Admission
 from wlk_serve.client_secrets import parse_secret_request
 from wlk_serve.errors import RequestError, as_request_error, error_response
+from wlk_serve.page_routes import is_page, page_routes
 from wlk_serve.protocols.realtime_config import default_config, update_config
 from wlk_serve.realtime_route import RealtimeRoute
 from wlk_serve.sessions import Sessions
@@ -79,6 +80,7 @@ class Server:
             service, self._admission, self.sessions, self._limits.max_session_seconds
         )
         routes = [
+            *page_routes(),
             Route("/livez", self._livez),
             Route("/readyz", self._readyz),
             Route("/v1/models", self._models),
@@ -151,7 +153,10 @@ class _Guard:
             return
         try:
             takes_secrets = scope["type"] == "websocket"
-            self._admission.check(Headers(scope=scope), takes_secrets=takes_secrets)
+            needs_key = scope["type"] != "http" or not is_page(scope["path"])
+            self._admission.check(
+                Headers(scope=scope), takes_secrets=takes_secrets, needs_key=needs_key
+            )
         except RequestError as error:
             response = error_response(error)
             if scope["type"] == "http":

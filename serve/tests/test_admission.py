@@ -42,14 +42,6 @@ def test_a_foreign_host_is_refused(local, host):
     assert (403, "invalid_host") == refusal(local, {"host": host})
 
 
-def test_a_local_server_with_keys_has_any_host():
-    """A proxy passes its public name on, and a page that rebinds a name has no key."""
-    admission = Admission.of(["first"], [], is_local=True)
-
-    assert refusal(admission, {**PUBLIC, "authorization": "Bearer first"}) is None
-    assert (401, "invalid_api_key") == refusal(admission, PUBLIC)
-
-
 @pytest.mark.parametrize(
     ("host", "is_accepted"),
     [

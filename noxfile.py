@@ -71,6 +71,7 @@ TESTS = (
 BENCHMARKS = (
     ("core.py",),
     ("sessions.py",),
+    ("batching.py",),
     ("whisper.py",),
     ("whisper.py", "--growth", "--minutes", "30"),
     ("qwen3.py",),

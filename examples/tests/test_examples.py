@@ -166,9 +166,13 @@ def test_the_template_is_well_kept(generated: tuple[Path, Path]) -> None:
     pytest.importorskip("mypy")
     folder, site = generated
 
-    run(sys.executable, "-m", "mypy", "src", "tests", cwd=folder, PYTHONPATH=site)
-    run(sys.executable, "-m", "ruff", "check", ".", cwd=folder)
-    run(sys.executable, "-m", "ruff", "format", "--check", ".", cwd=folder)
+    types = run(sys.executable, "-m", "mypy", "src", "tests", cwd=folder, PYTHONPATH=site)
+    style = run(sys.executable, "-m", "ruff", "check", ".", cwd=folder)
+    form = run(sys.executable, "-m", "ruff", "format", "--check", ".", cwd=folder)
+
+    assert types.startswith("Success: no issues found in ")
+    assert style == "All checks passed!\n"
+    assert form.endswith(" files already formatted\n")
 
 
 def test_the_template_brings_a_workflow_that_runs_the_suite(generated: tuple[Path, Path]) -> None:

@@ -30,6 +30,10 @@ class RecordingStream:
         """Record a commit."""
         self.calls.append(("commit",))
 
+    def mark(self, name):
+        """Record a mark."""
+        self.calls.append(("mark", name))
+
     def end_audio(self):
         """Record the end."""
         self.calls.append(("end_audio",))

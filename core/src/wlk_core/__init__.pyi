@@ -30,6 +30,7 @@ from wlk_core.session import Event as Event
 from wlk_core.session import Failure as Failure
 from wlk_core.session import HypothesisChange as HypothesisChange
 from wlk_core.session import Lag as Lag
+from wlk_core.session import Marked as Marked
 from wlk_core.session import Session as Session
 from wlk_core.session import SilenceSpan as SilenceSpan
 from wlk_core.session import SpeakerTurn as SpeakerTurn

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from wlk_core.audio import to_float32, validate_audio
+from wlk_core.audio.convert import first_impossible_sample
 from wlk_core.errors import AudioFormatError
 
 PCM = [np.dtype(name) for name in ("i2", "i4", "u1", "f4", "f8")]
@@ -91,8 +92,12 @@ def test_anything_else_is_refused_with_the_remedy(samples):
     ],
 )
 def test_finite_float32_is_valid_audio(samples):
-    """Length, layout, memory and a level above 1 do not matter."""
+    """Length, layout, memory and a level above 1 do not matter, and no sample is changed."""
+    before = samples.copy()
     validate_audio(samples)
+
+    assert before.tolist() == samples.tolist()
+    assert first_impossible_sample(samples) is None
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

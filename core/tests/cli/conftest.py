@@ -180,6 +180,12 @@ def command(site, capsys):
 
 
 @pytest.fixture
+def transcribe(command):
+    """Return a function that transcribes without the voice detector: codes are no voice."""
+    return lambda *arguments: command("transcribe", "--no-vad", *arguments)
+
+
+@pytest.fixture
 def spawn(site):
     """Return a function that starts one command line in a process of its own."""
     started = []

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from wlk_core._directories import lock_directory
 from wlk_core.cli.locks import locked
 from wlk_core.errors import WLKError
 
@@ -70,11 +71,11 @@ def test_a_failing_lock_releases_the_others(tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_a_pipe_has_any_number_of_writers(tmp_path):
-    """Locks are for files that would be replaced."""
+    """Locks are for files that would be replaced, so a pipe gets none."""
     os.mkfifo(tmp_path / "pipe")
 
     with locked([tmp_path / "pipe"]), locked([tmp_path / "pipe"]):
-        pass
+        assert not lock_directory().exists()
 
 
 def test_without_a_place_for_locks_there_are_none(tmp_path, monkeypatch):
@@ -82,5 +83,5 @@ def test_without_a_place_for_locks_there_are_none(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("WLK_HOME", str(tmp_path / "file"))
 
-    with locked([tmp_path / "x.srt"]):
-        pass
+    with locked([tmp_path / "x.srt"]), locked([tmp_path / "x.srt"]):
+        assert not lock_directory().exists()

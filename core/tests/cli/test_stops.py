@@ -10,9 +10,9 @@ import pytest
 from wlk_core.captions import srt_text, vtt_text
 from wlk_core.cli import outputs, stops
 from wlk_core.cli.stops import STOPS, Stopped, Stops
+from wlk_core.cli.transcribe import FORMATS
 from wlk_core.tokens import ASRToken, Emission
 
-FORMATS = ("text", "json", "jsonl", "srt", "vtt")
 DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 RECORDING = [*range(10), *range(10)]
 

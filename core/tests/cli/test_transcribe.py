@@ -1,6 +1,7 @@
+"""What `transcribe` refuses, keeps and reports, and how it ends."""
+
 from __future__ import annotations
 
-from io import StringIO
 import json
 import os
 from pathlib import Path
@@ -10,151 +11,10 @@ import sys
 
 import numpy as np
 import pytest
-from rich.console import Console
-from rich.live import Live
 
 from wlk_core import audio
-from wlk_core.cli import live_view
-from wlk_core.cli.live_view import LiveView, NoView
 from wlk_core.cli.main import execute
-from wlk_core.cli.tables import table
-
-FORMATS = ("text", "json", "jsonl", "srt", "vtt")
-
-
-@pytest.fixture
-def transcribe(command):
-    """Return a function that transcribes without the voice detector: codes are no voice."""
-    return lambda *arguments: command("transcribe", "--no-vad", *arguments)
-
-
-def test_words_go_to_standard_output(transcribe, recording):
-    """A recording becomes a line of text, and nothing else is printed."""
-    assert transcribe(recording("a.wav", 1, 2, 3)) == (0, "one two three\n", "")
-
-
-def test_a_line_is_a_caption(transcribe, save, spoken):
-    """A pause begins a new line."""
-    path = save("a.wav", spoken(1, 2), np.zeros(32000), spoken(3))
-
-    assert transcribe(path).out == "one two\nthree\n"
-
-
-def test_silence_gives_no_text(transcribe, save):
-    """A recording without speech is no failure."""
-    assert transcribe(save("a.wav", np.zeros(16000))) == (0, "", "")
-
-
-def test_json_has_exactly_the_pinned_fields(transcribe, recording):
-    """The object of one file is what scripts rely on."""
-    path = recording("a.wav", 1, 2)
-    done = transcribe(path, "--format", "json", "--language", "en")
-
-    result = json.loads(done.out)
-    stats = result.pop("stats")
-
-    assert result == {
-        "file": str(path),
-        "backend": "toy",
-        "model": "digits",
-        "language": "en",
-        "duration": 1.04,
-        "text": "one two",
-        "tokens": [
-            {
-                "start": 0.08,
-                "end": 0.32,
-                "text": result["tokens"][0]["text"],
-                "probability": 1.0,
-                "speaker": None,
-                "language": "en",
-            },
-            {
-                "start": 0.56,
-                "end": 0.8,
-                "text": " two",
-                "probability": 1.0,
-                "speaker": None,
-                "language": "en",
-            },
-        ],
-        "segments": [{"start": 0.08, "end": 0.8, "text": "one two", "speaker": None}],
-        "silences": [],
-    }
-    assert stats["audio_seconds"] == pytest.approx(1.04)
-    assert {"encoder_frames", "decoder_positions", "state_bytes", "busy_seconds"} < stats.keys()
-
-
-@pytest.mark.parametrize("language", [[], ["--language", "auto"]], ids=["none", "auto"])
-def test_the_language_is_the_detected_one(transcribe, recording, language):
-    """Without a forced language the detected one is reported."""
-    done = transcribe(recording("a.wav", 1), "--format", "json", *language)
-
-    assert json.loads(done.out)["language"] == "en"
-
-
-def test_json_lines_are_events_as_they_happen(transcribe, recording):
-    """Each line is an event with its audio time; the last one is the end."""
-    done = transcribe(recording("a.wav", 1, 2, 3, 4, 5, 6, 7, 8), "--format", "jsonl")
-
-    events = [json.loads(line) for line in done.out.splitlines()]
-    kinds = {event["event"] for event in events}
-    times = [event["audio_time"] for event in events]
-    tokens = [token for event in events for token in event.get("tokens", ()) if is_commit(event)]
-
-    assert kinds == {"hypothesis", "commit", "end"}
-    assert times == sorted(times)
-    assert "".join(token["text"] for token in tokens).split() == [
-        "one", "two", "three", "four", "five", "six", "seven", "eight",
-    ]  # fmt: skip
-    assert events[-1]["event"] == "end"
-    assert events[-1]["stats"]["audio_seconds"] == pytest.approx(3.92)
-
-
-def is_commit(event):
-    """Return whether an event is a commit."""
-    return event["event"] == "commit"
-
-
-def test_pauses_are_silences(command, save, spoken, monkeypatch):
-    """With the voice detector, pauses are left out, reported and clocked."""
-
-    class Loudness:
-        frame_samples = 512
-
-        def __call__(self, frame):
-            return float(np.abs(frame).max() > 0)
-
-        def reset(self):
-            pass
-
-    monkeypatch.setattr("wlk_core.vad.SileroDetector", Loudness)
-    path = save("a.wav", spoken(1, 2), np.zeros(64000), spoken(3))
-
-    result = json.loads(command("transcribe", path, "--format", "json").out)
-
-    (silence,) = result["silences"]
-    assert result["text"] == "one two three"
-    assert 0.9 < silence["start"] < 2.5
-    assert 3.5 < silence["end"] < 5.2
-    assert result["tokens"][2]["start"] == pytest.approx(5.12, abs=0.05)
-
-
-def test_subtitles(transcribe, recording):
-    """A recording becomes numbered cues, or WebVTT cues below their header."""
-    path = recording("a.wav", 1, 2)
-
-    assert transcribe(path, "--format", "srt").out == (
-        "1\n00:00:00,080 --> 00:00:00,800\none two\n\n"
-    )
-    assert transcribe(path, "--format", "vtt").out == (
-        "WEBVTT\n\n00:00:00.080 --> 00:00:00.800\none two\n\n"
-    )
-
-
-def test_webvtt_without_words_is_still_webvtt(transcribe, save):
-    """A file without speech is a valid file of no cues."""
-    assert transcribe(save("a.wav", np.zeros(16000)), "--format", "vtt").out == "WEBVTT\n\n"
+from wlk_core.cli.transcribe import FORMATS
 
 
 @pytest.mark.parametrize("seconds", ["0.1", "0.5", "1", "5", "60"])
@@ -166,62 +26,6 @@ def test_the_chunk_size_changes_nothing(transcribe, recording, seconds):
     cut = json.loads(transcribe(path, "--format", "json", "--chunk-seconds", seconds).out)
 
     assert cut["tokens"] == whole["tokens"]
-
-
-def test_several_files_as_text_follow_one_another(transcribe, recording):
-    """The text of several files is printed in their order."""
-    assert transcribe(recording("a.wav", 1), recording("b.wav", 2)).out == "one\ntwo\n"
-
-
-def test_several_files_as_json_are_an_array(transcribe, recording):
-    """Several files are one array of objects."""
-    done = transcribe(recording("a.wav", 1), recording("b.wav", 2), "--format", "json")
-
-    assert [result["text"] for result in json.loads(done.out)] == ["one", "two"]
-
-
-def test_several_files_as_subtitles_need_a_directory(transcribe, recording):
-    """Subtitles of several files are not joined."""
-    done = transcribe(recording("a.wav", 1), recording("b.wav", 2), "--format", "srt")
-
-    assert done.status == 2
-    assert "need a directory of their own: --output DIRECTORY" in done.err
-
-
-@pytest.mark.parametrize("style", FORMATS)
-def test_output_holds_what_standard_output_would(transcribe, recording, tmp_path, style):
-    """A file given with --output gets the same text."""
-    path = recording("a.wav", 1, 2, 3)
-    target = tmp_path / "out.txt"
-    printed = transcribe(path, "--format", style).out
-
-    assert transcribe(path, "--format", style, "--output", target) == (0, "", "")
-    assert without_clock(target.read_text()) == without_clock(printed)
-
-
-def without_clock(text):
-    """Drop the figures that depend on how fast this machine is."""
-    drop = ("busy_seconds", "wall_seconds")
-    return [line for line in text.split(",") if not any(name in line for name in drop)]
-
-
-def test_several_files_as_json_in_a_directory_are_objects(transcribe, recording, tmp_path):
-    """With a directory each file holds its own object, and nothing is printed."""
-    paths = recording("a.wav", 1), recording("b.wav", 2)
-
-    done = transcribe(*paths, "--format", "json", "--output", tmp_path / "out")
-
-    assert done == (0, "", "")
-    assert json.loads((tmp_path / "out" / "b.json").read_text())["text"] == "two"
-
-
-def test_several_files_go_into_a_directory(transcribe, recording, tmp_path):
-    """Each recording gets a file of its own name."""
-    target = tmp_path / "out"
-
-    transcribe(recording("a.wav", 1), recording("b.wav", 2), "--format", "vtt", "--output", target)
-
-    assert sorted(path.name for path in target.iterdir()) == ["a.vtt", "b.vtt"]
 
 
 @pytest.mark.parametrize(
@@ -496,41 +300,3 @@ def test_a_process_reads_a_recording_from_its_input(spawn, spoken, wav):
     out, err = process.communicate(wav(spoken(4, 2)))
 
     assert (process.returncode, out, err) == (0, b"four two\n", b"")
-
-
-def test_nothing_is_drawn_where_there_is_no_terminal():
-    """Progress is for terminals."""
-    assert isinstance(live_view.open_live_view(), NoView)
-
-
-def test_the_live_view_shows_committed_text_hypothesis_and_position(
-    transcribe, recording, monkeypatch
-):
-    """On a terminal the open caption, the hypothesis and the clock are drawn."""
-    drawn = StringIO()
-    console = Console(file=drawn, force_terminal=True, width=60)
-    live = LiveView(Live(console=console, auto_refresh=False, transient=True))
-    update = live._live.update
-    monkeypatch.setattr(live._live, "update", lambda view, **_: update(view, refresh=True))
-    monkeypatch.setattr(live_view, "open_live_view", lambda: live)
-
-    done = transcribe(recording("a.wav", *range(10)))
-
-    assert done.out == "zero one two three four five six seven eight nine\n"
-    assert "a.wav" in drawn.getvalue()
-    assert "0:04 of 0:04" in drawn.getvalue()
-    assert "\x1b[2m" in drawn.getvalue()
-
-
-def test_tables_drop_empty_columns_and_wrap_the_last(monkeypatch):
-    """An empty column takes no room; a long last cell stays in its column."""
-    monkeypatch.setenv("COLUMNS", "30")
-
-    assert table([("a", "", "b"), ("cc", "", "word " * 8)]) == (
-        "a   b\ncc  word word word word word\n    word word word"
-    )
-
-
-def test_an_empty_table_is_empty():
-    """No rows, no text."""
-    assert table([]) == ""

@@ -10,10 +10,24 @@ from wlk_core.frameworks.memory import out_of_memory, physical_memory, require_m
 REMEDY = "choose a quantized model"
 
 
-@pytest.mark.parametrize("available", [4, 5, None])
-def test_a_model_that_fits_is_let_through(available: int | None) -> None:
-    """Equal is enough, and unknown memory is not checked."""
-    require_memory("tiny", needed=4, available=available, device="cpu", remedy=REMEDY)
+def is_refused(*, needed: int, available: int | None) -> bool:
+    """Return whether a model of *needed* bytes does not fit into the *available* ones."""
+    try:
+        require_memory("tiny", needed=needed, available=available, device="cpu", remedy=REMEDY)
+    except BackendUnavailable:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(("available", "refused"), [(3, True), (4, False), (5, False)])
+def test_a_model_needs_as_much_memory_as_there_is(available: int, *, refused: bool) -> None:
+    """Equal is enough, and a byte less is not."""
+    assert refused == is_refused(needed=4, available=available)
+
+
+def test_unknown_memory_is_not_checked() -> None:
+    """Where the system reports no memory, every model is let through."""
+    assert not is_refused(needed=2**60, available=None)
 
 
 def test_a_model_that_does_not_fit_makes_the_backend_unavailable() -> None:

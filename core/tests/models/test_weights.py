@@ -154,6 +154,8 @@ CONFIG = {"text": {"layers": 2, "vocabulary": 50}, "width": 8, "heads": 2, "head
 
 def test_sizes_of_the_weights_pass():
     """Names of any layout count, and so do products of keys."""
+    assert [2, 8, 6, 50] == [size.found(TENSORS) for size in SIZES]
+
     check_sizes(CONFIG, SIZES, TENSORS, path=Path("config.json"))
     check_sizes({"width": 8, "text": None}, SIZES, TENSORS, path=Path("config.json"))
 

@@ -227,4 +227,9 @@ def test_cuts_that_could_not_be_made_are_refused(options, message):
 
 def test_a_tick_of_ten_seconds_leaves_room_for_cuts_every_eight():
     """A buffer of 28 s less a tick of 10 s has two windows of 8 s."""
-    over(CachingDecoder(), tick_seconds=10.0)
+    decoder = ScriptedDecoder(lambda first, end: [(" la", first + 1.0, end, end)])
+    committed(over(decoder, tick_seconds=10.0), 60)
+
+    assert {first % WINDOW for first, _ in decoder.calls} == {0}
+    assert max(first for first, _ in decoder.calls) >= 4 * WINDOW
+    assert max(length for _, length in decoder.calls) <= 28 * RATE

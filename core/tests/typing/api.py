@@ -42,6 +42,7 @@ from wlk_core.session import (
     HypothesisChange,
     Lag,
     LatencySummary,
+    Marked,
     Session,
     SilenceSpan,
     SpeakerTurn,
@@ -166,6 +167,8 @@ def an_event(event: Event) -> str:  # noqa: C901, PLR0911 -- a case for each kin
             return str(span.speaker)
         case Translation(text):
             return text.text
+        case Marked():
+            return f"{event.processed_up_to:.1f} s are decoded"
         case Lag(seconds):
             return f"{seconds:.1f} s wait"
         case Failure(error, is_final):

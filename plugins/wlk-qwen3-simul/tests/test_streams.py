@@ -85,10 +85,14 @@ def test_eight_streams_in_threads_are_eight_streams_alone(name, policy):
         pytest.importorskip("mlx.core", reason="needs wlk-qwen3-simul[mlx]")
         pytest.importorskip("mlx_qwen3_asr", reason="needs wlk-qwen3-simul[mlx]")
     with load_backend(name, "digits") as backend:
-        _compare_threads(backend, policy)
+        alone, together = eight_streams(backend, policy)
+
+    assert all(alone)
+    assert alone == together
 
 
-def _compare_threads(backend, policy):
+def eight_streams(backend, policy):
+    """Return the words of eight streams, decoded one by one and in as many threads."""
     clips = [connected_digits(3, seed=seed).audio for seed in range(8)]
     languages = ["en", None] * 4
 
@@ -103,9 +107,7 @@ def _compare_threads(backend, policy):
             together = list(pool.map(run, clips, languages))
     finally:
         sys.setswitchinterval(interval)
-
-    assert all(alone)
-    assert alone == together
+    return alone, together
 
 
 @pytest.mark.slow

@@ -85,9 +85,13 @@ class Admission:
             is_local=is_local,
         )
 
-    def check(self, headers: Mapping[str, str], *, takes_secrets: bool = False) -> None:
+    def check(
+        self, headers: Mapping[str, str], *, takes_secrets: bool = False, needs_key: bool = True
+    ) -> None:
         """
         Check the *headers*, by names in lower case; client secrets count where they are taken.
+
+        Files that hold no secret need no key.
 
         Raises:
             RequestError: 403 for a foreign Host or Origin, 401 for a missing or wrong key.
@@ -107,6 +111,8 @@ class Admission:
                 status=403,
                 code="invalid_origin",
             )
+        if not needs_key:
+            return
         has_secret = takes_secrets and self.secret_session(headers) is not None
         if self.key_digests and not has_secret and not self._has_key(headers):
             raise RequestError(

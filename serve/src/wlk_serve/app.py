@@ -19,9 +19,10 @@ from starlette.websockets import WebSocket
 from wlk_core.errors import WLKError
 from wlk_serve.admission import Admission
 from wlk_serve.client_secrets import parse_secret_request
-from wlk_serve.errors import RequestError, as_request_error
+from wlk_serve.errors import RequestError, as_request_error, error_response
+from wlk_serve.page_routes import is_page, page_routes
 from wlk_serve.protocols.realtime_config import default_config, update_config
-from wlk_serve.realtime_socket import RealtimeSocket
+from wlk_serve.realtime_route import RealtimeRoute
 from wlk_serve.sessions import Sessions
 from wlk_serve.transcription_routes import transcribe_upload
 from wlk_serve.uploads import read_body
@@ -75,7 +76,11 @@ class Server:
         self._admission = Admission() if admission is None else admission
         self._limits = Limits() if limits is None else limits
         self.sessions = Sessions(self._limits.max_sessions)
+        realtime = RealtimeRoute(
+            service, self._admission, self.sessions, self._limits.max_session_seconds
+        )
         routes = [
+            *page_routes(),
             Route("/livez", self._livez),
             Route("/readyz", self._readyz),
             Route("/v1/models", self._models),
@@ -83,7 +88,7 @@ class Server:
             Route("/v1/audio/transcriptions", self._transcriptions, methods=["POST"]),
             Route("/v1/audio/translations", self._translations, methods=["POST"]),
             Route("/v1/realtime/client_secrets", self._client_secrets, methods=["POST"]),
-            WebSocketRoute("/v1/realtime", self._realtime),
+            WebSocketRoute("/v1/realtime", realtime.serve),
         ]
         handlers: Mapping[Any, Callable[[Request, Exception], Response]] = {
             WLKError: _refuse,
@@ -134,35 +139,6 @@ class Server:
         }
         return JSONResponse({"value": value, "expires_at": expires_at, "session": session})
 
-    async def _realtime(self, websocket: WebSocket) -> None:
-        is_beta = websocket.headers.get("openai-beta") == "realtime=v1"
-        offers_beta = "openai-beta.realtime-v1" in websocket.scope.get("subprotocols", [])
-        try:
-            if (model := websocket.query_params.get("model")) is not None:
-                self._service.card.check_name(model)
-            if websocket.query_params.get("intent", "transcription") != "transcription":
-                raise RequestError(
-                    "expected intent=transcription", code="invalid_value", param="intent"
-                )
-            config = default_config(self._service.card)
-            session = self._admission.secret_session(websocket.headers)
-            if session is not None:
-                config = update_config(config, session, self._service.card)
-            self._service.check_load()
-            self.sessions.check()
-        except WLKError as error:
-            await websocket.send_denial_response(_response(as_request_error(error)))
-            return
-        socket = RealtimeSocket(
-            websocket,
-            self._service,
-            max_seconds=self._limits.max_session_seconds,
-            is_beta=is_beta or offers_beta,
-            config=config,
-        )
-        with self.sessions.entered(socket):
-            await socket.run()
-
 
 class _Guard:
     """Checks who asks before anything else, for requests and for WebSockets."""
@@ -177,9 +153,12 @@ class _Guard:
             return
         try:
             takes_secrets = scope["type"] == "websocket"
-            self._admission.check(Headers(scope=scope), takes_secrets=takes_secrets)
+            needs_key = scope["type"] != "http" or not is_page(scope["path"])
+            self._admission.check(
+                Headers(scope=scope), takes_secrets=takes_secrets, needs_key=needs_key
+            )
         except RequestError as error:
-            response = _response(error)
+            response = error_response(error)
             if scope["type"] == "http":
                 await response(scope, receive, send)
             else:
@@ -188,23 +167,16 @@ class _Guard:
         await self._app(scope, receive, send)
 
 
-def _response(error: RequestError) -> Response:
-    headers = {"x-request-id": f"req_{secrets.token_hex(12)}"}
-    if error.retry_after is not None:
-        headers["retry-after"] = str(error.retry_after)
-    return JSONResponse({"error": error.record()}, error.status, headers)
-
-
 def _refuse(_request: Request, error: Exception) -> Response:
-    return _response(as_request_error(error))
+    return error_response(as_request_error(error))
 
 
 def _refuse_address(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     message = f"{request.method} {request.url.path[:200]} is not served here"
-    return _response(RequestError(message, status=status, code="unknown_url"))
+    return error_response(RequestError(message, status=status, code="unknown_url"))
 
 
 def _refuse_unexpected(_request: Request, error: Exception) -> Response:
     _LOGGER.error("a request failed", exc_info=error)
-    return _response(as_request_error(error))
+    return error_response(as_request_error(error))

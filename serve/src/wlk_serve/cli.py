@@ -1,23 +1,32 @@
-"""The command ``wlk-serve``."""
+"""The command ``wlk-core serve``, also as ``wlk-serve``."""
 
 from __future__ import annotations
 
 import os
-import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from wlk_core.errors import OptionError, WLKError
+from wlk_core.errors import OptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from wlk_core.config.settings import Settings
     from wlk_core.registry import Registry
     from wlk_serve.admission import Admission
 
 __all__ = ["run", "serve"]
 
-_FAILED, _USAGE = 1, 2
+F = TypeVar("F", bound="Callable[..., Any]")
+
+_PROGRAM = "wlk-serve"
+
+
+def _number(name: str, default: float, about: str, lowest: float = 1) -> Callable[[F], F]:
+    """Return the option of a number, whole where its default is."""
+    type_ = click.IntRange(int(lowest)) if isinstance(default, int) else click.FloatRange(lowest)
+    return click.option(name, type=type_, default=default, show_default=True, help=about)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -45,27 +54,9 @@ _FAILED, _USAGE = 1, 2
     multiple=True,
     help="Web site whose pages may use the server, such as https://captions.example.",
 )
-@click.option(
-    "--max-sessions",
-    type=click.IntRange(1),
-    default=100,
-    show_default=True,
-    help="Sockets and requests at a time.",
-)
-@click.option(
-    "--max-upload-mb",
-    type=click.IntRange(1),
-    default=1000,
-    show_default=True,
-    help="Size of an uploaded recording.",
-)
-@click.option(
-    "--drain-seconds",
-    type=click.FloatRange(0),
-    default=20.0,
-    show_default=True,
-    help="How long sessions may go on after SIGTERM.",
-)
+@_number("--max-sessions", 100, "Sockets and requests at a time.")
+@_number("--max-upload-mb", 1000, "Size of an uploaded recording.")
+@_number("--drain-seconds", 20.0, "How long sessions may go on after SIGTERM.", lowest=0)
 @click.version_option(package_name="wlk-serve", message="wlk-serve %(version)s")
 def serve(
     *,
@@ -94,7 +85,7 @@ def serve(
             f"without keys the server listens on this machine only, not on {host}; "
             "put a key into a variable and name it with --api-key-env"
         )
-    registry = Registry()
+    registry = click.get_current_context().find_root().obj or Registry()
     settings = choose_settings(
         registry, backend=backend, model=model, language=language, pairs=pairs
     )
@@ -145,19 +136,10 @@ def _serve(
 
 
 def run() -> None:
-    """Run the command and exit with its status; each failure is one line."""
-    status = 0
-    try:
-        serve.main(standalone_mode=False)
-    except (click.UsageError, OptionError) as error:
-        _print(error.format_message() if isinstance(error, click.UsageError) else str(error))
-        status = _USAGE
-    except (WLKError, OSError) as error:
-        _print(str(error))
-        status = _FAILED
-    except click.exceptions.Abort:
-        status = 130  # Ctrl-C before the server was ready
-    sys.exit(status)
+    """Run the command as the program ``wlk-serve`` and exit with its status."""
+    from wlk_core.cli.main import run_program  # noqa: PLC0415 -- which imports this module
+
+    run_program(serve, _PROGRAM)
 
 
 def _keys(variable: str | None) -> list[str]:
@@ -174,4 +156,4 @@ def _url_host(host: str) -> str:
 
 
 def _print(message: str) -> None:
-    click.echo(f"wlk-serve: {message}", err=True)
+    click.echo(f"{_PROGRAM}: {message}", err=True)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
+from wlk_core.backend import BackendSpec
 from wlk_core.errors import OptionError
 from wlk_serve.errors import RequestError
+from wlk_serve.protocols.realtime_marks import MARKS
 
 if TYPE_CHECKING:
-    from wlk_core.backend import BackendSpec
+    from wlk_core.backend import Backend
 
 __all__ = ["ModelCard"]
 
@@ -25,12 +27,14 @@ class ModelCard:
         name: what clients write as `model`.
         spec: the backend.
         language: the code that a session is forced to unless it names another, None to detect.
+        vocabulary: the words of a backend that reads coded audio, which tests use; else empty.
 
     """
 
     name: str
     spec: BackendSpec
     language: str | None = None
+    vocabulary: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, spec: BackendSpec, model: str | None, language: str | None = None) -> Self:
@@ -39,6 +43,15 @@ class ModelCard:
         if PurePath(name).is_absolute() or name.startswith("."):
             name = PurePath(name).name or spec.name
         return cls(name=name, spec=spec, language=language)
+
+    def declared_by(self, backend: Backend) -> Self:
+        """Return the card with what the loaded *backend* declares, which may be less."""
+        spec = getattr(backend, "spec", None)
+        return attrs.evolve(
+            self,
+            spec=spec if isinstance(spec, BackendSpec) else self.spec,
+            vocabulary=tuple(getattr(backend, "vocabulary", ())),
+        )
 
     @property
     def takes_prompt(self) -> bool:
@@ -95,5 +108,23 @@ class ModelCard:
         return language
 
     def record(self) -> dict[str, Any]:
-        """Return the object of ``GET /v1/models``."""
-        return {"id": self.name, "object": "model", "created": 0, "owned_by": "wlk"}
+        """Return the object of ``GET /v1/models``; `wlk` is for the backend `realtime`."""
+        spec = self.spec
+        return {
+            "id": self.name,
+            "object": "model",
+            "created": 0,
+            "owned_by": "wlk",
+            "wlk": {
+                "backend": spec.name,
+                "capabilities": sorted(spec.capabilities),
+                "languages": list(spec.languages),
+                "max_delay": spec.max_delay,
+                "bounds": dict(spec.bounds),
+                "deviations": dict(spec.deviations),
+                "takes_prompt": self.takes_prompt,
+                "recognises_digits": self.name in spec.digit_models,
+                "vocabulary": list(self.vocabulary),
+                "include": [MARKS],
+            },
+        }

@@ -68,6 +68,11 @@ class SessionStream:
         self.session.commit()
         self._notify()
 
+    def mark(self, name: str) -> None:
+        """Request an event when all audio so far is decoded."""
+        self.session.mark(name)
+        self._notify()
+
     def end_audio(self) -> None:
         """Declare that no more audio will come."""
         self.session.end_audio()
@@ -108,7 +113,7 @@ class Service:
         stream_options: Mapping[str, Any] | None = None,
         workers: int | None = None,
     ) -> None:
-        self.card = card
+        self.card = card.declared_by(backend)
         self._backend = backend
         self._stream_options = dict(stream_options or {})
         count = workers or card.spec.max_concurrent_calls or os.cpu_count() or 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from enum import Enum
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 import numpy as np
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from wlk_core.audio.pcm import Audio, PcmConverter
 
-__all__ = ["AudioQueue", "Command", "Gap"]
+__all__ = ["AudioQueue", "Command", "Gap", "Mark"]
 
 _LONGEST_GAP_SECONDS = 366 * 86_400.0
 
@@ -42,6 +42,16 @@ class Gap:
     samples: int
 
 
+@attrs.frozen
+class Mark:
+    """A place in the audio whose passing is reported."""
+
+    name: str
+
+
+Item: TypeAlias = "NDArray[np.float32] | Command | Gap | Mark"
+
+
 class AudioQueue:
     """
     The entrance of a session: converts audio, counts it, bounds it; never waits for the model.
@@ -53,7 +63,7 @@ class AudioQueue:
         self._converter = converter
         self._max_backlog = round(max_backlog_seconds * SAMPLE_RATE)
         self._lock = threading.Lock()  # held while a chunk is converted, not while a model works
-        self._items: deque[NDArray[np.float32] | Command | Gap] = deque()
+        self._items: deque[Item] = deque()
         self._received = 0  # samples at 16 kHz, pauses included
         self._waiting = 0  # of them, samples not taken yet
         self._has_ended = False
@@ -106,6 +116,12 @@ class AudioQueue:
             if not self._items or self._items[-1] is not Command.COMMIT:  # two in a row are one
                 self._items.append(Command.COMMIT)
 
+    def mark(self, name: str) -> None:
+        """Append a mark; see `Session.mark`."""
+        with self._lock:
+            self._check_open()
+            self._items.append(Mark(name))
+
     def skip(self, seconds: float) -> None:
         """Append a gap; see `Session.skip`."""
         length = real_number(seconds)
@@ -140,7 +156,7 @@ class AudioQueue:
             self._items.clear()
             self._waiting = 0
 
-    def take(self, *, joins_audio: bool = False) -> NDArray[np.float32] | Command | Gap | None:
+    def take(self, *, joins_audio: bool = False) -> Item | None:
         """
         Return the next item, None where nothing waits.
 
@@ -148,14 +164,14 @@ class AudioQueue:
         """
         with self._lock:
             item = self._items.popleft() if self._items else None
-            if item is None or isinstance(item, Command | Gap):
+            if item is None or isinstance(item, Command | Gap | Mark):
                 return item
             self._waiting -= len(item)
             return self._joined(item) if joins_audio else item
 
     def _joined(self, first: NDArray[np.float32]) -> NDArray[np.float32]:
         chunks, samples = [first], len(first)
-        while self._items and not isinstance(self._items[0], Command | Gap):
+        while self._items and not isinstance(self._items[0], Command | Gap | Mark):
             samples += len(self._items[0])
             if samples > _PIECE_SAMPLES:
                 break

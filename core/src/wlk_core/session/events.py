@@ -22,6 +22,7 @@ __all__ = [
     "Failure",
     "HypothesisChange",
     "Lag",
+    "Marked",
     "SilenceSpan",
     "SpeakerTurn",
     "SpeechStarted",
@@ -87,6 +88,29 @@ class Endpoint:
 
     time: float
     reason: EndpointReason
+    audio_time: float
+
+
+@attrs.frozen(kw_only=True)
+class Marked:
+    """
+    All audio before a mark was decoded as far as the policy decides, and its text was reported.
+
+    Attributes:
+        name: the name of the mark.
+        transcript: the hypothesis.
+        processed_up_to: stream time up to which the model has consumed the audio.
+        stable_up_to: no later token starts before this stream time.
+        stats: the processor's counters.
+        audio_time: the stream time of the audio received by then.
+
+    """
+
+    name: str
+    transcript: Transcript
+    processed_up_to: float
+    stable_up_to: float
+    stats: StreamStats
     audio_time: float
 
 
@@ -156,6 +180,7 @@ Event: TypeAlias = (
     | SilenceSpan
     | AudioGap
     | Endpoint
+    | Marked
     | SpeakerTurn
     | Translation
     | Lag

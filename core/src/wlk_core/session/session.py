@@ -46,9 +46,10 @@ class Session:
     Audio is bytes of `encoding`, or arrays; see `PcmConverter`.  Each event comes once, in order,
     with times in seconds on the stream clock; none comes after `End`.
 
-    A program that runs many sessions uses the two halves of `feed`: `receive`, `skip`, `commit` and
-    `end_audio` may be called from any thread at any time and never wait for the model; `step` makes
-    at most one call of the processor and returns its events.  One thread at a time may step it.
+    A program that runs many sessions uses the two halves of `feed`: `receive`, `skip`, `commit`,
+    `mark` and `end_audio` may be called from any thread at any time and never wait for the model;
+    `step` makes at most one call of the processor and returns its events.  One thread at a time may
+    step it.
 
     A call that fails is a `Failure` and is made again by the next step.  After the last attempt
     the failure is final and the session ends; everything committed has been returned before.
@@ -62,7 +63,8 @@ class Session:
         gate: leaves pauses out and finds the endpoints; None gives all audio to the model.
         diarizer: finds the speakers; its spans are `SpeakerTurn` events.
         translator: translates committed text, as `Translation` events.
-        turn_detector: ends an utterance earlier than the gate would; needs a gate.
+        turn_detector: ends an utterance earlier than the gate would; needs a gate.  The caller
+            closes all three after the End; the session never does.
         encoding: the form of audio that is given as bytes.
         rate: samples a second of the source, 8,000 to 192,000.
         channels: channels of the source; they are averaged.
@@ -175,6 +177,19 @@ class Session:
 
         """
         self._queue.commit()
+
+    def mark(self, name: str) -> None:
+        """
+        Request one `Marked` event when all audio before it is decoded.
+
+        The steps decode it as far as the policy decides without later audio, and commit nothing
+        that a policy would not.  A client on another machine so learns what was decoded.
+
+        Raises:
+            StreamClosed: `end_audio` was called, or the session is over.
+
+        """
+        self._queue.mark(name)
 
     def end_audio(self) -> None:
         """Declare that no more audio will come; may be called again."""

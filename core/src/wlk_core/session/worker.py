@@ -9,7 +9,7 @@ import attrs
 
 from wlk_core.errors import BackendError, StreamBroken
 from wlk_core.processor import SAMPLE_RATE, SupportsTickSkipping
-from wlk_core.session.audio_queue import Command, Gap
+from wlk_core.session.audio_queue import Command, Gap, Mark
 from wlk_core.session.calls import MAX_ATTEMPTS
 from wlk_core.session.events import (
     AudioGap,
@@ -19,6 +19,7 @@ from wlk_core.session.events import (
     Failure,
     HypothesisChange,
     Lag,
+    Marked,
     SilenceSpan,
     SpeechStarted,
 )
@@ -78,9 +79,11 @@ class Worker:
         self._position = 0  # samples given to the processor, as audio or as silence
         self._received_position = 0  # samples taken from the queue, gaps included
         self._latencies = Latencies()
+        self._processed_time = 0.0
+        self._stable_time = 0.0
         self._shown_text = ""
         self._is_lagging = False
-        self._is_speaking = False  # whether audio was given since the last endpoint
+        self._is_speaking = False  # whether there was speech or a word since the last endpoint
         self._utterance_text = ""  # committed since the last endpoint, for the turn detector
         self._asked_text: str | None = None  # for which the turn detector was asked in this pause
         self.is_idle = True  # whether everything taken from the queue is done
@@ -103,6 +106,8 @@ class Worker:
                     return
                 elif isinstance(item, Command):
                     yield from self._commit_utterance()
+                elif isinstance(item, Mark):
+                    yield self._marked(item.name)
                 elif isinstance(item, Gap):
                     yield from self._pass_gap(item.samples)
                 else:
@@ -120,6 +125,7 @@ class Worker:
     def _decode(self, audio: NDArray[np.float32]) -> Work:
         self._received_position += len(audio)
         if self._gate is None:
+            self._is_speaking = True  # there is no detector
             self._insert(audio)
         elif self._annotations.detects_turns:
             for start in range(0, len(audio), _TURN_SAMPLES):  # the cut of the audio moves no turn
@@ -174,7 +180,8 @@ class Worker:
 
     def _apply(self, gate_event: GateEvent, silence_reason: EndpointReason = "silence") -> Work:
         if isinstance(gate_event, SpeechAudio):
-            if not self._is_speaking:
+            if gate_event.is_detected and not self._is_speaking:
+                self._is_speaking = True
                 yield SpeechStarted(gate_event.start_sample / SAMPLE_RATE, self._audio_time)
             self._insert(gate_event.samples)
         elif isinstance(gate_event, SilenceStarted):
@@ -192,7 +199,6 @@ class Worker:
             yield SilenceSpan(silence, self._audio_time)
 
     def _insert(self, audio: NDArray[np.float32]) -> None:
-        self._is_speaking = True
         self._position += len(audio)
         self._processor.insert_audio_chunk(audio, self._position / SAMPLE_RATE)
         self._annotations.insert_audio(audio)
@@ -229,12 +235,15 @@ class Worker:
                 yield Failure(error, is_final=False, audio_time=self._audio_time)
                 yield _STEP_END
             else:
+                self._processed_time = emission.processed_up_to
+                self._stable_time = emission.stable_up_to
                 if emission.committed:
                     yield self._committed(emission.committed)
                 yield _STEP_END
                 return
 
     def _committed(self, tokens: tuple[ASRToken, ...]) -> Commit:
+        self._is_speaking = True
         self._latencies.add(tokens, self._audio_time)
         self._annotations.insert_tokens(tokens)
         if self._annotations.detects_turns:
@@ -272,6 +281,16 @@ class Worker:
         if is_lagging != self._is_lagging:
             self._is_lagging = is_lagging
             yield Lag(self._queue.waiting_seconds, self._audio_time)
+
+    def _marked(self, name: str) -> Marked:
+        return Marked(
+            name=name,
+            transcript=self._processor.get_buffer(),
+            processed_up_to=self._processed_time,
+            stable_up_to=self._stable_time,
+            stats=self._processor.stats,
+            audio_time=self._audio_time,
+        )
 
     def _summary(self) -> End:
         return End(

@@ -135,9 +135,12 @@ def test_the_digits_checkpoint_runs_in_float32(whisper):
     assert torch.float32 == whisper.engine.network.dtype
 
 
-def test_warmup_runs_the_model(whisper):
-    """Warmup succeeds on a model that runs."""
+def test_warmup_runs_the_model_in_every_way_of_its_streams(whisper):
+    """One engine call is of LocalAgreement, one times words, and one is of AlignAtt."""
+    before = whisper.engine_calls.count
     whisper.warmup()
+
+    assert before + 3 == whisper.engine_calls.count
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections import deque
 import itertools
-import json
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
@@ -19,6 +16,7 @@ from wlk_core.session.events import (
     Event,
     Failure,
     HypothesisChange,
+    Marked,
     SpeechStarted,
 )
 from wlk_serve.errors import RequestError, as_request_error
@@ -30,7 +28,9 @@ from wlk_serve.protocols.realtime_config import (
     default_config,
     update_config,
 )
+from wlk_serve.protocols.realtime_input import check_samples, decode_audio, parse_message
 from wlk_serve.protocols.realtime_items import Conversation
+from wlk_serve.protocols.realtime_marks import MARK, MARKS, Marks
 from wlk_serve.protocols.streams import StreamConfig
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["Message", "RealtimeProtocol"]
 
 Message: TypeAlias = "dict[str, Any]"
+_MOST_NAME_CHARACTERS = 200
 _MEANINGLESS = ("conversation.item.", "response.", "output_audio_buffer.")  # in a transcription
 
 
@@ -97,22 +98,33 @@ class RealtimeProtocol:
         self._config = default_config(card) if config is None else config
         self._items = Conversation(new_id)
         self._items.has_logprobs = LOGPROBS in self._config.include
+        self._marks = Marks()
+        self._marks.is_enabled = MARKS in self._config.include
         self._runs: deque[_Run] = deque()  # the last one receives the audio
-        self._samples = 0  # appended, since the format was set
+        self._takes_binary = False  # since the first update, which sets the format
+        self.samples = 0  #: appended
         self._uncommitted = 0  # samples since the last commit
         self._is_ending = False
         self.is_over = False  #: whether the session has ended or failed: nothing will come
         self.has_failed = False  #: whether an engine failure ended it
+
+    @property
+    def rate(self) -> int:
+        """Samples a second of the audio that the client appends."""
+        return self._config.format.rate
 
     def begin(self) -> list[Message]:
         """Return the first messages of a connection."""
         return self._out([self._session_message("session.created")])
 
     def receive(self, text: str | bytes) -> list[Message]:
-        """Apply a message of the client."""
+        """Apply a message of the client; bytes are audio, after the first update of the session."""
         event_id: str | None = None
         try:
-            message = _parsed(text)
+            if isinstance(text, bytes):
+                self._apply_binary(text)
+                return []
+            message = parse_message(text)
             event_id = message.get("event_id") if isinstance(message.get("event_id"), str) else None
             answers = list(self._apply(message))
         except WLKError as error:
@@ -153,8 +165,7 @@ class RealtimeProtocol:
         kind = message.get("type")
         if not isinstance(kind, str):
             raise RequestError("expected `type` as a text", code="invalid_event", param="type")
-        if self.is_over or self._is_ending:
-            raise RequestError("the session is over; connect again", code="session_expired")
+        self._check_open()
         match kind:
             case "session.update":
                 yield from self._update(message.get("session"))
@@ -162,12 +173,14 @@ class RealtimeProtocol:
                 self._is_beta = True
                 yield from self._update(from_beta_session(message.get("session")))
             case "input_audio_buffer.append":
-                self._append(message.get("audio"))
+                self._append(decode_audio(message.get("audio"), self._config.format))
             case "input_audio_buffer.commit":
                 yield from self._commit()
             case "input_audio_buffer.clear":
                 self._clear()
                 yield {"type": "input_audio_buffer.cleared"}
+            case _ if kind == MARK and self._marks.is_enabled:
+                self._mark(message.get("id"))
             case _:
                 known = kind.startswith(_MEANINGLESS)
                 raise RequestError(
@@ -176,10 +189,24 @@ class RealtimeProtocol:
                     param="type",
                 )
 
+    def _apply_binary(self, data: bytes) -> None:
+        if not self._takes_binary:
+            raise RequestError(
+                "expected a text message; binary audio is taken after a session.update",
+                code="invalid_event",
+            )
+        self._check_open()
+        check_samples(data, self._config.format)
+        self._append(data)
+
+    def _check_open(self) -> None:
+        if self.is_over or self._is_ending:
+            raise RequestError("the session is over; connect again", code="session_expired")
+
     def _update(self, session: object) -> Iterator[Message]:
         old = self._config
         new = update_config(old, session, self._card)
-        if new.format != old.format and self._samples:
+        if new.format != old.format and self.samples:
             raise RequestError(
                 "the format can be changed before the first audio only; open another session",
                 code="invalid_value",
@@ -189,36 +216,22 @@ class RealtimeProtocol:
         if changes_mode and self._uncommitted:
             yield from self._commit()
         self._config = new
+        self._takes_binary = True
         if _stream_config(old) != _stream_config(new):
             self._end_audio()  # the next audio opens another stream
         self._items.has_logprobs = LOGPROBS in new.include
+        self._marks.is_enabled = MARKS in new.include
         yield self._session_message("session.updated")
 
-    def _append(self, audio: object) -> None:
-        if not isinstance(audio, str):
-            raise RequestError(
-                "expected `audio` as base64 text", code="invalid_type", param="audio"
-            )
-        try:
-            data = base64.b64decode(audio, validate=True)
-        except (binascii.Error, ValueError):
-            raise RequestError(
-                "expected `audio` as base64 text", code="invalid_value", param="audio"
-            ) from None
-        size = self._config.format.sample_bytes
-        if len(data) % size:
-            raise RequestError(
-                f"expected `audio` in whole samples of {size} bytes, got {len(data)} bytes",
-                code="invalid_value",
-                param="audio",
-            )
+    def _append(self, data: bytes) -> None:
         if not data:
             return
         if not self._runs or not self._runs[-1].takes_audio:
             self._open()
         self._runs[-1].stream.receive(data)
-        self._samples += len(data) // size
-        self._uncommitted += len(data) // size
+        count = len(data) // self._config.format.sample_bytes
+        self.samples += count
+        self._uncommitted += count
 
     def _commit(self) -> Iterator[Message]:
         if not self._uncommitted:
@@ -232,6 +245,17 @@ class RealtimeProtocol:
         seconds = self._take_uncommitted()
         if not run.is_vad:  # else the endpoint ends the item: speech may end by itself before
             yield from self._items.commit(seconds)
+
+    def _mark(self, name: object) -> None:
+        if not isinstance(name, str) or len(name) > _MOST_NAME_CHARACTERS:
+            raise RequestError(
+                f"expected `id` as a text of up to {_MOST_NAME_CHARACTERS} characters",
+                code="invalid_type",
+                param="id",
+            )
+        if not self._runs or not self._runs[-1].takes_audio:
+            self._open()
+        self._runs[-1].stream.mark(name)
 
     def _clear(self) -> None:
         self._uncommitted = 0
@@ -250,7 +274,7 @@ class RealtimeProtocol:
 
     def _open(self) -> None:
         config = _stream_config(self._config)
-        offset = self._samples / self._config.format.rate
+        offset = self.samples / self._config.format.rate
         stream = self._open_stream(config)
         run = _Run(stream=stream, offset=offset, is_vad=config.gate is not None)
         if config.gate is not None:
@@ -274,9 +298,14 @@ class RealtimeProtocol:
             case SpeechStarted() if run.is_vad:
                 yield from self._items.start_speech(event.start + run.offset)
             case Commit():
-                yield from self._items.extend(_shifted(event.tokens, run.offset))
+                tokens = _shifted(event.tokens, run.offset)
+                self._marks.extend(tokens)
+                yield from self._items.extend(tokens)
             case HypothesisChange() if HYPOTHESIS in self._config.include:
                 yield self._items.hypothesis(_shifted(event.transcript.tokens, run.offset))
+            case Marked():
+                hypothesis = _shifted(event.transcript.tokens, run.offset)
+                yield self._marks.marked(event, hypothesis, run.offset)
             case Endpoint():
                 is_commit = event.reason == "commit"
                 run.commits -= is_commit
@@ -290,9 +319,12 @@ class RealtimeProtocol:
                 self.has_failed = self.is_over = True
                 yield from self._items.fail(as_request_error(event.error).record())
             case End() if self._is_ending and run is self._runs[-1] and not run.is_vad:
-                if self._uncommitted and not self.has_failed:
-                    yield from self._items.commit(self._take_uncommitted())
-                    yield from self._items.complete()
+                yield from self._complete_uncommitted()
+
+    def _complete_uncommitted(self) -> Iterator[Message]:
+        if self._uncommitted and not self.has_failed:
+            yield from self._items.commit(self._take_uncommitted())
+            yield from self._items.complete()
 
     def _take_uncommitted(self) -> float:
         """Return the seconds of audio since the last commit and count anew."""
@@ -316,21 +348,6 @@ class RealtimeProtocol:
             {"event_id": f"event_{self._session_id}_{next(self._event_numbers)}", **message}
             for message in shaped
         ]
-
-
-def _parsed(text: str | bytes) -> Message:
-    if not isinstance(text, str):
-        raise RequestError(
-            "expected a text message; send audio as input_audio_buffer.append",
-            code="invalid_event",
-        )
-    try:
-        message = json.loads(text)
-    except (ValueError, RecursionError):
-        raise RequestError("the message is not valid JSON", code="invalid_json") from None
-    if not isinstance(message, dict):
-        raise RequestError("expected a JSON object", code="invalid_event")
-    return message
 
 
 def _error(error: RequestError, event_id: str | None) -> Message:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import attrs
 
 from wlk_serve.errors import RequestError
+from wlk_serve.protocols.realtime_marks import MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,18 +28,20 @@ __all__ = [
 
 LOGPROBS = "item.input_audio_transcription.logprobs"
 HYPOTHESIS = "wlk.hypothesis"
+_INCLUDES = {LOGPROBS, HYPOTHESIS, MARKS}
 _RATES = (8_000, 48_000)  # samples a second; OpenAI's own clients send 24,000
 _MOST_MILLISECONDS = 60_000
 _QUIET_BELOW = 0.15  # Silero's own distance between the two thresholds
 _HANG_OVER_PART = 0.75  # of the silence that is no padding; the gate's own 0.6 of 0.8 s
 
 Json: TypeAlias = "dict[str, Any]"
-FormatName: TypeAlias = Literal["audio/pcm", "audio/pcmu", "audio/pcma"]
+FormatName: TypeAlias = Literal["audio/pcm", "audio/pcmu", "audio/pcma", "audio/wlk-f32le"]
 
 _ENCODINGS: Mapping[FormatName, Encoding] = {
     "audio/pcm": "s16le",
     "audio/pcmu": "mulaw",
     "audio/pcma": "alaw",
+    "audio/wlk-f32le": "f32le",  # of this server: samples of a float32 backend, unrounded
 }
 
 
@@ -57,11 +60,16 @@ class AudioFormat:
     @property
     def sample_bytes(self) -> int:
         """Bytes of a sample."""
-        return 2 if self.name == "audio/pcm" else 1
+        return {"audio/pcm": 2, "audio/wlk-f32le": 4}.get(self.name, 1)
+
+    @property
+    def is_g711(self) -> bool:
+        """Whether it is a telephone's, of a fixed rate."""
+        return self.name in {"audio/pcmu", "audio/pcma"}
 
     def record(self) -> Json:
         """Return the object of the wire; G.711 has no rate in it."""
-        return {"type": self.name, **({"rate": self.rate} if self.name == "audio/pcm" else {})}
+        return {"type": self.name, **({} if self.is_g711 else {"rate": self.rate})}
 
 
 @attrs.frozen(kw_only=True)
@@ -209,7 +217,7 @@ class _Update:
         names = value if value is not None else []
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise _invalid("session.include", "a list of texts")
-        known = [name for name in dict.fromkeys(names) if name in {LOGPROBS, HYPOTHESIS}]
+        known = [name for name in dict.fromkeys(names) if name in _INCLUDES]
         for name in dict.fromkeys(names):
             if name not in known:
                 self._ignored.append(f"include.{name}"[:200])
@@ -269,13 +277,13 @@ def _format(value: object, current: AudioFormat) -> AudioFormat:
         return AudioFormat()
     fields = _object(value, path)
     name = _choice(fields.get("type", current.name), tuple(_ENCODINGS), f"{path}.type")
-    if name != "audio/pcm":
+    if AudioFormat(name=name).is_g711:
         return AudioFormat(name=name, rate=8_000)
     rate = fields.get("rate", 24_000)
     is_whole = isinstance(rate, int) and not isinstance(rate, bool)
     if not is_whole or not _RATES[0] <= rate <= _RATES[1]:
         raise _invalid(f"{path}.rate", f"a whole number from {_RATES[0]} to {_RATES[1]}")
-    return AudioFormat(rate=rate)
+    return AudioFormat(name=name, rate=rate)
 
 
 def _object(value: object, path: str) -> Json:

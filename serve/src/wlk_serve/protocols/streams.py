@@ -37,6 +37,10 @@ class AudioStream(Protocol):
         """End the utterance with the audio so far; see `Session.commit`."""
         ...
 
+    def mark(self, name: str) -> None:
+        """Request a `Marked` event; see `Session.mark`."""
+        ...
+
     def end_audio(self) -> None:
         """Declare that no more audio will come."""
         ...

@@ -1,0 +1,230 @@
+"""Loaders whose import fails: the package to blame, and the command that mends it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from wlk_core import (
+    BackendUnavailable,
+    ModelNotFoundError,
+    OptionError,
+)
+
+TOY = """
+@hookimpl
+def wlk_backends():
+    yield spec("toy")
+"""
+
+
+FRAMEWORK = """
+def load(spec, model, **options):
+    import {module}
+
+@hookimpl
+def wlk_backends():
+    yield spec("toy", requires={{"{distribution}": "pip install {distribution}"}})
+"""
+
+
+def test_an_absent_framework_makes_its_backend_unavailable(site: Any) -> None:
+    """An import that fails inside load becomes BackendUnavailable with what installs it."""
+    code = FRAMEWORK.format(module="no_such_framework", distribution="no-such-framework")
+    site.install("wlk-toy", ["toy"], code)
+
+    with pytest.raises(BackendUnavailable) as caught:
+        site.registry().load_backend("toy")
+
+    assert str(caught.value) == (
+        "backend toy cannot be used: No module named 'no_such_framework'; "
+        "install it with: pip install no-such-framework"
+    )
+    assert isinstance(caught.value.__cause__, ImportError)
+
+
+def test_a_broken_framework_is_not_taken_for_an_absent_one(site: Any) -> None:
+    """A framework whose metadata is there and whose import fails is to be reinstalled."""
+    code = FRAMEWORK.format(module="no_such_framework", distribution="attrs")
+    site.install("wlk-toy", ["toy"], code)
+
+    with pytest.raises(
+        BackendUnavailable,
+        match="does not work, reinstall it with: pip install attrs --force",
+    ):
+        site.registry().load_backend("toy")
+
+
+@pytest.mark.parametrize(
+    ("raised", "reason"),
+    [
+        ("ImportError('no\\nsymbol')", "no symbol"),
+        ("OSError('libtorch.so: undefined symbol')", "OSError: libtorch.so: undefined symbol"),
+        ("RuntimeError('built for another\\n  torch')", "RuntimeError: built for another torch"),
+        ("AttributeError()", "AttributeError"),
+        ("SystemExit('no CUDA')", "SystemExit: no CUDA"),
+    ],
+    ids=["ImportError", "OSError", "RuntimeError", "no text", "SystemExit"],
+)
+@pytest.mark.parametrize("is_late", [False, True], ids=["with its module", "in the call"])
+def test_whatever_a_framework_raises_at_import_makes_its_backend_unavailable(
+    site: Any, raised: str, reason: str, *, is_late: bool
+) -> None:
+    """The import of a loader's module, or one inside the loader, fails in one line."""
+    (site.folder / "toy_framework.py").write_text(f"raise {raised}\n")
+    late = "    import toy_framework\n" if is_late else ""
+    early = "" if is_late else "import toy_framework\n"
+    (site.folder / "toy_backend_plugin.py").write_text(
+        f"{early}def load(spec, model, **options):\n{late}    return model\n"
+    )
+    site.install(
+        "wlk-toy",
+        ["toy"],
+        """
+        @hookimpl
+        def wlk_backends():
+            yield spec("toy", load="toy_backend_plugin:load", requires={"attrs": "pip install toy"})
+        """,
+    )
+
+    with pytest.raises(BackendUnavailable) as caught:
+        site.registry().load_backend("toy")
+
+    assert str(caught.value) == (
+        f"backend toy cannot be used: {reason}; it is installed but does not work, "
+        "reinstall it with: pip install toy --force-reinstall"
+    )
+
+
+def test_the_reason_is_what_a_framework_wrapped(site: Any) -> None:
+    """The error of a lazy import that hides another one is not the reason."""
+    (site.folder / "toy_framework.py").write_text(
+        "try:\n"
+        "    raise OSError('undefined symbol')\n"
+        "except OSError as error:\n"
+        "    raise ImportError('set the logging verbosity to DEBUG') from error\n"
+    )
+    code = FRAMEWORK.format(module="toy_framework", distribution="attrs")
+    site.install("wlk-toy", ["toy"], code)
+
+    with pytest.raises(BackendUnavailable, match="cannot be used: OSError: undefined symbol; it"):
+        site.registry().load_backend("toy")
+
+
+@pytest.mark.parametrize(
+    ("loader", "reason"),
+    [
+        ("wlk_toy_plugin:open", "wlk_toy_plugin has no function 'open'"),
+        ("wlk_toy_plugin.backend:load", "No module named 'wlk_toy_plugin.backend'; 'wlk_toy_.*"),
+    ],
+    ids=["no function", "no module"],
+)
+def test_a_loader_that_is_not_there_makes_its_backend_unavailable(
+    site: Any, loader: str, reason: str
+) -> None:
+    """A plugin that names a loader it does not have is to be reinstalled."""
+    site.install(
+        "wlk-toy",
+        ["toy"],
+        f"@hookimpl\ndef wlk_backends():\n    yield spec('toy', load={loader!r})\n",
+    )
+
+    remedy = "reinstall the plugin with: pip install wlk-toy --force-reinstall"
+
+    with pytest.raises(
+        BackendUnavailable, match=f"^backend toy cannot be used: {reason}; {remedy}$"
+    ):
+        site.registry().load_backend("toy")
+
+
+def test_a_framework_that_another_package_breaks_is_not_blamed(site: Any) -> None:
+    """The package that fails to import is named, where the backend does not require it."""
+    (site.folder / "toy_framework.py").write_text("import toy_audio_framework\n")
+    (site.folder / "toy_audio_framework.py").write_text("raise OSError('undefined symbol')\n")
+    info = site.folder / "toy_audio-2.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-audio\nVersion: 2.1\n")
+    (info / "top_level.txt").write_text("toy_audio_framework\n")
+    code = FRAMEWORK.format(module="toy_framework", distribution="attrs")
+    site.install("wlk-toy", ["toy"], code)
+
+    with pytest.raises(BackendUnavailable) as caught:
+        site.registry().load_backend("toy")
+
+    assert str(caught.value) == (
+        "backend toy cannot be used: OSError: undefined symbol; toy-audio is installed but does "
+        "not work here, update it with: pip install --upgrade toy-audio, or remove it with: "
+        "pip uninstall toy-audio"
+    )
+
+
+def test_a_broken_package_that_the_plugin_requires_is_not_to_be_removed(site: Any) -> None:
+    """Removing what the backend cannot do without would be bad advice."""
+    (site.folder / "toy_engine.py").write_text("raise OSError('undefined symbol')\n")
+    for name, requires in [("toy-framework", "Requires-Dist: toy_engine>=2\n"), ("toy-engine", "")]:
+        info = site.folder / f"{name.replace('-', '_')}-2.1.dist-info"
+        info.mkdir()
+        text = f"Metadata-Version: 2.1\nName: {name}\nVersion: 2.1\n{requires}"
+        (info / "METADATA").write_text(text)
+        (info / "top_level.txt").write_text(f"{name.replace('-', '_')}\n")
+    code = FRAMEWORK.format(module="toy_engine", distribution="toy-framework")
+    site.install("wlk-toy", ["toy"], code)
+
+    with pytest.raises(BackendUnavailable) as caught:
+        site.registry().load_backend("toy")
+
+    assert str(caught.value) == (
+        "backend toy cannot be used: OSError: undefined symbol; toy-engine is installed but does "
+        "not work here, reinstall it with: pip install --upgrade --force-reinstall toy-engine"
+    )
+
+
+@pytest.mark.parametrize("error", [RuntimeError, OSError, OptionError, ModelNotFoundError])
+def test_what_a_loader_raises_itself_is_passed_on(site: Any, error: type[Exception]) -> None:
+    """Only a failing import is a matter of the installation."""
+    site.install(
+        "wlk-toy",
+        ["toy"],
+        f"""
+        from wlk_core.errors import *
+
+        def load(spec, model, **options):
+            raise {error.__name__}("damaged")
+
+        @hookimpl
+        def wlk_backends():
+            yield spec("toy")
+        """,
+    )
+
+    with pytest.raises(error, match="damaged"):
+        site.registry().load_backend("toy")
+
+
+def test_an_error_of_this_project_at_import_is_passed_on(site: Any) -> None:
+    """A module that checks its surroundings words its own reason."""
+    (site.folder / "toy_backend_plugin.py").write_text(
+        "from wlk_core.errors import BackendUnavailable\n"
+        "raise BackendUnavailable('mlx computes nothing here')\n"
+    )
+    site.install(
+        "wlk-toy",
+        ["toy"],
+        """
+        @hookimpl
+        def wlk_backends():
+            yield spec("toy", load="toy_backend_plugin:load")
+        """,
+    )
+
+    with pytest.raises(BackendUnavailable, match=r"^mlx computes nothing here$"):
+        site.registry().load_backend("toy")
+
+
+def test_a_failing_framework_still_lists(site: Any) -> None:
+    """Listing works while loading does not."""
+    code = FRAMEWORK.format(module="no_such_framework", distribution="attrs")
+    site.install("wlk-toy", ["toy"], code)
+
+    assert [spec.name for spec in site.registry().specs()] == ["toy"]

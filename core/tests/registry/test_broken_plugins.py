@@ -1,0 +1,157 @@
+"""Plugins that do not load or break the rules: a row with the reason, no harm to others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from wlk_core import (
+    BackendUnavailable,
+)
+
+TOY = """
+@hookimpl
+def wlk_backends():
+    yield spec("toy")
+"""
+BROKEN = "import not_a_module\n"
+
+
+def test_a_broken_plugin_is_a_row_and_harms_no_other(site: Any) -> None:
+    """A plugin that does not import is kept with its reason; the others work."""
+    site.install("wlk-broken", ["broken"], BROKEN)
+    site.install("wlk-toy", ["toy"], TOY)
+    registry = site.registry()
+
+    assert [(row.distribution, row.error) for row in registry.plugins()] == [
+        ("wlk-broken", "No module named 'not_a_module'"),
+        ("wlk-toy", None),
+    ]
+    assert [spec.name for spec in registry.specs()] == ["toy"]
+
+
+def test_a_broken_plugin_is_an_error_when_its_backend_is_loaded(site: Any) -> None:
+    """The error for a broken plugin has the reason and the command that removes the plugin."""
+    site.install("wlk-broken", ["broken"], BROKEN)
+
+    with pytest.raises(BackendUnavailable) as caught:
+        site.registry().spec("broken")
+
+    assert str(caught.value) == (
+        "wlk-broken 0.1.0 is installed but could not be loaded: No module named 'not_a_module' "
+        "(WLK_STRICT_PLUGINS=1 shows the traceback; remove it with: pip uninstall wlk-broken)"
+    )
+
+
+def test_strict_mode_raises_what_the_plugin_raised(
+    site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """WLK_STRICT_PLUGINS=1 lets a plugin's own exception through."""
+    site.install("wlk-broken", ["broken"], BROKEN)
+    monkeypatch.setenv("WLK_STRICT_PLUGINS", "1")
+
+    with pytest.raises(ModuleNotFoundError, match="not_a_module"):
+        site.registry().plugins()
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("", "it implements none of the hooks wlk_backends, wlk_diarizers, wlk_translators"),
+        (
+            "@hookimpl\ndef wlk_backends():\n    return ['toy']\n",
+            "wlk_backends returns BackendSpec objects, got str",
+        ),
+        (
+            "@hookimpl\ndef wlk_backends():\n    return [spec('toy'), spec('toy')]\n",
+            "it offers the backend 'toy' 2 times",
+        ),
+        (
+            "@hookimpl\ndef wlk_backends():\n    raise RuntimeError('first\\nsecond')\n",
+            "RuntimeError: first second",
+        ),
+        (
+            "@hookimpl\ndef wlk_backends():\n    return [spec('Toy')]\n",
+            "ValueError: a name is in [a-z][a-z0-9-]*, got 'Toy'",
+        ),
+        ("raise SystemExit(3)\n", "SystemExit: 3"),
+        ("@hookimpl\ndef wlk_backends(surprise):\n    return []\n", "PluginValidationError"),
+    ],
+    ids=["no hook", "no spec", "one name twice", "raising", "bad name", "exit", "unknown argument"],
+)
+def test_a_plugin_that_breaks_the_rules_is_named_with_its_fault(
+    site: Any, code: str, error: str
+) -> None:
+    """A plugin that imports but offers something else is listed with the reason, in one line."""
+    site.install("wlk-odd", ["odd"], code)
+
+    (row,) = site.registry().plugins()
+
+    assert row.backends == ()
+    assert row.error is not None
+    assert row.error.startswith(error)
+    assert "\n" not in row.error
+
+
+def test_a_plugin_that_fails_is_not_left_half_registered(site: Any) -> None:
+    """A plugin whose hook raised takes no part in later calls."""
+    site.install("wlk-odd", ["odd"], "@hookimpl\ndef wlk_backends():\n    raise RuntimeError\n")
+    registry = site.registry()
+    registry.plugins()
+
+    assert not registry._manager.get_plugins()
+
+
+@pytest.mark.parametrize("api", [0, 99])
+def test_a_plugin_of_another_api_is_refused(site: Any, api: int) -> None:
+    """The error for another plugin API names that API and the ones that are supported."""
+    site.install(
+        "wlk-old", ["old"], f"@hookimpl\ndef wlk_backends():\n    return [spec('old', api={api})]\n"
+    )
+
+    with pytest.raises(
+        BackendUnavailable,
+        match=rf"wlk-old 0.1.0 .*backend 'old' speaks plugin API {api}, this wlk-core speaks 1",
+    ):
+        site.registry().spec("old")
+
+
+def test_two_distributions_with_one_backend_are_an_error_when_it_is_used(site: Any) -> None:
+    """The error for a name that two distributions offer names both; other names still work."""
+    site.install("wlk-first", ["toy"], TOY)
+    site.install("wlk-second", ["toy"], TOY + '    yield spec("fine")\n')
+    registry = site.registry()
+
+    with pytest.raises(BackendUnavailable) as caught:
+        registry.spec("toy")
+
+    assert str(caught.value) == (
+        "backend 'toy' is offered by wlk-first 0.1.0 and wlk-second 0.1.0; "
+        "keep one: pip uninstall wlk-second"
+    )
+    assert registry.spec("fine").name == "fine"
+    assert [spec.name for spec in registry.specs()] == ["fine"]
+    assert registry.conflicts() == {"toy": ("wlk-first 0.1.0", "wlk-second 0.1.0")}
+
+
+def test_an_unknown_backend_names_the_installed_ones(site: Any) -> None:
+    """The error for an unknown name lists the installed backends and what did not load."""
+    site.install("wlk-toy", ["toy"], TOY)
+    site.install("wlk-broken", ["broken"], BROKEN)
+
+    with pytest.raises(BackendUnavailable) as caught:
+        site.registry().spec("nope")
+
+    assert str(caught.value) == (
+        "no backend called 'nope'; installed: toy; "
+        "could not be loaded: wlk-broken (see: wlk-core plugins)"
+    )
+
+
+def test_with_only_broken_plugins_they_are_named(site: Any) -> None:
+    """Where plugins are installed and none works, the error names them."""
+    site.install("wlk-broken", ["broken"], BROKEN)
+
+    with pytest.raises(BackendUnavailable, match=r"no backend works; could not be .*wlk-broken"):
+        site.registry().default_backend()

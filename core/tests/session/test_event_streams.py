@@ -1,0 +1,303 @@
+"""Chunks to events, with and without asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+import threading
+
+import numpy as np
+import pytest
+
+from wlk_core import AudioFormatError, BackendError, OptionError, StreamClosed
+from wlk_core.session import (
+    Commit,
+    End,
+    astream,
+    stream,
+    transcribe_stream,
+)
+from wlk_core.testing import silence
+
+
+def tokens_of(events):
+    """Return the committed tokens."""
+    return [token for event in events if isinstance(event, Commit) for token in event.tokens]
+
+
+def in_chunks(audio, samples=16_000):
+    """Cut *audio* into chunks."""
+    return [audio[start : start + samples] for start in range(0, len(audio), samples)]
+
+
+async def live(chunks):
+    """Yield chunks as an asynchronous source does."""
+    for chunk in chunks:
+        await asyncio.sleep(0)
+        yield chunk
+
+
+async def collected(events):
+    """Return the events of an asynchronous iterator."""
+    return [event async for event in events]
+
+
+def without_wall_clock(events):
+    """Return events that can be compared: an End has figures of the wall clock."""
+    return [(event.audio_time if isinstance(event, End) else event) for event in events]
+
+
+def run_stream(processor, chunks, **options):
+    """Return the events of stream."""
+    return list(stream(processor, chunks, **options))
+
+
+def run_astream(processor, chunks, **options):
+    """Return the events of astream over an asynchronous source."""
+    source = live(chunks) if isinstance(chunks, list) else chunks
+    return asyncio.run(collected(astream(processor, source, **options)))
+
+
+def run_astream_of_iterable(processor, chunks, **options):
+    """Return the events of astream over a plain iterable."""
+    return asyncio.run(collected(astream(processor, chunks, **options)))
+
+
+streaming = pytest.mark.parametrize(
+    "run",
+    [run_stream, run_astream, run_astream_of_iterable],
+    ids=["stream", "astream", "astream-of-iterable"],
+)
+
+
+@streaming
+@pytest.mark.parametrize("samples", [320, 5_000, 16_000, 400_000])
+def test_the_events_are_those_of_the_session_for_any_chunks(run, samples, open_stream, speech):
+    """Every event comes once and in order, however the source cuts the audio."""
+    expected = list(transcribe_stream(open_stream(), [speech]))
+    events = run(open_stream(), in_chunks(speech, samples), vad=False)
+
+    assert without_wall_clock(expected) == without_wall_clock(events)
+
+
+@streaming
+def test_a_stream_of_nothing_ends(run, open_stream):
+    """Without a chunk, or with empty ones only, there is an End and no text."""
+    for chunks in ([], [np.zeros(0, dtype=np.float32)] * 3):
+        events = run(open_stream(), chunks, vad=False)
+
+        assert [End] == [type(event) for event in events]
+        assert 0.0 == events[0].audio_time
+
+
+@streaming
+def test_the_processor_is_closed_at_the_end(run, open_stream, speech):
+    """A stream that ended takes no more calls."""
+    processor = open_stream()
+    run(processor, [speech], vad=False)
+
+    with pytest.raises(StreamClosed, match="closed"):
+        processor.process_iter()
+
+
+@streaming
+def test_a_source_may_reuse_the_memory_of_its_chunks(run, open_stream, speech, words):
+    """Chunks are copied when they come, because capture libraries reuse their buffers."""
+    memory = np.empty(1_000, dtype=np.float32)
+
+    def reusing():
+        for chunk in in_chunks(speech, 1_000):
+            memory[: len(chunk)] = chunk
+            yield memory[: len(chunk)]
+
+    source = reusing() if run is not run_astream else live(reusing())
+    events = run(open_stream(), source, vad=False)
+
+    assert len(words) == len(tokens_of(events))
+
+
+@streaming
+def test_one_array_is_no_source_of_chunks(run, open_stream, speech):
+    """An array would be read sample by sample, so it is refused."""
+    with pytest.raises(AudioFormatError, match="put it into a list"):
+        run(open_stream(), speech, vad=False)
+
+
+@streaming
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan")])
+def test_a_chunk_length_out_of_range_is_an_option_error(run, seconds, open_stream, speech):
+    """The processor is closed then, too."""
+    processor = open_stream()
+    with pytest.raises(OptionError, match="chunk_seconds"):
+        run(processor, [speech], vad=False, chunk_seconds=seconds)
+    with pytest.raises(StreamClosed):
+        processor.process_iter()
+
+
+@pytest.mark.parametrize("kind", ["stream", "astream", "astream-of-iterable"])
+@pytest.mark.parametrize("failure", [AudioFormatError("damaged"), OSError("unplugged")], ids=repr)
+def test_a_source_that_fails_gives_the_text_before_the_failure(
+    kind, failure, open_stream, speech, words
+):
+    """The audio before a failure is finished before the failure is raised."""
+
+    def failing():
+        yield speech
+        raise failure
+
+    async def afailing():
+        yield speech
+        raise failure
+
+    events = []
+
+    async def consume(source):
+        async for event in astream(open_stream(), source, vad=False):
+            events.append(event)  # noqa: PERF401 -- kept although the iteration fails
+
+    with pytest.raises(type(failure)):
+        if kind == "stream":
+            for event in stream(open_stream(), failing(), vad=False):
+                events.append(event)  # noqa: PERF402 -- kept although the iteration fails
+        else:
+            asyncio.run(consume(afailing() if kind == "astream" else failing()))
+
+    assert len(words) == len(tokens_of(events))
+
+
+@streaming
+def test_a_failure_that_passes_leaves_no_trace(run, open_stream, speech, words):
+    """Retryable failures of the engine are repeated."""
+    events = run(open_stream(fail_at={2, 5}), in_chunks(speech), vad=False)
+
+    assert len(words) == len(tokens_of(events))
+
+
+@streaming
+def test_a_failure_that_lasts_is_raised(run, open_stream, speech):
+    """A broken stream is an error, never an end without text."""
+    processor = open_stream(fail_at=range(3, 100))
+
+    with pytest.raises(BackendError):
+        run(processor, in_chunks(speech), vad=False)
+    with pytest.raises(StreamClosed):
+        processor.process_iter()
+
+
+def test_leaving_the_loop_closes_the_processor(open_stream, speech):
+    """A generator that is closed early closes its stream."""
+    processor = open_stream()
+    events = stream(processor, in_chunks(speech), vad=False)
+    next(events)
+    events.close()
+
+    with pytest.raises(StreamClosed):
+        processor.process_iter()
+
+
+def test_the_event_loop_runs_while_the_engine_works(open_stream, speech):
+    """Other tasks make progress during an engine call, because it runs in a thread."""
+    in_call, may_return = threading.Event(), threading.Event()
+    states = []
+
+    def before_call():
+        in_call.set()
+        assert may_return.wait(10)
+
+    async def other():
+        assert await asyncio.to_thread(in_call.wait, 10)
+        states.append("engine works")
+        may_return.set()
+
+    async def run():
+        events = astream(open_stream(before_call=before_call), [speech], vad=False)
+        _, collected_events = await asyncio.gather(other(), collected(events))
+        return collected_events
+
+    events = asyncio.run(run())
+
+    assert ["engine works"] == states
+    assert isinstance(events[-1], End)
+
+
+def test_a_cancelled_consumer_closes_the_stream_after_the_running_step(open_stream, speech):
+    """The cancellation waits for the engine; afterwards no thread uses the stream."""
+    in_call, may_return = threading.Event(), threading.Event()
+    received = []
+    calls = []
+
+    def before_call():
+        calls.append(None)
+        if len(calls) == 3:
+            in_call.set()
+            assert may_return.wait(10)
+
+    processor = open_stream(before_call=before_call)
+
+    async def consume():
+        async for event in astream(processor, live(in_chunks(speech)), vad=False):
+            received.append(event)  # noqa: PERF401 -- kept although the iteration is cancelled
+
+    async def run():
+        task = asyncio.create_task(consume())
+        assert await asyncio.to_thread(in_call.wait, 10)
+        task.cancel()
+        for _ in range(10):  # the cancellation would be over after two rounds of the event loop
+            await asyncio.sleep(0)
+        is_waiting = not task.done()
+        may_return.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return is_waiting
+
+    assert asyncio.run(run())
+    assert received
+    assert 3 == len(calls)
+    with pytest.raises(StreamClosed):
+        processor.process_iter()
+
+
+def test_a_consumer_that_waits_for_audio_can_be_cancelled(open_stream):
+    """A source that never yields again does not hold up the cancellation."""
+    processor = open_stream()
+
+    async def silent_source():
+        await asyncio.sleep(3600)
+        yield silence(1.0)
+
+    async def run():
+        async with asyncio.timeout(0.05):
+            await collected(astream(processor, silent_source(), vad=False))
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(run())
+    with pytest.raises(StreamClosed):
+        processor.process_iter()
+
+
+def test_leaving_an_asynchronous_loop_closes_the_processor(open_stream, speech):
+    """The end of an aclosing block closes the stream."""
+    processor = open_stream()
+
+    async def run():
+        async with aclosing(astream(processor, [speech], vad=False)) as events:
+            async for _ in events:
+                break
+
+    asyncio.run(run())
+
+    with pytest.raises(StreamClosed):
+        processor.process_iter()
+
+
+def test_many_streams_run_in_one_event_loop(open_stream, speech, words):
+    """Streams that wait for audio hold no thread, so that there can be more than threads."""
+
+    async def run():
+        chunks = in_chunks(speech)
+        streams = [collected(astream(open_stream(), live(chunks), vad=False)) for _ in range(40)]
+        return await asyncio.gather(*streams)
+
+    results = asyncio.run(run())
+
+    assert {len(words)} == {len(tokens_of(events)) for events in results}

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from wlk_core.processor import StreamStats
+from wlk_core.session.events import Commit, End, Marked
+from wlk_core.tokens import Transcript
+from wlk_serve.protocols.openai_realtime import RealtimeProtocol
+
+SECOND = base64.b64encode(bytes(64_000)).decode()
+FORMAT = {"type": "audio/wlk-f32le", "rate": 16_000}
+SESSION = {
+    "audio": {"input": {"turn_detection": None, "format": FORMAT}},
+    "include": ["wlk.marks"],
+}
+
+
+@pytest.fixture
+def protocol(card, open_stream, new_id):
+    """Return a session."""
+    return RealtimeProtocol(card, open_stream, new_id=new_id)
+
+
+@pytest.fixture
+def client(protocol):
+    """Return a function that sends a message by its type and returns the answers."""
+
+    def client(kind, **fields):
+        return protocol.receive(json.dumps({"type": kind, **fields}))
+
+    return client
+
+
+def marked(name, *tokens, upto=1.0):
+    """Return the event of a mark with a hypothesis."""
+    return Marked(
+        name=name,
+        transcript=Transcript(tokens),
+        processed_up_to=upto,
+        stable_up_to=upto / 2,
+        stats=StreamStats(audio_seconds=upto),
+        audio_time=upto,
+    )
+
+
+def test_a_mark_brings_the_tokens_since_the_last_one(protocol, client, streams, token):
+    """Times are not rounded, texts keep their spacing, and each token comes once."""
+    (updated,) = client("session.update", session=SESSION)
+    client("input_audio_buffer.append", audio=SECOND)
+    client("wlk.mark", id="a")
+    first = token(" zero", 1 / 3, 0.5)
+
+    messages = protocol.handle(
+        streams[0], [Commit((first,), 1.0), marked("a", token(" one", 0.6, 0.7)), marked("b")]
+    )
+
+    assert FORMAT == updated["session"]["audio"]["input"]["format"]
+    assert [("receive", 64_000), ("mark", "a")] == streams[0].calls
+    a, b = [message for message in messages if message["type"] == "wlk.marked"]
+    assert ("a", 1.0, 0.5) == (a["id"], a["processed_up_to"], a["stable_up_to"])
+    assert [(1 / 3, " zero", 0.5)] == [
+        (record["start"], record["text"], record["probability"]) for record in a["tokens"]
+    ]
+    assert [" one"] == [record["text"] for record in a["hypothesis"]]
+    assert 1.0 == a["stats"]["audio_seconds"]
+    assert ([], []) == (b["tokens"], b["hypothesis"])
+
+
+def test_times_of_a_later_stream_are_on_the_clock_of_the_session(protocol, client, streams, token):
+    """Another language opens another stream; its times go on."""
+    client("session.update", session=SESSION)
+    client("input_audio_buffer.append", audio=SECOND)
+    client("session.update", session={"audio": {"input": {"transcription": {"language": "fr"}}}})
+    client("wlk.mark", id="a")
+    protocol.handle(streams[0], [End(audio_time=1.0, stats=StreamStats(), latency=None)])
+
+    events = [Commit((token(" un", 0.2, 0.4),), 1.0), marked("a")]
+    *_, message = protocol.handle(streams[1], events)
+
+    assert [("mark", "a")] == streams[1].calls
+    assert 2.0 == message["processed_up_to"]
+    assert 1.2 == pytest.approx(message["tokens"][0]["start"])
+
+
+def test_without_the_request_no_mark_is_taken(client):
+    """A session that did not ask for marks refuses them, because it has collected nothing."""
+    (message,) = client("wlk.mark", id="a")
+
+    assert "invalid_event" == message["error"]["code"]
+
+
+@pytest.mark.parametrize("name", [None, 7, "x" * 201], ids=["none", "a number", "long"])
+def test_a_mark_has_a_short_name(client, name):
+    """Anything else is refused."""
+    client("session.update", session=SESSION)
+
+    (message,) = client("wlk.mark", id=name)
+
+    assert ("invalid_type", "id") == (message["error"]["code"], message["error"]["param"])
+
+
+def test_a_model_card_declares_the_backend(card):
+    """A client decides by it what it may ask for."""
+    declared = card.record()["wlk"]
+
+    assert "toy" == declared["backend"]
+    assert ["language-detection", "language-forcing", "probabilities"] == declared["capabilities"]
+    assert (["en", "fr"], True, False) == (
+        declared["languages"], declared["takes_prompt"], declared["recognises_digits"],
+    )  # fmt: skip

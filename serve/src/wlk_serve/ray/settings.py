@@ -87,7 +87,10 @@ class ReplicaSettings:
         fields = attrs.fields_dict(cls)
         if unknown := sorted(set(arguments) - set(fields)):
             raise OptionError(f"unknown argument {unknown[0]}; expected one of {', '.join(fields)}")
-        return cls(**{name: _value(name, fields[name], arguments[name]) for name in arguments})
+        values: dict[str, Any] = {
+            name: _value(name, fields[name], arguments[name]) for name in arguments
+        }
+        return cls(**values)
 
 
 def _value(name: str, field: attrs.Attribute[Any], value: object) -> object:

@@ -1,0 +1,207 @@
+"""wlk-serve on a Ray Serve of this machine: refusals, drains, replicas that die."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+import json
+import os
+from pathlib import Path
+import signal
+import socket
+import threading
+import urllib.request
+
+import pytest
+
+ray = pytest.importorskip("ray", reason="runs in the session: nox -s ray")
+pytest.importorskip("wlk_realtime", reason="runs in the session: nox -s ray")
+
+from ray import serve  # noqa: E402 -- where it is installed
+from websockets.exceptions import ConnectionClosed, InvalidStatus  # noqa: E402
+from websockets.sync.client import connect  # noqa: E402
+
+from wlk_core import load_backend  # noqa: E402
+from wlk_core.session import Commit  # noqa: E402
+from wlk_core.testing import CodedToken, encode, partition  # noqa: E402
+from wlk_serve.ray import build  # noqa: E402
+
+REPLICAS = 2
+SESSIONS = 20
+WORDS = 40
+PATIENCE = 300  # seconds, for what takes a few on a machine that is idle
+
+
+@pytest.fixture(scope="module")
+def port():
+    """Return the port of a Ray Serve on this machine."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+    ray.init(num_cpus=REPLICAS, include_dashboard=False, object_store_memory=80_000_000)
+    serve.start(http_options={"host": "127.0.0.1", "port": port})
+    yield port
+    serve.shutdown()
+    ray.shutdown()
+
+
+def arguments(**changed):
+    """Return the arguments of an application with two replicas of the scripted backend."""
+    usual = {"backend": "scripted", "model": "digits", "max_sessions": SESSIONS}
+    sizes = {"min_replicas": REPLICAS, "max_replicas": REPLICAS, "num_cpus": 0.4}
+    return {**usual, **sizes, "session_seconds": 600, "drain_seconds": 0, **changed}
+
+
+def deploy(changed=None, user_config=None):
+    """Deploy the application, in the place of the one that runs."""
+    application = build(arguments(**(changed or {})))
+    if user_config is not None:
+        deployment = application._bound_deployment.options(user_config=user_config)
+        application = deployment.bind(*application._bound_deployment.init_args)
+    serve.run(application, name="wlk")
+
+
+def speech(number):
+    """Return coded audio of different words for each session, with pauses."""
+    tokens = [
+        CodedToken(1 + (7 * number + 3 * index) % 10, 4 + 8 * index + 6 * (index // 10), 4)
+        for index in range(WORDS)
+    ]
+    return encode(tokens, cells=tokens[-1].start + 12)
+
+
+def transcribe(backend, audio, before=lambda _chunk: None):
+    """Return the words of *audio* with their times; `before` is called before each chunk."""
+
+    def chunks():
+        for number, chunk in enumerate(partition(audio, 0.5)):
+            before(number)
+            yield chunk
+
+    tokens = []
+    for event in backend.stream(chunks()):
+        if isinstance(event, Commit):
+            tokens += event.tokens
+    return [(token.text, round(token.start, 3), round(token.end, 3)) for token in tokens]
+
+
+def replica_processes():
+    """Return the ids of the processes that hold replicas."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                name = (entry / "cmdline").read_bytes()
+            except OSError:  # the process has ended
+                continue
+            if name.startswith(b"ray::ServeReplica:wlk:wlk"):
+                found.append(int(entry.name))
+    return found
+
+
+def status_of(port, path):
+    """Return the status and the body of a GET request."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
+        return answer.status, json.loads(answer.read())
+
+
+class Turnstile:
+    """Stops every session before some chunks until all of them have come there."""
+
+    def __init__(self, *chunks):
+        self._arrivals = {chunk: threading.Barrier(SESSIONS + 1) for chunk in chunks}
+        self._departures = {chunk: threading.Event() for chunk in chunks}
+
+    def pass_through(self, chunk):
+        """Wait, in a session."""
+        if chunk in self._arrivals:
+            self._arrivals[chunk].wait(PATIENCE)
+            assert self._departures[chunk].wait(PATIENCE)
+
+    def wait(self, chunk):
+        """Wait until every session has come to *chunk*."""
+        self._arrivals[chunk].wait(PATIENCE)
+
+    def open(self, chunk):
+        """Let the sessions go on."""
+        self._departures[chunk].set()
+
+
+def test_every_session_outlives_a_killed_replica_and_an_update(port):
+    """Twenty transcripts equal those of the same backend without a server."""
+    deploy()
+    audios = [speech(number) for number in range(SESSIONS)]
+    with load_backend("scripted", "digits") as alone:
+        expected = [transcribe(alone, audio) for audio in audios]
+    killing, updating = 10, 20
+    turnstile = Turnstile(killing, updating)
+
+    with (
+        load_backend("realtime", f"ws://127.0.0.1:{port}/v1/realtime") as backend,
+        ThreadPoolExecutor(SESSIONS) as pool,
+    ):
+        running = [
+            pool.submit(transcribe, backend, audio, turnstile.pass_through) for audio in audios
+        ]
+        turnstile.wait(killing)
+        before = replica_processes()
+        os.kill(before[0], signal.SIGKILL)
+        turnstile.open(killing)
+        turnstile.wait(updating)
+        with ThreadPoolExecutor(1) as other:
+            update = other.submit(deploy, {"session_seconds": 500})
+            turnstile.open(updating)
+            transcripts = [session.result(PATIENCE) for session in running]
+            update.result(PATIENCE)
+
+    assert REPLICAS == len(before)
+    assert expected == transcripts
+    assert WORDS == len(expected[0])
+    assert not set(before) & set(replica_processes())
+
+
+def test_a_full_replica_answers_503(port):
+    """One place in each of two replicas: of four clients, two are refused in OpenAI's shape."""
+    deploy({"max_sessions": 1})
+    url = f"ws://127.0.0.1:{port}/v1/realtime"
+    sockets, refusals = [], []
+    for _ in range(4):
+        try:
+            sockets.append(connect(url, open_timeout=60))
+        except InvalidStatus as refused:
+            refusals.append(refused.response)
+    for socket_ in sockets:
+        socket_.close()
+
+    assert 1 <= len(sockets) <= REPLICAS
+    assert {503} == {refusal.status_code for refusal in refusals}
+
+
+def test_an_application_that_drains_ends_its_sessions_with_their_words(port):
+    """A session is closed with 1012, new ones get 503, until the application opens again."""
+    deploy()
+    url = f"ws://127.0.0.1:{port}/v1/realtime"
+    with connect(url, open_timeout=60) as client:
+        client.recv()
+        deploy(user_config={"draining": True})
+        with pytest.raises(ConnectionClosed) as closed:
+            while True:
+                client.recv(timeout=PATIENCE)
+        with pytest.raises(InvalidStatus) as refused:
+            connect(url, open_timeout=60)
+    deploy(user_config={"draining": False})
+    with connect(url, open_timeout=60) as client:
+        created = json.loads(client.recv(timeout=60))
+
+    assert 1012 == closed.value.rcvd.code
+    assert 503 == refused.value.response.status_code
+    assert "session.created" == created["type"]
+
+
+def test_the_addresses_are_those_of_wlk_serve(port):
+    """A replica is ready when a session came through, and it names its model."""
+    deploy()
+
+    assert (200, "ready") == (
+        status_of(port, "/readyz")[0],
+        status_of(port, "/readyz")[1]["status"],
+    )
+    assert "digits" == status_of(port, "/v1/models")[1]["data"][0]["id"]

@@ -22,6 +22,7 @@ from wlk_serve.admission import Admission
 from wlk_serve.client_secrets import parse_secret_request
 from wlk_serve.errors import RequestError, as_request_error, error_response
 from wlk_serve.limits import Limits, Usage
+from wlk_serve.page_routes import is_page, page_routes
 from wlk_serve.protocols.realtime_config import default_config, update_config
 from wlk_serve.realtime_route import RealtimeRoute
 from wlk_serve.sessions import Sessions
@@ -64,6 +65,7 @@ class Server:
         self._usage = Usage(self._limits)
         realtime = RealtimeRoute(service, self._admission, self.sessions, self._limits, self._usage)
         routes = [
+            *page_routes(),
             Route("/livez", self._livez),
             Route("/readyz", self._readyz),
             Route("/metrics", self._render_metrics),
@@ -161,7 +163,10 @@ class _Guard:
             return
         try:
             takes_secrets = scope["type"] == "websocket"
-            self._admission.check(Headers(scope=scope), takes_secrets=takes_secrets)
+            needs_key = scope["type"] != "http" or not is_page(scope["path"])
+            self._admission.check(
+                Headers(scope=scope), takes_secrets=takes_secrets, needs_key=needs_key
+            )
         except RequestError as error:
             self._metrics.count_error(error)
             response = error_response(error)

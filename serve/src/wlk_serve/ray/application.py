@@ -12,7 +12,8 @@ from wlk_core.config import choose_settings
 from wlk_core.errors import OptionError
 from wlk_core.registry import Registry
 from wlk_serve.admission import Admission, read_keys
-from wlk_serve.app import Limits, Server
+from wlk_serve.app import Server
+from wlk_serve.limits import Limits
 from wlk_serve.model_card import ModelCard
 from wlk_serve.ray.autoscaling import LATENESS, ScalingPolicy
 from wlk_serve.ray.settings import ReplicaSettings

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Admission", "is_loopback", "keys_of", "subprotocols"]
 
+_ID_CHARACTERS = 8  # of a digest, in logs
 _KEY_PROTOCOL = "openai-insecure-api-key."  # by which browsers send a key with a WebSocket
 
 
@@ -128,6 +129,16 @@ class Admission:
         now = time.time()
         sessions = (self.secrets.session(key, now) for key in keys_of(headers))
         return next((session for session in sessions if session is not None), None)
+
+    def key_id(self, headers: Mapping[str, str]) -> str:
+        """Return the beginning of the digest of a client's key; empty where none is needed."""
+        now = time.time()
+        for key in keys_of(headers):
+            if _digest(key) in self.key_digests:
+                return _digest(key).hex()[:_ID_CHARACTERS]
+            if (owner := self.secrets.key_id(key, now)) is not None:
+                return owner
+        return ""
 
     def _is_own_host(self, host: str) -> bool:
         if not self.is_local or is_loopback(_hostname(host)):

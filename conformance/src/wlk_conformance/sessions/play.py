@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from wlk_conformance.seams import CHANGES_ITS_MIND, SupportsCodedAudio, SupportsHabits
 from wlk_conformance.sessions.actions import Action, Session
 from wlk_conformance.sessions.monitor import Monitor
 from wlk_conformance.sessions.oracle import Life, check_life
 from wlk_conformance.sessions.played_stream import PlayedStream, Unexpected
 from wlk_conformance.sessions.violation import Violation
+from wlk_conformance.sessions.vocabularies import VOCABULARIES, Vocabulary
 from wlk_conformance.stimuli import CodedSpeech
 from wlk_core.errors import BackendError, OptionError, StreamBroken
 from wlk_core.processor import MAX_RETRIES
@@ -64,6 +66,7 @@ class Player:
     def play(self, session: Session) -> Played:
         """Make every call of *session*, finish and close its streams, and judge their words."""
         try:
+            self._prepare(session)
             for action in session.actions:
                 self._do(action, session)
                 self._touch()
@@ -81,6 +84,13 @@ class Player:
         self.monitor.settle()
         self._judge(session)
         return self._played
+
+    def _prepare(self, session: Session) -> None:
+        """Give a coded engine the words and the habits of *session*."""
+        if session.vocabulary and isinstance(self._backend, SupportsCodedAudio):
+            self._backend.vocabulary = VOCABULARIES[session.vocabulary].words
+        if isinstance(self._backend, SupportsHabits):
+            self._backend.habits = frozenset(session.habits)
 
     def _do(self, action: Action, session: Session) -> None:
         if action.do == "open":
@@ -128,8 +138,8 @@ class Player:
         monitored = self.monitor.watch(processor, name, options.get("language"))
         tape = session.tapes[action.stream % len(session.tapes)]
         audio = tape.render(self._source).audio
-        stream = PlayedStream(action.stream, monitored, audio)
-        stream.keeps_delay = not set(options) - {"policy", "language", "task"}
+        keeps_delay = not set(options) - {"policy", "language", "task"}
+        stream = PlayedStream(action.stream, monitored, audio, keeps_delay=keeps_delay)
         self._streams[action.stream] = stream
 
     def _insert(self, stream: PlayedStream, action: Action) -> None:
@@ -349,12 +359,14 @@ class Player:
         self._played.violations = list(self.monitor.violations)
         if self._played.violations or not isinstance(self._source, CodedSpeech):
             return
+        vocabulary = VOCABULARIES.get(session.vocabulary, Vocabulary(self._source.vocabulary))
+        is_mistaken = CHANGES_ITS_MIND in session.habits
         for number, stream in sorted(self._streams.items()):
             tape = session.tapes[number % len(session.tapes)]
             if tape.kind != "coded":
                 continue
             for life in stream.lives:
-                for violation in check_life(life, tape, self._source.vocabulary):
+                for violation in check_life(life, tape, vocabulary, is_mistaken=is_mistaken):
                     self._played.violations.append(
                         attrs.evolve(violation, stream=f"stream {number}")
                     )

@@ -44,16 +44,18 @@ class Unexpected(Exception):  # noqa: N818 -- ends a session, and is reported
 class PlayedStream:
     """A stream with a tape: `insert` takes its next samples, and zeros after its end."""
 
-    def __init__(self, number: int, processor: Any, audio: NDArray[np.float32]) -> None:
+    def __init__(
+        self, number: int, processor: Any, audio: NDArray[np.float32], *, keeps_delay: bool
+    ) -> None:
         self.number = number
         self.processor = processor
-        self.lives = [Life()]
+        self.keeps_delay = keeps_delay  #: by its options, the max_delay of the spec holds
+        self.lives = [Life(may_end_early=not keeps_delay)]
         self.processed = 0.0
         self.is_closed = False
         self.is_broken = False
         self.faults = 0  #: of the last calls in a row that had any
         self.may_fail = False  #: the call before had faults, and its error may come later
-        self.keeps_delay = True  #: its options are those for which the spec declares max_delay
         self._audio = audio
         self._position = 0
         self._drain_calls = 0
@@ -156,7 +158,8 @@ class PlayedStream:
     def reset(self) -> None:
         """Begin a new life where the tape is."""
         self.processor.reset()
-        self.lives.append(Life(first_sample=self._position))
+        life = Life(first_sample=self._position, may_end_early=not self.keeps_delay)
+        self.lives.append(life)
         self.processed = 0.0
         self.is_broken = False
 

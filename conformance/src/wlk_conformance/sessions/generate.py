@@ -9,7 +9,7 @@ import attrs
 
 from wlk_conformance.sessions.actions import FLUSHES, Action, Session
 from wlk_conformance.sessions.played_stream import BAD
-from wlk_conformance.sessions.tape import Tape
+from wlk_conformance.sessions.tape import Tape, Token
 from wlk_conformance.sessions.vocabularies import VOCABULARIES
 from wlk_core import SAMPLE_RATE
 from wlk_core.testing import CELL_SAMPLES
@@ -114,6 +114,8 @@ LONG = {
 SLOW = 0.4  # of the seconds, for engines that take time
 MANY_STREAMS = 4  # from which on each of them has half as many
 SHORTEST = 3.0  # seconds of a stream
+SPARSE = 0.2  # share of the tapes with long quiet stretches
+QUIET_CELLS = (0, 0, 0, 0, 0, 0, 12, 45, 150)  # of 80 ms, added between two words
 OTHER_WORDS = 0.3  # share of the sessions whose engine has another vocabulary
 OTHER_HABITS = 0.4  # share of the sessions whose engine has habits of models
 
@@ -185,7 +187,17 @@ class _Draw:
             length = self._rng.choice((2, 3, 3, 3, 4, 6, 12))
             tokens.append((self._rng.randint(1, 10), cell, length))
             cell += length + self._rng.choice((0, 1, 1, 2, 3, 8, 20))
-        return Tape(tokens=tokens)
+        return Tape(tokens=self._spread(tokens))
+
+    def _spread(self, tokens: list[Token]) -> list[Token]:
+        """Return *tokens*, on some tapes with seconds of digital silence between them."""
+        if self._engine_rng.random() >= SPARSE:
+            return tokens
+        later, spread = 0, []
+        for id_, cell, length in tokens:
+            later += self._engine_rng.choice(QUIET_CELLS)
+            spread.append((id_, cell + later, length))
+        return spread
 
     def _body(self, stream: int, tape: Tape, seconds: float) -> list[Action]:
         """Return the actions of one stream."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,11 @@ from wlk_core import SAMPLE_RATE, ChangeSpeaker
 from wlk_core.errors import AudioFormatError, ClockError, StreamBroken, StreamClosed, WLKError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
-__all__ = ["BAD", "PlayedStream", "Unexpected"]
+__all__ = ["BAD", "PlayedStream", "Unexpected", "reported"]
 
 RULES = {
     "process": "IN-05", "is_last": "LIFE-07", "start_silence": "SIL-01", "new_speaker": "SPK-01",
@@ -39,6 +42,23 @@ class Unexpected(Exception):  # noqa: N818 -- ends a session, and is reported
         super().__init__(message)
         name = f"stream {stream}" if stream >= 0 else ""
         self.violation = Violation(rule, message, kind="raised", stream=name)
+
+
+@contextmanager
+def reported(
+    rule: str, call: str, stream: int = -1, *, passes: type[Exception] = Unexpected
+) -> Iterator[None]:
+    """
+    Raise Unexpected for what a call of the backend raises; errors of the type *passes* are left.
+
+    It catches every error, because a backend under test may raise any, and each is a finding.
+    """
+    try:
+        yield
+    except (Unexpected, passes):
+        raise
+    except Exception as error:
+        raise Unexpected(rule, call, error, stream) from error
 
 
 class PlayedStream:
@@ -142,11 +162,10 @@ class PlayedStream:
         """
         expected: type[WLKError] = AudioFormatError if BAD[bad] == "IN-02" else ClockError
         try:
-            self._bad_call(bad)
+            with reported(BAD[bad], f"a call with {bad}", self.number, passes=expected):
+                self._bad_call(bad)
         except expected:
             return
-        except Exception as error:
-            raise Unexpected(BAD[bad], f"a call with {bad}", error, self.number) from error
         accepted = Unexpected(BAD[bad], "", AssertionError(), self.number)
         accepted.violation = Violation(
             BAD[bad],

@@ -77,6 +77,8 @@ TESTS = (
 BENCHMARKS = (
     ("core.py",),
     ("sessions.py",),
+    ("serve.py",),
+    ("batching.py",),
     ("whisper.py",),
     ("whisper.py", "--growth", "--minutes", "30"),
     ("qwen3.py",),
@@ -373,6 +375,15 @@ def latency_peers(session: nox.Session) -> None:
     _pytest(session, "bench/tests/test_peers.py")
 
 
+def _install_peer(session: nox.Session, *parts: str) -> None:
+    """Install the published whisperlivekit and distributions of this checkout."""
+    session.install(TORCH)
+    try:
+        session.install(TORCH, *PEER, *(str(ROOT / part) for part in parts))
+    except nox.command.CommandFailed:
+        session.error(f"{PEER[0]} cannot be installed here; pip gives the reason above")
+
+
 @nox.session(python=PYTHON, default=False)
 def whisperlivekit(session: nox.Session) -> None:
     """
@@ -380,14 +391,15 @@ def whisperlivekit(session: nox.Session) -> None:
 
     `python benchmarks/whisper.py --peer peer.json` prints its rows beside ours.
     """
-    session.install(TORCH)
-    plugins = ("plugins/wlk-whisper", "plugins/wlk-whisper-digits")
-    sources = [ROOT / name for name in ("core", "bench", *plugins)]
-    try:
-        session.install(TORCH, *PEER, *map(str, sources))
-    except nox.command.CommandFailed:
-        session.error(f"{PEER[0]} cannot be installed here; pip gives the reason above")
+    _install_peer(session, "core", "bench", "plugins/wlk-whisper", "plugins/wlk-whisper-digits")
     session.run("python", "benchmarks/peer_whisperlivekit.py", *session.posargs)
+
+
+@nox.session(python=PYTHON, default=False)
+def serve_peer(session: nox.Session) -> None:
+    """Measure wlk-serve beside whisperlivekit's server: nox -s serve_peer -- --sessions 1 4."""
+    _install_peer(session, "core", "bench", "serve", "plugins/wlk-whisper")
+    session.run("python", "benchmarks/serve.py", "--peer", "python", *session.posargs)
 
 
 @shared(default=False)

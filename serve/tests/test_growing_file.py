@@ -113,8 +113,8 @@ def test_sound_is_decoded_before_the_file_ends(file, thread):
 
 @pytest.mark.slow
 def test_a_long_recording_is_not_held_in_memory(file, thread):
-    """Of 32 MiB that pass through, a few are held at any time."""
-    samples = 16 << 20
+    """Of 16 MiB that pass through, a few are held at any time."""
+    samples = 8 << 20
     block = bytes(1 << 16)
 
     def decode():

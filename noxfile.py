@@ -79,6 +79,7 @@ BENCHMARKS = (
     ("core.py",),
     ("sessions.py",),
     ("serve.py",),
+    ("batching.py",),
     ("whisper.py",),
     ("whisper.py", "--growth", "--minutes", "30"),
     ("qwen3.py",),

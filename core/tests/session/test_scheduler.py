@@ -285,3 +285,18 @@ def test_a_scheduler_has_the_threads_that_its_backend_declares():
         assert 5 == scheduler._max_sessions
     with Scheduler.for_backend(object()) as scheduler:
         assert (os.cpu_count() or 1) == len(scheduler._threads)
+
+
+def test_the_duration_of_each_step_is_reported(new_consumer, clock, open_ungated, speech):
+    """The callback of a scheduler gets seconds of its clock."""
+    seconds = []
+    scheduler = Scheduler(workers=0, clock=clock, on_step=seconds.append)
+    session = open_ungated()
+    attachment = scheduler.attach(session, new_consumer(), call=direct)
+    session.receive(speech[:8000])
+    attachment.notify()
+    steps = run(scheduler)
+    scheduler.close()
+
+    assert steps > 0
+    assert [0.0] * steps == seconds

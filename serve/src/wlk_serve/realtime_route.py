@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from starlette.websockets import WebSocket
 
     from wlk_serve.admission import Admission
+    from wlk_serve.limits import Limits, Usage
     from wlk_serve.protocols.realtime_config import RealtimeConfig
     from wlk_serve.service import Service
     from wlk_serve.sessions import Sessions
@@ -30,12 +31,18 @@ class RealtimeRoute:
     """Opens sessions for sockets and keeps those that can be resumed."""
 
     def __init__(
-        self, service: Service, admission: Admission, sessions: Sessions, max_seconds: float
+        self,
+        service: Service,
+        admission: Admission,
+        sessions: Sessions,
+        limits: Limits,
+        usage: Usage,
     ) -> None:
         self._service = service
         self._admission = admission
         self._sessions = sessions
-        self._max_seconds = max_seconds
+        self._limits = limits
+        self._usage = usage
         self._resumable: dict[str, RealtimeSession] = {}
 
     async def serve(self, socket: WebSocket) -> None:
@@ -45,7 +52,9 @@ class RealtimeRoute:
             last = parse_last_seq(socket.query_params.getlist("wlk_last_seq"))
             config = self._checked(socket) if wish in {None, _NEW} else None
         except WLKError as error:
-            await socket.send_denial_response(error_response(as_request_error(error)))
+            answer = as_request_error(error)
+            self._service.metrics.count_error(answer)
+            await socket.send_denial_response(error_response(answer))
             return
         if config is None:
             await self._resume(socket, wish or "", last)
@@ -65,23 +74,26 @@ class RealtimeRoute:
         if fields is not None:
             config = update_config(config, fields, self._service.card)
         self._service.check_load()
-        self._sessions.check()
+        self._sessions.check(self._admission.key_id(socket.headers))
         return config
 
     async def _open(self, socket: WebSocket, config: RealtimeConfig, *, is_resumable: bool) -> None:
         is_beta = socket.headers.get("openai-beta") == "realtime=v1"
         offers_beta = "openai-beta.realtime-v1" in socket.scope.get("subprotocols", [])
+        key_id = self._admission.key_id(socket.headers)
         count = ExitStack()
         session = RealtimeSession(
             self._service,
             config=config,
-            max_seconds=self._max_seconds,
+            key_id=key_id,
+            limits=self._limits,
+            usage=self._usage,
             is_beta=is_beta or offers_beta,
             is_resumable=is_resumable,
             on_over=count.close,
             on_closed=lambda: self._forget(session),
         )
-        count.enter_context(self._sessions.entered(session))
+        count.enter_context(self._sessions.entered(session, key_id))
         if session.log is not None:
             self._resumable[session.log.token] = session
         try:
@@ -98,6 +110,7 @@ class RealtimeRoute:
                 raise resume_expired("the session is over or was never here; open a new one")
             queue = session.resume(last)
         except RequestError as error:
+            self._service.metrics.count_error(error)
             await refuse(socket, error, _EXPIRED)
             return
         await serve_session(socket, session, queue)

@@ -87,6 +87,7 @@ class _Connection:
         if self._queue.close_code is not None:
             return self._queue.close_code
         if self._queue.is_full or self._has_stalled:
+            self._session.record.metrics.send_queue_full.inc()
             return OVERLOADED
         return BROKEN if self._session.protocol.has_failed else self._session.close_code
 

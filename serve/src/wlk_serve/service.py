@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 import math
@@ -18,11 +19,14 @@ from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session import Commit, End, Failure, Scheduler, Session
 from wlk_core.vad import SilenceGate, SileroDetector
 from wlk_serve.errors import RequestError
+from wlk_serve.metrics import Metrics
 from wlk_serve.protocols.openai_rest import Recognized
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
     from types import TracebackType
+
+    from numpy.typing import NDArray
 
     from wlk_core.backend import Backend
     from wlk_core.processor import OnlineProcessor
@@ -37,6 +41,7 @@ __all__ = ["Service", "SessionStream"]
 
 _MAX_BACKLOG_SECONDS = 900.0  # more than the largest append of 15 MiB at 8 kHz G.711 is refused
 _MAX_LATENESS = 5.0  # seconds after their deadline, of one step in a hundred
+_MAX_FILES = 1000  # threads, which exist while they are needed: uploads may be slow
 _CANARY_SECONDS = 0.5
 _CANARY_TIMEOUT = 10.0
 
@@ -50,6 +55,7 @@ class SessionStream:
         self.session = session
         self.processor = processor
         self.attachment: Attachment | None = None
+        self.commit_times: deque[float] = deque()  #: of commits whose endpoints have not come yet
         self._close = close
         self._is_closed = False
 
@@ -66,6 +72,7 @@ class SessionStream:
     def commit(self) -> None:
         """End the utterance."""
         self.session.commit()
+        self.commit_times.append(time.monotonic())
         self._notify()
 
     def mark(self, name: str) -> None:
@@ -100,8 +107,8 @@ class Service:
         backend: the loaded backend.
         card: what clients may know of it.
         stream_options: the options of scope "stream" of every stream.
-        workers: threads for sessions, and as many for recordings; None for what the backend
-            declares as `max_concurrent_calls`, else one a CPU core.
+        workers: threads for sessions, and as many recordings that use the model at a time; None
+            for what the backend declares as `max_concurrent_calls`, else one a CPU core.
 
     """
 
@@ -119,8 +126,15 @@ class Service:
         count = workers or card.spec.max_concurrent_calls or os.cpu_count() or 1
         same_thread = card.spec.thread_affinity == "same-thread"
         # Load refuses connections (`check_load`), never the audio of a session that was accepted.
-        self._scheduler = Scheduler(workers=count, same_thread=same_thread, max_lateness=math.inf)
-        self._files = ThreadPoolExecutor(count, "wlk-file")
+        self.metrics = Metrics()
+        self._scheduler = Scheduler(
+            workers=count,
+            same_thread=same_thread,
+            max_lateness=math.inf,
+            on_step=self.metrics.step_seconds.observe,
+        )
+        self._files = ThreadPoolExecutor(_MAX_FILES, "wlk-file")
+        self._turns = threading.Semaphore(count)  # of recordings, to use the model
         self._closers = ThreadPoolExecutor(2, "wlk-close")
         self._canary = asyncio.Lock()
         self._last_canary = -1e9
@@ -200,10 +214,19 @@ class Service:
         return stream
 
     async def recognize(
-        self, file: BinaryIO, request: TranscriptionRequest
+        self,
+        file: BinaryIO,
+        request: TranscriptionRequest,
+        use: Callable[[float], object],
     ) -> AsyncGenerator[tuple[ASRToken, ...] | Recognized]:
         """
         Yield the committed tokens of a recording as they come, and at last all of them.
+
+        Args:
+            file: the recording.
+            request: how it is transcribed.
+            use: called with the seconds of each decoded piece, in another thread; may raise
+                RequestError.
 
         Raises:
             RequestError, WLKError: the recording holds no audio, or the engine failed.
@@ -219,10 +242,11 @@ class Service:
         def run() -> None:
             try:
                 options = self._options(request.prompt)
+                pieces = _in_turns(decode_file(file), self._turns, use)
                 stream = self._backend.stream(
-                    decode_file(file), language=request.language, task=request.task, **options
+                    pieces, language=request.language, task=request.task, **options
                 )
-                with closing(stream):
+                with self._turns, closing(stream):
                     for event in stream:
                         if is_stopped.is_set():
                             return
@@ -300,3 +324,22 @@ class Service:
             stream.processor.close()
 
         self._closers.submit(close)
+
+
+def _in_turns(
+    pieces: Iterable[NDArray[np.float32]],
+    turns: threading.Semaphore,
+    use: Callable[[float], object],
+) -> Iterator[NDArray[np.float32]]:
+    """Yield *pieces*; give the turn back while the next one is awaited, as of a slow upload."""
+    iterator = iter(pieces)
+    while True:
+        turns.release()
+        try:
+            piece = next(iterator, None)
+        finally:
+            turns.acquire()
+        if piece is None:
+            return
+        use(len(piece) / SAMPLE_RATE)
+        yield piece

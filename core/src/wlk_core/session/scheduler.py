@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Scheduler"]
 
 _MAX_CALLBACKS = 10_000  # threads; a thread exists only while a callback runs, one for a session
-_MIN_SLOW_STEPS = 20  # steps whose lateness is an estimate of the 99th percentile at all
+_MIN_SLOW_STEPS = 10  # steps, one for each chunk, from which their lateness is an estimate
 
 
 class Scheduler:
@@ -64,6 +64,7 @@ class Scheduler:
         max_events: events of a session that may wait for its consumer.
         burst_seconds: how much faster than real time audio may come and still be due on arrival.
         clock: returns seconds that never go back.
+        on_step: called with the seconds that a step took, in the thread of the step.
 
     Raises:
         OptionError: an argument is of another type or out of range.
@@ -81,6 +82,7 @@ class Scheduler:
         max_events: int = 256,
         burst_seconds: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
+        on_step: Callable[[float], object] = lambda _seconds: None,
     ) -> None:
         count = (os.cpu_count() or 1) if workers is None else workers
         _check_arguments(
@@ -102,6 +104,7 @@ class Scheduler:
         self._max_events = max_events
         self._burst = burst_seconds
         self._clock = clock
+        self._on_step = on_step
         self._lock = threading.Lock()
         self._is_closed = False
         self._attachments: set[Attachment] = set()
@@ -142,7 +145,7 @@ class Scheduler:
         The 99th percentile of the lateness of the steps of the last ten seconds.
 
         Seconds from the deadline to the end of a step, negative where it ended before; None while
-        fewer than 20 steps were made.
+        fewer than ten steps were made.
         """
         with self._lock:
             return self._load.p99(self._clock())
@@ -304,8 +307,10 @@ class Scheduler:
     def _make(self, turn: Turn[Attachment]) -> None:
         """Make a step and hand over its events; never raises what a session raised."""
         attachment = turn.key
+        began = self._clock()
         events = attachment.step()
         now = self._clock()
+        self._on_step(now - began)
         attachment.publish(events)  # before another thread may step the session
         with self._lock:
             del self._stepping[attachment]

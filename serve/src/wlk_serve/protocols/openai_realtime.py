@@ -93,7 +93,7 @@ class RealtimeProtocol:
         self._new_id = new_id
         self._expires_at = expires_at
         self._is_beta = is_beta
-        self._session_id = new_id("sess")
+        self.session_id = new_id("sess")  #: its name on the wire
         self._event_numbers = itertools.count(1)
         self._config = default_config(card) if config is None else config
         self._items = Conversation(new_id)
@@ -104,7 +104,7 @@ class RealtimeProtocol:
         self._takes_binary = False  # since the first update, which sets the format
         self.samples = 0  #: appended
         self._uncommitted = 0  # samples since the last commit
-        self._is_ending = False
+        self.is_ending = False  #: whether no more audio is taken
         self.is_over = False  #: whether the session has ended or failed: nothing will come
         self.has_failed = False  #: whether an engine failure ended it
 
@@ -131,6 +131,10 @@ class RealtimeProtocol:
             answers = [_error(as_request_error(error), event_id)]
         return self._out(answers)
 
+    def report(self, error: RequestError) -> list[Message]:
+        """Return the message of an error that no message of the client caused."""
+        return self._out([_error(error, None)])
+
     def handle(self, stream: AudioStream, events: Iterable[Event]) -> list[Message]:
         """Apply events of a stream that this object opened."""
         run = next((run for run in self._runs if run.stream is stream), None)
@@ -150,7 +154,7 @@ class RealtimeProtocol:
 
     def end(self) -> None:
         """End the audio, as before a shutdown; the last messages come from ``handle``."""
-        self._is_ending = True
+        self.is_ending = True
         self._end_audio()
         self.is_over = not self._runs
 
@@ -200,7 +204,7 @@ class RealtimeProtocol:
         self._append(data)
 
     def _check_open(self) -> None:
-        if self.is_over or self._is_ending:
+        if self.is_over or self.is_ending:
             raise RequestError("the session is over; connect again", code="session_expired")
 
     def _update(self, session: object) -> Iterator[Message]:
@@ -290,7 +294,7 @@ class RealtimeProtocol:
         self._runs.remove(run)
         if run.is_cleared:
             self._items.clear()
-        if not self._runs and self._is_ending:
+        if not self._runs and self.is_ending:
             self.is_over = True
 
     def _apply_event(self, event: Event, run: _Run) -> Iterator[Message]:
@@ -318,7 +322,7 @@ class RealtimeProtocol:
             case Failure() if event.is_final:
                 self.has_failed = self.is_over = True
                 yield from self._items.fail(as_request_error(event.error).record())
-            case End() if self._is_ending and run is self._runs[-1] and not run.is_vad:
+            case End() if self.is_ending and run is self._runs[-1] and not run.is_vad:
                 yield from self._complete_uncommitted()
 
     def _complete_uncommitted(self) -> Iterator[Message]:
@@ -335,7 +339,7 @@ class RealtimeProtocol:
         return {
             "type": kind,
             "session": {
-                "id": self._session_id,
+                "id": self.session_id,
                 "object": "realtime.transcription_session",
                 "expires_at": self._expires_at,
                 **self._config.record(),
@@ -345,7 +349,7 @@ class RealtimeProtocol:
     def _out(self, messages: Iterable[Message]) -> list[Message]:
         shaped = [to_beta_message(message) if self._is_beta else message for message in messages]
         return [
-            {"event_id": f"event_{self._session_id}_{next(self._event_numbers)}", **message}
+            {"event_id": f"event_{self.session_id}_{next(self._event_numbers)}", **message}
             for message in shaped
         ]
 

@@ -108,7 +108,7 @@ class BackendUnderTest:
         if self._backend is None:
             try:
                 self._backend = self.load_with()
-            except Exception as error:
+            except Exception as error:  # a plugin's loader may raise any; each rule reports it
                 self._load_error = error
                 raise LoadFailure(f"{type(error).__name__}: {error}") from error
         return self._backend

@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from wlk_core import BackendSpec
     from wlk_core.online.engine_calls import EngineCalls
 
-__all__ = ["SupportsCodedAudio", "SupportsEngineCalls", "answers_cut_short"]
+__all__ = [
+    "SupportsCodedAudio",
+    "SupportsDeclaration",
+    "SupportsEngineCalls",
+    "answers_cut_short",
+]
 
 
 @runtime_checkable
@@ -40,6 +46,19 @@ class SupportsCodedAudio(Protocol):
     """A backend that reads coded audio: token *i* is the word ``vocabulary[i - 1]``."""
 
     vocabulary: Sequence[str]
+
+
+@runtime_checkable
+class SupportsDeclaration(Protocol):
+    """
+    A backend that knows only once it is loaded what its streams can do, as one at a server.
+
+    The rules then test what it declares, in place of what its plugin declares for any server.
+    """
+
+    def declared(self) -> BackendSpec:
+        """Return the declaration of this loaded backend."""
+        ...
 
 
 @contextmanager

@@ -57,6 +57,12 @@ SHARED_PARTS = {
 REFERENCES = ("transformers>=5.23,<6",)
 # The published package that benchmarks/whisper.py compares with; safetensors loads our checkpoint.
 PEER = ("whisperlivekit==0.2.26", "safetensors>=0.4.3")
+# Clients of wlk-serve, which are tested in environments of their own because their pins disagree.
+CLIENTS = {
+    "openai": "openai[realtime]>=3,<4",
+    "livekit": "livekit-plugins-openai==1.8.9",
+    "pipecat": "pipecat-ai[openai]==1.14.0",
+}
 TESTS = (
     "core/tests",
     "conformance/tests",
@@ -71,6 +77,8 @@ TESTS = (
 BENCHMARKS = (
     ("core.py",),
     ("sessions.py",),
+    ("serve.py",),
+    ("batching.py",),
     ("whisper.py",),
     ("whisper.py", "--growth", "--minutes", "30"),
     ("qwen3.py",),
@@ -83,6 +91,9 @@ BENCHMARKS = (
 # The digits models are too small to be divided among threads: two threads on two busy cores need
 # twenty times as long as one.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+# pip compiles every module that it installs, which takes longer than the rest of it; Python
+# compiles the few that are imported.
+os.environ["PIP_COMPILE"] = "0"
 
 # Sessions that need every package share the environment of the session `everything`, because
 # installing it takes longer than most tests.
@@ -120,14 +131,11 @@ def _test_rooms(session: nox.Session, *arguments: str) -> None:
         _run(session, "pytest", *pytest, *session.posargs)
         return
     for tests in TESTS:
-        # The floor is for the tests of the core that are not slow: nox -s tests.
-        is_measured = tests == "core/tests" and "not slow" in arguments
-        coverage = ("--cov", "--cov-report=") if is_measured else ()
         proofs = "--ignore-glob=*/test_*conformance*.py"  # the session proofs runs the suite
         # PocketSphinx is proven by the session compliance: both tiers are minutes of its acoustic
         # model on every call.  5: no test of this room has the mark that was selected.
         chosen = ("-k", "not pocketsphinx_keeps_the_contract")
-        parallel = (*pytest, "-n", "2", proofs, *coverage, *chosen)
+        parallel = (*pytest, "-n", "2", proofs, *chosen)
         _run(session, "pytest", *parallel, *arguments, tests, success_codes=[0, 5])
 
 
@@ -255,9 +263,10 @@ def conformance(session: nox.Session) -> None:
 
 @nox.session(python=NEWER_PYTHONS, tags=["matrix"], default=False)
 def core(session: nox.Session) -> None:
-    """Test wlk-core with no plugin installed on the newer Pythons."""
+    """Test wlk-core without plugins on the newer Pythons, and measure its coverage on one."""
     session.install(*_group("test"), *_editable(ROOT / "core"))
-    _pytest(session, "-n", "2", "core/tests")
+    coverage = ("--cov", "--cov-report=") if session.python == NEWER_PYTHONS[0] else ()
+    _pytest(session, "-n", "2", *coverage, "core/tests")
 
 
 @nox.session(python=PYTHON, tags=["matrix"], default=False)
@@ -345,12 +354,34 @@ def benchmark_page(session: nox.Session) -> None:
 
 
 @nox.session(python=PYTHON, default=False)
+@nox.parametrize("client", [*CLIENTS], ids=[*CLIENTS])
+def clients(session: nox.Session, client: str) -> None:
+    """Let real clients, unmodified, use wlk-serve: nox -s clients, or "clients(livekit)"."""
+    parts = ("core", "serve", "plugins/wlk-whisper")
+    sources = [argument for name in parts for argument in _editable(ROOT / name)]
+    session.install(CLIENTS[client], *_group("test"), *sources)
+    session.env["WLK_CLIENTS"] = "1"  # serve/tests/clients/conftest.py collects nothing otherwise
+    tests = sorted((ROOT / "serve/tests").rglob(f"test_{client}*.py"))
+    # `-W default`: warnings of foreign packages are no errors.
+    _pytest(session, "-W", "default", *map(str, tests))
+
+
+@nox.session(python=PYTHON, default=False)
 def latency_peers(session: nox.Session) -> None:
     """Compare the latency metrics of wlk-bench with those of OmniSTEval and simulstream."""
     session.install(*_group("test"), *_editable(ROOT / "core"), *_editable(ROOT / "bench"))
     session.install("OmniSTEval==0.1.10", "mweralign==1.4.1", "pyyaml")
     session.install("--no-deps", "simulstream==1.0.0")  # its scorers need no torch
     _pytest(session, "bench/tests/test_peers.py")
+
+
+def _install_peer(session: nox.Session, *parts: str) -> None:
+    """Install the published whisperlivekit and distributions of this checkout."""
+    session.install(TORCH)
+    try:
+        session.install(TORCH, *PEER, *(str(ROOT / part) for part in parts))
+    except nox.command.CommandFailed:
+        session.error(f"{PEER[0]} cannot be installed here; pip gives the reason above")
 
 
 @nox.session(python=PYTHON, default=False)
@@ -360,14 +391,15 @@ def whisperlivekit(session: nox.Session) -> None:
 
     `python benchmarks/whisper.py --peer peer.json` prints its rows beside ours.
     """
-    session.install(TORCH)
-    plugins = ("plugins/wlk-whisper", "plugins/wlk-whisper-digits")
-    sources = [ROOT / name for name in ("core", "bench", *plugins)]
-    try:
-        session.install(TORCH, *PEER, *map(str, sources))
-    except nox.command.CommandFailed:
-        session.error(f"{PEER[0]} cannot be installed here; pip gives the reason above")
+    _install_peer(session, "core", "bench", "plugins/wlk-whisper", "plugins/wlk-whisper-digits")
     session.run("python", "benchmarks/peer_whisperlivekit.py", *session.posargs)
+
+
+@nox.session(python=PYTHON, default=False)
+def serve_peer(session: nox.Session) -> None:
+    """Measure wlk-serve beside whisperlivekit's server: nox -s serve_peer -- --sessions 1 4."""
+    _install_peer(session, "core", "bench", "serve", "plugins/wlk-whisper")
+    session.run("python", "benchmarks/serve.py", "--peer", "python", *session.posargs)
 
 
 @shared(default=False)

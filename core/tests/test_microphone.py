@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -31,12 +32,19 @@ class ScriptedDriver:
         self._devices = list(devices)
         self.rates = set(rates)
         self.is_unplugged = False
+        self.plugged = None  # the devices after a refresh, where others are plugged in
         self.opened = []
         self.on_block = None
 
     def devices(self):
         """Return the devices."""
         return self._devices
+
+    def refresh(self):
+        """List the devices that are plugged in now."""
+        assert not self.stream.active
+        if self.plugged is not None:
+            self._devices = self.plugged
 
     def open(self, device, rate, on_block):
         """Open a device."""
@@ -138,6 +146,76 @@ def test_a_device_that_was_lost_is_opened_again(driver, clock):
     assert microphone.problem is None
     assert 6.0 == pytest.approx(block.lost_seconds)
     assert 2 == len(driver.opened)
+
+
+def test_a_device_that_is_plugged_in_again_is_found_under_its_new_index(driver, clock):
+    """The list of devices is read again; a device with the same name is the same device."""
+    microphone = Microphone("usb", driver=driver, now=clock)
+    capture(driver, clock)
+    microphone.read(0)
+    driver.stream.active = False
+    driver.plugged = [BUILT_IN]
+    clock.seconds += 1.0
+    microphone.read(0)
+    problem = microphone.problem
+    again = InputDevice(index=5, name="USB Audio", rate=48_000, is_default=True)
+    driver.plugged = [BUILT_IN, again]
+    clock.seconds += 1.0
+    microphone.read(0)
+    capture(driver, clock)
+
+    assert "USB Audio is gone; connect it again" == problem
+    assert again == microphone.device
+    assert ["USB Audio", "USB Audio"] == [name for name, _ in driver.opened]
+    assert 2.0 == pytest.approx(microphone.read(0)[0].lost_seconds)
+
+
+class PortAudio:
+    """The part of sounddevice that lists devices; PortAudio lists them at its start."""
+
+    class PortAudioError(Exception):
+        """An error of PortAudio."""
+
+    def __init__(self):
+        self.plugged = ["Built-in Microphone"]
+        self.default = SimpleNamespace(device=(0, 0))
+        self.fails = False
+        self._listed = None
+        self._initialize()
+
+    def _initialize(self):
+        if self.fails:
+            raise self.PortAudioError("no sound server")
+        self._listed = list(self.plugged)
+
+    def _terminate(self):
+        if self._listed is None:
+            raise self.PortAudioError("not initialised")
+        self._listed = None
+
+    def query_devices(self):
+        """Return what was plugged in at the start."""
+        return [
+            {"name": name, "default_samplerate": 48_000.0, "max_input_channels": 1}
+            for name in self._listed
+        ]
+
+
+def test_portaudio_looks_for_devices_again(monkeypatch):
+    """Also after an attempt that failed, because the sound server was restarted."""
+    portaudio = PortAudio()
+    monkeypatch.setitem(sys.modules, "sounddevice", portaudio)
+    driver = SoundDevice()
+    portaudio.plugged = ["Built-in Microphone", "USB Audio"]
+    stale = [device.name for device in driver.devices()]
+    portaudio.fails = True
+    with pytest.raises(AudioDeviceError, match="the devices cannot be listed: no sound server"):
+        driver.refresh()
+    portaudio.fails = False
+    driver.refresh()
+
+    assert ["Built-in Microphone"] == stale
+    assert portaudio.plugged == [device.name for device in driver.devices()]
 
 
 def test_a_device_that_stays_silent_without_an_error_is_opened_again(driver, clock):

@@ -116,7 +116,8 @@ def digits():
 def serve_digits(digits, limits=None, keys=("secret",)):
     """Yield the address of a server in a thread, and the server; drain it at the end."""
     from wlk_serve.admission import Admission  # noqa: PLC0415 -- as above
-    from wlk_serve.app import Limits, Server  # noqa: PLC0415 -- as above
+    from wlk_serve.app import Server  # noqa: PLC0415 -- as above
+    from wlk_serve.limits import Limits  # noqa: PLC0415 -- as above
     from wlk_serve.runner import DrainingServer  # noqa: PLC0415 -- as above
     from wlk_serve.service import Service  # noqa: PLC0415 -- as above
 

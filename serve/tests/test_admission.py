@@ -42,6 +42,20 @@ def test_a_foreign_host_is_refused(local, host):
     assert (403, "invalid_host") == refusal(local, {"host": host})
 
 
+@pytest.mark.parametrize(
+    ("host", "is_accepted"),
+    [
+        ("friend.example", True),
+        ("FRIEND.example", True),
+        ("friend.example:8443", False),
+        ("friend.example.evil.example", False),
+    ],
+)
+def test_a_local_server_has_the_host_of_an_allowed_origin(local, host, is_accepted):
+    """A proxy of that site passes its name on; host and port are compared as a whole."""
+    assert (None if is_accepted else (403, "invalid_host")) == refusal(local, {"host": host})
+
+
 def test_a_public_server_has_any_host():
     """Its names are those of its proxy."""
     assert refusal(Admission.of([], [], is_local=False), PUBLIC) is None

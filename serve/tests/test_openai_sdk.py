@@ -12,7 +12,7 @@ openai = pytest.importorskip("openai")
 pytest.importorskip("faster_whisper")
 
 from wlk_core.testing.digits import clip_path, load_clip  # noqa: E402 -- after the skips
-from wlk_serve.app import Limits  # noqa: E402 -- as above
+from wlk_serve.limits import Limits  # noqa: E402 -- as above
 
 pytestmark = [
     pytest.mark.slow,

@@ -1,10 +1,9 @@
 """
 How many cases a target is tried with: a profile of hypothesis, named by WLK_FUZZ.
 
-`ci`, the default, tries the same few hundred for each target on every run, about a thousand for
-each file of targets.  `dev` tries a few.  `full` tries WLK_FUZZ_CASES new ones for each target, a
-million together by default, and keeps those that failed in .nox/fuzz until they pass.  What it
-finds is committed as an `@example` of its target.
+`ci`, the default, tries the same 300 for each target on every run.  `dev` tries a few.  `full`
+tries WLK_FUZZ_CASES new ones for each target, a million together by default, and keeps those that
+failed in .nox/fuzz until they pass.  What it finds is committed as an `@example` of its target.
 """
 
 from __future__ import annotations

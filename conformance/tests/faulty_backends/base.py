@@ -38,7 +38,7 @@ __all__ = [
 
 FAMILIES = (
     "packaging", "audio_in", "text_out", "times", "silence", "speakers", "lifecycle", "sharing",
-    "failure", "resources", "quality",
+    "batching", "failure", "resources", "quality",
 )  # fmt: skip
 SESSION_FAMILIES = (
     "late_text", "late_times", "rare_audio", "rare_states", "rare_failures", "hidden_costs",

@@ -8,7 +8,7 @@ from itertools import chain
 import logging
 import os
 import re
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 import pluggy
@@ -18,25 +18,36 @@ from wlk_core._arguments import shown
 from wlk_core._user_signals import user_signals
 from wlk_core.annotators import AnnotatorSpec
 from wlk_core.backend import API_FLOOR, API_VERSION, BackendSpec
+from wlk_core.commands import COMMAND_PREFIX, CommandSpec
 from wlk_core.errors import BackendUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from importlib.metadata import EntryPoint
 
-__all__ = ["PluginInfo", "PluginSource", "new_manager", "normalised", "reason", "sources"]
+__all__ = [
+    "PluginInfo",
+    "PluginSource",
+    "Spec",
+    "kind_of",
+    "new_manager",
+    "normalised",
+    "reason",
+    "sources",
+]
 
 UNKNOWN = "unknown"  #: the distribution of an entry point without metadata
 
 _MOST_SPECS = 1000  # of one hook, because one may yield without end
-_HOOKS: dict[str, str | None] = {  # what each hook offers: backends, or annotators of a kind
-    "wlk_backends": None,
-    "wlk_diarizers": "diarizer",
-    "wlk_translators": "translator",
-    "wlk_turn_detectors": "turn-detector",
-}
+Spec: TypeAlias = BackendSpec | AnnotatorSpec | CommandSpec
 
-S = TypeVar("S", bound="BackendSpec | AnnotatorSpec")
+_HOOKS: dict[str, tuple[type[Spec], str]] = {  # what each hook offers
+    "wlk_backends": (BackendSpec, "backend"),
+    "wlk_diarizers": (AnnotatorSpec, "diarizer"),
+    "wlk_translators": (AnnotatorSpec, "translator"),
+    "wlk_turn_detectors": (AnnotatorSpec, "turn-detector"),
+    "wlk_commands": (CommandSpec, "command"),
+}
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +64,7 @@ class PluginInfo:
         version: the version of that distribution.
         backends: the backends it offers; none where it is broken.
         annotators: the annotators it offers; none where it is broken.
+        commands: the commands it offers; none where it is broken.
         error: why it could not be loaded, one line.
 
     """
@@ -63,6 +75,7 @@ class PluginInfo:
     names: tuple[str, ...] = ()
     backends: tuple[BackendSpec, ...] = ()
     annotators: tuple[AnnotatorSpec, ...] = ()
+    commands: tuple[CommandSpec, ...] = ()
     error: str | None = None
 
     @property
@@ -159,55 +172,68 @@ def _source(points: Mapping[str, EntryPoint]) -> PluginSource:
 def _offered(info: PluginInfo, manager: pluggy.PluginManager, plugin: Any) -> PluginInfo:
     others = manager.get_plugins()
     manager.register(plugin)
-    backends: list[BackendSpec] = []
-    annotators: list[AnnotatorSpec] = []
+    specs: list[Spec] = []
     hooks = 0
-    for name, kind in _HOOKS.items():
+    for name, (type_, kind) in _HOOKS.items():
         hook = manager.subset_hook_caller(name, remove_plugins=others)
         if not hook.get_hookimpls():
             continue
         hooks += 1
         for spec in _specs(name, hook()):
-            if kind is None and isinstance(spec, BackendSpec):
-                backends.append(_checked(spec))
-            elif isinstance(spec, AnnotatorSpec) and spec.kind == kind:
-                annotators.append(_checked(spec))
-            else:
-                expected = _title(name) if kind is None else f"{_title(name)}(kind={kind!r})"
+            if not isinstance(spec, type_) or kind_of(spec) != kind:
+                title = type_.__name__
+                expected = f"{title}(kind={kind!r})" if type_ is AnnotatorSpec else title
                 got = type(spec).__name__
                 raise BackendUnavailable(f"{name} returns {expected} objects, got {got}")
+            specs.append(_checked(spec, info))
     if not hooks:
         raise BackendUnavailable(f"it implements none of the hooks {', '.join(_HOOKS)}")
-    titles = [f"backend {spec.name!r}" for spec in backends]
-    titles += [f"{spec.kind} {spec.name!r}" for spec in annotators]
+    titles = (f"{kind_of(spec)} {spec.name!r}" for spec in specs)
     for title, count in Counter(titles).items():
         if count > 1:
             raise BackendUnavailable(f"it offers the {title} {count} times")
-    return attrs.evolve(info, backends=tuple(backends), annotators=tuple(annotators))
+    return attrs.evolve(
+        info,
+        backends=tuple(spec for spec in specs if isinstance(spec, BackendSpec)),
+        annotators=tuple(spec for spec in specs if isinstance(spec, AnnotatorSpec)),
+        commands=tuple(spec for spec in specs if isinstance(spec, CommandSpec)),
+    )
 
 
 def _specs(name: str, results: list[Any]) -> Iterator[object]:
     """Yield what a hook returned, to a limit."""
     if not results or not isinstance(results[0], Iterable):  # pluggy leaves None out
         got = shown(results[0]) if results else "None"
-        raise BackendUnavailable(f"{name} returns a list of {_title(name)} objects, got {got}")
+        raise BackendUnavailable(
+            f"{name} returns a list of {_HOOKS[name][0].__name__} objects, got {got}"
+        )
     for number, spec in enumerate(chain.from_iterable(results)):
         if number == _MOST_SPECS:
             raise BackendUnavailable(f"it offers more than {_MOST_SPECS} {name[4:]}")
         yield spec
 
 
-def _title(hook: str) -> str:
-    return "BackendSpec" if _HOOKS[hook] is None else "AnnotatorSpec"
+def kind_of(spec: Spec) -> str:
+    """Return what *spec* declares: a backend, a command or a kind of annotator."""
+    match spec:
+        case BackendSpec():
+            return "backend"
+        case CommandSpec():
+            return "command"
+    return spec.kind
 
 
-def _checked(spec: S) -> S:
+def _checked(spec: Spec, info: PluginInfo) -> Spec:
     attrs.validate(spec)  # again, because a frozen object can be changed by force
     if not API_FLOOR <= spec.api <= API_VERSION:
         window = f"{API_FLOOR} to {API_VERSION}" if API_FLOOR < API_VERSION else f"{API_VERSION}"
-        kind = "backend" if isinstance(spec, BackendSpec) else spec.kind
         raise BackendUnavailable(
-            f"{kind} {spec.name!r} speaks plugin API {spec.api}, this wlk-core speaks {window}"
+            f"{kind_of(spec)} {spec.name!r} speaks plugin API {spec.api}, this wlk-core speaks "
+            f"{window}"
+        )
+    if isinstance(spec, CommandSpec) and COMMAND_PREFIX + spec.name not in info.names:
+        raise BackendUnavailable(
+            f"its command {spec.name!r} needs the entry point {COMMAND_PREFIX}{spec.name}"
         )
     return spec
 

@@ -8,24 +8,27 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from wlk_core._arguments import shown
-from wlk_core._discovery import normalised, reason
+from wlk_core._discovery import kind_of, normalised, reason
 from wlk_core._user_signals import user_signals
 from wlk_core.annotators import ANNOTATOR_CALLS
 from wlk_core.backend import BackendSpec
 from wlk_core.errors import BackendUnavailable, WLKError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from types import TracebackType
 
+    from wlk_core._discovery import Spec
     from wlk_core.annotators import AnnotatorSpec
+    from wlk_core.commands import CommandSpec
 
-__all__ = ["load", "missing_requirements", "not_installed"]
+__all__ = ["load", "load_command", "missing_requirements", "not_installed"]
 
 _CALLS = (
     *("create_processor", "transcribe", "stream", "atranscribe", "astream", "warmup", "close"),
     *("__enter__", "__exit__"),
 )  # of wlk_core.Backend
+_COMMAND_CALLS = ("main", "make_context", "invoke")  # of click.Command
 _REQUIRED_NAME = re.compile(r"[A-Za-z0-9._-]+")  # at the start of a requirement
 
 
@@ -45,12 +48,24 @@ def load(
             exceptions of the loader are passed on, with a note that names it.
 
     """
-    kind = "backend" if isinstance(spec, BackendSpec) else spec.kind
-    title = f"{kind} {spec.name}"
     expected = _CALLS if isinstance(spec, BackendSpec) else ANNOTATOR_CALLS[spec.kind]
+    loaded = _loaded(spec, lambda: _resolve(spec)(spec, model, **options), distribution)
+    _require_calls(spec, loaded, expected, distribution)
+    return loaded
+
+
+def load_command(spec: CommandSpec, *, distribution: str) -> Any:
+    """Import the click command of *spec*, which *distribution* brings; raises as `load`."""
+    command = _loaded(spec, lambda: _resolve(spec), distribution)
+    _require_calls(spec, command, _COMMAND_CALLS, distribution)
+    return command
+
+
+def _loaded(spec: Spec, load: Callable[[], Any], distribution: str) -> Any:
+    title = f"{kind_of(spec)} {spec.name}"
     with user_signals() as raised_by_user:
         try:
-            loaded = _resolve(spec)(spec, model, **options)
+            return load()
         except BaseException as error:
             if raised_by_user or isinstance(error, WLKError):
                 raise
@@ -60,13 +75,17 @@ def load(
             root = _root_cause(error)
             remedy = _remedy(spec, root, distribution)
             raise BackendUnavailable(f"{title} cannot be used: {reason(root)}; {remedy}") from error
-    if missing := [name for name in expected if not _has_call(loaded, name)]:
+    raise AssertionError("unreachable: it was loaded, or an error was raised")
+
+
+def _require_calls(spec: Spec, loaded: object, calls: Iterable[str], distribution: str) -> None:
+    if missing := [name for name in calls if not _has_call(loaded, name)]:
+        kind = kind_of(spec)
         raise BackendUnavailable(
-            f"{title} cannot be used: its loader {spec.load} returns a {kind}, got "
+            f"{kind} {spec.name} cannot be used: its loader {spec.load} returns a {kind}, got "
             f"{shown(loaded)} without {', '.join(missing)}; update the plugin with: pip install "
             f"--upgrade {distribution}"
         )
-    return loaded
 
 
 def _has_call(backend: object, name: str) -> bool:
@@ -76,7 +95,7 @@ def _has_call(backend: object, name: str) -> bool:
         return False
 
 
-def missing_requirements(spec: BackendSpec | AnnotatorSpec) -> dict[str, str]:
+def missing_requirements(spec: Spec) -> dict[str, str]:
     """
     Return the distributions that *spec* requires and that are absent, and what installs them.
 
@@ -99,7 +118,7 @@ def not_installed(spec: BackendSpec) -> BackendUnavailable:
     )
 
 
-def _resolve(spec: BackendSpec | AnnotatorSpec) -> Any:
+def _resolve(spec: Spec) -> Any:
     module_name, _, name = spec.load.partition(":")
     module = importlib.import_module(module_name)
     try:
@@ -108,7 +127,7 @@ def _resolve(spec: BackendSpec | AnnotatorSpec) -> Any:
         raise ImportError(f"{module_name} has no function {name!r}", name=module_name) from None
 
 
-def _remedy(spec: BackendSpec | AnnotatorSpec, error: BaseException, distribution: str) -> str:
+def _remedy(spec: Spec, error: BaseException, distribution: str) -> str:
     """Return what to do about *error*, which an import raised."""
     plugin = spec.load.partition(".")[0].partition(":")[0]
     if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == plugin:

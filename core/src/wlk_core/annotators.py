@@ -52,14 +52,15 @@ class Diarizer(Protocol):
     """
     Find who speaks when in one stream of audio.
 
-    Spans come late, by at most `max_delay` seconds, and in any order.  One thread at a time calls a
-    diarizer.  A call that raises has changed nothing: it is made again, at most three times in a
-    row, and then the session goes on without the diarizer.
+    Spans come late, at most `max_delay` seconds after they end, and in any order.  One thread at a
+    time calls a diarizer.  A call that raises has changed nothing: it is made again, at most three
+    times in a row, and then the session goes on without the diarizer.  A session never closes it:
+    the program that loaded it does, after the End.
     """
 
     @property
     def max_delay(self) -> float:
-        """No span begins more than this many seconds before the end of the audio inserted."""
+        """How many seconds after its end a span comes at most, if `process_iter` is called."""
         ...
 
     def insert_audio_chunk(self, audio: NDArray[np.float32]) -> None:

@@ -226,7 +226,8 @@ class BackendSpec:
             without speech.
         thread_affinity: "any", or "same-thread" where one stream's calls must share a thread.
         max_concurrent_calls: how many engine calls may overlap with profit, at least 1; None for
-            one a CPU core.  A `Scheduler` has that many threads.
+            one a CPU core.  A `Scheduler` has that many threads.  With the capability `batching`
+            it is the number of calls that are worth taking together.
         deviations: ids of rules of the contract that this backend breaks, each with its reason.
         preference: which installed backend is the default: the highest on this platform.  None
             for never: the backend is used only when it is named, because it sends audio away.
@@ -296,6 +297,11 @@ class BackendSpec:
         names = [option.name for option in self.options]
         if doubled := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"BackendSpec {self.name!r}: it declares option {doubled[0]} twice")
+        if "batching" in self.capabilities and self.thread_affinity == "same-thread":
+            raise ValueError(
+                f"BackendSpec {self.name!r}: batching runs the calls of several streams in the "
+                'thread of one of them; expected thread_affinity "any", got "same-thread"'
+            )
         for option in self.options:
             if unknown := sorted(set(option.policies) - set(self.policies)):
                 raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Protocol
@@ -73,7 +74,11 @@ class Driver(Protocol):
     """The audio system: `SoundDevice`, or a scripted one in tests."""
 
     def devices(self) -> list[InputDevice]:
-        """Return the devices that can record."""
+        """Return the devices that can record, as of the start or the last `refresh`."""
+        ...
+
+    def refresh(self) -> None:
+        """Look for devices again, because one was unplugged; no stream may be open."""
         ...
 
     def open(
@@ -194,9 +199,18 @@ class Microphone:
         self._stream.close()
         self._opened = now
         try:
+            self._driver.refresh()
+            self.device = self._same_device()
             self._stream = self._driver.open(self.device, self.rate, self._append)
         except AudioDeviceError as error:
             self.problem = str(error)
+
+    def _same_device(self) -> InputDevice:
+        """Return the device under the index that it has now."""
+        same = [device for device in self._driver.devices() if device.name == self.device.name]
+        if not same:
+            raise AudioDeviceError(f"{self.device.name} is gone; connect it again")
+        return min(same, key=lambda device: abs(device.index - self.device.index))
 
 
 def choose_device(devices: list[InputDevice], name: str | None) -> InputDevice:
@@ -270,6 +284,20 @@ class SoundDevice:
                 for index, device in enumerate(self._sounddevice.query_devices())
                 if device["max_input_channels"] > 0
             ]
+        except self._sounddevice.PortAudioError as error:
+            raise AudioDeviceError(f"the devices cannot be listed: {error}") from error
+
+    def refresh(self) -> None:
+        """
+        Let PortAudio look for devices again.
+
+        PortAudio lists devices only when it is initialised.  A device that is plugged in again is
+        not in that list, or under another index; see python-sounddevice's issue 125.
+        """
+        with suppress(self._sounddevice.PortAudioError):  # an earlier call could not initialise it
+            self._sounddevice._terminate()  # noqa: SLF001 -- there is no public call
+        try:
+            self._sounddevice._initialize()  # noqa: SLF001 -- as above
         except self._sounddevice.PortAudioError as error:
             raise AudioDeviceError(f"the devices cannot be listed: {error}") from error
 

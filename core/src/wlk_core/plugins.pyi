@@ -9,6 +9,7 @@ from wlk_core.backend import API_VERSION as API_VERSION
 from wlk_core.backend import Backend as Backend
 from wlk_core.backend import BackendSpec as BackendSpec
 from wlk_core.backend import Capability as Capability
+from wlk_core.commands import CommandSpec as CommandSpec
 from wlk_core.errors import AudioFormatError as AudioFormatError
 from wlk_core.errors import BackendError as BackendError
 from wlk_core.errors import BackendUnavailable as BackendUnavailable

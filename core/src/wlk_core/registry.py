@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from wlk_core._arguments import shown
 from wlk_core._discovery import PluginInfo, PluginSource, new_manager, sources
-from wlk_core._loading import load, missing_requirements, not_installed
+from wlk_core._loading import load, load_command, missing_requirements, not_installed
+from wlk_core.commands import COMMAND_PREFIX
 from wlk_core.errors import BackendUnavailable, OptionError
 from wlk_core.hookspecs import ENTRY_POINT_GROUP
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from wlk_core.annotators import AnnotatorKind, AnnotatorSpec
     from wlk_core.backend import Backend, BackendSpec
+    from wlk_core.commands import CommandSpec
 
 __all__ = [
     "PluginInfo",
@@ -51,7 +53,36 @@ class Registry:
 
     def names(self) -> frozenset[str]:
         """Return the backends that entry points are named after; imports nothing."""
-        return frozenset(name for source in self._sources for name in source.names)
+        names = (name for source in self._sources for name in source.names)
+        return frozenset(name for name in names if not name.startswith(COMMAND_PREFIX))
+
+    def commands(self) -> dict[str, str]:
+        """
+        Return the commands of plugins, sorted, each with its line in the help.
+
+        Imports the plugins whose entry points are named after commands; a broken one has a line.
+        """
+        prefix = COMMAND_PREFIX
+        points = {n for source in self._sources for n in source.names if n.startswith(prefix)}
+        return {
+            point.removeprefix(prefix): self._summary(point.removeprefix(prefix))
+            for point in sorted(points)
+        }
+
+    def load_command(self, name: str) -> Any:
+        """
+        Import the click command called *name* of a plugin; None where no plugin offers it.
+
+        Raises:
+            BackendUnavailable: the plugin or the command cannot be imported, or two distributions
+                offer it.
+
+        """
+        offer = self._command(name)
+        if offer is None:
+            return None
+        plugin, spec = offer
+        return load_command(spec, distribution=plugin.distribution)
 
     def plugins(self) -> tuple[PluginInfo, ...]:
         """Return every plugin, broken ones too; loads them all."""
@@ -219,6 +250,28 @@ class Registry:
             raise _contested(name, [plugin for plugin, _ in offers])
         return offers[0]
 
+    def _command(self, name: str) -> tuple[PluginInfo, CommandSpec] | None:
+        point = COMMAND_PREFIX + name
+        named = [self._load(source) for source in self._sources if point in source.names]
+        offers = [(info, spec) for info in named for spec in info.commands if spec.name == name]
+        if len(offers) > 1:
+            raise _contested(name, [plugin for plugin, _ in offers], kind="command")
+        if offers:
+            return offers[0]
+        if named:
+            raise BackendUnavailable(
+                f"command {name} cannot be used: {named[0].error or 'its plugin has none'}; "
+                f"{named[0].remedy}"
+            )
+        return None
+
+    def _summary(self, name: str) -> str:
+        try:
+            offer = self._command(name)
+        except BackendUnavailable:
+            return "Cannot be used; see: wlk-core plugins."
+        return offer[1].summary if offer else ""
+
     def _ranked(self) -> list[BackendSpec]:
         ranked = [(-spec.preference, spec) for spec in self.specs() if spec.preference is not None]
         return [spec for _, spec in sorted(ranked, key=lambda pair: (pair[0], pair[1].name))]
@@ -290,9 +343,11 @@ def _model_text(model: object) -> str | None:
     )
 
 
-def _contested(name: str, owners: Sequence[PluginInfo]) -> BackendUnavailable:
+def _contested(
+    name: str, owners: Sequence[PluginInfo], kind: str = "backend"
+) -> BackendUnavailable:
     return BackendUnavailable(
-        f"backend {name!r} is offered by {' and '.join(owner.title for owner in owners)}; "
+        f"{kind} {name!r} is offered by {' and '.join(owner.title for owner in owners)}; "
         f"keep one: pip uninstall {owners[-1].distribution}"
     )
 

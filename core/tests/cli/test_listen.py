@@ -194,6 +194,32 @@ def test_the_files_are_whole_while_it_runs(listen, microphone, spoken, tmp_path)
     assert len(audio) - 16_000 <= seen[1]  # the header is brought up to date each second
 
 
+def test_words_of_a_talk_without_pauses_are_kept_while_it_runs(
+    listen, microphone, spoken, tmp_path
+):
+    """Without voice activity detection no utterance ends before the talk does."""
+    document = tmp_path / "talk.json"
+    seen = []
+
+    class Script(list):
+        """Blocks, and a look at the file before each of them."""
+
+        def pop(self, index):
+            """Return the next item."""
+            seen.append(json.loads(document.read_text()) if document.exists() else None)
+            return super().pop(index)
+
+    opened = microphone([])
+    opened.script = Script(partition(spoken(*range(1, 10), *range(1, 10)), 0.5))
+    done = listen("--save", document)
+    last = seen[-1]
+
+    assert last is not None
+    assert "still running" == last["incomplete"]
+    assert "one two three four" in last["text"]
+    assert json.loads(document.read_text())["text"] == " ".join(done.out.split())
+
+
 def test_a_gap_is_a_line_and_silence_in_the_sound(listen, microphone, spoken, tmp_path):
     """The times of the words after it fit the recording."""
     sound, document = tmp_path / "talk.wav", tmp_path / "talk.json"

@@ -50,6 +50,7 @@ def test_plugins_as_json(site, command):
             "version": "0.1.0",
             "status": "broken",
             "backends": [],
+            "commands": [],
             "error": f"No module named 'not_a_module'; {REMEDY}",
         },
         {
@@ -57,6 +58,7 @@ def test_plugins_as_json(site, command):
             "version": "0.1.0",
             "status": "ok",
             "backends": ["toy"],
+            "commands": [],
             "error": None,
         },
     ]

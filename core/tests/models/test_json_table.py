@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 import pytest
 
 from wlk_core import ModelNotFoundError, OptionError
-from wlk_core.models import read_json, read_json_bytes, read_json_table, read_limited
+from wlk_core.models import (
+    VOCABULARY_LIMITS,
+    read_json,
+    read_json_bytes,
+    read_json_table,
+    read_limited,
+)
 from wlk_core.models.json_kinds import ListOf, Table, Text, Whole
-from wlk_core.models.json_table import MAX_BYTES, MAX_VALUES, parse_json
+from wlk_core.models.json_table import parse_json
 
 ANY_JSON = st.recursive(
     st.none()
@@ -48,8 +54,8 @@ def test_a_table_is_read_from_its_file(tmp_path, content, expected):
         (b"[" * 100_000, "nested deeper than 64 levels"),
         (b"[" * 65 + b"]" * 65, "nested deeper than 64 levels"),
         (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "nested deeper than 64 levels"),
-        (b" " * (MAX_BYTES + 1), "more than 32 MiB"),
-        (b"[" + b"0," * MAX_VALUES + b"0]", "more than 2,000,000 values"),
+        (b" " * (2**20 + 1), "more than 1 MiB"),
+        (b"[" + b"0," * 100_000 + b"0]", "more than 100,000 values"),
         (b'{"a": NaN}', "NaN is no number of JSON"),
         (b'{"a": -Infinity}', "-Infinity is no number of JSON"),
         (b'{"a": 1e999}', "the number '1e999' is too large"),
@@ -74,6 +80,28 @@ def test_a_damaged_file_is_named_with_what_helps(tmp_path, content, reason):
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < len(str(file)) + 200
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b" " * (32 * 2**20 + 1), "more than 32 MiB"),
+        (b"[" + b"0," * 1_000_000 + b"0]", "more than 1,000,000 values"),
+    ],
+    ids=["size", "values"],
+)
+def test_only_a_vocabulary_may_be_large(tmp_path, content, reason):
+    """A tokenizer of 152,000 tokens has twenty times the limits of settings."""
+    file = tmp_path / "tekken.json"
+    file.write_bytes(content)
+    with pytest.raises(ModelNotFoundError, match=reason):
+        read_json_table(file, limits=VOCABULARY_LIMITS)
+
+    file.write_text(json.dumps({f"{number:040}": number for number in range(100_000)}))
+
+    assert 100_000 == len(read_json_table(file, limits=VOCABULARY_LIMITS))
+    with pytest.raises(ModelNotFoundError, match="more than 1 MiB"):
+        read_json_table(file)
 
 
 @pytest.mark.parametrize("content", [b"[1, 2]", b"null", b"3", b'"text"'])

@@ -178,6 +178,17 @@ def test_a_committed_word_that_is_repeated_without_audio_is_not_new():
     assert [0.1, 1.0] == [word.start for word in words]
 
 
+def test_a_first_word_of_a_single_frame_is_new():
+    """A word that a cut left in the first frame of an utterance repeats no other one."""
+
+    def decode(audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
+        return AlignedHypothesis(words=(aligned(0.0, 0.02, " seven", [0]),)[len(context) :])
+
+    steps = run(over(decode), np.zeros(512, np.float32))
+
+    assert [" seven"] == [word.text for step in steps for word in step.committed]
+
+
 def test_the_first_committed_word_fixes_the_language():
     """A language detected before the first committed word may change; then it is forced."""
     detected, forced = iter(["fr", "de", "en"]), []

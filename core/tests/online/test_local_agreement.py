@@ -240,3 +240,18 @@ def test_an_engine_that_changes_its_mind_is_not_committed_too_early(coded_engine
 
     assert truth == [token.text.strip() for token in driver.tokens]
     assert any(words != truth[: len(words)] for words in shown)
+
+
+@pytest.mark.parametrize("tick_seconds", [0.1, 0.5, 1.0])
+def test_a_pause_in_the_audio_repeats_no_word(engine, tick_seconds):
+    """Silence that moves the buffer's start into a run of words leaves the later ones committed."""
+    script = [CodedToken(1 + i, 5 + 4 * i, 3) for i in range(6)]
+    truth = [word.text for word in script_words(script, engine.vocabulary)]
+    stream = OnlineStream(
+        lambda: LocalAgreementRecognizer(engine.transcribe, tick_seconds=tick_seconds)
+    )
+    driver = StreamDriver(stream)
+    driver.feed(encode(script, cells=100))
+    driver.finish()
+
+    assert "".join(truth).strip() == driver.text

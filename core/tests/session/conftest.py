@@ -12,8 +12,9 @@ from wlk_core.online import Hypothesis, LocalAgreementRecognizer, OnlineStream
 from wlk_core.processor import SAMPLE_RATE, WorkCounters
 from wlk_core.session import Commit, End, Scheduler, Session
 from wlk_core.streaming import Word
-from wlk_core.testing import CELL_SAMPLES, read_tokens
+from wlk_core.testing import CELL_SAMPLES, read_tokens, silence
 from wlk_core.testing.coded_audio import CodedToken, encode, script_words
+from wlk_core.vad import SilenceGate
 
 DIGIT_WORDS = (
     " zero", " one", " two", " three", " four", " five", " six", " seven", " eight", " nine",
@@ -154,3 +155,21 @@ def text(words):
 def new_consumer():
     """Return the class Consumer."""
     return Consumer
+
+
+@pytest.fixture
+def talk(speech):
+    """Return two utterances of ten seconds after, between and before pauses."""
+    return np.concatenate((silence(3.0), speech, silence(7.0), speech, silence(4.0)))
+
+
+@pytest.fixture
+def open_session(open_stream, detector):
+    """Return a function that opens a session over coded audio, by default with a gate."""
+
+    def open_session(*, fail_at=(), gated=True, **options):
+        gate = SilenceGate(detector) if gated else None
+        options = {"encoding": "f32le"} | options
+        return Session(open_stream(fail_at), gate=gate, **options)
+
+    return open_session

@@ -180,10 +180,97 @@ def test_closing_ends_the_threads_and_refuses_sessions(new_consumer, open_ungate
         scheduler.admit()
 
 
-def test_negative_numbers_are_refused():
-    """One line names what came."""
-    with pytest.raises(OptionError, match="workers=-1"):
-        Scheduler(workers=-1)
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"workers": -1}, "`workers` as a whole number, 0 or more, got -1"),
+        ({"workers": 1.5}, "workers"),
+        ({"workers": True}, "workers"),
+        ({"max_sessions": -1}, "max_sessions"),
+        ({"max_sessions": "many"}, "`max_sessions` as a whole number, 0 or more, got 'many'"),
+        ({"max_events": 0}, "`max_events` as a whole number, 1 or more, got 0"),
+        ({"tick_seconds": float("nan")}, "`tick_seconds` in seconds, 0 or more, got nan"),
+        ({"tick_seconds": "0.5"}, "tick_seconds"),
+        ({"burst_seconds": float("inf")}, "burst_seconds"),
+        ({"max_lateness": -0.1}, "max_lateness"),
+        ({"max_lateness": None}, "max_lateness"),
+        ({"same_thread": "yes"}, "`same_thread` as True or False, got 'yes'"),
+        ({"clock": 3.0}, "clock"),
+    ],
+)
+def test_an_argument_of_another_type_or_range_is_refused(options, match):
+    """One line names the argument and what came, before any thread is started."""
+    before = threading.active_count()
+    with pytest.raises(OptionError, match=match):
+        Scheduler(**{"workers": 2} | options)
+
+    assert before == threading.active_count()
+
+
+def test_a_session_is_attached_once(manual, open_ungated, speech):
+    """A second attachment would step it twice; after a detach it may come again."""
+    session = open_ungated()
+    attachment = manual.attach(session)
+    with pytest.raises(OptionError, match="attached to this scheduler already"):
+        manual.attach(session)
+    attachment.detach()
+    again = manual.attach(session)
+    session.receive(speech)
+    again.notify()
+
+    assert run(manual) > 0
+    assert 1 == len(manual)
+
+
+def test_a_session_that_was_detached_during_its_step_is_not_attached_before_the_step_ends(
+    manual, open_ungated, speech
+):
+    """Two steps of one session would overlap."""
+    refused = []
+
+    def detach_and_attach():
+        if not refused:
+            attachment.detach(wait=False)
+            with pytest.raises(OptionError, match="already"):
+                manual.attach(session)
+            refused.append(1)
+
+    session = open_ungated(before_call=detach_and_attach)
+    attachment = manual.attach(session)
+    session.receive(speech)
+    attachment.notify()
+    run(manual)
+
+    assert refused
+    manual.attach(session)
+
+
+def test_a_session_that_is_over_is_not_attached(manual, open_ungated):
+    """A reader of its events would wait for ever."""
+    session = open_ungated()
+    session.finish()
+    with pytest.raises(StreamClosed, match="the session is over; open a new one"):
+        manual.attach(session)
+
+    assert 0 == len(manual)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "match"),
+    [
+        ((None,), {}, "expected a session, got None"),
+        ((), {"on_events": 3}, "expected `on_events` as a function, got 3"),
+        ((), {"call": "soon"}, "expected `call` as a function, got 'soon'"),
+    ],
+)
+def test_what_cannot_be_stepped_or_called_is_refused(
+    manual, open_ungated, arguments, options, match
+):
+    """Not at the first event, in a thread of the scheduler."""
+    with pytest.raises(OptionError, match=match):
+        manual.attach(*(arguments or (open_ungated(),)), **options)
+
+    assert 0 == len(manual)
 
 
 def test_a_scheduler_has_the_threads_that_its_backend_declares():
@@ -198,3 +285,18 @@ def test_a_scheduler_has_the_threads_that_its_backend_declares():
         assert 5 == scheduler._max_sessions
     with Scheduler.for_backend(object()) as scheduler:
         assert (os.cpu_count() or 1) == len(scheduler._threads)
+
+
+def test_the_duration_of_each_step_is_reported(new_consumer, clock, open_ungated, speech):
+    """The callback of a scheduler gets seconds of its clock."""
+    seconds = []
+    scheduler = Scheduler(workers=0, clock=clock, on_step=seconds.append)
+    session = open_ungated()
+    attachment = scheduler.attach(session, new_consumer(), call=direct)
+    session.receive(speech[:8000])
+    attachment.notify()
+    steps = run(scheduler)
+    scheduler.close()
+
+    assert steps > 0
+    assert [0.0] * steps == seconds

@@ -30,8 +30,7 @@ from wlk_core.session import (
     SilenceSpan,
     SpeechStarted,
 )
-from wlk_core.testing import partition, silence
-from wlk_core.vad import SilenceGate
+from wlk_core.testing import partition
 
 
 def tokens_of(events):
@@ -50,24 +49,6 @@ def stepped(session):
     while session.has_work:
         steps.append(session.step())
     return steps
-
-
-@pytest.fixture
-def talk(speech):
-    """Return two utterances of ten seconds after, between and before pauses."""
-    return np.concatenate((silence(3.0), speech, silence(7.0), speech, silence(4.0)))
-
-
-@pytest.fixture
-def open_session(open_stream, detector):
-    """Return a function that opens a session over coded audio, by default with a gate."""
-
-    def open_session(*, fail_at=(), gated=True, **options):
-        gate = SilenceGate(detector) if gated else None
-        options = {"encoding": "f32le"} | options
-        return Session(open_stream(fail_at), gate=gate, **options)
-
-    return open_session
 
 
 def run(session, audio, chunk_seconds=0.5):
@@ -165,36 +146,6 @@ def test_receiving_never_works(open_session, talk):
     assert len(talk) / 16_000 == pytest.approx(session.audio_time)
     assert session.audio_time == session.backlog_seconds
     assert session.has_work
-
-
-@pytest.mark.parametrize("gated", [True, False], ids=["gate", "no gate"])
-def test_a_commit_ends_the_utterance_with_all_audio_received(open_session, speech, words, gated):
-    """Every word before it is committed at once, with or without voice activity detection."""
-    session = open_session(gated=gated)
-    events = session.feed(speech)
-    session.commit()
-    events += [event for step in stepped(session) for event in step]
-    committed = tokens_of(events)
-    events += session.feed(speech) + session.finish()
-
-    assert len(words) == len(committed)
-    assert 2 * len(words) == len(tokens_of(events))
-    reasons = [(event.reason, event.time) for event in kinds(events, Endpoint)]
-    total = len(speech) / 16_000
-    assert ("commit", total) == reasons[0]
-    assert "end" == reasons[-1][0]
-    assert [True] * len(words) == [
-        token.start >= total for token in tokens_of(events)[len(words) :]
-    ]
-
-
-def test_a_commit_without_audio_is_an_endpoint_without_words(open_session):
-    """A caller that commits waits for an answer."""
-    session = open_session()
-    session.commit()
-    (events,) = [step for step in stepped(session) if step]
-
-    assert [Endpoint(0.0, "commit", 0.0)] == events
 
 
 def test_a_fault_that_passes_is_an_event_and_costs_no_word(open_session, talk):
@@ -355,14 +306,6 @@ def test_a_feed_that_raises_keeps_the_events_before_it(open_session, speech):
 
     assert tokens_of(events)
     assert isinstance(events[-1], End)
-
-
-def test_a_feed_works_off_what_waited(open_session):
-    """A commit before a piece without samples gets its answer."""
-    session = open_session()
-    session.commit()
-
-    assert [Endpoint(0.0, "commit", 0.0)] == session.feed(b"")
 
 
 def test_a_stream_has_an_end(open_session):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from importlib.resources import files
 import json
 
+import av
 import numpy as np
 import pytest
 
-from wlk_core.audio import decode_file
+from wlk_core.audio import PcmConverter, decode_file
 from wlk_core.errors import AudioFormatError
+from wlk_core.testing import load_clip
 from wlk_core.vad import SilenceEnded, SilenceGate, SileroDetector
 
 CLIPS = files("wlk_core.testing") / "clips"
@@ -56,6 +58,37 @@ def test_no_word_is_removed(clip, level):
         and word["end"] * 16_000 > silence.start_sample
     ]
     assert [] == cut
+
+
+def alaw(samples):
+    """Return *samples* at 8 kHz as A-law, whose least values are 8 and -8 of 32,768."""
+    codec = av.CodecContext.create("pcm_alaw", "w")
+    codec.sample_rate, codec.layout, codec.format = 8_000, "mono", "s16"
+    frame = av.AudioFrame.from_ndarray(samples[None], format="s16", layout="mono")
+    frame.sample_rate = 8_000
+    return b"".join(bytes(packet) for packet in codec.encode(frame))
+
+
+@pytest.mark.slow  # three seconds of speech
+@pytest.mark.parametrize("silence", [0xD5, 0x55], ids=["above 0", "below 0"])
+def test_the_first_word_of_a_call_in_alaw_is_detected(silence):
+    """The silence of A-law is a constant beside 0, which is no sound, even when amplified."""
+    clip = load_clip("demo").audio[: 16_000 * 3]
+    samples = (clip.reshape(-1, 2).mean(axis=1) * 32_767).astype("<i2")
+    call = alaw(samples).replace(b"\xd5", bytes([silence]))
+    converter = PcmConverter(encoding="alaw", rate=8_000)
+    audio = np.concatenate([converter.push(call), converter.flush()])
+
+    assert call.startswith(bytes([silence]) * 400)
+    assert [] == silences(audio)
+
+
+def test_a_constant_frame_is_silence_whatever_its_value():
+    """A step from such a frame to another has the probabilities of zeros too."""
+    alone, moved = SileroDetector(), SileroDetector()
+    zeros, step = np.zeros(512, np.float32), np.full(512, 8 / 32_768, np.float32)
+
+    assert [alone(zeros) for _ in range(12)] == [moved(frame) for frame in [step, -step, zeros] * 4]
 
 
 @pytest.mark.slow  # ten seconds of speech

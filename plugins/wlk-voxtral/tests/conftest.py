@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
+import sys
 
 import pytest
 
 from wlk_voxtral.tokenizer import TekkenTokenizer
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="session")

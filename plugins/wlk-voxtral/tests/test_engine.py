@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from functools import partial
 import threading
 
@@ -11,76 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 import numpy as np
 import pytest
+from toy_network import ToyNetwork
 
 from wlk_core.plugins import EngineCalls
-from wlk_core.streaming import LogMel, TokenPrediction
+from wlk_core.streaming import LogMel
 from wlk_voxtral.checkpoint import CheckpointSettings
 from wlk_voxtral.engine import VoxtralEngine, cut_answer
-
-PAD, WORD = 2, 3
-
-
-@attrs.frozen
-class ToyCache:
-    """The values that were processed so far."""
-
-    values: tuple = ()
-
-    @property
-    def nbytes(self):
-        """One byte for each value."""
-        return len(self.values)
-
-
-@attrs.frozen
-class ToyPass:
-    """A forward pass over the toy network."""
-
-    predictions: list
-    kv_cache: ToyCache
-
-    def truncated(self, count):
-        """Drop the values of the last positions."""
-        dropped = len(self.predictions) - count
-        return ToyCache(self.kv_cache.values[: len(self.kv_cache.values) - dropped])
-
-
-@attrs.define
-class ToyNetwork:
-    """A network whose prediction is a hash of all inputs so far; it counts its passes."""
-
-    seed: int = 0
-    pads: float = 0.7  # share of the steps without text
-    min_margin: float = 1.0
-    fail_at: int = 0
-    widths: list = attrs.field(factory=list)
-
-    def running(self):
-        """Prepare nothing."""
-        return nullcontext()
-
-    def encode(self, mel, cache, *, delay_steps):
-        """Return one value for each step: its number and the delay."""
-        before = cache.values if cache else ()
-        steps = tuple(range(len(before), len(before) + len(mel) // 8))
-        audio = [hash((step, delay_steps)) for step in steps]
-        return audio, ToyCache((*before, *steps))
-
-    def forward(self, token_ids, audio, *, first, kv_cache, position):
-        """Predict after each input from all inputs so far."""
-        self.widths.append(len(token_ids))
-        if len(self.widths) == self.fail_at:
-            raise RuntimeError("out of memory")
-        values = kv_cache.values if kv_cache else ()
-        assert position == len(values)
-        predictions = []
-        for value in zip(token_ids, audio[first : first + len(token_ids)], strict=True):
-            values = (*values, value)
-            share = hash((self.seed, values)) % 1000 / 1000
-            token_id = PAD if share < self.pads else 3 + int(1000 * share) % 5
-            margin = 9.0 if int(10_000 * share) % 3 else 0.0
-            predictions.append(TokenPrediction(token_id, share, margin))
-        return ToyPass(predictions, ToyCache(values))
 
 
 @pytest.fixture(scope="module")

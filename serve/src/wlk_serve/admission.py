@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Admission", "is_loopback", "keys_of", "subprotocols"]
 
+_ID_CHARACTERS = 8  # of a digest, in logs
 _KEY_PROTOCOL = "openai-insecure-api-key."  # by which browsers send a key with a WebSocket
 
 
@@ -58,7 +59,8 @@ class Admission:
 
     A page on another site may open WebSockets to a server on this machine, because the same-origin
     policy does not cover them: the Origin that browsers send is compared.  A foreign name that
-    resolves to the loopback address (DNS rebinding) is refused by the Host.
+    resolves to the loopback address (DNS rebinding) is refused by the Host.  The Host of an allowed
+    origin is accepted, because a proxy on the same machine passes its public name on.
 
     Attributes:
         key_digests: SHA-256 of the keys; empty where no key is needed.
@@ -85,18 +87,23 @@ class Admission:
             is_local=is_local,
         )
 
-    def check(self, headers: Mapping[str, str], *, takes_secrets: bool = False) -> None:
+    def check(
+        self, headers: Mapping[str, str], *, takes_secrets: bool = False, needs_key: bool = True
+    ) -> None:
         """
         Check the *headers*, by names in lower case; client secrets count where they are taken.
+
+        Files that hold no secret need no key.
 
         Raises:
             RequestError: 403 for a foreign Host or Origin, 401 for a missing or wrong key.
 
         """
         host = headers.get("host", "")
-        if self.is_local and not is_loopback(_hostname(host)):
+        if not self._is_own_host(host.lower()):
             raise RequestError(
-                f"expected the Host of this machine, got {host[:100]!r}; use http://127.0.0.1",
+                f"expected the Host of this machine, got {host[:100]!r}; use http://127.0.0.1, or "
+                "start the server with --allow-origin for the site of its proxy",
                 status=403,
                 code="invalid_host",
             )
@@ -107,6 +114,8 @@ class Admission:
                 status=403,
                 code="invalid_origin",
             )
+        if not needs_key:
+            return
         has_secret = takes_secrets and self.secret_session(headers) is not None
         if self.key_digests and not has_secret and not self._has_key(headers):
             raise RequestError(
@@ -120,6 +129,21 @@ class Admission:
         now = time.time()
         sessions = (self.secrets.session(key, now) for key in keys_of(headers))
         return next((session for session in sessions if session is not None), None)
+
+    def key_id(self, headers: Mapping[str, str]) -> str:
+        """Return the beginning of the digest of a client's key; empty where none is needed."""
+        now = time.time()
+        for key in keys_of(headers):
+            if _digest(key) in self.key_digests:
+                return _digest(key).hex()[:_ID_CHARACTERS]
+            if (owner := self.secrets.key_id(key, now)) is not None:
+                return owner
+        return ""
+
+    def _is_own_host(self, host: str) -> bool:
+        if not self.is_local or is_loopback(_hostname(host)):
+            return True
+        return any(host == urlsplit(origin).netloc for origin in self.origins)
 
     def _is_allowed(self, origin: str, host: str) -> bool:
         return origin in {f"http://{host}", f"https://{host}"} or origin in self.origins

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 import json
 import logging
 import secrets
@@ -19,11 +20,14 @@ from starlette.websockets import WebSocket
 from wlk_core.errors import WLKError
 from wlk_serve.admission import Admission
 from wlk_serve.client_secrets import parse_secret_request
-from wlk_serve.errors import RequestError, as_request_error
+from wlk_serve.errors import RequestError, as_request_error, error_response
+from wlk_serve.limits import Limits, Usage
+from wlk_serve.page_routes import is_page, page_routes
 from wlk_serve.protocols.realtime_config import default_config, update_config
-from wlk_serve.realtime_socket import RealtimeSocket
+from wlk_serve.realtime_route import RealtimeRoute
 from wlk_serve.sessions import Sessions
 from wlk_serve.transcription_routes import transcribe_upload
+from wlk_serve.upload_record import UploadRecord
 from wlk_serve.uploads import read_body
 
 if TYPE_CHECKING:
@@ -32,33 +36,15 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from wlk_serve.metrics import Metrics
     from wlk_serve.protocols.openai_rest import Task
     from wlk_serve.service import Service
 
-__all__ = ["Limits", "Server"]
+__all__ = ["Server"]
 
 _LOGGER = logging.getLogger(__name__)
 _MAX_JSON_BYTES = 65_536
 _HEALTH = {"/livez", "/readyz"}
-
-
-@attrs.frozen(kw_only=True)
-class Limits:
-    """
-    What clients may use.
-
-    Attributes:
-        max_sessions: sockets and requests at a time.
-        max_upload_bytes: the size of a form.
-        max_session_seconds: how long a socket may last.
-        canary_seconds: how old a canary session may be that makes the server ready.
-
-    """
-
-    max_sessions: int = 100
-    max_upload_bytes: int = 1_000_000_000
-    max_session_seconds: float = 6 * 3600.0
-    canary_seconds: float = 15.0
 
 
 class Server:
@@ -74,24 +60,29 @@ class Server:
         self._service = service
         self._admission = Admission() if admission is None else admission
         self._limits = Limits() if limits is None else limits
-        self.sessions = Sessions(self._limits.max_sessions)
+        self.sessions = Sessions(self._limits.max_sessions, self._limits.max_sessions_per_key)
+        self._metrics = service.metrics
+        self._usage = Usage(self._limits)
+        realtime = RealtimeRoute(service, self._admission, self.sessions, self._limits, self._usage)
         routes = [
+            *page_routes(),
             Route("/livez", self._livez),
             Route("/readyz", self._readyz),
+            Route("/metrics", self._render_metrics),
             Route("/v1/models", self._models),
             Route("/v1/models/{name:path}", self._model),
             Route("/v1/audio/transcriptions", self._transcriptions, methods=["POST"]),
             Route("/v1/audio/translations", self._translations, methods=["POST"]),
             Route("/v1/realtime/client_secrets", self._client_secrets, methods=["POST"]),
-            WebSocketRoute("/v1/realtime", self._realtime),
+            WebSocketRoute("/v1/realtime", realtime.serve),
         ]
         handlers: Mapping[Any, Callable[[Request, Exception], Response]] = {
-            WLKError: _refuse,
-            HTTPException: _refuse_address,
-            Exception: _refuse_unexpected,
+            WLKError: self._refuse,
+            HTTPException: self._refuse_address,
+            Exception: self._refuse_unexpected,
         }
         starlette = Starlette(routes=routes, exception_handlers=handlers)
-        self.app: ASGIApp = _Guard(starlette, self._admission)
+        self.app: ASGIApp = _Guard(starlette, self._admission, self._metrics)
 
     async def _livez(self, _request: Request) -> Response:
         return JSONResponse({"status": "alive"})
@@ -101,6 +92,10 @@ class Server:
             raise RequestError("the server shuts down", status=503, code="not_ready")
         await self._service.check_canary(self._limits.canary_seconds)
         return JSONResponse({"status": "ready", "sessions": len(self.sessions)})
+
+    async def _render_metrics(self, _request: Request) -> Response:
+        text, media_type = self._metrics.render()
+        return Response(text, media_type=media_type)
 
     async def _models(self, _request: Request) -> Response:
         return JSONResponse({"object": "list", "data": [self._service.card.record()]})
@@ -116,8 +111,12 @@ class Server:
         return await self._transcribe(request, "translate")
 
     async def _transcribe(self, request: Request, task: Task) -> Response:
-        most = self._limits.max_upload_bytes
-        return await transcribe_upload(request, self._service, self.sessions, task, most)
+        key_id = self._admission.key_id(request.headers)
+        with ExitStack() as stack:
+            stack.enter_context(self.sessions.entered(key_id=key_id))
+            record = UploadRecord(self._metrics, self._limits, self._usage, key_id)
+            stack.callback(record.close)
+            return await transcribe_upload(request, self._service, record, task, stack.pop_all())
 
     async def _client_secrets(self, request: Request) -> Response:
         try:
@@ -125,6 +124,7 @@ class Server:
         except (ValueError, RecursionError):
             raise RequestError("expected a body of JSON", code="invalid_json") from None
         wish = parse_secret_request(body)
+        wish = attrs.evolve(wish, key_id=self._admission.key_id(request.headers))
         config = update_config(default_config(self._service.card), wish.session, self._service.card)
         value, expires_at = self._admission.secrets.mint(wish, time.time())
         session = {
@@ -134,41 +134,27 @@ class Server:
         }
         return JSONResponse({"value": value, "expires_at": expires_at, "session": session})
 
-    async def _realtime(self, websocket: WebSocket) -> None:
-        is_beta = websocket.headers.get("openai-beta") == "realtime=v1"
-        offers_beta = "openai-beta.realtime-v1" in websocket.scope.get("subprotocols", [])
-        try:
-            if (model := websocket.query_params.get("model")) is not None:
-                self._service.card.check_name(model)
-            if websocket.query_params.get("intent", "transcription") != "transcription":
-                raise RequestError(
-                    "expected intent=transcription", code="invalid_value", param="intent"
-                )
-            config = default_config(self._service.card)
-            session = self._admission.secret_session(websocket.headers)
-            if session is not None:
-                config = update_config(config, session, self._service.card)
-            self._service.check_load()
-            self.sessions.check()
-        except WLKError as error:
-            await websocket.send_denial_response(_response(as_request_error(error)))
-            return
-        socket = RealtimeSocket(
-            websocket,
-            self._service,
-            max_seconds=self._limits.max_session_seconds,
-            is_beta=is_beta or offers_beta,
-            config=config,
-        )
-        with self.sessions.entered(socket):
-            await socket.run()
+    def _refuse(self, _request: Request, error: Exception) -> Response:
+        answer = as_request_error(error)
+        self._metrics.count_error(answer)
+        return error_response(answer)
+
+    def _refuse_address(self, request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        message = f"{request.method} {request.url.path[:200]} is not served here"
+        return self._refuse(request, RequestError(message, status=status, code="unknown_url"))
+
+    def _refuse_unexpected(self, request: Request, error: Exception) -> Response:
+        _LOGGER.error("a request failed", exc_info=error)
+        return self._refuse(request, error)
 
 
 class _Guard:
     """Checks who asks before anything else, for requests and for WebSockets."""
 
-    def __init__(self, app: ASGIApp, admission: Admission) -> None:
+    def __init__(self, app: ASGIApp, admission: Admission, metrics: Metrics) -> None:
         self._app = app
+        self._metrics = metrics
         self._admission = admission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -177,34 +163,16 @@ class _Guard:
             return
         try:
             takes_secrets = scope["type"] == "websocket"
-            self._admission.check(Headers(scope=scope), takes_secrets=takes_secrets)
+            needs_key = scope["type"] != "http" or not is_page(scope["path"])
+            self._admission.check(
+                Headers(scope=scope), takes_secrets=takes_secrets, needs_key=needs_key
+            )
         except RequestError as error:
-            response = _response(error)
+            self._metrics.count_error(error)
+            response = error_response(error)
             if scope["type"] == "http":
                 await response(scope, receive, send)
             else:
                 await WebSocket(scope, receive, send).send_denial_response(response)
             return
         await self._app(scope, receive, send)
-
-
-def _response(error: RequestError) -> Response:
-    headers = {"x-request-id": f"req_{secrets.token_hex(12)}"}
-    if error.retry_after is not None:
-        headers["retry-after"] = str(error.retry_after)
-    return JSONResponse({"error": error.record()}, error.status, headers)
-
-
-def _refuse(_request: Request, error: Exception) -> Response:
-    return _response(as_request_error(error))
-
-
-def _refuse_address(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    message = f"{request.method} {request.url.path[:200]} is not served here"
-    return _response(RequestError(message, status=status, code="unknown_url"))
-
-
-def _refuse_unexpected(_request: Request, error: Exception) -> Response:
-    _LOGGER.error("a request failed", exc_info=error)
-    return _response(as_request_error(error))

@@ -1,23 +1,41 @@
-"""The command ``wlk-serve``."""
+"""The command ``wlk-core serve``, also as ``wlk-serve``."""
 
 from __future__ import annotations
 
+import logging
 import os
-import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from wlk_core.errors import OptionError, WLKError
+from wlk_core.errors import OptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from wlk_core.config.settings import Settings
     from wlk_core.registry import Registry
     from wlk_serve.admission import Admission
+    from wlk_serve.limits import Limits
 
 __all__ = ["run", "serve"]
 
-_FAILED, _USAGE = 1, 2
+F = TypeVar("F", bound="Callable[..., Any]")
+
+_PROGRAM = "wlk-serve"
+_MEGABYTE = 1_000_000
+_SIZES = {  # options in megabytes
+    "max_upload_mb": "max_upload_bytes",
+    "mb_per_minute": "bytes_per_minute",
+    "mb_per_minute_per_key": "bytes_per_minute_per_key",
+}
+
+
+def _number(name: str, default: float | None, about: str, lowest: float = 1) -> Callable[[F], F]:
+    """Return the option of a number, whole unless its default is not; None for no limit."""
+    type_ = click.FloatRange(lowest) if isinstance(default, float) else click.IntRange(int(lowest))
+    shown = "none" if default is None else True
+    return click.option(name, type=type_, default=default, show_default=shown, help=about)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -45,27 +63,17 @@ _FAILED, _USAGE = 1, 2
     multiple=True,
     help="Web site whose pages may use the server, such as https://captions.example.",
 )
-@click.option(
-    "--max-sessions",
-    type=click.IntRange(1),
-    default=100,
-    show_default=True,
-    help="Sockets and requests at a time.",
-)
-@click.option(
-    "--max-upload-mb",
-    type=click.IntRange(1),
-    default=1000,
-    show_default=True,
-    help="Size of an uploaded recording.",
-)
-@click.option(
-    "--drain-seconds",
-    type=click.FloatRange(0),
-    default=20.0,
-    show_default=True,
-    help="How long sessions may go on after SIGTERM.",
-)
+@_number("--max-sessions", 100, "Sockets and requests at a time.")
+@_number("--max-sessions-per-key", None, "Of them, those of one key.")
+@_number("--audio-per-minute", None, "Seconds of audio in a minute, live and uploaded.")
+@_number("--audio-per-minute-per-key", None, "Of them, those of one key.")
+@_number("--mb-per-minute", None, "Megabytes received in a minute.")
+@_number("--mb-per-minute-per-key", None, "Of them, those of one key.")
+@_number("--max-upload-mb", 1000, "Size of an uploaded recording.")
+@_number("--max-audio-seconds", 43_200, "Length of an uploaded recording.")
+@_number("--max-session-seconds", 21_600, "Length of a session over a socket.")
+@_number("--idle-seconds", 600, "How long a client of a socket may send nothing.")
+@_number("--drain-seconds", 20.0, "How long sessions may go on after SIGTERM.", lowest=0)
 @click.version_option(package_name="wlk-serve", message="wlk-serve %(version)s")
 def serve(
     *,
@@ -77,9 +85,8 @@ def serve(
     pairs: tuple[str, ...],
     api_key_env: str | None,
     origins: tuple[str, ...],
-    max_sessions: int,
-    max_upload_mb: int,
     drain_seconds: float,
+    **limits: int | None,
 ) -> None:
     """Serve one model to the clients of OpenAI's audio API."""
     from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` needs no plugins
@@ -94,7 +101,7 @@ def serve(
             f"without keys the server listens on this machine only, not on {host}; "
             "put a key into a variable and name it with --api-key-env"
         )
-    registry = Registry()
+    registry = click.get_current_context().find_root().obj or Registry()
     settings = choose_settings(
         registry, backend=backend, model=model, language=language, pairs=pairs
     )
@@ -104,8 +111,7 @@ def serve(
         admission=Checks.of(keys, origins, is_local=is_local),
         host=host,
         port=port,
-        max_sessions=max_sessions,
-        max_upload_bytes=max_upload_mb * 1_000_000,
+        limits=_limits(limits),
         drain_seconds=drain_seconds,
     )
 
@@ -117,11 +123,10 @@ def _serve(
     admission: Admission,
     host: str,
     port: int,
-    max_sessions: int,
-    max_upload_bytes: int,
+    limits: Limits,
     drain_seconds: float,
 ) -> None:
-    from wlk_serve.app import Limits, Server  # noqa: PLC0415 -- brings numpy and starlette
+    from wlk_serve.app import Server  # noqa: PLC0415 -- brings numpy and starlette
     from wlk_serve.model_card import ModelCard  # noqa: PLC0415 -- as above
     from wlk_serve.runner import DrainingServer  # noqa: PLC0415 -- brings uvicorn
     from wlk_serve.service import Service  # noqa: PLC0415 -- brings numpy
@@ -132,7 +137,7 @@ def _serve(
         Service(loaded, card, stream_options=settings.options.stream) as service,
     ):
         loaded.warmup()
-        limits = Limits(max_sessions=max_sessions, max_upload_bytes=max_upload_bytes)
+        _log_sessions()
         DrainingServer(
             Server(service, admission=admission, limits=limits),
             host=host,
@@ -145,19 +150,33 @@ def _serve(
 
 
 def run() -> None:
-    """Run the command and exit with its status; each failure is one line."""
-    status = 0
-    try:
-        serve.main(standalone_mode=False)
-    except (click.UsageError, OptionError) as error:
-        _print(error.format_message() if isinstance(error, click.UsageError) else str(error))
-        status = _USAGE
-    except (WLKError, OSError) as error:
-        _print(str(error))
-        status = _FAILED
-    except click.exceptions.Abort:
-        status = 130  # Ctrl-C before the server was ready
-    sys.exit(status)
+    """Run the command as the program ``wlk-serve`` and exit with its status."""
+    from wlk_core.cli.main import run_program  # noqa: PLC0415 -- which imports this module
+
+    run_program(serve, _PROGRAM)
+
+
+def _limits(options: Mapping[str, int | None]) -> Limits:
+    """Return the limits of options, of which those in megabytes become bytes."""
+    from wlk_serve.limits import Limits as Chosen  # noqa: PLC0415 -- `--help` needs none
+
+    values: dict[str, Any] = {}
+    for name, value in options.items():
+        if value is not None:
+            values[_SIZES.get(name, name)] = value * (_MEGABYTE if name in _SIZES else 1)
+    return Chosen(**values)
+
+
+def _log_sessions() -> None:
+    """Write a line to standard error at the end of each session."""
+    from wlk_core.cli.terminal import PrintableFormatter  # noqa: PLC0415 -- as above
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(PrintableFormatter(f"{_PROGRAM}: %(message)s"))
+    logger = logging.getLogger("wlk_serve")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
 
 
 def _keys(variable: str | None) -> list[str]:
@@ -174,4 +193,4 @@ def _url_host(host: str) -> str:
 
 
 def _print(message: str) -> None:
-    click.echo(f"wlk-serve: {message}", err=True)
+    click.echo(f"{_PROGRAM}: {message}", err=True)

@@ -30,10 +30,15 @@ Json: TypeAlias = "dict[str, Any]"
 
 @attrs.frozen(kw_only=True)
 class SecretRequest:
-    """How long a secret is valid, in seconds, and the configuration of its sessions."""
+    """
+    How long a secret is valid, in seconds, and the configuration of its sessions.
+
+    `key_id` names the key of the client that requests it.
+    """
 
     seconds: int = _DEFAULT_SECONDS
     session: Json = attrs.field(factory=dict)
+    key_id: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -57,13 +62,22 @@ class ClientSecrets:
     def mint(self, request: SecretRequest, now: float) -> tuple[str, int]:
         """Return a new secret and the second of the epoch at which it expires."""
         expires_at = int(now) + request.seconds
-        content = json.dumps([expires_at, request.session]).encode()
+        content = json.dumps([expires_at, request.session, request.key_id]).encode()
         signature = hmac.digest(self.signing_key, content, "sha256")
         text = base64.urlsafe_b64encode(signature + content).decode().rstrip("=")
         return PREFIX + text, expires_at
 
     def session(self, secret: str, now: float) -> Json | None:
         """Return the configuration that a *secret* carries, None for an invalid or expired one."""
+        content = self._content(secret, now)
+        return None if content is None else content[0]
+
+    def key_id(self, secret: str, now: float) -> str | None:
+        """Return whose a *secret* is, None for an invalid or expired one."""
+        content = self._content(secret, now)
+        return None if content is None else content[1]
+
+    def _content(self, secret: str, now: float) -> tuple[Json, str] | None:
         if not secret.startswith(PREFIX) or not secret.isascii():
             return None
         text = secret.removeprefix(PREFIX)
@@ -74,8 +88,8 @@ class ClientSecrets:
         signature, content = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
         if not hmac.compare_digest(signature, hmac.digest(self.signing_key, content, "sha256")):
             return None
-        expires_at, session = json.loads(content)  # written by `mint`
-        return session if now < expires_at else None
+        expires_at, session, key_id = json.loads(content)  # written by `mint`
+        return (session, key_id) if now < expires_at else None
 
 
 def parse_secret_request(body: object) -> SecretRequest:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import secrets
+from typing import TYPE_CHECKING, Any
 
 from wlk_core.errors import (
     AudioFormatError,
@@ -13,7 +14,10 @@ from wlk_core.errors import (
     WLKError,
 )
 
-__all__ = ["RequestError", "as_request_error"]
+__all__ = ["RequestError", "as_request_error", "error_response"]
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
 
 _TYPES = {
     400: "invalid_request_error",
@@ -86,3 +90,13 @@ def as_request_error(error: Exception) -> RequestError:
         case BackendError():
             return RequestError(message, status=_INTERNAL, code="engine_failed")
     return RequestError("the server failed", status=_INTERNAL, code="internal_error")
+
+
+def error_response(error: RequestError) -> Response:
+    """Return the response of HTTP with a request id."""
+    from starlette.responses import JSONResponse  # noqa: PLC0415 -- protocols need none
+
+    headers = {"x-request-id": f"req_{secrets.token_hex(12)}"}
+    if error.retry_after is not None:
+        headers["retry-after"] = str(error.retry_after)
+    return JSONResponse({"error": error.record()}, error.status, headers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 import math
@@ -18,11 +19,14 @@ from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session import Commit, End, Failure, Scheduler, Session
 from wlk_core.vad import SilenceGate, SileroDetector
 from wlk_serve.errors import RequestError
+from wlk_serve.metrics import Metrics
 from wlk_serve.protocols.openai_rest import Recognized
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
     from types import TracebackType
+
+    from numpy.typing import NDArray
 
     from wlk_core.backend import Backend
     from wlk_core.processor import OnlineProcessor
@@ -50,6 +54,7 @@ class SessionStream:
         self.session = session
         self.processor = processor
         self.attachment: Attachment | None = None
+        self.commit_times: deque[float] = deque()  #: of commits whose endpoints have not come yet
         self._close = close
         self._is_closed = False
 
@@ -66,6 +71,7 @@ class SessionStream:
     def commit(self) -> None:
         """End the utterance."""
         self.session.commit()
+        self.commit_times.append(time.monotonic())
         self._notify()
 
     def mark(self, name: str) -> None:
@@ -119,7 +125,13 @@ class Service:
         count = workers or card.spec.max_concurrent_calls or os.cpu_count() or 1
         same_thread = card.spec.thread_affinity == "same-thread"
         # Load refuses connections (`check_load`), never the audio of a session that was accepted.
-        self._scheduler = Scheduler(workers=count, same_thread=same_thread, max_lateness=math.inf)
+        self.metrics = Metrics()
+        self._scheduler = Scheduler(
+            workers=count,
+            same_thread=same_thread,
+            max_lateness=math.inf,
+            on_step=self.metrics.step_seconds.observe,
+        )
         self._files = ThreadPoolExecutor(count, "wlk-file")
         self._closers = ThreadPoolExecutor(2, "wlk-close")
         self._canary = asyncio.Lock()
@@ -186,10 +198,19 @@ class Service:
         return stream
 
     async def recognize(
-        self, file: BinaryIO, request: TranscriptionRequest
+        self,
+        file: BinaryIO,
+        request: TranscriptionRequest,
+        use: Callable[[float], object],
     ) -> AsyncGenerator[tuple[ASRToken, ...] | Recognized]:
         """
         Yield the committed tokens of a recording as they come, and at last all of them.
+
+        Args:
+            file: the recording.
+            request: how it is transcribed.
+            use: called with the seconds of each decoded piece, in another thread; may raise
+                RequestError.
 
         Raises:
             RequestError, WLKError: the recording holds no audio, or the engine failed.
@@ -205,8 +226,9 @@ class Service:
         def run() -> None:
             try:
                 options = self._options(request.prompt)
+                pieces = _counted(decode_file(file), use)
                 stream = self._backend.stream(
-                    decode_file(file), language=request.language, task=request.task, **options
+                    pieces, language=request.language, task=request.task, **options
                 )
                 with closing(stream):
                     for event in stream:
@@ -302,3 +324,11 @@ def _gate(config: StreamConfig) -> SilenceGate | None:
         hang_over=times.hang_over,
         min_silence=times.min_silence,
     )
+
+
+def _counted(
+    pieces: Iterable[NDArray[np.float32]], use: Callable[[float], object]
+) -> Iterator[NDArray[np.float32]]:
+    for piece in pieces:
+        use(len(piece) / SAMPLE_RATE)
+        yield piece

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import contextmanager
+import math
 from typing import TYPE_CHECKING, Protocol
 
 from wlk_serve.errors import RequestError
@@ -25,10 +27,19 @@ class Endable(Protocol):
 
 
 class Sessions:
-    """Counts requests and sockets, refuses more than `limit`, and drains them."""
+    """
+    Counts requests and sockets, refuses more than a limit, and drains them.
 
-    def __init__(self, limit: int) -> None:
+    Args:
+        limit: how many may run.
+        limit_per_key: how many may run of one key; infinity for no limit.
+
+    """
+
+    def __init__(self, limit: int, limit_per_key: float = math.inf) -> None:
         self._limit = limit
+        self._limit_per_key = limit_per_key
+        self._running_of: Counter[str] = Counter()
         self._running: dict[object, Endable | None] = {}
         self._changed = asyncio.Event()
         self.is_draining = False
@@ -37,9 +48,9 @@ class Sessions:
         """Count what runs."""
         return len(self._running)
 
-    def check(self) -> None:
+    def check(self, key_id: str = "") -> None:
         """
-        Check that another session can be taken.
+        Check that another session of a client can be taken.
 
         Raises:
             RequestError: the server is full or shuts down; a new attempt can succeed.
@@ -57,16 +68,27 @@ class Sessions:
                 retry_after=5,
             )
 
+        if self._running_of[key_id] >= self._limit_per_key:
+            raise RequestError(
+                f"{self._limit_per_key:g} sessions of this key run, which is the limit; "
+                "end one of them first",
+                status=429,
+                code="rate_limit_exceeded",
+                retry_after=5,
+            )
+
     @contextmanager
-    def entered(self, session: Endable | None = None) -> Iterator[None]:
+    def entered(self, session: Endable | None = None, key_id: str = "") -> Iterator[None]:
         """Count a session, or a request that ends by itself; raises as `check`."""
-        self.check()
+        self.check(key_id)
         key = object()
         self._running[key] = session
+        self._running_of[key_id] += 1
         try:
             yield
         finally:
             del self._running[key]
+            self._running_of[key_id] -= 1
             self._changed.set()
 
     async def drain(self, seconds: float) -> None:

@@ -12,6 +12,8 @@ from starlette.requests import Request
 from wlk_serve.errors import RequestError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.datastructures import FormData
     from starlette.types import Message
 
@@ -22,16 +24,21 @@ _MAX_FIELD_BYTES = 1 << 20  # prompts and keywords
 _WAIT_SECONDS = 30.0  # for the next part of a body
 
 
-async def read_form(request: Request, max_bytes: int) -> FormData:
+async def read_form(request: Request, max_bytes: int, use: Callable[[int], object]) -> FormData:
     """
     Return the form of *request*; its caller closes it.
+
+    Args:
+        request: whose body was not read yet.
+        max_bytes: the size of the body.
+        use: called with the size of each part of the body; may raise RequestError.
 
     Raises:
         RequestError: the body is larger than *max_bytes* (413), stops coming (408), or is no form
             of one file (400).
 
     """
-    limited = _limited(request, max_bytes)
+    limited = _limited(request, max_bytes, use)
     try:
         return await limited.form(
             max_files=1, max_fields=_MAX_FIELDS, max_part_size=_MAX_FIELD_BYTES
@@ -45,7 +52,7 @@ async def read_form(request: Request, max_bytes: int) -> FormData:
 
 async def read_body(request: Request, max_bytes: int) -> bytes:
     """Return the body of *request*; raises as `read_form` where it is too large or stops coming."""
-    return await _limited(request, max_bytes).body()
+    return await _limited(request, max_bytes, lambda _size: None).body()
 
 
 def uploaded_file(form: FormData) -> UploadFile:
@@ -68,7 +75,7 @@ def uploaded_file(form: FormData) -> UploadFile:
     return file
 
 
-def _limited(request: Request, max_bytes: int) -> Request:
+def _limited(request: Request, max_bytes: int, use: Callable[[int], object]) -> Request:
     """Return *request* with a body of limited size."""
     length = request.headers.get("content-length", "0")
     if length.isascii() and length.isdigit() and int(length[:20]) > max_bytes:
@@ -87,6 +94,7 @@ def _limited(request: Request, max_bytes: int) -> Request:
         received += len(message.get("body", b""))
         if received > max_bytes:
             raise _too_large(max_bytes)
+        use(len(message.get("body", b"")))
         return message
 
     return Request(request.scope, receive)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from wlk_conformance.rules import SUITE_VERSION
 from wlk_conformance.suite.audio_in import AudioRules
+from wlk_conformance.suite.batching import BatchingRules
 from wlk_conformance.suite.failure import FailureRules
 from wlk_conformance.suite.hypothesis import HypothesisRules
 from wlk_conformance.suite.lifecycle import LifeRules
@@ -28,6 +29,7 @@ class BackendConformance(  # tests run in the order of the contract: the last ba
     QualityRules,
     ResourceRules,
     FailureRules,
+    BatchingRules,
     SharingRules,
     LifeRules,
     SpeakerRules,

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
     from wlk_core.registry import Registry
 
-__all__ = ["execute", "main", "prepare_streams", "print_error", "registry_of"]
+__all__ = ["execute", "main", "prepare_streams", "print_error", "registry_of", "run_program"]
 
+PROGRAM = "wlk-core"
 FAILED = 1
 USAGE = 2
+_INTERRUPTED = 130  # the status of a program that Ctrl-C ended
 _STANDARD_DESCRIPTORS = (0, 1, 2)
 _BROKEN_PIPE = 128 + 13  # SIGPIPE, which ends most programs whose reader has left
 
@@ -64,24 +66,26 @@ class _LazyGroup(click.Group):
             raise _ReaderLeft from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names, in the order of the help."""
+        """Return the names of this distribution's own commands, in the order of the help."""
         del ctx
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command."""
-        del ctx
+        """Import the command; one of a plugin may not have the name of one of ours."""
         if cmd_name not in _COMMANDS:
-            return None
+            found: click.Command | None = registry_of(ctx).load_command(cmd_name)
+            return found
         module = importlib.import_module(f"wlk_core.cli.{_COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of commands without importing any of them."""
-        del ctx
+        rows = {name: about for name, (_, about) in _COMMANDS.items()}
+        for name, about in registry_of(ctx).commands().items():
+            rows.setdefault(name, about)
         with formatter.section("Commands"):
-            formatter.write_dl([(name, about) for name, (_, about) in _COMMANDS.items()])
+            formatter.write_dl(list(rows.items()))
 
 
 @click.group(
@@ -99,40 +103,64 @@ def main() -> None:
     """
 
 
-def execute(arguments: Sequence[str], registry: Registry | None = None) -> int:
+def run_program(command: click.Command = main, name: str = PROGRAM) -> None:
+    """Run the command line of this process as the program *name* and exit with its status."""
+    prepare_streams()
+    STOPS.install()
+    status = execute(sys.argv[1:], command=command, name=name)
+    if status == _INTERRUPTED:
+        # Python ends by SIGINT itself then: the status is 130 all the same, and a loop of a shell
+        # ends too, which it does not after an exit with 130.
+        sys.excepthook = lambda *_: None
+        raise KeyboardInterrupt
+    sys.exit(status)
+
+
+def execute(
+    arguments: Sequence[str],
+    registry: Registry | None = None,
+    *,
+    command: click.Command = main,
+    name: str = PROGRAM,
+) -> int:
     """
     Run one command line and return its exit status.
 
-    Each failure is one line on standard error.  `registry` replaces what is installed.
+    Each failure is one line on standard error, which begins with the *name* of the program.
+    `registry` replaces what is installed.
     """
     STOPS.reset()
+
+    def report(message: object) -> None:
+        print_error(message, name)
+
     if sys.stdout is None:  # the descriptor was closed before this program began
-        print_error("standard output is closed; send it to a file or a pipe")
+        report("standard output is closed; send it to a file or a pipe")
         return FAILED
     status = FAILED
     try:
-        result = main.main(list(arguments), "wlk-core", standalone_mode=False, obj=registry)
+        result = command.main(list(arguments), name, standalone_mode=False, obj=registry)
         status = result if isinstance(result, int) else 0
         _flush_results(is_known_to_fail=status != 0)
     except (click.UsageError, OptionError) as error:
-        print_error(_usage(error) if isinstance(error, click.UsageError) else error)
+        report(_usage(error) if isinstance(error, click.UsageError) else error)
         status = USAGE
     except WLKError as error:
-        print_error(error)
+        report(error)
     except (click.Abort, KeyboardInterrupt) as error:
-        print_error("interrupted; what was done by then is kept")
+        report("interrupted; what was done by then is kept")
         status = _signal_status(error)
     except (_ReaderLeft, BrokenPipeError):
         _detach_standard_output()  # the reader has closed the pipe: it needs no more
         status = _BROKEN_PIPE
     except OSError as error:
-        print_error(error)
+        report(error)
         _detach_standard_output()
     except BaseException as error:
         # The last seam: a defect of ours is still one line, with a traceback on request.
         if os.environ.get("WLK_TRACEBACK", "0") not in {"", "0"}:
             raise
-        print_error(_unexpected(error))
+        report(_unexpected(error))
     return status
 
 
@@ -172,10 +200,10 @@ def prepare_streams() -> None:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
-def print_error(message: object) -> None:
+def print_error(message: object, name: str = PROGRAM) -> None:
     """Write one line to standard error; control characters become escapes."""
     with suppress(OSError):  # there is no other stream for what this one does not take
-        click.echo(f"wlk-core: {printable(' '.join(str(message).split()))}", err=True)
+        click.echo(f"{name}: {printable(' '.join(str(message).split()))}", err=True)
 
 
 def registry_of(context: click.Context) -> Registry:

@@ -1,4 +1,4 @@
-"""The command ``plugins``: the installed distributions that offer backends."""
+"""The command ``plugins``: the installed distributions that offer backends and commands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def plugins(context: click.Context, *, as_json: bool) -> None:
         return
     echo(
         table(
-            (row["name"], row["version"], row["status"], row["error"] or ", ".join(row["backends"]))
+            (row["name"], row["version"], row["status"], row["error"] or _offers(row))
             for row in rows
         )
     )
@@ -55,8 +55,13 @@ def plugin_rows(registry: Registry) -> list[dict[str, Any]]:
             "version": plugin.version,
             "status": "broken" if error else "ok",
             "backends": [spec.name for spec in plugin.backends],
+            "commands": [spec.name for spec in plugin.commands],
             "error": error,
         }
         for plugin in registry.plugins()
         for error in [registry.fault(plugin)]
     ]
+
+
+def _offers(row: dict[str, Any]) -> str:
+    return ", ".join([*row["backends"], *(f"command {name}" for name in row["commands"])])

@@ -33,6 +33,7 @@ FORMATS = {".txt": "text", ".srt": "srt", ".vtt": "vtt", ".json": "json", ".wav"
 
 _HEADER = struct.Struct("<4sI4s4sIHHIIHH4sI")  # of a wav file of PCM samples
 _MOST_WAV_BYTES = 2**32 - 2**20  # sizes in the header have 32 bits
+_JSON_SECONDS = 5.0  # of audio after which a JSON file is written anew within an utterance
 
 
 class Save(Protocol):
@@ -110,22 +111,29 @@ class TextSave:
 
 @attrs.define
 class JSONSave:
-    """One object, written anew after each utterance; until the end it has "incomplete"."""
+    """
+    One object, written anew after each utterance and every five seconds with words in them.
+
+    Until the end it has the field "incomplete".
+    """
 
     _path: Path
     _tokens: list[ASRToken] = attrs.field(factory=list)
     _silences: list[Silence] = attrs.field(factory=list)
+    _written: float = 0.0  # stream time at which the file was written
 
     def add_audio(self, captured: Captured) -> None:
         """Keep no audio."""
 
     def add_event(self, event: Event, outcome: Outcome) -> None:
-        """Write the object anew where an utterance ended."""
+        """Write the object anew where an utterance ended, or goes on for long."""
         if isinstance(event, Commit):
             self._tokens += event.tokens
         elif isinstance(event, SilenceSpan):
             self._silences.append(event.silence)
-        elif isinstance(event, Endpoint):
+        is_due = isinstance(event, Commit) and event.audio_time - self._written >= _JSON_SECONDS
+        if is_due or isinstance(event, Endpoint):
+            self._written = event.audio_time
             self._write(attrs.evolve(outcome, incomplete="still running"))
 
     def finish(self, outcome: Outcome) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from wlk_core.models import json_kinds
 from wlk_core.models.hub_cache import cache_directory, offline_mode
+from wlk_core.models.json_limits import SETTINGS_LIMITS, VOCABULARY_LIMITS
 from wlk_core.models.json_table import read_json, read_json_bytes, read_json_table, read_limited
 from wlk_core.models.listing import Model, damaged_files, describe_model, list_models
 from wlk_core.models.lookup import locate, pull
@@ -21,6 +22,8 @@ from wlk_core.models.safetensors_header import (
 from wlk_core.models.weight_sizes import LayerCount, TensorSize, check_sizes
 
 __all__ = [
+    "SETTINGS_LIMITS",
+    "VOCABULARY_LIMITS",
     "LayerCount",
     "Model",
     "Removal",

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import warnings
 
 from wlk_core.errors import ModelNotFoundError
-from wlk_core.models.foreign_text import known_secrets, known_tokens, one_line
 from wlk_core.models.hub_answers import UnexpectedAnswer
+from wlk_core.models.hub_secrets import known_secrets, known_tokens
 from wlk_core.models.watch import LibraryError, Refusal
+from wlk_core.untrusted import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

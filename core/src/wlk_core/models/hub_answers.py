@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import PurePosixPath
 import re
 from typing import Any
@@ -10,6 +9,8 @@ from typing import Any
 import attrs
 
 from wlk_core.models.hub_cache import is_commit, is_inside
+from wlk_core.models.json_limits import LISTING_LIMITS
+from wlk_core.untrusted import parse_limited_json
 
 __all__ = ["RemoteFile", "UnexpectedAnswer", "confirmed", "named_by_checksum", "read_listing"]
 
@@ -55,8 +56,8 @@ def read_listing(content: bytes, repo: str) -> tuple[str, dict[str, RemoteFile]]
 
     """
     try:
-        answer = json.loads(content)
-    except (ValueError, RecursionError) as error:
+        answer = parse_limited_json(content, LISTING_LIMITS)
+    except ValueError as error:
         raise UnexpectedAnswer("its answer is no JSON") from error
     if not isinstance(answer, dict):
         raise UnexpectedAnswer("its answer has another form")

@@ -7,7 +7,6 @@ Reading it here keeps listings light: the hub's library takes half a second to i
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-import json
 import os
 from pathlib import Path, PurePosixPath, PureWindowsPath
 import re
@@ -17,6 +16,8 @@ import attrs
 
 from wlk_core._directories import expanded
 from wlk_core.errors import ModelNotFoundError
+from wlk_core.models.json_limits import LISTING_LIMITS
+from wlk_core.untrusted import parse_limited_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -223,9 +224,9 @@ class CachedRepo:
         """Return the files of a revision with their sizes, if a tool left its tree listing."""
         path = self.folder / "trees" / f"{revision}.json"
         try:
-            files = json.loads(path.read_text(encoding="utf-8"))["files"]
+            files = parse_limited_json(path.read_bytes(), LISTING_LIMITS)["files"]
             tree = {name: entry["size"] for name, entry in files.items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None  # a listing is a help, not a need: its layout may change
         is_sound = all(is_inside(name) and type(size) is int for name, size in tree.items())
         return tree if tree and is_sound else None

@@ -7,34 +7,30 @@ after it has been accepted.
 
 from __future__ import annotations
 
-import json
-import math
-import re
 import stat
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from wlk_core.errors import ModelNotFoundError, WLKError
-from wlk_core.models.json_kinds import Table, short
+from wlk_core.models.json_kinds import Table
+from wlk_core.models.json_limits import SETTINGS_LIMITS
+from wlk_core.untrusted import parse_limited_json
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from wlk_core.models.json_kinds import Kind
+    from wlk_core.untrusted import JSONLimits
 
 __all__ = ["parse_json", "read_json", "read_json_bytes", "read_json_table", "read_limited"]
 
-MAX_BYTES = 32 * 2**20  # the largest published file, a tekken.json, has 20 MB
-MAX_VALUES = 2_000_000  # a tokenizer.json of 152,000 tokens has 0.6 million
-MAX_DEPTH = 64  # published files nest 8 levels
-MAX_DIGITS = 20  # of a whole number of 64 bits, sign included
 REMEDY = "pull the model again"
-_SURROGATE = re.compile(rb"\\u[dD][89abAB]|\\u[dD][c-fC-F]")
 
 
 def read_json_table(
     path: Path,
     schema: Kind | None = None,
     *,
+    limits: JSONLimits = SETTINGS_LIMITS,
     remedy: str = REMEDY,
     error: type[WLKError] = ModelNotFoundError,
 ) -> dict[str, Any]:
@@ -44,6 +40,7 @@ def read_json_table(
     Args:
         path: the file.
         schema: the kinds of the keys that the caller reads; by default it must be a table.
+        limits: how large it may be; see `json_limits`.
         remedy: the end of an error message.
         error: the class of the errors.
 
@@ -53,7 +50,9 @@ def read_json_table(
             another kind.
 
     """
-    table: dict[str, Any] | None = read_json(path, schema or Table(), remedy=remedy, error=error)
+    table: dict[str, Any] | None = read_json(
+        path, schema or Table(), limits=limits, remedy=remedy, error=error
+    )
     return {} if table is None else table
 
 
@@ -61,33 +60,43 @@ def read_json(
     path: Path,
     schema: Kind,
     *,
+    limits: JSONLimits = SETTINGS_LIMITS,
     remedy: str = REMEDY,
     error: type[WLKError] = ModelNotFoundError,
 ) -> Any:
     """Return what a JSON file holds, None if there is no file; see `read_json_table`."""
-    content = read_limited(path, remedy=remedy, error=error)
+    content = read_limited(path, limits=limits, remedy=remedy, error=error)
     if content is None:
         return None
-    return parse_json(content, schema, name=str(path), remedy=remedy, error=error)
+    return parse_json(content, schema, name=str(path), limits=limits, remedy=remedy, error=error)
 
 
 def read_json_bytes(
     path: Path,
     schema: Kind | None = None,
     *,
+    limits: JSONLimits = SETTINGS_LIMITS,
     remedy: str = REMEDY,
     error: type[WLKError] = ModelNotFoundError,
 ) -> bytes | None:
     """Return the bytes of a JSON file for another reader, once this one has accepted it."""
-    content = read_limited(path, remedy=remedy, error=error)
+    content = read_limited(path, limits=limits, remedy=remedy, error=error)
     if content is not None:
-        parse_json(content, schema or Table(), name=str(path), remedy=remedy, error=error)
+        parse_json(
+            content,
+            schema or Table(),
+            name=str(path),
+            limits=limits,
+            remedy=remedy,
+            error=error,
+        )
     return content
 
 
 def read_limited(
     path: Path,
     *,
+    limits: JSONLimits = SETTINGS_LIMITS,
     remedy: str = REMEDY,
     error: type[WLKError] = ModelNotFoundError,
 ) -> bytes | None:
@@ -104,14 +113,15 @@ def read_limited(
         if not stat.S_ISREG(path.stat().st_mode):
             raise error(f"{path} is invalid: expected a file, got a folder or device; {remedy}")
         with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+            content = file.read(limits.max_bytes + 1)
     except FileNotFoundError:
         return None
     except OSError as failure:
         reason = failure.strerror or failure
         raise error(f"{path} cannot be read: {reason}; {remedy}") from failure
-    if len(content) > MAX_BYTES:
-        raise error(f"{path} is damaged: it has more than {MAX_BYTES >> 20} MiB; {remedy}")
+    if len(content) > limits.max_bytes:
+        mebibytes = limits.max_bytes / 2**20
+        raise error(f"{path} is damaged: it has more than {mebibytes:g} MiB; {remedy}")
     return content
 
 
@@ -120,6 +130,7 @@ def parse_json(
     schema: Kind,
     *,
     name: str,
+    limits: JSONLimits = SETTINGS_LIMITS,
     remedy: str = REMEDY,
     error: type[WLKError] = ModelNotFoundError,
 ) -> Any:
@@ -135,7 +146,7 @@ def parse_json(
 
     """
     try:
-        value = _parse(content)
+        value = parse_limited_json(content, limits)
     except ValueError as failure:
         reason = " ".join(str(failure).split())
         raise error(f"{name} is damaged: {reason}; {remedy}") from failure
@@ -143,75 +154,3 @@ def parse_json(
     if fault is not None:
         raise error(f"{name} is invalid: {fault}; {remedy}")
     return value
-
-
-def _parse(content: bytes) -> Any:
-    opened = content.count(b"[") + content.count(b"{")
-    if opened + content.count(b",") > MAX_VALUES:
-        raise ValueError(f"it has more than {MAX_VALUES:,} values")
-    try:
-        value = json.loads(
-            content.decode("utf-8"),
-            object_pairs_hook=_table,
-            parse_constant=_refuse_constant,
-            parse_float=_finite,
-            parse_int=_whole,
-        )
-    except RecursionError:
-        raise _too_deep() from None
-    if opened > MAX_DEPTH and _depth(value) > MAX_DEPTH:
-        raise _too_deep()
-    if _SURROGATE.search(content):
-        _refuse_lone_surrogates(value)
-    return value
-
-
-def _too_deep() -> ValueError:
-    return ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
-
-
-def _depth(value: Any) -> int:
-    """Return the levels of *value*, counted without recursion."""
-    depth, level = 0, [value]
-    while level:
-        depth += 1
-        children = (
-            child
-            for parent in level
-            for child in (parent.values() if isinstance(parent, dict) else parent)
-        )
-        level = [child for child in children if isinstance(child, (dict, list))]
-    return depth
-
-
-def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value] # add returns None
-        raise ValueError(f"the key {short(twice)} comes twice in a table")
-    return table
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"the number {short(text)} is too large")
-    return number
-
-
-def _whole(text: str) -> int:
-    if len(text) > MAX_DIGITS:
-        raise ValueError(f"the number {short(text)} is too large")
-    return int(text)
-
-
-def _refuse_lone_surrogates(value: Any) -> None:
-    try:
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise ValueError("its text contains half of a surrogate pair") from error

@@ -10,7 +10,9 @@ import attrs
 
 from wlk_core._directories import data_directory
 from wlk_core.models.hub_cache import flat_name, is_commit, is_inside
+from wlk_core.models.json_limits import LISTING_LIMITS
 from wlk_core.models.references import is_repository
+from wlk_core.untrusted import parse_limited_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -72,7 +74,7 @@ class PullRecord:
     def read(cls, path: Path) -> Self | None:
         """Return the record in *path*; None if it is damaged or does not belong there."""
         try:
-            table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            table: dict[str, Any] = parse_limited_json(path.read_bytes(), LISTING_LIMITS)
             record = cls(
                 backend=table["backend"],
                 repo=table["repo"],
@@ -89,7 +91,7 @@ class PullRecord:
                 and len(record.files) > 0
                 and record.found <= record.files.keys()
             )
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError):
             return None  # it was edited or cut short: what it names is treated as another tool's
         return record if is_sound else None
 

@@ -9,6 +9,7 @@ import attrs
 
 from wlk_core.errors import ModelNotFoundError
 from wlk_core.models.json_kinds import ListOf, Table, TableOf, Text, Whole, short
+from wlk_core.models.json_limits import VOCABULARY_LIMITS
 from wlk_core.models.json_table import REMEDY, parse_json, read_json_table
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def read_safetensors_header(path: Path) -> dict[str, TensorHeader]:
         raise ModelNotFoundError(
             f"{path} cannot be read: {error.strerror or error}; {REMEDY}"
         ) from error
-    table: dict[str, Any] = parse_json(content, _HEADER, name=str(path))
+    table: dict[str, Any] = parse_json(content, _HEADER, name=str(path), limits=VOCABULARY_LIMITS)
     table.pop("__metadata__", None)
     free = data_bytes
     for name, entry in table.items():
@@ -120,7 +121,8 @@ def shard_names(path: Path) -> tuple[str, ...]:
         ModelNotFoundError: it is damaged, or names a file of another directory.
 
     """
-    names = sorted(set(read_json_table(path, _INDEX).get("weight_map", {}).values()))
+    table = read_json_table(path, _INDEX, limits=VOCABULARY_LIMITS)
+    names = sorted(set(table.get("weight_map", {}).values()))
     for name in names:
         if not name or name in (".", "..") or set(name) & set("/\\\0"):
             raise ModelNotFoundError(

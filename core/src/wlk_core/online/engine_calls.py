@@ -7,12 +7,15 @@ import threading
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ParamSpec, Protocol, Self, TypeVar, cast, runtime_checkable
 
+from wlk_core.online.engine_batches import EngineBatches
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["CanBeCutShort", "EngineCalls", "EngineFault"]
 
 P = ParamSpec("P")
+Q = TypeVar("Q")
 R = TypeVar("R")
 
 _NO_CUTS: Mapping[int, float] = MappingProxyType({})
@@ -42,6 +45,8 @@ class EngineCalls:
             transcribe = calls.wrap(partial(engine.transcribe, task=config.task))
             return partial(LocalAgreementRecognizer, transcribe, language=config.language)
 
+    An engine that answers several streams in one run goes through `wrap_batch` instead.
+
     Tests, and nothing else, set the seams:
 
     * `fail_before` has the numbers of calls that raise EngineFault instead of running the engine.
@@ -53,11 +58,18 @@ class EngineCalls:
       `cut_count` is the number of answers that were cut; an answer that cannot be cut stays whole.
     * `before_call`, where it is not None, is run by the calling thread before each call is counted.
       It may wait, which holds the engine; no lock is held meanwhile.
+    * `together` is the number of calls that each run of a batched engine waits for, however long
+      that takes; 0 for none.  So streams in threads have the same batches in every run.
 
     The counters may be read and the seams may be set from any thread; they act on the next call.
+
+    Args:
+        is_batching: whether calls of `wrap_batch` are taken together; if not, each is alone.
+
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_batching: bool = False) -> None:
+        self._batches = EngineBatches() if is_batching else None
         self.fail_before: frozenset[int] = frozenset()
         self.fail_after: frozenset[int] = frozenset()
         self.cut_short: Mapping[int, float] = _NO_CUTS
@@ -75,6 +87,26 @@ class EngineCalls:
     def cut_count(self) -> int:
         """The number of answers so far that were cut short, of all streams and of `warmup`."""
         return self._cut_count
+
+    @property
+    def is_batching(self) -> bool:
+        """Whether calls of `wrap_batch` are taken together."""
+        return self._batches is not None
+
+    @property
+    def batch_count(self) -> int:
+        """The runs of a batched engine so far, each for one or more calls; 0 without batching."""
+        return 0 if self._batches is None else self._batches.run_count
+
+    @property
+    def together(self) -> int:
+        """The number of calls that a run of a batched engine waits for."""
+        return 0 if self._batches is None else self._batches.together
+
+    @together.setter
+    def together(self, count: int) -> None:
+        if self._batches is not None:
+            self._batches.together = count
 
     def wrap(
         self, function: Callable[P, R], *, cut: Callable[[R, float], R] | None = None
@@ -106,6 +138,33 @@ class EngineCalls:
             return result if share is None else self._cut(result, share, cut)
 
         return call
+
+    def wrap_batch(
+        self,
+        function: Callable[[Sequence[Q]], Sequence[R]],
+        *,
+        cut: Callable[[R, float], R] | None = None,
+    ) -> Callable[[Q], R]:
+        """
+        Return an engine call of one stream that is taken together with those of other streams.
+
+        *function* takes the arguments of several calls and returns their answers in the same order.
+        It gets all calls that came while the engine was busy (see `EngineBatches`); a call that is
+        alone never waits.  It runs in the thread of any of them, one run at a time.  It must leave
+        the arguments as they are, because after a failure each call is made again alone.
+
+        The seams are those of each call, as with `wrap`: a fault that a test requested reaches one
+        stream only.  Call `wrap_batch` once for each stream.
+        """
+        batches, caller = self._batches, object()
+
+        @wraps(function, updated=())
+        def run(argument: Q) -> R:
+            if batches is None:
+                return function([argument])[0]
+            return batches.call(function, argument, caller=caller)
+
+        return self.wrap(run, cut=cut)
 
     def _cut(self, result: R, share: float, cut: Callable[[R, float], R] | None) -> R:
         """Return *result* with a share of its text, or whole where it cannot be cut."""

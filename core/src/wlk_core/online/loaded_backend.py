@@ -81,7 +81,8 @@ class LoadedBackend(Generic[E]):
     * ``open_stream(engine, config, calls)`` checks what only the model can decide, raising
       OptionError, and returns a function that makes a new Recognizer.  That function is called once
       for the stream and once for each of its resets.  Every function that runs the model goes
-      through ``calls.wrap``.
+      through ``calls.wrap``, or through ``calls.wrap_batch`` where the spec declares the capability
+      `batching`: the calls of streams that wait for the engine are then taken together.
     * ``warmup(engine, calls)`` runs the model once in the ways that streams run it.
     * ``release(engine)`` runs once, when the backend is closed.  Streams that are open keep the
       engine, so it must not take away what they use.
@@ -100,7 +101,7 @@ class LoadedBackend(Generic[E]):
     ) -> None:
         self._spec = spec
         self._engine: E | None = engine
-        self._engine_calls = EngineCalls()
+        self._engine_calls = EngineCalls(is_batching="batching" in spec.capabilities)
         self._open_stream = open_stream
         self._warmup = warmup
         self._release = release

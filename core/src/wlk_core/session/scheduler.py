@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+import math
 import os
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Self
 
+from wlk_core._arguments import real_number, shown
 from wlk_core.errors import OptionError, SessionOverloaded, StreamClosed
 from wlk_core.session.attachment import Attachment
 from wlk_core.session.deadlines import DeadlineQueue, DueTimes
 from wlk_core.session.load import Load
 from wlk_core.session.outbox import Outbox
+from wlk_core.session.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
     from wlk_core.backend import Backend
     from wlk_core.session.deadlines import Turn
     from wlk_core.session.events import Event
-    from wlk_core.session.session import Session
 
 __all__ = ["Scheduler"]
 
@@ -62,9 +64,10 @@ class Scheduler:
         max_events: events of a session that may wait for its consumer.
         burst_seconds: how much faster than real time audio may come and still be due on arrival.
         clock: returns seconds that never go back.
+        on_step: called with the seconds that a step took, in the thread of the step.
 
     Raises:
-        OptionError: a number is negative.
+        OptionError: an argument is of another type or out of range.
 
     """
 
@@ -79,20 +82,29 @@ class Scheduler:
         max_events: int = 256,
         burst_seconds: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
+        on_step: Callable[[float], object] = lambda _seconds: None,
     ) -> None:
         count = (os.cpu_count() or 1) if workers is None else workers
-        if min(count, tick_seconds, burst_seconds, max_sessions or 0) < 0 or max_events < 1:
+        _check_arguments(
+            counts={"workers": (count, 0), "max_events": (max_events, 1)}
+            | ({} if max_sessions is None else {"max_sessions": (max_sessions, 0)}),
+            seconds={"tick_seconds": tick_seconds, "burst_seconds": burst_seconds},
+        )
+        if not isinstance(same_thread, bool):
+            raise OptionError(f"expected `same_thread` as True or False, got {shown(same_thread)}")
+        if (lateness := real_number(max_lateness)) is None or not lateness >= 0:
             raise OptionError(
-                f"expected no negative number and max_events >= 1, got workers={workers}, "
-                f"tick_seconds={tick_seconds}, burst_seconds={burst_seconds}, "
-                f"max_sessions={max_sessions}, max_events={max_events}"
+                f"expected `max_lateness` in seconds, 0 or more, got {shown(max_lateness)}"
             )
-        self._tick = tick_seconds
+        if not callable(clock):
+            raise OptionError(f"expected `clock` as a function of seconds, got {shown(clock)}")
+        self._tick = float(tick_seconds)
         self._max_sessions = max_sessions
         self._max_lateness = max_lateness
         self._max_events = max_events
         self._burst = burst_seconds
         self._clock = clock
+        self._on_step = on_step
         self._lock = threading.Lock()
         self._is_closed = False
         self._attachments: set[Attachment] = set()
@@ -181,11 +193,19 @@ class Scheduler:
         `on_events` the events wait for `Attachment.events`.
 
         Raises:
-            SessionOverloaded, StreamClosed: see `admit`.
+            OptionError: no session, one that is attached here already, or no callable.
+            StreamClosed: the session or the scheduler is over.
+            SessionOverloaded: see `admit`.
 
         """
+        if not isinstance(session, Session):
+            raise OptionError(f"expected a session, got {shown(session)}")
+        for name, function in [("on_events", on_events), ("call", call)]:
+            if function is not None and not callable(function):
+                raise OptionError(f"expected `{name}` as a function, got {shown(function)}")
         with self._lock:
             self._check_room()
+            self._check_is_new(session)
             lanes = [attachment.lane for attachment in self._attachments]
             attachment = Attachment(
                 session,
@@ -199,6 +219,14 @@ class Scheduler:
             self._attachments.add(attachment)
         attachment.notify()  # the session may have received audio before
         return attachment
+
+    def _check_is_new(self, session: Session) -> None:
+        if session.is_over:
+            raise StreamClosed("the session is over; open a new one")
+        if any(other.session is session for other in (*self._attachments, *self._stepping)):
+            raise OptionError(
+                "the session is attached to this scheduler already; detach it first, and wait"
+            )
 
     def step(self) -> bool:
         """Make the step that is due first, in the calling thread; return whether there was one."""
@@ -279,8 +307,10 @@ class Scheduler:
     def _make(self, turn: Turn[Attachment]) -> None:
         """Make a step and hand over its events; never raises what a session raised."""
         attachment = turn.key
+        began = self._clock()
         events = attachment.step()
         now = self._clock()
+        self._on_step(now - began)
         attachment.publish(events)  # before another thread may step the session
         with self._lock:
             del self._stepping[attachment]
@@ -292,3 +322,17 @@ class Scheduler:
                     self._attachments.remove(attachment)
                 else:
                     self._enqueue(attachment)
+
+
+def _check_arguments(
+    *, counts: Mapping[str, tuple[object, int]], seconds: Mapping[str, object]
+) -> None:
+    for name, (count, least) in counts.items():
+        if not isinstance(count, int) or isinstance(count, bool) or count < least:
+            raise OptionError(
+                f"expected `{name}` as a whole number, {least} or more, got {shown(count)}"
+            )
+    for name, value in seconds.items():
+        number = real_number(value)
+        if number is None or not 0 <= number < math.inf:
+            raise OptionError(f"expected `{name}` in seconds, 0 or more, got {shown(value)}")

@@ -63,7 +63,8 @@ class Session:
         gate: leaves pauses out and finds the endpoints; None gives all audio to the model.
         diarizer: finds the speakers; its spans are `SpeakerTurn` events.
         translator: translates committed text, as `Translation` events.
-        turn_detector: ends an utterance earlier than the gate would; needs a gate.
+        turn_detector: ends an utterance earlier than the gate would; needs a gate.  The caller
+            closes all three after the End; the session never does.
         encoding: the form of audio that is given as bytes.
         rate: samples a second of the source, 8,000 to 192,000.
         channels: channels of the source; they are averaged.

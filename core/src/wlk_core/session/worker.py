@@ -83,7 +83,7 @@ class Worker:
         self._stable_time = 0.0
         self._shown_text = ""
         self._is_lagging = False
-        self._is_speaking = False  # whether audio was given since the last endpoint
+        self._is_speaking = False  # whether there was speech or a word since the last endpoint
         self._utterance_text = ""  # committed since the last endpoint, for the turn detector
         self._asked_text: str | None = None  # for which the turn detector was asked in this pause
         self.is_idle = True  # whether everything taken from the queue is done
@@ -125,6 +125,7 @@ class Worker:
     def _decode(self, audio: NDArray[np.float32]) -> Work:
         self._received_position += len(audio)
         if self._gate is None:
+            self._is_speaking = True  # there is no detector
             self._insert(audio)
         elif self._annotations.detects_turns:
             for start in range(0, len(audio), _TURN_SAMPLES):  # the cut of the audio moves no turn
@@ -179,7 +180,8 @@ class Worker:
 
     def _apply(self, gate_event: GateEvent, silence_reason: EndpointReason = "silence") -> Work:
         if isinstance(gate_event, SpeechAudio):
-            if not self._is_speaking:
+            if gate_event.is_detected and not self._is_speaking:
+                self._is_speaking = True
                 yield SpeechStarted(gate_event.start_sample / SAMPLE_RATE, self._audio_time)
             self._insert(gate_event.samples)
         elif isinstance(gate_event, SilenceStarted):
@@ -197,7 +199,6 @@ class Worker:
             yield SilenceSpan(silence, self._audio_time)
 
     def _insert(self, audio: NDArray[np.float32]) -> None:
-        self._is_speaking = True
         self._position += len(audio)
         self._processor.insert_audio_chunk(audio, self._position / SAMPLE_RATE)
         self._annotations.insert_audio(audio)
@@ -242,6 +243,7 @@ class Worker:
                 return
 
     def _committed(self, tokens: tuple[ASRToken, ...]) -> Commit:
+        self._is_speaking = True
         self._latencies.add(tokens, self._audio_time)
         self._annotations.insert_tokens(tokens)
         if self._annotations.detects_turns:

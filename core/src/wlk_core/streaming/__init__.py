@@ -16,7 +16,12 @@ from wlk_core.streaming.energy import (
 from wlk_core.streaming.local_agreement import LocalAgreement, split_overlap
 from wlk_core.streaming.log_mel import LogMel, mel_filters
 from wlk_core.streaming.repetition import Loop, find_loop, keep_spoken_repetitions
-from wlk_core.streaming.speculative import StepModel, TokenPrediction, speculative_decode
+from wlk_core.streaming.speculative import (
+    SpeculativeDecoding,
+    StepModel,
+    TokenPrediction,
+    speculative_decode,
+)
 from wlk_core.streaming.timeline import Timeline
 from wlk_core.streaming.window import PROMPT_CHARACTERS, BoundedWindow, words_in_order
 from wlk_core.streaming.words import Word, joined, needs_space
@@ -30,6 +35,7 @@ __all__ = [
     "LocalAgreement",
     "LogMel",
     "Loop",
+    "SpeculativeDecoding",
     "StepModel",
     "Timeline",
     "TokenPrediction",

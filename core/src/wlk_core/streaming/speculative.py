@@ -10,7 +10,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["StepModel", "TokenPrediction", "speculative_decode"]
+__all__ = ["SpeculativeDecoding", "StepModel", "TokenPrediction", "speculative_decode"]
 
 
 @attrs.frozen
@@ -34,6 +34,85 @@ class StepModel(Protocol):
         ...
 
 
+class SpeculativeDecoding:
+    """
+    The inputs of the forwards of a speculative decoding, one after the other, without the model.
+
+    In most steps of a stream the model predicts *pad*, which is silence.  So up to *width*
+    positions are run in one forward with *pad* as draft.  They are kept up to the first prediction
+    of another id (speculative decoding, arXiv:2211.17192).  *marker* announces text, so no draft
+    follows it.  A *width* of 1 decodes step by step.
+
+    Wide forwards round differently.  A prediction with a margin below *min_margin* could therefore
+    differ from that of a single step, and is recomputed alone.
+
+    Args:
+        count: positions to run.
+        known_ids: inputs known beforehand, which are the rest of a prompt or the last prediction.
+        pad: the id of silence.
+        marker: the id after which text follows.
+        width: positions of one forward, at most; the rest of a prompt comes on top.
+        min_margin: logits by which a prediction of a wide forward leads the second best, at least.
+
+    """
+
+    def __init__(
+        self,
+        count: int,
+        *,
+        known_ids: Sequence[int],
+        pad: int,
+        marker: int,
+        width: int,
+        min_margin: float,
+    ) -> None:
+        self._left = count
+        self._known = list(known_ids)
+        self._pad = pad
+        self._marker = marker
+        self._width = width
+        self._min_margin = min_margin
+        self.predictions: list[TokenPrediction] = []  #: after the last known id, so far
+        self.is_alone = False  #: whether the next forward must have no other positions
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all positions were run."""
+        return self._left <= 0
+
+    def next_ids(self) -> list[int]:
+        """Return the inputs of the next forward."""
+        if self.is_alone:
+            return self._known[:1]
+        certain = self._known[: self._left]
+        draft = 0 if self._known[-1] == self._marker else self._width - 1
+        return certain + [self._pad] * min(draft, self._left - len(certain))
+
+    def accept(self, forward: Sequence[TokenPrediction], *, is_wide: bool) -> int:
+        """
+        Take the predictions after `next_ids`, and return how many of these positions hold.
+
+        `is_wide` reports that the forward had several positions, of this stream or of others.
+        """
+        first = len(self._known) - 1  # the predictions before it are of known ids
+        kept, self.is_alone = self._accepted(forward, first, is_wide=is_wide)
+        self.predictions += forward[first:kept]
+        self._left -= kept
+        self._known = self._known[kept:] or [self.predictions[-1].id]
+        return kept
+
+    def _accepted(
+        self, predictions: Sequence[TokenPrediction], first: int, *, is_wide: bool
+    ) -> tuple[int, bool]:
+        """Return how many positions of a forward hold, and whether the next one is run alone."""
+        for index in range(first, len(predictions)):
+            if is_wide and predictions[index].margin < self._min_margin:
+                return index, True
+            if predictions[index].id != self._pad:
+                return index + 1, False
+        return len(predictions), False
+
+
 def speculative_decode(
     model: StepModel,
     count: int,
@@ -47,50 +126,21 @@ def speculative_decode(
     """
     Decode *count* positions greedily and return the predictions after the last known id.
 
-    In most steps of a stream the model predicts *pad*, which is silence.  So up to *width*
-    positions are run in one forward with *pad* as draft.  They are kept up to the first prediction
-    of another id (speculative decoding, arXiv:2211.17192).  *marker* announces text, so no draft
-    follows it.  A *width* of 1 decodes step by step.
-
-    Wide forwards round differently.  A prediction with a margin below *min_margin* could therefore
-    differ from that of a single step, and is recomputed alone.
-
-    Args:
-        model: the decoder, and the audio of these positions.
-        count: positions to run.
-        known_ids: inputs known beforehand, which are the rest of a prompt or the last prediction.
-        pad: the id of silence.
-        marker: the id after which text follows.
-        width: positions of one forward, at most; the rest of a prompt comes on top.
-        min_margin: logits by which a prediction of a wide forward leads the second best, at least.
-
+    *model* is the decoder with the audio of these positions; the others are those of
+    SpeculativeDecoding.
     """
-    predictions: list[TokenPrediction] = []
-    known = list(known_ids)
-    position, is_alone = 0, False
-    while position < count:
-        certain = min(len(known), count - position)
-        draft = 0 if is_alone or known[-1] == marker else width - 1
-        ids = known[:1] if is_alone else known[:certain]
-        ids += [pad] * min(draft, count - position - certain)
+    decoding = SpeculativeDecoding(
+        count,
+        known_ids=known_ids,
+        pad=pad,
+        marker=marker,
+        width=width,
+        min_margin=min_margin,
+    )
+    while not decoding.is_complete:
+        ids = decoding.next_ids()
         forward = model.forward(ids)
-        first = len(known) - 1  # the predictions before it are of known ids
-        kept, is_alone = _accepted(forward, first, pad=pad, min_margin=min_margin)
-        predictions += forward[first:kept]
+        kept = decoding.accept(forward, is_wide=len(ids) > 1)
         if kept < len(ids):
             model.truncate(kept)
-        position += kept
-        known = known[kept:] or [predictions[-1].id]
-    return predictions
-
-
-def _accepted(
-    predictions: Sequence[TokenPrediction], first: int, *, pad: int, min_margin: float
-) -> tuple[int, bool]:
-    """Return how many positions of a forward hold, and whether the next one is run alone."""
-    for index in range(first, len(predictions)):
-        if len(predictions) > 1 and predictions[index].margin < min_margin:
-            return index, True
-        if predictions[index].id != pad:
-            return index + 1, False
-    return len(predictions), False
+    return decoding.predictions

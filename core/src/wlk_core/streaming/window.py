@@ -256,7 +256,8 @@ class BoundedWindow(Generic[T]):
 
         The end of the last word lies after the remainder, and far into the pause if the engine
         put it there.  So it is lowered to REMAINDER_SECONDS after the cut at most, because a later
-        boundary would hide the next word.
+        boundary would hide the next word.  Where committed words remain after the cut, the end of
+        the last one still decides, because all of them would be committed again.
 
         The middle of the last word lies before the cut.  So it is raised to the middle of the
         longest remainder, because an earlier boundary would commit the remainder as a word.  Where
@@ -264,6 +265,8 @@ class BoundedWindow(Generic[T]):
         """
         if self._prefix_is_forced:
             return max(self.overlap_end, (cut + self.dropped_end + REMAINDER_SECONDS) / 2)
+        if self.prefix:
+            return self.overlap_end
         return min(self.overlap_end, cut + REMAINDER_SECONDS)
 
 

@@ -20,6 +20,7 @@ _TARGET_PEAK = 0.1  # of full scale; below it Silero misses speech
 _MOST_GAIN = 30.0  # 30 dB
 _PEAK_DECAY = 0.99  # a frame of 32 ms: a peak counts for some three seconds
 _LEAST_OFFSET = 0.007  # of full scale; the mean of recorded speech is less
+_CONSTANT_RANGE = 2 / 32_768  # of full scale; a frame that varies less contains no sound
 _OFFSET_FRAMES = (16, 50)  # the mean is that of 1.6 s, and is used from half a second on
 _SILENT_PROBABILITY = 0.1  # less is far from all thresholds of a gate
 _FRAMES_AFTER_SPEECH = 125  # four silent seconds before a frame is skipped: most pauses are exact
@@ -59,7 +60,8 @@ class SileroDetector:
     miss the first words after a minute of it, detects them.  `model_calls` counts its frames.
 
     Quiet audio is amplified by up to 30 dB, towards a peak of 0.1, because Silero misses speech far
-    from the microphone.  A constant offset would hide such speech and is subtracted.  Of 40
+    from the microphone.  A constant offset would hide such speech and is subtracted.  A constant
+    frame is silence whatever its value, because A-law has no code for 0.  Of 40
     recorded digits 34 dB below their level it then lost none, instead of more than half.  It
     detected no speech in white or brown noise or in mains hum at any level from 0.0001 to 0.3.
 
@@ -112,6 +114,9 @@ class SileroDetector:
             if not self._has_offset:
                 self._recent_peak = 0.0  # it was that of the offset
         self._has_offset = offset != 0.0
+        if np.ptp(frame) <= _CONSTANT_RANGE:
+            frame = frame - frame.mean()
+            peak = float(np.abs(frame).max())
         self._recent_peak = max(peak, self._recent_peak * _PEAK_DECAY)
         gain = max(1.0, min(_MOST_GAIN, _TARGET_PEAK / max(self._recent_peak, 1e-9)))
         powers = self._background.powers(frame)

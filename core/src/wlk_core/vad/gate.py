@@ -25,10 +25,15 @@ _NO_AUDIO: NDArray[np.float32] = np.empty(0, dtype=np.float32)
 
 @attrs.frozen
 class SpeechAudio:
-    """Audio to transcribe: float32[n], n >= 1, from sample `start_sample` of the stream on."""
+    """
+    Audio to transcribe: float32[n], n >= 1, from sample `start_sample` of the stream on.
+
+    `is_detected` is False where a caller cut the stream before any frame of speech.
+    """
 
     samples: NDArray[np.float32] = attrs.field(eq=attrs.cmp_using(eq=np.array_equal))
     start_sample: int
+    is_detected: bool = True
 
 
 @attrs.frozen
@@ -150,6 +155,7 @@ class SilenceGate:
         self._quiet_from = 0  # where silence begins unless speech follows
         self._speech_end = 0  # end of the last frame of speech
         self._is_speaking = False
+        self._has_speech = False  # whether speech was detected since the last silence or cut
         self._is_silent = False  # whether a silence is certain
         self._silence_start = 0
 
@@ -158,6 +164,8 @@ class SilenceGate:
         Pass on all speech that was pushed, because the caller ends the utterance here.
 
         A silence that is certain goes on.  The detector's next frame begins with the next sample.
+        Quiet audio after the cut is held until speech follows or the silence is certain, because
+        the hang-over belongs to the utterance that was ended.
         """
         events: list[GateEvent] = []
         if not self._is_silent:
@@ -166,7 +174,8 @@ class SilenceGate:
                 self._position += len(self._rest)
                 self._rest = _NO_AUDIO
             self._pass_on(self._position, events)
-            self._quiet_from = max(self._quiet_from, self._position)
+            self._quiet_from = self._position
+            self._has_speech = False
         return list(_merged(events))
 
     def end_speech(self) -> list[GateEvent]:
@@ -213,7 +222,7 @@ class SilenceGate:
             if self._is_silent:
                 self._remove(start - self._pre_roll)
                 events.append(SilenceEnded(self._silence_start, self._held_start))
-            self._is_speaking, self._is_silent = True, False
+            self._is_speaking, self._is_silent, self._has_speech = True, False, True
             self._speech_end = self._position
             self._quiet_from = self._position + self._hang_over
             self._pass_on(self._position, events)
@@ -227,12 +236,13 @@ class SilenceGate:
     def _begin_silence(self, events: list[GateEvent]) -> None:
         if self._quiet_from > 0:  # a stream begins in silence, so no silence starts at sample 0
             events.append(SilenceStarted(self._quiet_from))
-        self._is_speaking, self._is_silent = False, True
+        self._is_speaking, self._is_silent, self._has_speech = False, True, False
         self._silence_start = self._quiet_from
         self._remove(self._position - self._pre_roll)
 
     def _pass_on(self, end: int, events: list[GateEvent]) -> None:
-        events.extend(SpeechAudio(piece, start) for start, piece in self._release(end))
+        is_detected = self._has_speech
+        events.extend(SpeechAudio(piece, start, is_detected) for start, piece in self._release(end))
 
     def _remove(self, end: int) -> None:
         for _ in self._release(end):
@@ -259,4 +269,5 @@ def _merged(events: Iterable[GateEvent]) -> Iterator[GateEvent]:
             continue
         pieces = [event for event in group if isinstance(event, SpeechAudio)]
         samples = [piece.samples for piece in pieces]
-        yield SpeechAudio(np.concatenate(samples), pieces[0].start_sample)
+        is_detected = any(piece.is_detected for piece in pieces)
+        yield SpeechAudio(np.concatenate(samples), pieces[0].start_sample, is_detected)

@@ -21,6 +21,8 @@ VOXTRAL_HF = voxtral_spec(
     options=(standard_options.device("cpu", "cuda", "mps"), standard_options.dtype(*DTYPES)),
     models={"digits": "bundled", "mini": MINI},
     default_model="mini",
+    is_batching=True,
+    max_concurrent_calls=32,  # a pass over the positions of 32 streams costs little more than one
     model_files=(
         "config.json",
         "generation_config.json",

@@ -6,14 +6,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wlk_core.plugins import LoadedBackend
-from wlk_voxtral.engine import cut_answer
+from wlk_voxtral.engine import DecodeRequest, cut_answer
 from wlk_voxtral.recognizer import VoxtralRecognizer, silence_features
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
-    from wlk_voxtral.engine import VoxtralEngine
+    from wlk_voxtral.engine import DecodeAnswer, StreamState, VoxtralEngine
+    from wlk_voxtral.recognizer import StepDecoder
 
 __all__ = ["loaded_backend"]
 
@@ -31,22 +35,39 @@ def _open_stream(
     """Return a function that makes recognizers; raises OptionError for an untrained delay."""
     settings = engine.settings
     delay_steps = settings.delay_steps(config.options["delay_ms"])
-    decode = calls.wrap(
-        partial(engine.decode, delay_steps=delay_steps, draft_steps=config.options["draft_steps"]),
-        cut=partial(cut_answer, pad_id=settings.tokenizer.pad_id),
-    )
     return partial(
         VoxtralRecognizer,
-        decode,
+        _step_decoder(engine, calls, delay_steps, config.options["draft_steps"]),
         tokenizer=settings.tokenizer,
         delay_steps=delay_steps,
         log_mel=settings.log_mel,
     )
 
 
+def _step_decoder(
+    engine: VoxtralEngine[Any, Any, Any], calls: EngineCalls, delay_steps: int, draft_steps: int
+) -> StepDecoder[StreamState[Any, Any]]:
+    """Return the engine call of a stream, which is taken together with others where it can be."""
+    cut = partial(cut_answer, pad_id=engine.settings.tokenizer.pad_id)
+    if not calls.is_batching:
+        decode_alone = partial(engine.decode, delay_steps=delay_steps, draft_steps=draft_steps)
+        return calls.wrap(decode_alone, cut=cut)
+    decode = calls.wrap_batch(engine.decode_batch, cut=cut)
+
+    def decode_steps(
+        mel: NDArray[np.float32], state: StreamState[Any, Any] | None
+    ) -> DecodeAnswer[Any, Any]:
+        request: DecodeRequest[Any, Any] = DecodeRequest(
+            mel=mel, state=state, delay_steps=delay_steps, draft_steps=draft_steps
+        )
+        answer: DecodeAnswer[Any, Any] = decode(request)
+        return answer
+
+    return decode_steps
+
+
 def _warmup(engine: VoxtralEngine[Any, Any, Any], calls: EngineCalls) -> None:
     """Decode a step of silence, which also computes the opening of the default delay."""
     settings = engine.settings
     mel = silence_features(settings.log_mel, 1)
-    decode = calls.wrap(engine.decode)
-    decode(mel, None, delay_steps=settings.tokenizer.delay_steps, draft_steps=1)
+    _step_decoder(engine, calls, settings.tokenizer.delay_steps, 1)(mel, None)

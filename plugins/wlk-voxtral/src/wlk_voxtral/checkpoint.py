@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from wlk_core.errors import ModelNotFoundError, OptionError
-from wlk_core.models import read_json_table
+from wlk_core.models import VOCABULARY_LIMITS, read_json_table
 from wlk_core.models.json_kinds import ListOf, Table, Text, Whole
 from wlk_voxtral.tokenizer import TekkenTokenizer
 
@@ -59,7 +59,7 @@ class CheckpointSettings:
 
         """
         file = directory / TOKENIZER_FILE
-        content = read_json_table(file)
+        content = read_json_table(file, limits=VOCABULARY_LIMITS)
         if not file.exists():
             raise ModelNotFoundError(
                 f"{directory} contains no {TOKENIZER_FILE}, the tokenizer of Voxtral Realtime; "

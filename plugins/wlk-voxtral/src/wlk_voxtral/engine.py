@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
 import attrs
 
 from wlk_core.plugins import WorkCounters
-from wlk_core.streaming import TokenPrediction, speculative_decode
+from wlk_core.streaming import SpeculativeDecoding, TokenPrediction
+from wlk_voxtral.batch import EncoderRow, RowDecoder, decode_rows, encode_rows
 from wlk_voxtral.recognizer import silence_features
-from wlk_voxtral.step import STEP_FRAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cache",
+    "DecodeAnswer",
+    "DecodeRequest",
     "ForwardPass",
     "Network",
     "StreamState",
@@ -129,6 +131,29 @@ class StreamState(Generic[E, K]):
         return 0 if self.encoder_cache is None else self.encoder_cache.nbytes
 
 
+#: predictions, new state and work of a request
+DecodeAnswer: TypeAlias = tuple["Sequence[TokenPrediction]", StreamState[E, K], WorkCounters]
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class DecodeRequest(Generic[E, K]):
+    """
+    The next n steps of an utterance; see StepDecoder.
+
+    Attributes:
+        mel: float32[8 n, mels], the mel frames of the steps.
+        state: what the last call returned; None at the start of an utterance.
+        delay_steps: how many steps the text comes after its audio, constant in an utterance.
+        draft_steps: steps that may be decoded in one forward pass.
+
+    """
+
+    mel: NDArray[np.float32]
+    state: StreamState[E, K] | None
+    delay_steps: int
+    draft_steps: int
+
+
 class VoxtralEngine(Generic[A, E, K]):
     """
     A loaded model that any number of streams share.
@@ -150,23 +175,33 @@ class VoxtralEngine(Generic[A, E, K]):
         *,
         delay_steps: int,
         draft_steps: int,
-    ) -> tuple[Sequence[TokenPrediction], StreamState[E, K], WorkCounters]:
+    ) -> DecodeAnswer[E, K]:
+        """Decode float32[8 n, mels], the next n steps of an utterance; see DecodeRequest."""
+        request = DecodeRequest(
+            mel=mel, state=state, delay_steps=delay_steps, draft_steps=draft_steps
+        )
+        return self.decode_batch([request])[0]
+
+    def decode_batch(self, requests: Sequence[DecodeRequest[E, K]]) -> list[DecodeAnswer[E, K]]:
         """
-        Decode float32[8 n, mels], the next n steps of an utterance; see StepDecoder.
+        Decode the next steps of several utterances, in common passes where the network can.
 
-        Args:
-            mel: the mel frames of the steps.
-            state: what the last call returned; None at the start of an utterance.
-            delay_steps: how many steps the text comes after its audio, constant in an utterance.
-            draft_steps: steps that may be decoded in one forward pass.
-
+        The answers are those of `decode`.  If it raises, every request can be made again.
         """
         with self.network.running():
-            opening_work = WorkCounters()
-            if state is None:
-                state, opening_work = self._opening(delay_steps)
-            predictions, state, work = self._decode(mel, state, delay_steps, draft_steps)
-            return predictions, state, opening_work + work
+            opened = [
+                (request.state, WorkCounters())
+                if request.state is not None
+                else self._opening(request.delay_steps)
+                for request in requests
+            ]
+            answers = self._decode(requests, [state for state, _ in opened])
+            return [
+                (predictions, state, opening_work + work)
+                for (predictions, state, work), (_, opening_work) in zip(
+                    answers, opened, strict=True
+                )
+            ]
 
     def _opening(self, delay_steps: int) -> tuple[StreamState[E, K], WorkCounters]:
         """Return the state after all but the last step of the silence before an utterance."""
@@ -177,54 +212,77 @@ class VoxtralEngine(Generic[A, E, K]):
             state: StreamState[E, K] = StreamState(known_ids=tokenizer.prompt(delay_steps))
             work = WorkCounters()
             if tokenizer.left_pad_steps > 1:
-                mel = silence_features(self.settings.log_mel, tokenizer.left_pad_steps - 1)
-                _, state, work = self._decode(mel, state, delay_steps, 1)
+                request: DecodeRequest[E, K] = DecodeRequest(
+                    mel=silence_features(self.settings.log_mel, tokenizer.left_pad_steps - 1),
+                    state=None,
+                    delay_steps=delay_steps,
+                    draft_steps=1,
+                )
+                ((_, state, work),) = self._decode([request], [state])
             self._openings[delay_steps] = state
             return state, work
 
     def _decode(
-        self,
-        mel: NDArray[np.float32],
-        state: StreamState[E, K],
-        delay_steps: int,
-        draft_steps: int,
-    ) -> tuple[list[TokenPrediction], StreamState[E, K], WorkCounters]:
+        self, requests: Sequence[DecodeRequest[E, K]], states: Sequence[StreamState[E, K]]
+    ) -> list[DecodeAnswer[E, K]]:
+        """Decode *requests* from *states* on."""
         tokenizer = self.settings.tokenizer
-        steps = len(mel) // STEP_FRAMES
-        audio, encoder_cache = self.network.encode(
-            mel, state.encoder_cache, delay_steps=delay_steps
-        )
-        decoder = _Decoder(self.network, audio, state)
-        predictions = speculative_decode(
-            decoder,
-            steps,
-            known_ids=state.known_ids,
-            pad=tokenizer.pad_id,
-            marker=tokenizer.word_id,
-            width=draft_steps,
-            min_margin=self.network.min_margin,
-        )
-        new_state = StreamState(
-            positions=state.positions + steps,
-            known_ids=state.known_ids[steps:] or (predictions[-1].id,),
-            encoder_cache=encoder_cache,
-            kv_cache=decoder.kv_cache,
-        )
-        work = WorkCounters(
-            encoder_frames=len(mel),
-            decoder_positions=decoder.positions,
-            decoder_forwards=decoder.passes,
-            host_syncs=decoder.passes,  # each pass reads its predictions
-        )
-        return predictions, new_state, work
+        encoder_rows = [
+            EncoderRow(mel=request.mel, cache=state.encoder_cache, delay_steps=request.delay_steps)
+            for request, state in zip(requests, states, strict=True)
+        ]
+        encoded = encode_rows(self.network, encoder_rows)
+        rows = [
+            RowDecoder(
+                audio,
+                state.kv_cache,
+                position=state.positions,
+                decoding=SpeculativeDecoding(
+                    encoder_row.steps,
+                    known_ids=state.known_ids,
+                    pad=tokenizer.pad_id,
+                    marker=tokenizer.word_id,
+                    width=request.draft_steps,
+                    min_margin=self.network.min_margin,
+                ),
+            )
+            for request, state, encoder_row, (audio, _) in zip(
+                requests, states, encoder_rows, encoded, strict=True
+            )
+        ]
+        decode_rows(self.network, rows)
+        return [
+            _answer(state, encoder_row, encoder_cache, row)
+            for state, encoder_row, (_, encoder_cache), row in zip(
+                states, encoder_rows, encoded, rows, strict=True
+            )
+        ]
 
 
-def cut_answer(
-    answer: tuple[Sequence[TokenPrediction], StreamState[E, K], WorkCounters],
-    share: float,
-    *,
-    pad_id: int,
-) -> tuple[Sequence[TokenPrediction], StreamState[E, K], WorkCounters]:
+def _answer(
+    state: StreamState[E, K],
+    encoder_row: EncoderRow[E],
+    encoder_cache: E,
+    row: RowDecoder[A, K],
+) -> DecodeAnswer[E, K]:
+    """Return predictions, new state and work of one stream after its last pass."""
+    predictions = row.decoding.predictions
+    new_state = StreamState(
+        positions=state.positions + encoder_row.steps,
+        known_ids=state.known_ids[encoder_row.steps :] or (predictions[-1].id,),
+        encoder_cache=encoder_cache,
+        kv_cache=row.kv_cache,
+    )
+    work = WorkCounters(
+        encoder_frames=len(encoder_row.mel),
+        decoder_positions=row.positions,
+        decoder_forwards=row.passes,
+        host_syncs=row.passes,  # each pass reads its predictions
+    )
+    return predictions, new_state, work
+
+
+def cut_answer(answer: DecodeAnswer[E, K], share: float, *, pad_id: int) -> DecodeAnswer[E, K]:
     """Return the answer of `decode` as if no text had come after the first *share* of its steps."""
     predictions, state, work = answer
     if not predictions:
@@ -240,38 +298,3 @@ def predictions_of(rows: Iterable[Sequence[float]]) -> list[TokenPrediction]:
         TokenPrediction(int(token_id), min(1.0, probability), margin)
         for token_id, probability, margin in rows
     ]
-
-
-class _Decoder(Generic[A, E, K]):
-    """The decoder over the steps of one call; a StepModel of wlk_core.streaming."""
-
-    def __init__(self, network: Network[A, E, K], audio: A, state: StreamState[E, K]) -> None:
-        self._network = network
-        self._audio = audio
-        self._position = state.positions
-        self._kept = 0  # steps of this call in the KV cache
-        self._last: ForwardPass[K] | None = None
-        self.kv_cache = state.kv_cache
-        self.passes = self.positions = 0
-
-    def forward(self, ids: Sequence[int]) -> Sequence[TokenPrediction]:
-        """Run the next ``len(ids)`` positions."""
-        self._last = self._network.forward(
-            ids,
-            self._audio,
-            first=self._kept,
-            kv_cache=self.kv_cache,
-            position=self._position + self._kept,
-        )
-        self.kv_cache = self._last.kv_cache
-        self._kept += len(ids)
-        self.passes += 1
-        self.positions += len(ids)
-        return self._last.predictions
-
-    def truncate(self, count: int) -> None:
-        """Go back to the position after the first *count* of the last pass."""
-        if self._last is None:
-            raise AssertionError("truncated before the first pass")
-        self.kv_cache = self._last.truncated(count)
-        self._kept -= len(self._last.predictions) - count

@@ -14,8 +14,15 @@ MINI = "mistralai/Voxtral-Mini-4B-Realtime-2602"
 DTYPES = ("float32", "bfloat16", "float16")
 
 
-def voxtral_spec(*, options: tuple[Option, ...], **fields: Any) -> BackendSpec:
-    """Return the spec of a Voxtral backend: the *options* of its framework and other *fields*."""
+def voxtral_spec(
+    *, options: tuple[Option, ...], is_batching: bool = False, **fields: Any
+) -> BackendSpec:
+    """
+    Return the spec of a Voxtral backend: the *options* of its framework and other *fields*.
+
+    `is_batching` declares that its network runs several streams in one pass.
+    """
+    batching = ("batching",) if is_batching else ()
     return BackendSpec(
         api=1,
         options=(
@@ -30,6 +37,7 @@ def voxtral_spec(*, options: tuple[Option, ...], **fields: Any) -> BackendSpec:
             "probabilities",
             "speaker-turns",
             "bounded-state",
+            *batching,
         ),
         max_delay=3.0,  # the longest delay, and the pieces of a word
         bounds={"wer": 0.10, "word_start_median": 0.10, "word_start_bias": 0.10},

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections import deque
 import itertools
-import json
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
@@ -31,6 +28,7 @@ from wlk_serve.protocols.realtime_config import (
     default_config,
     update_config,
 )
+from wlk_serve.protocols.realtime_input import check_samples, decode_audio, parse_message
 from wlk_serve.protocols.realtime_items import Conversation
 from wlk_serve.protocols.realtime_marks import MARK, MARKS, Marks
 from wlk_serve.protocols.streams import StreamConfig
@@ -95,7 +93,7 @@ class RealtimeProtocol:
         self._new_id = new_id
         self._expires_at = expires_at
         self._is_beta = is_beta
-        self._session_id = new_id("sess")
+        self.session_id = new_id("sess")  #: its name on the wire
         self._event_numbers = itertools.count(1)
         self._config = default_config(card) if config is None else config
         self._items = Conversation(new_id)
@@ -103,26 +101,39 @@ class RealtimeProtocol:
         self._marks = Marks()
         self._marks.is_enabled = MARKS in self._config.include
         self._runs: deque[_Run] = deque()  # the last one receives the audio
-        self._samples = 0  # appended, since the format was set
+        self._takes_binary = False  # since the first update, which sets the format
+        self.samples = 0  #: appended
         self._uncommitted = 0  # samples since the last commit
-        self._is_ending = False
+        self.is_ending = False  #: whether no more audio is taken
         self.is_over = False  #: whether the session has ended or failed: nothing will come
         self.has_failed = False  #: whether an engine failure ended it
+
+    @property
+    def rate(self) -> int:
+        """Samples a second of the audio that the client appends."""
+        return self._config.format.rate
 
     def begin(self) -> list[Message]:
         """Return the first messages of a connection."""
         return self._out([self._session_message("session.created")])
 
     def receive(self, text: str | bytes) -> list[Message]:
-        """Apply a message of the client."""
+        """Apply a message of the client; bytes are audio, after the first update of the session."""
         event_id: str | None = None
         try:
-            message = _parsed(text)
+            if isinstance(text, bytes):
+                self._apply_binary(text)
+                return []
+            message = parse_message(text)
             event_id = message.get("event_id") if isinstance(message.get("event_id"), str) else None
             answers = list(self._apply(message))
         except WLKError as error:
             answers = [_error(as_request_error(error), event_id)]
         return self._out(answers)
+
+    def report(self, error: RequestError) -> list[Message]:
+        """Return the message of an error that no message of the client caused."""
+        return self._out([_error(error, None)])
 
     def handle(self, stream: AudioStream, events: Iterable[Event]) -> list[Message]:
         """Apply events of a stream that this object opened."""
@@ -143,7 +154,7 @@ class RealtimeProtocol:
 
     def end(self) -> None:
         """End the audio, as before a shutdown; the last messages come from ``handle``."""
-        self._is_ending = True
+        self.is_ending = True
         self._end_audio()
         self.is_over = not self._runs
 
@@ -158,8 +169,7 @@ class RealtimeProtocol:
         kind = message.get("type")
         if not isinstance(kind, str):
             raise RequestError("expected `type` as a text", code="invalid_event", param="type")
-        if self.is_over or self._is_ending:
-            raise RequestError("the session is over; connect again", code="session_expired")
+        self._check_open()
         match kind:
             case "session.update":
                 yield from self._update(message.get("session"))
@@ -167,7 +177,7 @@ class RealtimeProtocol:
                 self._is_beta = True
                 yield from self._update(from_beta_session(message.get("session")))
             case "input_audio_buffer.append":
-                self._append(message.get("audio"))
+                self._append(decode_audio(message.get("audio"), self._config.format))
             case "input_audio_buffer.commit":
                 yield from self._commit()
             case "input_audio_buffer.clear":
@@ -183,10 +193,24 @@ class RealtimeProtocol:
                     param="type",
                 )
 
+    def _apply_binary(self, data: bytes) -> None:
+        if not self._takes_binary:
+            raise RequestError(
+                "expected a text message; binary audio is taken after a session.update",
+                code="invalid_event",
+            )
+        self._check_open()
+        check_samples(data, self._config.format)
+        self._append(data)
+
+    def _check_open(self) -> None:
+        if self.is_over or self.is_ending:
+            raise RequestError("the session is over; connect again", code="session_expired")
+
     def _update(self, session: object) -> Iterator[Message]:
         old = self._config
         new = update_config(old, session, self._card)
-        if new.format != old.format and self._samples:
+        if new.format != old.format and self.samples:
             raise RequestError(
                 "the format can be changed before the first audio only; open another session",
                 code="invalid_value",
@@ -196,37 +220,22 @@ class RealtimeProtocol:
         if changes_mode and self._uncommitted:
             yield from self._commit()
         self._config = new
+        self._takes_binary = True
         if _stream_config(old) != _stream_config(new):
             self._end_audio()  # the next audio opens another stream
         self._items.has_logprobs = LOGPROBS in new.include
         self._marks.is_enabled = MARKS in new.include
         yield self._session_message("session.updated")
 
-    def _append(self, audio: object) -> None:
-        if not isinstance(audio, str):
-            raise RequestError(
-                "expected `audio` as base64 text", code="invalid_type", param="audio"
-            )
-        try:
-            data = base64.b64decode(audio, validate=True)
-        except (binascii.Error, ValueError):
-            raise RequestError(
-                "expected `audio` as base64 text", code="invalid_value", param="audio"
-            ) from None
-        size = self._config.format.sample_bytes
-        if len(data) % size:
-            raise RequestError(
-                f"expected `audio` in whole samples of {size} bytes, got {len(data)} bytes",
-                code="invalid_value",
-                param="audio",
-            )
+    def _append(self, data: bytes) -> None:
         if not data:
             return
         if not self._runs or not self._runs[-1].takes_audio:
             self._open()
         self._runs[-1].stream.receive(data)
-        self._samples += len(data) // size
-        self._uncommitted += len(data) // size
+        count = len(data) // self._config.format.sample_bytes
+        self.samples += count
+        self._uncommitted += count
 
     def _commit(self) -> Iterator[Message]:
         if not self._uncommitted:
@@ -269,7 +278,7 @@ class RealtimeProtocol:
 
     def _open(self) -> None:
         config = _stream_config(self._config)
-        offset = self._samples / self._config.format.rate
+        offset = self.samples / self._config.format.rate
         stream = self._open_stream(config)
         run = _Run(stream=stream, offset=offset, is_vad=config.gate is not None)
         if config.gate is not None:
@@ -285,7 +294,7 @@ class RealtimeProtocol:
         self._runs.remove(run)
         if run.is_cleared:
             self._items.clear()
-        if not self._runs and self._is_ending:
+        if not self._runs and self.is_ending:
             self.is_over = True
 
     def _apply_event(self, event: Event, run: _Run) -> Iterator[Message]:
@@ -313,7 +322,7 @@ class RealtimeProtocol:
             case Failure() if event.is_final:
                 self.has_failed = self.is_over = True
                 yield from self._items.fail(as_request_error(event.error).record())
-            case End() if self._is_ending and run is self._runs[-1] and not run.is_vad:
+            case End() if self.is_ending and run is self._runs[-1] and not run.is_vad:
                 yield from self._complete_uncommitted()
 
     def _complete_uncommitted(self) -> Iterator[Message]:
@@ -330,7 +339,7 @@ class RealtimeProtocol:
         return {
             "type": kind,
             "session": {
-                "id": self._session_id,
+                "id": self.session_id,
                 "object": "realtime.transcription_session",
                 "expires_at": self._expires_at,
                 **self._config.record(),
@@ -340,24 +349,9 @@ class RealtimeProtocol:
     def _out(self, messages: Iterable[Message]) -> list[Message]:
         shaped = [to_beta_message(message) if self._is_beta else message for message in messages]
         return [
-            {"event_id": f"event_{self._session_id}_{next(self._event_numbers)}", **message}
+            {"event_id": f"event_{self.session_id}_{next(self._event_numbers)}", **message}
             for message in shaped
         ]
-
-
-def _parsed(text: str | bytes) -> Message:
-    if not isinstance(text, str):
-        raise RequestError(
-            "expected a text message; send audio as input_audio_buffer.append",
-            code="invalid_event",
-        )
-    try:
-        message = json.loads(text)
-    except (ValueError, RecursionError):
-        raise RequestError("the message is not valid JSON", code="invalid_json") from None
-    if not isinstance(message, dict):
-        raise RequestError("expected a JSON object", code="invalid_event")
-    return message
 
 
 def _error(error: RequestError, event_id: str | None) -> Message:

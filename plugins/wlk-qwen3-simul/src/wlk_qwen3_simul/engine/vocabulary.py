@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 import attrs
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from wlk_core.models import read_json_bytes, read_json_table, read_limited
+from wlk_core.models import (
+    VOCABULARY_LIMITS,
+    read_json_bytes,
+    read_json_table,
+    read_limited,
+)
 from wlk_core.models.json_kinds import AnyOf, ListOf, Table, TableOf, Text, Whole
 from wlk_core.plugins import ModelNotFoundError
 
@@ -129,7 +134,7 @@ class Vocabulary:
 
 def _tokenizer(directory: Path) -> Tokenizer:
     whole = directory / "tokenizer.json"
-    content = read_json_bytes(whole)
+    content = read_json_bytes(whole, limits=VOCABULARY_LIMITS)
     if content is not None:
         try:
             # tokenizers raises a bare Exception from a file, and a ValueError from bytes.
@@ -143,9 +148,8 @@ def _tokenizer(directory: Path) -> Tokenizer:
             "neither; pull the model again"
         )
     added = _added_tokens(directory / "tokenizer_config.json")
-    ids = read_json_table(vocab, _VOCABULARY) | {
-        token.content: number for number, token in added.items()
-    }
+    ids = read_json_table(vocab, _VOCABULARY, limits=VOCABULARY_LIMITS)
+    ids |= {token.content: number for number, token in added.items()}
     pairs = _merges(merges)
     try:
         tokenizer = Tokenizer(models.BPE(vocab=ids, merges=pairs))
@@ -165,7 +169,7 @@ def _tokenizer(directory: Path) -> Tokenizer:
 
 def _merges(path: Path) -> list[tuple[str, str]]:
     try:
-        lines = (read_limited(path) or b"").decode("utf-8").splitlines()
+        lines = (read_limited(path, limits=VOCABULARY_LIMITS) or b"").decode("utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise _damaged(path, error) from error
     merges = (line.partition(" ") for line in lines if line and not line.startswith("#v"))

@@ -1,94 +1,119 @@
-"""The model of transformers as the network of a Voxtral engine."""
+"""The modules of transformers as the network of a Voxtral engine, for several streams at once."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+import threading
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import torch
 
+from wlk_voxtral.batch import DecoderRow, EncoderRow
 from wlk_voxtral.engine import predictions_of
-from wlk_voxtral.step import STEP_FRAMES
-from wlk_voxtral_hf.torch.caches import EncoderCache, KVCache
+from wlk_voxtral_hf.torch.attention import AttentionPass
+from wlk_voxtral_hf.torch.encoder import encode
+from wlk_voxtral_hf.torch.pages import PagePool
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
     from wlk_core.streaming import TokenPrediction
+    from wlk_voxtral_hf.torch.encoder import EncoderCache
+    from wlk_voxtral_hf.torch.pages import PagedCache
 
 __all__ = ["TorchNetwork"]
 
 # Logits: a pass over several positions rounds differently from a pass over a single one.
 MIN_MARGINS = {torch.float32: 1e-3, torch.bfloat16: 0.25, torch.float16: 0.05}
+NO_WINDOW = 1 << 40  # positions; more than a stream has
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class AudioSteps:
-    """The audio embeddings of a call, [steps, width], and the embedding of its delay."""
+    """The audio embeddings of a call, [steps, width], and its delay."""
 
     embeddings: Tensor
-    condition: Tensor
+    delay_steps: int
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class TorchPass:
-    """A forward pass of the decoder; see wlk_voxtral.engine.ForwardPass."""
+    """A forward pass of the decoder over the positions of one stream; see ForwardPass."""
 
     predictions: list[TokenPrediction]
-    kv_cache: KVCache
-    kv_cache_before: KVCache | None
-    window: int | None
+    kv_cache: PagedCache
 
-    def truncated(self, count: int) -> KVCache:
-        """Return the KV cache after the first *count* positions."""
-        return self.kv_cache.truncated(
-            self.kv_cache_before, added=len(self.predictions), kept=count, window=self.window
-        )
+    def truncated(self, count: int) -> PagedCache:
+        """Return the KV cache after the first *count* positions, and take `kv_cache` apart."""
+        return self.kv_cache.pool.truncated(self.kv_cache, len(self.predictions) - count)
 
 
 class TorchNetwork:
-    """A VoxtralRealtimeForConditionalGeneration; see wlk_voxtral.engine.Network."""
+    """
+    A VoxtralRealtimeForConditionalGeneration; see wlk_voxtral.batch.BatchNetwork.
+
+    Its modules are called one by one, because the forward passes of transformers have one position
+    and one delay for all rows.  Keys and values of all streams are in two pools of pages.
+    """
 
     def __init__(self, model: Any, *, eos_id: int) -> None:
         self.model = model
         self._eos_id = eos_id
+        self._encoder_pool = self._new_pool(model.config.audio_config)
+        self._decoder_pool = self._new_pool(model.config.text_config)
+        self._scales: dict[int, Tensor] = {}  # by delay: [layers, width]
+        self._lock = threading.RLock()
+
+    def _new_pool(self, config: Any) -> PagePool:
+        return PagePool(
+            layers=config.num_hidden_layers,
+            heads=config.num_key_value_heads,
+            size=config.head_dim,
+            window=config.sliding_window or NO_WINDOW,
+            device=self.model.device,
+            dtype=self.model.dtype,
+        )
 
     @property
     def min_margin(self) -> float:
         """Logits by which a prediction of a wide pass must lead, by the model's arithmetic."""
         return MIN_MARGINS.get(self.model.dtype, 0.25)
 
-    def running(self) -> AbstractContextManager[None]:
-        """Keep no gradients."""
-        mode: AbstractContextManager[None] = torch.inference_mode()
-        return mode
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Keep no gradients, and other threads away from the pools."""
+        with self._lock, torch.inference_mode():
+            yield
 
     def encode(
         self, mel: NDArray[np.float32], cache: EncoderCache | None, *, delay_steps: int
     ) -> tuple[AudioSteps, EncoderCache]:
         """Return the audio embeddings of float32[8 n, mels] and the encoder's cache."""
-        model = self.model
-        features = torch.from_numpy(mel.T[None]).to(model.device, model.dtype)
-        output = model.model.get_audio_features(
-            input_features=features,
-            padding_cache=cache.unpacked_padding() if cache else None,
-            past_key_values=cache.unpacked(model.config.audio_config) if cache else None,
-            use_cache=True,
+        return self.encode_batch([EncoderRow(mel=mel, cache=cache, delay_steps=delay_steps)])[0]
+
+    def encode_batch(
+        self, rows: Sequence[EncoderRow[EncoderCache]]
+    ) -> list[tuple[AudioSteps, EncoderCache]]:
+        """Encode the next steps of several streams in one pass."""
+        model = self.model.model
+        frames, caches = encode(
+            model.audio_tower,
+            self._encoder_pool,
+            [row.mel for row in rows],
+            [row.cache for row in rows],
         )
-        frames = len(mel) // STEP_FRAMES * model.config.downsample_factor
-        new_cache = EncoderCache.of(
-            output.past_key_values,
-            output.padding_cache,
-            positions=frames + (cache.positions if cache else 0),
-        )
-        delay = torch.full((1,), delay_steps, device=model.device, dtype=model.dtype)
-        condition = model.model.time_embedding(delay)[None]
-        return AudioSteps(embeddings=output.pooler_output[0], condition=condition), new_cache
+        width = frames.shape[1] * self.model.config.downsample_factor
+        embeddings = model.multi_modal_projector(frames.reshape(-1, width))
+        steps = embeddings.split([row.steps for row in rows])
+        return [
+            (AudioSteps(embeddings=embedded, delay_steps=row.delay_steps), cache)
+            for row, embedded, cache in zip(rows, steps, caches, strict=True)
+        ]
 
     def forward(
         self,
@@ -96,26 +121,62 @@ class TorchNetwork:
         audio: AudioSteps,
         *,
         first: int,
-        kv_cache: KVCache | None,
+        kv_cache: PagedCache | None,
         position: int,
     ) -> TorchPass:
         """Run the decoder over the steps of *audio* from *first* on."""
-        model, config = self.model, self.model.config.text_config
-        ids = torch.tensor([list(token_ids)], device=audio.embeddings.device)
-        embedded = model.get_input_embeddings()(ids)
-        embedded = embedded + audio.embeddings[None, first : first + len(token_ids)]
-        output = model.model.language_model(
-            inputs_embeds=embedded.to(model.dtype),
-            past_key_values=kv_cache.unpacked(position, config) if kv_cache else None,
-            t_cond=audio.condition,
-            use_cache=True,
+        row = DecoderRow(
+            token_ids=token_ids, audio=audio, first=first, kv_cache=kv_cache, position=position
         )
-        return TorchPass(
-            predictions=self._predictions(model.lm_head(output.last_hidden_state)[0].float()),
-            kv_cache=KVCache.of(output.past_key_values),
-            kv_cache_before=kv_cache,
-            window=config.sliding_window,
+        return self.forward_batch([row])[0]
+
+    def forward_batch(self, rows: Sequence[DecoderRow[AudioSteps, PagedCache]]) -> list[TorchPass]:
+        """Run the decoder over positions of several streams in one pass."""
+        model, pool = self.model, self._decoder_pool
+        counts = [len(row.token_ids) for row in rows]
+        ids = torch.tensor([token for row in rows for token in row.token_ids], device=pool.device)
+        steps = [
+            row.audio.embeddings[row.first : row.first + count]
+            for row, count in zip(rows, counts, strict=True)
+        ]
+        states = (model.get_input_embeddings()(ids) + torch.cat(steps)).to(model.dtype)
+        attention = AttentionPass.of(
+            pool, [row.kv_cache or pool.new_cache() for row in rows], counts
         )
+        scales = self._row_scales([row.audio.delay_steps for row in rows], counts)
+        predictions = self._predictions(
+            model.lm_head(_layers(model.model.language_model, attention, states, scales)).float()
+        )
+        passes: list[TorchPass] = []
+        for count, kv_cache in zip(counts, attention.caches, strict=True):
+            passes.append(TorchPass(predictions=predictions[:count], kv_cache=kv_cache))
+            del predictions[:count]
+        return passes
+
+    def _row_scales(self, delays: Sequence[int], counts: Sequence[int]) -> Tensor:
+        """Return [layers, 1 or positions, width]: by what each layer multiplies, for the delay."""
+        if len(set(delays)) == 1:
+            return self._delay_scales(delays[0])[:, None]
+        return torch.stack(
+            [
+                self._delay_scales(delay)
+                for delay, count in zip(delays, counts, strict=True)
+                for _ in range(count)
+            ],
+            dim=1,
+        )
+
+    def _delay_scales(self, delay_steps: int) -> Tensor:
+        scales = self._scales.get(delay_steps)
+        if scales is None:
+            model = self.model
+            delay = torch.full((1,), delay_steps, device=model.device, dtype=model.dtype)
+            condition = model.model.time_embedding(delay)
+            scales = torch.stack(
+                [1 + layer.ada_rms_norm(condition) for layer in model.model.language_model.layers]
+            )
+            self._scales[delay_steps] = scales
+        return scales
 
     def _predictions(self, logits: Tensor) -> list[TokenPrediction]:
         """Take the most probable id at each position; end of text never ends a stream."""
@@ -125,3 +186,14 @@ class TorchNetwork:
         margin = best.values[:, 0] - best.values[:, 1]
         rows = torch.stack([best.indices[:, 0].float(), probability, margin], dim=-1)
         return predictions_of(rows.tolist())
+
+
+def _layers(decoder: Any, attention: AttentionPass, states: Tensor, scales: Tensor) -> Tensor:
+    rotation = decoder.rotary_emb(states, position_ids=attention.position_ids)
+    for index, layer in enumerate(decoder.layers):
+        normal = layer.input_layernorm(states)
+        states = states + attention.attend(layer.self_attn, index, normal, rotation)
+        normal = layer.post_attention_layernorm(states) * scales[index]
+        states = states + layer.mlp(normal)
+    normalized: Tensor = decoder.norm(states)
+    return normalized

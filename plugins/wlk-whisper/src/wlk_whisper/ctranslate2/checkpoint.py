@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wlk_core.frameworks.memory import physical_memory, require_memory
-from wlk_core.models import check_sizes, read_json, read_json_table
+from wlk_core.models import VOCABULARY_LIMITS, check_sizes, read_json, read_json_table
 from wlk_core.models.json_kinds import ListOf, Table, Text, Whole
 from wlk_core.models.weight_sizes import TensorSize
 from wlk_core.plugins import SAMPLE_RATE, ModelNotFoundError
@@ -93,7 +93,9 @@ def _check_heads(path: Path, heads: list[list[int]], variables: dict[str, Tensor
 
 
 def _check_vocabulary(path: Path, variables: dict[str, TensorHeader]) -> None:
-    tokens = read_json(path, ListOf(Text(), label="a list of tokens"), remedy=REMEDY)
+    tokens = read_json(
+        path, ListOf(Text(), label="a list of tokens"), limits=VOCABULARY_LIMITS, remedy=REMEDY
+    )
     embedding = variables.get(_EMBEDDING)
     if tokens is None or embedding is None:
         return  # other converters write vocabulary.txt, and CTranslate2 names a missing variable

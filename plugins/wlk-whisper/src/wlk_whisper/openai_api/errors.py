@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import openai
 
 from wlk_core.plugins import BackendError
+from wlk_core.untrusted import mask_secrets
 from wlk_whisper.openai_api.call_limits import CallTimeout
 from wlk_whisper.openai_api.clean_text import clean
 from wlk_whisper.openai_api.endpoint import NO_KEY
-from wlk_whisper.openai_api.redaction import redact
 from wlk_whisper.openai_api.response import ResponseError
 from wlk_whisper.openai_api.retry_after import requested_pause
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EXPECTED_ERRORS", "ClientError", "backend_error", "is_transient"]
 
+MIN_KEY_LENGTH = 8  # "EMPTY" and other placeholders are not secret and occur in other words
 MAX_QUOTED = 200  # characters of the endpoint's own message
 TITLE = re.compile(r"<(title|h1)\b[^>]*>(.*?)</\1", re.IGNORECASE | re.DOTALL)
 
@@ -45,7 +46,7 @@ def backend_error(error: Exception, *, endpoint: Endpoint, model: str) -> Backen
     that caught *error*, or Python attaches the original as context.
     """
     error = _own(error)
-    line = clean(redact(endpoint.key, _message(error, endpoint, model))).strip()
+    line = clean(_redacted(_message(error, endpoint, model), endpoint.key)).strip()
     can_pass = is_transient(error)
     failure = BackendError(f"openai-api: {line}", retryable=can_pass, is_exhausted=can_pass)
     failure.__cause__ = _copy_as_text(error, endpoint.key)
@@ -64,7 +65,7 @@ def _own(error: Exception) -> Exception:
 
 def _copy_as_text(error: BaseException, key: str) -> ClientError:
     """Return *error* and its causes as text, without the key."""
-    copy = ClientError(clean(redact(key, f"{type(error).__name__}: {error}")))
+    copy = ClientError(clean(_redacted(f"{type(error).__name__}: {error}", key)))
     if error.__cause__ is not None:
         copy.__cause__ = _copy_as_text(error.__cause__, key)
     return copy
@@ -144,7 +145,11 @@ def _server_message(error: openai.APIStatusError, key: str) -> str:
         table = error.body
         value = table.get("message") if isinstance(table, dict) else None
         message = str(value or body or "without a message")
-    return _shortened(" ".join(redact(key, message).split()))
+    return _shortened(" ".join(_redacted(message, key).split()))
+
+
+def _redacted(text: str, key: str) -> str:
+    return mask_secrets(text, [key], shortest=MIN_KEY_LENGTH)
 
 
 def _without_credentials(url: str) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import string
 
-from huggingface_hub import constants
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_core.models.foreign_text import known_secrets, one_line
+from wlk_core.untrusted import mask_secrets, one_line
 
 SECRETS = st.text(st.characters(codec="utf-8", exclude_characters="*"), min_size=6, max_size=20)
 ACCOUNTS = st.text(string.ascii_letters + string.digits + ":%!._~-@", min_size=1, max_size=20)
@@ -58,23 +56,24 @@ def test_what_is_written_like_a_credential_is_masked(text):
     assert "***" in line
 
 
-def test_the_token_of_a_login_is_known(monkeypatch, tmp_path):
-    """The token that `hf auth login` stored is read without the network."""
-    (tmp_path / "token").write_text("hf_stored\n")
-    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
-
-    assert "hf_stored" in known_secrets()
+KEYS = st.text("sk-0123456789abc", min_size=8, max_size=40)
 
 
-def test_the_credentials_of_the_endpoint_are_known_in_each_writing(monkeypatch):
-    """An answer may repeat them as they were written, decoded, or as the header that was sent."""
-    monkeypatch.setenv("HF_ENDPOINT", "https://anna.b:pass%2Fword@hub.example")
-    monkeypatch.setenv("HF_TOKEN", "hf_token")
+@given(key=KEYS, before=st.text("xyz ", max_size=20), after=st.text("xyz ", max_size=20))
+def test_a_key_is_masked_anywhere_in_a_text(key, before, after):
+    """The rest of the text does not change."""
+    assert f"{before}***{after}" == mask_secrets(f"{before}{key}{after}", [key])
 
-    assert known_secrets() >= {
-        "hf_token",
-        "anna.b",
-        "pass%2Fword",
-        "pass/word",
-        base64.b64encode(b"anna.b:pass/word").decode(),
-    }
+
+@given(key=KEYS, data=st.data())
+def test_the_beginning_of_a_key_that_is_cut_off_is_masked(key, data):
+    """Quotes are cut at a maximum length, and a key may be cut with them."""
+    length = data.draw(st.integers(8, len(key)))
+
+    assert "no ***..." == mask_secrets(f"no {key[:length]}...", [key], shortest=8)
+
+
+@given(key=st.text("abc", max_size=7), text=st.text("abc ."))
+def test_a_short_key_is_a_placeholder(key, text):
+    """A short key stays, because its letters occur in other words."""
+    assert text == mask_secrets(text, [key], shortest=8)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-from contextlib import suppress
-import importlib
-import os
-from pathlib import Path
 import re
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["known_secrets", "known_tokens", "one_line", "without_secrets"]
+__all__ = ["MASK", "mask_secrets", "one_line", "without_secrets"]
 
 MASK = "***"
 LONGEST = 300  # characters of a foreign text in a message
@@ -50,34 +44,24 @@ def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
     >>> without_secrets("no route to https://anna:word@hub.example/api?X-Signature=1")
     'no route to https://***@hub.example/api?***'
     """
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= SHORTEST_SECRET:
-            text = text.replace(secret, MASK)
+    text = mask_secrets(text, secrets)
     for pattern in _PATTERNS:
         text = pattern.sub(f"{MASK}@" if pattern is _PATTERNS[0] else MASK, text)
     return text
 
 
-def known_tokens() -> frozenset[str]:
+def mask_secrets(text: str, secrets: Iterable[str], *, shortest: int = SHORTEST_SECRET) -> str:
     """
-    Return the tokens of the hub that are stored on this machine.
+    Return *text* without *secrets*, and without a beginning of one that "..." cuts off.
 
-    They are read here, because the library's `get_token` may renew one over the network.
+    Secrets of fewer than *shortest* characters stay.
+
+    >>> mask_secrets("no such key: sk-0123456789, sk-01234...", ["sk-0123456789"])
+    'no such key: ***, ***...'
     """
-    constants: Any = importlib.import_module("huggingface_hub.constants")
-    stored = [os.environ.get(name) or "" for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")]
-    with suppress(OSError, ValueError):
-        stored.append(Path(constants.HF_TOKEN_PATH).read_text(encoding="utf-8"))
-    return frozenset(filter(None, map(str.strip, stored)))
-
-
-def known_secrets() -> frozenset[str]:
-    """Return the credentials of this process: the hub's tokens, and those inside HF_ENDPOINT."""
-    secrets = set(known_tokens())
-    address = os.environ.get("HF_ENDPOINT") or ""
-    if "@" in address:
-        account = address.partition("//")[2].rpartition("@")[0]
-        secrets |= {account, *account.split(":", 1)}
-        secrets |= {unquote(secret) for secret in secrets}
-        secrets |= {base64.b64encode(secret.encode()).decode() for secret in secrets}
-    return frozenset(filter(None, secrets))
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= shortest:
+            text = text.replace(secret, MASK)
+            for length in range(len(secret) - 1, shortest - 1, -1):
+                text = text.replace(f"{secret[:length]}...", f"{MASK}...")
+    return text

@@ -1,0 +1,179 @@
+"""
+What clients of a server wait for, and what a session costs it: wlk-serve and whisperlivekit's.
+
+One generator speaks to each server in real time: sessions of different digits, in chunks of 50 ms,
+spread over a second.  A delay is from the true end of an utterance, or from the commit of a client
+that ends it, to the message with which all of its text is final.  The silence after which a server
+ends an utterance and the model's own delay are subtracted.  Servers are started anew for every row,
+with the same checkpoint, and may be kept on one core.  Processor time and memory are those of the
+server's process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+from serve_load.process import Process, free_port, peer_command, run_server, wlk_command
+from serve_load.protocols import SILENCE_SECONDS, asr, realtime_commit, realtime_vad
+from serve_load.talk import Talk, talk_of
+
+from wlk_bench.metrics.error_rate import word_edits
+from wlk_bench.metrics.normalise import normaliser
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from serve_load.talk import Report
+
+BAR = 0.35  # seconds at the 99th percentile: the best of the services that Pipecat measures
+WARM_SECONDS = 6.0  # of a session before the measured ones
+MILLI = 1000.0
+
+
+@attrs.frozen(kw_only=True)
+class Contender:
+    """A server and its protocol; `waits` is subtracted from its delays in seconds."""
+
+    name: str
+    command: Callable[[int], list[str]]
+    speak: Callable[[str, Talk, float], Awaitable[Report]]
+    waits: float
+
+
+@attrs.frozen(kw_only=True)
+class Row:
+    """The figures of a number of sessions; delays in seconds, infinite where text never came."""
+
+    sessions: int
+    delays: list[float]
+    errors: int
+    words: int
+    cpu: float  # seconds for each second of audio of a session
+    session_bytes: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the delays are within the bar."""
+        return self.percentile(99) <= BAR
+
+    def percentile(self, share: float) -> float:
+        """Return a percentile of the delays; an observed value, so that infinities count."""
+        return float(np.percentile(self.delays, share, method="higher"))
+
+
+async def _speak(contender: Contender, address: str, talks: list[Talk]) -> list[Report]:
+    clock = asyncio.get_running_loop().time
+    began = clock() + 1.0
+    return await asyncio.gather(
+        *(
+            contender.speak(address, talk, began + index / len(talks))
+            for index, talk in enumerate(talks)
+        )
+    )
+
+
+def measure(contender: Contender, process: Process, sessions: int, seconds: float) -> Row:
+    """Speak in *sessions* for *seconds*."""
+    asyncio.run(_speak(contender, process.address, [talk_of(WARM_SECONDS, 999)]))
+    talks = [talk_of(seconds, index) for index in range(sessions)]
+    memory, cpu = process.resident_bytes, process.cpu_seconds
+    reports, resident = asyncio.run(_watched(contender, process, talks, seconds))
+    cpu = process.cpu_seconds - cpu
+    normalise = normaliser("basic")
+    delays: list[float] = []
+    errors = 0
+    for talk, report in zip(talks, reports, strict=True):
+        delays += [delay - contender.waits for delay in report.delays(talk)]
+        errors += word_edits(normalise(" ".join(talk.words)), normalise(report.text)).counts.errors
+    return Row(
+        sessions=sessions,
+        delays=delays,
+        errors=errors,
+        words=sum(len(talk.words) for talk in talks),
+        cpu=cpu / sum(len(talk.audio) / 16_000 for talk in talks),
+        session_bytes=max(0, resident - memory) / sessions,
+    )
+
+
+async def _watched(
+    contender: Contender, process: Process, talks: list[Talk], seconds: float
+) -> tuple[list[Report], int]:
+    """Speak, and read the memory shortly before the end, while every session is open."""
+    speaking = asyncio.create_task(_speak(contender, process.address, talks))
+    await asyncio.sleep(0.8 * seconds)
+    resident = process.resident_bytes
+    return await speaking, resident
+
+
+def print_row(contender: Contender, row: Row) -> None:
+    """Print a line of the table."""
+    print(
+        f"{contender.name:36} {row.sessions:3} sessions  "
+        f"p50 {row.percentile(50) * MILLI:6.0f}  p99 {row.percentile(99) * MILLI:6.0f} ms  "
+        f"{'held' if row.holds else '    '}  cpu {row.cpu * MILLI:5.1f} ms/s "
+        f"({1 / row.cpu:5.1f} sessions/core)  {row.session_bytes / 1e6:5.1f} MB/session  "
+        f"errors {row.errors}/{row.words}",
+        flush=True,
+    )
+
+
+def contenders(arguments: argparse.Namespace) -> list[Contender]:
+    """Return ours, and whisperlivekit's where its Python is named."""
+
+    def ours(port: int) -> list[str]:
+        return wlk_command(port, arguments.backend, arguments.option)
+
+    name, delay = f"wlk-serve {arguments.backend}", arguments.model_delay
+    found = [
+        Contender(name=f"{name}, commit", command=ours, speak=realtime_commit, waits=delay),
+        Contender(
+            name=f"{name}, server_vad",
+            command=ours,
+            speak=realtime_vad,
+            waits=SILENCE_SECONDS + delay,
+        ),
+    ]
+    if arguments.peer:
+        # Its VAD ends speech after 0.1 s of silence, which is not configurable.
+        found.append(
+            Contender(
+                name="whisperlivekit /asr",
+                command=lambda port: peer_command(port, arguments.peer),
+                speak=asr,
+                waits=0.1,
+            )
+        )
+    return found
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description="delays and costs of servers")
+    parser.add_argument("--sessions", type=int, nargs="+", default=[1, 4, 8])
+    parser.add_argument("--seconds", type=float, default=30.0, help="of each session")
+    parser.add_argument("--backend", default="faster-whisper", help="of wlk-serve")
+    parser.add_argument("--option", action="append", default=[], help="KEY=VALUE for wlk-serve")
+    parser.add_argument(
+        "--model-delay", type=float, default=0.0, help="of the backend itself; 0.48 for voxtral-hf"
+    )
+    parser.add_argument("--core", type=int, help="keep each server on this core")
+    parser.add_argument("--peer", metavar="PYTHON", help="one with whisperlivekit 0.2.26")
+    arguments = parser.parse_args()
+    where = "all cores" if arguments.core is None else f"core {arguments.core} alone"
+    print(f"{arguments.seconds:g} s of each session, servers on {where}; bar {BAR * MILLI:.0f} ms")
+    print(f"load average at the beginning: {os.getloadavg()[0]:.1f}")
+    for contender in contenders(arguments):
+        for sessions in arguments.sessions:
+            port = free_port()
+            with run_server(contender.command(port), port, core=arguments.core) as process:
+                print_row(contender, measure(contender, process, sessions, arguments.seconds))
+    print(f"load average at the end: {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()

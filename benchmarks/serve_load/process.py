@@ -1,0 +1,105 @@
+"""A server as a process: until it is ready, and what it uses; Linux only."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+import os
+from pathlib import Path
+import socket
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+import urllib.error
+import urllib.request
+
+import attrs
+
+import wlk_whisper
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Process", "free_port", "peer_command", "run_server", "wlk_command"]
+
+_CHECKPOINT = Path(wlk_whisper.__file__).parent / "digits" / "ctranslate2"
+_READY_SECONDS = 120.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@attrs.frozen
+class Process:
+    """A running server."""
+
+    pid: int
+    address: str  # of WebSockets
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Processor time so far, of all threads."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+
+    @property
+    def resident_bytes(self) -> int:
+        """Memory that is resident now."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        return 0
+
+
+def wlk_command(port: int, backend: str, options: list[str]) -> list[str]:
+    """Return the command of wlk-serve."""
+    pairs = [argument for pair in options for argument in ("--option", pair)]
+    command = [sys.executable, "-m", "wlk_serve", "--backend", backend, "--model", "digits"]
+    return [*command, "--language", "en", "--drain-seconds", "0", "--port", str(port), *pairs]
+
+
+def peer_command(port: int, python: str) -> list[str]:
+    """Return the command of whisperlivekit's server on the same checkpoint, else its defaults."""
+    command = [python, "-m", "whisperlivekit.basic_server", "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--pcm-input", "--lan", "en", "--warmup-file", ""]
+    command += ["--backend", "faster-whisper", "--backend-policy", "localagreement"]
+    return [*command, "--model_dir", str(_CHECKPOINT)]
+
+
+def free_port() -> int:
+    """Return a port that is free now."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+@contextmanager
+def run_server(command: list[str], port: int, *, core: int | None) -> Iterator[Process]:
+    """Run a server until it is ready, on one core if it is given; end it at last."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(  # noqa: S603 -- the commands above
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        if core is not None:
+            os.sched_setaffinity(process.pid, {core})  # before it has threads
+        try:
+            _wait(process, f"http://127.0.0.1:{port}")
+            yield Process(process.pid, f"ws://127.0.0.1:{port}")
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _wait(process: subprocess.Popen[bytes], address: str) -> None:
+    deadline = time.monotonic() + _READY_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise SystemExit(f"the server ended with status {process.returncode}: {process.args}")
+        for path in ("/readyz", "/health"):
+            try:
+                with urllib.request.urlopen(address + path, timeout=20):  # noqa: S310 -- http
+                    return
+            except (urllib.error.URLError, TimeoutError):
+                pass
+        time.sleep(0.3)
+    raise SystemExit(f"the server was not ready in {_READY_SECONDS:g} s: {process.args}")

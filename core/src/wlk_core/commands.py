@@ -1,0 +1,52 @@
+"""A command of the command line as its plugin declares it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from wlk_core._fields import (
+    check,
+    check_loader,
+    check_name,
+    is_mapping_of_texts,
+    is_text,
+    is_whole,
+    to_dict,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["COMMAND_PREFIX", "CommandSpec"]
+
+COMMAND_PREFIX = "command."  #: of entry points of commands, so that no other plugin is imported
+
+
+@attrs.frozen(kw_only=True)
+class CommandSpec:
+    """
+    A command that ``wlk-core`` has while its distribution is installed.
+
+    The hook `wlk_commands` returns such specs.  The entry point of the command NAME is called
+    "command.NAME": the help imports the modules of such entry points alone, and no command.
+
+    Attributes:
+        name: what users type after ``wlk-core``, of ``[a-z][a-z0-9-]*``.
+        api: the plugin API this spec was written for, a literal number.
+        summary: the line of ``wlk-core --help``.
+        load: where the click command is, "package.module:command".
+        requires: the distributions it needs at run time, each with the command that installs it.
+
+    """
+
+    name: str = attrs.field(validator=check_name)
+    api: int = attrs.field(validator=check("a whole number", is_whole))
+    summary: str = attrs.field(validator=check("a text", is_text))
+    load: str = attrs.field(validator=check_loader)
+    requires: Mapping[str, str] = attrs.field(
+        factory=dict,
+        converter=to_dict,
+        validator=check("a mapping of distributions to commands", is_mapping_of_texts),
+    )

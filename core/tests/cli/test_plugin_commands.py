@@ -1,0 +1,118 @@
+"""Commands of plugins: found without importing backends, kept apart when broken."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+PLUGIN = """
+from wlk_core.plugins import CommandSpec, hookimpl
+
+@hookimpl
+def wlk_commands():
+    return [CommandSpec(name="greet", api=1, summary="Greet a person.", load="greeting:greet")]
+"""
+GREETING = """
+import click
+
+@click.command(help="Greet.")
+@click.argument("name")
+def greet(name):
+    if name == "none":
+        raise click.UsageError("expected a name")
+    click.echo(f"hello {name}")
+"""
+
+
+@pytest.fixture
+def install(site):
+    """Return a function that installs a command, with other code if that is named."""
+
+    def install(plugin=PLUGIN, code=GREETING, *, distribution="wlk-greet", point="command.greet"):
+        site.install(distribution, point, plugin)
+        (site.folder / "greeting.py").write_text(code, encoding="utf-8")
+
+    return install
+
+
+@pytest.fixture(autouse=True)
+def fresh_module(monkeypatch):
+    """Import the module of the command anew in each test."""
+    monkeypatch.delitem(sys.modules, "greeting", raising=False)
+    yield
+    sys.modules.pop("greeting", None)
+
+
+def test_a_command_of_a_plugin_runs_as_one_of_ours(install, command):
+    """Its output, its status and its messages are those of the command line."""
+    install()
+
+    assert (0, "hello you\n", "") == command("greet", "you")
+    wrong = command("greet", "none")
+    assert 2 == wrong.status
+    assert "wlk-core: expected a name (see: wlk-core greet --help)\n" == wrong.err
+
+
+def test_the_help_has_its_line_and_imports_neither_it_nor_a_backend(install, site, command):
+    """Only the plugin whose entry point is named after a command is imported."""
+    install(code="raise AssertionError('the command was imported')")
+    site.install("wlk-loud", "loud", "raise AssertionError('a backend was imported')")
+
+    done = command("--help")
+
+    assert (0, "") == (done.status, done.err)
+    assert "  greet       Greet a person.\n" in done.out
+
+
+def test_the_list_of_plugins_names_the_command(install, command):
+    """A distribution that offers a command and no backend is no broken one."""
+    install()
+
+    assert "wlk-greet  0.1.0  ok  command greet\n" in command("plugins").out
+
+
+@pytest.mark.parametrize(
+    ("plugin", "code", "reason"),
+    [
+        ("import not_a_module\n", GREETING, "No module named 'not_a_module'"),
+        (PLUGIN.replace("wlk_commands", "wlk_backends"), GREETING, "returns BackendSpec objects"),
+        (PLUGIN.replace('"greet"', '"other"'), GREETING, "needs the entry point command.other"),
+        (PLUGIN.replace("api=1", "api=99"), GREETING, "command 'greet' speaks plugin API 99"),
+        (PLUGIN, "import not_a_module\n", "No module named 'not_a_module'"),
+        (PLUGIN, "greet = 'hello'\n", "returns a command, got 'hello'"),
+        (PLUGIN, "raise SystemExit(3)\n", "SystemExit: 3"),
+    ],
+    ids=["import", "hook", "name", "api", "command-import", "no-command", "exit"],
+)
+def test_a_broken_command_is_one_line_and_the_help_goes_on(install, command, plugin, code, reason):
+    """The line names the cause and the remedy; every other command works."""
+    install(plugin, code)
+
+    done = command("greet", "you")
+    assert 1 == done.status
+    assert done.err.startswith("wlk-core: command greet cannot be used: ")
+    assert reason in done.err
+    assert "wlk-greet" in done.err
+    assert 1 == len(done.err.splitlines())
+    assert 0 == command("--help").status
+    assert 0 == command("backends").status
+
+
+def test_two_distributions_with_one_command_are_an_error_when_it_is_used(install, command):
+    """Neither is chosen in silence."""
+    install()
+    install(distribution="wlk-other")
+
+    assert "Cannot be used; see: wlk-core plugins." in command("--help").out
+    done = command("greet", "you")
+    assert 1 == done.status
+    assert "'greet' is offered by wlk-greet 0.1.0 and wlk-other 0.1.0" in done.err
+
+
+def test_a_plugin_cannot_replace_a_command_of_the_core(install, command):
+    """The command of the core is used."""
+    install(PLUGIN.replace('"greet"', '"demo"'), point="command.demo")
+
+    assert "wlk-core demo" in command("demo", "--help").out
+    assert "Greet a person" not in command("--help").out

@@ -1,0 +1,199 @@
+"""Calls of threads that an engine takes together."""
+
+from __future__ import annotations
+
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from wlk_core.online.engine_batches import EngineBatches
+from wlk_core.plugins import EngineCalls, EngineFault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+PATIENCE = 60.0  # seconds, for what is expected at once
+
+
+class Engine:
+    """An engine that doubles numbers, fails on negative ones and records its batches."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+
+    def double(self, numbers: Sequence[int]) -> list[int]:
+        """Return the doubles in the same order."""
+        self.batches.append(sorted(numbers))
+        if min(numbers) < 0:
+            raise ValueError(f"negative: {min(numbers)}")
+        return [2 * number for number in numbers]
+
+    def triple(self, numbers: Sequence[int]) -> list[int]:
+        """Return three times the numbers."""
+        return [3 * number for number in numbers]
+
+
+@pytest.fixture
+def engine() -> Engine:
+    """Return an engine that never ran."""
+    return Engine()
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    """Return threads for eight streams."""
+    with ThreadPoolExecutor(8) as pool:
+        yield pool
+
+
+def together(
+    pool: ThreadPoolExecutor, calls: EngineCalls, functions: list[Callable[[int], int]], *n: int
+) -> list[Any]:
+    """Call each function with its number at once; return results and errors in their order."""
+    calls.together = len(n)
+    futures = [pool.submit(call, number) for call, number in zip(functions, n, strict=True)]
+    errors = [future.exception(PATIENCE) for future in futures]
+    calls.together = 0
+    return [
+        future.result() if error is None else error
+        for future, error in zip(futures, errors, strict=True)
+    ]
+
+
+def test_calls_of_several_streams_are_one_run(engine: Engine, threads: ThreadPoolExecutor) -> None:
+    """Each stream gets its own answer, and the engine ran once."""
+    calls = EngineCalls(is_batching=True)
+    doubles = [calls.wrap_batch(engine.double) for _ in range(3)]
+
+    assert [2, 4, 6] == together(threads, calls, doubles, 1, 2, 3)
+    assert [[1, 2, 3]] == engine.batches
+    assert (3, 1) == (calls.count, calls.batch_count)
+
+
+def test_a_backend_without_batching_runs_each_call_alone(
+    engine: Engine, threads: ThreadPoolExecutor
+) -> None:
+    """The function is the same, and no call waits for another."""
+    calls = EngineCalls()
+    doubles = [calls.wrap_batch(engine.double) for _ in range(2)]
+
+    assert [2, 4] == together(threads, calls, doubles, 1, 2)
+    assert [[1], [2]] == sorted(engine.batches)
+    assert (False, 0, 0) == (calls.is_batching, calls.batch_count, calls.together)
+
+
+def test_an_error_reaches_the_stream_that_caused_it(
+    engine: Engine, threads: ThreadPoolExecutor
+) -> None:
+    """After the run of all failed, each is made again alone."""
+    calls = EngineCalls(is_batching=True)
+    doubles = [calls.wrap_batch(engine.double) for _ in range(3)]
+    first, error, last = together(threads, calls, doubles, 1, -2, 3)
+
+    assert (2, 6) == (first, last)
+    assert isinstance(error, ValueError)
+    assert "negative: -2" == str(error)
+    assert [[-2, 1, 3], [-2], [1], [3]] == [engine.batches[0], *sorted(engine.batches[1:])]
+
+
+def test_a_wrong_number_of_answers_is_an_error(threads: ThreadPoolExecutor) -> None:
+    """No stream gets the answer of another one."""
+    calls = EngineCalls(is_batching=True)
+
+    def one_short(numbers: Sequence[int]) -> Sequence[int]:
+        return numbers[1:]
+
+    errors = together(threads, calls, [calls.wrap_batch(one_short) for _ in range(2)], 1, 2)
+
+    assert ["expected 1 answers of the engine", "expected 1 answers of the engine"] == [
+        str(error).partition(",")[0] for error in errors
+    ]
+
+
+@pytest.mark.parametrize(("seam", "width"), [("fail_before", 2), ("fail_after", 3)])
+def test_a_fault_on_request_reaches_one_stream(
+    engine: Engine, threads: ThreadPoolExecutor, seam: str, width: int
+) -> None:
+    """The others of its batch have their answers, and its call can be repeated."""
+    calls = EngineCalls(is_batching=True)
+    doubles = [calls.wrap_batch(engine.double) for _ in range(3)]
+    setattr(calls, seam, frozenset({2}))
+    calls.together = width  # of the run: a fault before it does not reach the engine
+    futures = [threads.submit(call, 7) for call in doubles]
+    errors = [future.exception(PATIENCE) for future in futures]
+    calls.together = 0
+
+    assert 1 == sum(isinstance(error, EngineFault) for error in errors)
+    assert [14, 14] == [f.result() for f, error in zip(futures, errors, strict=True) if not error]
+    assert [[7] * width] == engine.batches
+    assert [14] * 3 == [call(7) for call in doubles]
+
+
+def test_an_answer_can_be_cut_for_one_stream(engine: Engine, threads: ThreadPoolExecutor) -> None:
+    """The cut seam has the number of the call, not of the run."""
+    calls = EngineCalls(is_batching=True)
+    double = calls.wrap_batch(engine.double, cut=lambda answer, share: round(answer * share))
+    calls.cut_short = {2: 0.5}
+
+    assert [20, 10, 20] == [double(10) for _ in range(3)]
+    assert 1 == calls.cut_count
+
+
+def test_calls_that_come_while_the_engine_runs_are_the_next_batch(
+    threads: ThreadPoolExecutor,
+) -> None:
+    """The first call runs at once and alone."""
+    running, go_on = threading.Event(), threading.Event()
+    sizes: list[int] = []
+
+    def hold(numbers: Sequence[int]) -> Sequence[int]:
+        sizes.append(len(numbers))
+        running.set()
+        assert go_on.wait(PATIENCE)
+        return numbers
+
+    batches = EngineBatches()
+    first = threads.submit(batches.call, hold, 0, caller="a")
+    assert running.wait(PATIENCE)
+    batches.together = 3  # the next run begins once all of them wait
+    others = [threads.submit(batches.call, hold, n, caller=n) for n in (1, 2, 3)]
+    go_on.set()
+
+    assert [0, 1, 2, 3] == [future.result(PATIENCE) for future in (first, *others)]
+    assert [1, 3] == sizes
+    assert 2 == batches.run_count
+
+
+def test_an_interrupt_ends_the_call_of_its_thread_only(threads: ThreadPoolExecutor) -> None:
+    """What ends the thread that leads is not passed to the others: they are run again."""
+    interrupts = iter([KeyboardInterrupt()])
+
+    def interrupted(numbers: Sequence[int]) -> Sequence[int]:
+        for interrupt in interrupts:
+            raise interrupt
+        return numbers
+
+    batches = EngineBatches()
+    batches.together = 2
+    futures = [threads.submit(batches.call, interrupted, n, caller=n) for n in (1, 2)]
+    wait(futures, PATIENCE, FIRST_COMPLETED)
+    batches.together = 0
+    errors = [future.exception(PATIENCE) for future in futures]
+
+    assert {"KeyboardInterrupt", "NoneType"} == {type(error).__name__ for error in errors}
+    assert 5 == batches.call(interrupted, 5, caller=1)
+
+
+def test_functions_are_not_mixed(engine: Engine, threads: ThreadPoolExecutor) -> None:
+    """A batch has calls of one function; the others are the next batch."""
+    calls = EngineCalls(is_batching=True)
+    functions = [calls.wrap_batch(f) for f in (engine.double, engine.triple, engine.double)]
+    calls.together = 3
+    futures = [threads.submit(call, 10) for call in functions]
+    wait(futures, PATIENCE, FIRST_COMPLETED)
+    calls.together = 0
+
+    assert [20, 30, 20] == [future.result(PATIENCE) for future in futures]
+    assert [[10, 10]] == engine.batches

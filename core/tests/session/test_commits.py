@@ -1,0 +1,137 @@
+"""Commits of the caller: where an utterance ends, with and without voice activity detection."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from wlk_core.session import Commit, End, Endpoint, SilenceSpan, SpeechStarted
+from wlk_core.testing import silence
+
+
+def kinds(events, *types):
+    """Return the events of these types."""
+    return [event for event in events if isinstance(event, types)]
+
+
+def tokens_of(events):
+    """Return the committed tokens."""
+    return [token for event in kinds(events, Commit) for token in event.tokens]
+
+
+def committed(session):
+    """Commit and return the events of the steps that it brings."""
+    session.commit()
+    return session.feed(b"")
+
+
+@pytest.mark.parametrize("gated", [True, False], ids=["gate", "no gate"])
+def test_a_commit_ends_the_utterance_with_all_audio_received(open_session, speech, words, gated):
+    """Every word before it is committed at once, with or without voice activity detection."""
+    session = open_session(gated=gated)
+    events = session.feed(speech)
+    session.commit()
+    events += session.feed(b"")
+    committed = tokens_of(events)
+    events += session.feed(speech) + session.finish()
+
+    assert len(words) == len(committed)
+    assert 2 * len(words) == len(tokens_of(events))
+    reasons = [(event.reason, event.time) for event in kinds(events, Endpoint)]
+    total = len(speech) / 16_000
+    assert ("commit", total) == reasons[0]
+    assert "end" == reasons[-1][0]
+    assert [True] * len(words) == [
+        token.start >= total for token in tokens_of(events)[len(words) :]
+    ]
+
+
+def test_a_commit_without_audio_is_an_endpoint_without_words(open_session):
+    """A caller that commits waits for an answer."""
+    session = open_session()
+    session.commit()
+    events = session.feed(b"")
+
+    assert [Endpoint(0.0, "commit", 0.0)] == events
+
+
+def test_a_feed_works_off_what_waited(open_session):
+    """A commit before a piece without samples gets its answer."""
+    session = open_session()
+    session.commit()
+
+    assert [Endpoint(0.0, "commit", 0.0)] == session.feed(b"")
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.05, 0.3, 0.7, 1.1, 3.0])
+def test_quiet_audio_after_a_commit_is_no_utterance(open_session, speech, words, seconds):
+    """The rest of the pause begins no speech and ends none."""
+    session = open_session()
+    events = session.feed(np.concatenate([speech, silence(seconds)]))
+    events += committed(session)
+    after = session.feed(silence(5.0)) + session.finish()
+
+    assert 1 == len(kinds(events, SpeechStarted))
+    assert [] == kinds(after, SpeechStarted, Endpoint, Commit)
+    assert len(words) == len(tokens_of(events))
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.3, 0.5, 0.7, 2.0])
+def test_a_commit_before_the_first_word_begins_no_speech(open_session, speech, words, seconds):
+    """It is answered by one endpoint; the words after it are an utterance of their own."""
+    session = open_session()
+    before = session.feed(silence(seconds)) + committed(session)
+    after = session.feed(speech) + session.feed(silence(3.0)) + session.finish()
+
+    assert [] == kinds(before, SpeechStarted)
+    assert ["commit"] == [event.reason for event in kinds(before, Endpoint)]
+    assert 1 == len(kinds(after, SpeechStarted))
+    assert ["silence"] == [event.reason for event in kinds(after, Endpoint)]
+    assert len(words) == len(tokens_of(after))
+
+
+def test_speech_that_goes_on_after_a_commit_is_the_next_utterance(open_session, speech, words):
+    """It starts at the commit, because there is no silence between them."""
+    session = open_session()
+    middle = 5 * 16_000
+    events = session.feed(speech[:middle]) + committed(session)
+    events += session.feed(speech[middle:]) + session.feed(silence(3.0)) + session.finish()
+    starts = [event.start for event in kinds(events, SpeechStarted)]
+
+    assert [0.0, 5.0] == starts
+    assert ["commit", "silence"] == [event.reason for event in kinds(events, Endpoint)]
+    assert len(words) == len({token.start for token in tokens_of(events)})
+
+
+@given(
+    parts=st.lists(
+        st.tuples(st.sampled_from(["speech", "quiet", "commit"]), st.floats(0.01, 2.0)),
+        max_size=10,
+    )
+)
+@settings(max_examples=40)
+def test_speech_and_endpoints_alternate_whatever_the_caller_commits(parts, request):
+    """Each start of speech has one endpoint after it; without speech only a commit has one."""
+    session = request.getfixturevalue("open_session")()
+    speech = request.getfixturevalue("speech")
+    events, commits = [], 0
+    for kind, seconds in parts:
+        audio = (speech if kind == "speech" else silence(2.0))[: round(seconds * 16_000)]
+        events += committed(session) if kind == "commit" else session.feed(audio)
+        commits += kind == "commit"
+    events += session.finish()
+    is_speaking = False
+    for event in kinds(events, SpeechStarted, Endpoint):
+        if isinstance(event, SpeechStarted):
+            assert not is_speaking
+        else:
+            assert is_speaking or event.reason == "commit"
+        is_speaking = isinstance(event, SpeechStarted)
+
+    assert not is_speaking
+    reasons = [event.reason for event in kinds(events, Endpoint)]
+    assert commits == reasons.count("commit")
+    assert isinstance(events[-1], End)
+    assert all(span.silence.end <= events[-1].audio_time for span in kinds(events, SilenceSpan))

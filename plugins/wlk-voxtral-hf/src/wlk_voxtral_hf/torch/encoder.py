@@ -1,0 +1,100 @@
+"""The causal audio encoder over the next frames of several streams."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import torch
+from torch.nn import functional
+
+from wlk_voxtral_hf.torch.attention import AttentionPass
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from wlk_voxtral_hf.torch.pages import PagedCache, PagePool
+
+__all__ = ["EncoderCache", "encode"]
+
+CONVOLUTIONS = ("conv1", "conv2")
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class EncoderCache:
+    """Keys and values of the encoder, and the last frames in front of its convolutions."""
+
+    kv_cache: PagedCache
+    padding: tuple[tuple[str, Tensor], ...]  #: by the name of the convolution, [channels, frames]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tensors."""
+        return self.kv_cache.nbytes + sum(tensor.nbytes for _, tensor in self.padding)
+
+
+def encode(
+    encoder: Any,
+    pool: PagePool,
+    mels: Sequence[NDArray[np.float32]],
+    caches: Sequence[EncoderCache | None],
+) -> tuple[Tensor, list[EncoderCache]]:
+    """
+    Return the encoder frames after float32[frames, mels] of each row, and the new caches.
+
+    The frames are packed, [encoder frames, width], row after row.
+    """
+    dtype, device = encoder.norm.weight.dtype, pool.device
+    lengths = [len(mel) for mel in mels]
+    states = torch.zeros(len(mels), mels[0].shape[1], max(lengths), dtype=torch.float32)
+    for row, mel in enumerate(mels):
+        states[row, :, : len(mel)] = torch.from_numpy(mel.T)
+    states = states.to(device, dtype)
+    padding: list[Sequence[Tensor]] = []
+    for index, name in enumerate(CONVOLUTIONS):
+        convolution = getattr(encoder.embedder, name)
+        before = [
+            states.new_zeros(states.shape[1], convolution.left_pad)
+            if cache is None
+            else cache.padding[index][1]
+            for cache in caches
+        ]
+        whole = torch.cat((torch.stack(before), states), dim=2)
+        padding.append(_last_frames(whole, lengths, convolution.left_pad))
+        states = functional.gelu(
+            functional.conv1d(
+                whole, convolution.weight, convolution.bias, stride=convolution.stride
+            )
+        )
+        lengths = [length // convolution.stride[0] for length in lengths]
+    attention = AttentionPass.of(
+        pool, [pool.new_cache() if cache is None else cache.kv_cache for cache in caches], lengths
+    )
+    rows = states.transpose(1, 2)
+    packed = torch.cat([rows[row, :length] for row, length in enumerate(lengths)])
+    hidden = _layers(encoder, attention, packed)
+    return hidden, [
+        EncoderCache(kv_cache=kv_cache, padding=tuple(zip(CONVOLUTIONS, row_padding, strict=True)))
+        for kv_cache, *row_padding in zip(attention.caches, *padding, strict=True)
+    ]
+
+
+def _last_frames(whole: Tensor, lengths: Sequence[int], left_pad: int) -> Sequence[Tensor]:
+    """Return the frames that a causal convolution needs before the next ones, of each row."""
+    if min(lengths) == max(lengths):
+        return whole[:, :, lengths[0] : lengths[0] + left_pad].clone().unbind()
+    return [whole[row, :, length : length + left_pad].clone() for row, length in enumerate(lengths)]
+
+
+def _layers(encoder: Any, attention: AttentionPass, states: Tensor) -> Tensor:
+    cos, sin = encoder.rotary_emb(states, position_ids=attention.position_ids)
+    for index, layer in enumerate(encoder.layers):
+        normal = layer.self_attn_layer_norm(states)
+        states = states + attention.attend(layer.self_attn, index, normal, (cos, sin))
+        states = states + layer.mlp(layer.final_layer_norm(states))
+    normalized: Tensor = encoder.norm(states)
+    return normalized

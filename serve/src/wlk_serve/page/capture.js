@@ -1,0 +1,116 @@
+// Audio of a microphone or of a tab, as blocks of 16-bit samples.
+
+const RATE = 24_000; // what OpenAI's clients send; half the bytes of 48 kHz
+const MAX_RATE = 48_000; // of the server
+
+/** A source is this or the id of a microphone, "" for the default. */
+export const TAB = "tab";
+
+/** An error whose `notice` names a line of notices.js. */
+const failure = (notice) => Object.assign(new Error(""), { notice });
+
+const NOTICES_OF = {
+	NotFoundError: "noMicrophone",
+	OverconstrainedError: "noMicrophone",
+	NotAllowedError: "refusedMicrophone",
+	NotReadableError: "busyMicrophone",
+};
+
+const cleaned = (on) => ({ echoCancellation: on, noiseSuppression: on, autoGainControl: on });
+
+async function openMicrophone(id, cleans) {
+	const audio = { channelCount: 1, ...cleaned(cleans), ...(id && { deviceId: { exact: id } }) };
+	return navigator.mediaDevices.getUserMedia({ audio });
+}
+
+/** Browsers give the sound of a tab with its picture only. */
+async function openTab() {
+	const stream = await navigator.mediaDevices.getDisplayMedia({ video: true, audio: cleaned(false) });
+	if (stream.getAudioTracks().length) return stream;
+	free(stream);
+	throw failure("noTabAudio");
+}
+
+function free(stream) {
+	for (const track of stream.getTracks()) track.stop();
+}
+
+/** Return a context at RATE, or at the source's own where Firefox insists, and the source. */
+function contextOf(stream) {
+	for (const options of [{ sampleRate: RATE }, {}]) {
+		const context = new AudioContext(options);
+		try {
+			return [context, context.createMediaStreamSource(stream)];
+		} catch (error) {
+			context.close();
+			if (error.name !== "NotSupportedError") throw error;
+		}
+	}
+	throw failure("wrongRate");
+}
+
+/** An open device; made by `capture`. */
+class Capture {
+	constructor(stream, context, source) {
+		this.node = new AudioWorkletNode(context, "blocks", { numberOfOutputs: 0 });
+		this.rate = context.sampleRate;
+		Object.assign(this, { stream, context, source });
+	}
+
+	/** Give `onBlock(samples, peak)` an Int16Array each 100 ms; `onEnd()` when the device goes. */
+	begin(onBlock, onEnd) {
+		this.node.port.onmessage = ({ data }) => {
+			if (data.samples.length) onBlock(data.samples, data.peak);
+			if (data.isLast) this.onLast();
+		};
+		this.stream.getAudioTracks()[0].onended = () => this.isStopped || onEnd();
+		this.context.onstatechange = () => this.isStopped || resume(this.context); // phones interrupt it
+		this.source.connect(this.node);
+	}
+
+	/** Let the last samples come, then free the device. */
+	async stop() {
+		if (this.isStopped) return;
+		this.isStopped = true;
+		const last = new Promise((resolve) => (this.onLast = resolve));
+		this.node.port.postMessage("stop");
+		if (this.context.state === "running") await last;
+		free(this.stream);
+		await this.context.close();
+	}
+}
+
+/** Open a source, where a rate is needed with that rate; throws errors with a `notice`. */
+export async function capture(source, cleans, rate) {
+	if (!isSecureContext) throw failure("insecure");
+	const isTab = source === TAB;
+	let stream;
+	let context;
+	let node;
+	try {
+		stream = await (isTab ? openTab() : openMicrophone(source, cleans));
+		[context, node] = contextOf(stream);
+		if (context.sampleRate > MAX_RATE) throw failure("wrongRate");
+		if (rate && rate !== context.sampleRate) throw failure("otherRate");
+		await context.audioWorklet.addModule(new URL("worklet.js", import.meta.url));
+		await resume(context);
+		return new Capture(stream, context, node);
+	} catch (error) {
+		if (stream) free(stream);
+		context?.close();
+		error.notice ??= (isTab ? "refusedTab" : NOTICES_OF[error.name]) ?? "noAudio";
+		throw error;
+	}
+}
+
+async function resume(context) {
+	await context.resume().catch(() => {}); // its next change tries again
+}
+
+/** Return the microphones as {id, name}; before permission there are none. */
+export async function microphones() {
+	const devices = (await navigator.mediaDevices?.enumerateDevices().catch(() => [])) ?? [];
+	return devices
+		.filter(({ kind, deviceId }) => kind === "audioinput" && deviceId && deviceId !== "default")
+		.map(({ deviceId, label }) => ({ id: deviceId, name: label }));
+}

@@ -1,0 +1,110 @@
+// Carries out the actions of a connection: requests, one WebSocket, timers.
+
+const MAX_WAITING_BYTES = 500_000; // in the socket, before no more audio is given to it
+const SECRET_SECONDS = 60; // a socket is opened with it at once
+
+// A proxy may serve the page below a path of its own.
+const address = (path) => new URL(path, document.baseURI);
+
+/** Joins a Connection and its RecentAudio to the server. */
+export class Channel {
+	#socket = null;
+	#timer = 0; // of the wait, or of the rest of a burst
+
+	constructor(connection, audio, { key, onMessage, onReport }) {
+		Object.assign(this, { connection, audio, key, onMessage, onReport });
+	}
+
+	append(samples) {
+		this.audio.append(samples);
+		this.#carryOut(this.connection.grew(this.audio.start, this.audio.stop));
+	}
+
+	/** Call start, stop, abort, wake or cut of the connection. */
+	call(name) {
+		this.#carryOut(this.connection[name]());
+	}
+
+	#carryOut(actions) {
+		for (const action of actions) this.#acts[action.kind](action);
+	}
+
+	#acts = {
+		admit: () => this.#admit(),
+		connect: ({ query }) => this.#connect(query),
+		send: ({ message }) => this.#send(message),
+		pump: () => this.#pump(),
+		wait: ({ seconds }) => (this.#timer = setTimeout(() => this.call("wake"), seconds * 1000)),
+		close: ({ code }) => this.#close(code),
+		deliver: ({ message, seconds }) => this.onMessage(message, seconds),
+		report: (report) => this.onReport(report),
+	};
+
+	/** Ask for a secret: unlike a refused handshake, the answer shows the reason. */
+	async #admit() {
+		clearTimeout(this.#timer);
+		let status = 0;
+		let body = {};
+		try {
+			const answer = await fetch(address("v1/realtime/client_secrets"), {
+				method: "POST",
+				headers: this.key ? { authorization: `Bearer ${this.key}` } : {},
+				body: JSON.stringify({ expires_after: { seconds: SECRET_SECONDS } }),
+			});
+			({ status } = answer);
+			body = await answer.json();
+		} catch {
+			// No answer, or one of a proxy: the status shows which.
+		}
+		const { connection } = this;
+		if (connection.state !== "admitting") return;
+		this.secret = body.value;
+		this.#carryOut(body.value ? connection.admitted() : connection.refused(status, body.error?.message));
+	}
+
+	#connect(query) {
+		const url = address("v1/realtime");
+		url.protocol = url.protocol.replace("http", "ws");
+		url.search = new URLSearchParams({ intent: "transcription", ...query });
+		const socket = new WebSocket(url, ["realtime", `openai-insecure-api-key.${this.secret}`]);
+		this.#socket = socket;
+		let wasOpen = false;
+		socket.onopen = () => (wasOpen = true);
+		socket.onmessage = ({ data }) => {
+			if (this.#socket !== socket) return;
+			this.#carryOut(this.connection.received(JSON.parse(data), this.audio.stop));
+		};
+		socket.onclose = ({ code }) => {
+			if (this.#socket !== socket) return;
+			this.#socket = null;
+			this.#carryOut(this.connection.closed(code, wasOpen));
+		};
+	}
+
+	#send(message) {
+		this.#socket.send(JSON.stringify(message));
+	}
+
+	/** Send what was recorded as the socket takes it. */
+	#pump() {
+		if (!this.#socket) return undefined;
+		clearTimeout(this.#timer);
+		while (this.#socket.bufferedAmount < MAX_WAITING_BYTES) {
+			const range = this.connection.takeRange(this.audio.stop);
+			if (!range) return this.#carryOut(this.connection.drained());
+			const bytes = new Uint8Array(this.audio.read(...range).buffer);
+			this.#send({ type: "input_audio_buffer.append", audio: base64(bytes) });
+		}
+		return (this.#timer = setTimeout(() => this.#pump(), 100));
+	}
+
+	#close(code) {
+		clearTimeout(this.#timer);
+		this.#socket?.close(code);
+		this.#socket = null;
+	}
+}
+
+function base64(bytes) {
+	return bytes.toBase64?.() ?? btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+}

@@ -1,0 +1,197 @@
+// One run as a state machine: events in, actions out, without sockets and clocks.
+
+const RETRY_SECONDS = [0.5, 1, 2, 4, 8];
+const FULL_SECONDS = 10; // until a full server is tried again
+const STALL_SECONDS = 10; // of audio without a message: the link is dead
+const APPEND_SECONDS = 1; // in a message at most
+const EARLY_SECONDS = 0.1; // from the last utterance to the end of the audio
+const DONE = 1000;
+const BROKEN = 1011;
+const OVERLOADED = 1013;
+const CUT = 4000; // the page will resume
+
+/**
+ * Its methods return actions for a Channel.
+ * States: idle, admitting, connecting, configuring, live, waiting, ended.
+ */
+export class Connection {
+	state = "idle";
+	base = 0; // sample 0 of the server's session, numbered as in RecentAudio
+	sent = 0; // the next sample to send
+	#settled = 0; // samples before this have their final words
+	#kept = 0; // the oldest sample that can be sent again
+	#token = null;
+	#lastNumber = 0; // of the server's messages
+	#lastSign = 0; // samples recorded when it last sent one
+	#attempt = 0;
+	#hasSession = false;
+	#isStopping = false;
+	#hasCommitted = false;
+	#stopped = new Map(); // item to the sample where its speech ended
+
+	constructor({ rate, language = "", random = Math.random }) {
+		Object.assign(this, { rate, language, random });
+	}
+
+	start() {
+		this.state = "admitting";
+		return [{ kind: "admit" }];
+	}
+
+	/** The server gave a secret for the next socket. */
+	admitted() {
+		this.state = "connecting";
+		const last = { wlk_resume: this.#token, wlk_last_seq: this.#lastNumber };
+		return [{ kind: "connect", query: this.#token ? last : { wlk_resume: 1 } }];
+	}
+
+	/** The server gave none; status 0 where it did not answer. */
+	refused(status, message) {
+		if (status === 401) return this.#end("key");
+		if (status === 429 || status === 503) return this.#retry("full", FULL_SECONDS);
+		return status && status < 500 ? this.#end("refused", message) : this.#retry("gone");
+	}
+
+	/** A message came when `captured` samples were recorded. */
+	received(message, captured) {
+		this.#lastSign = captured;
+		switch (message.type) {
+			case "session.created":
+				return this.#begin(message.session?.wlk?.resume?.token ?? null);
+			case "session.resumed":
+				this.sent = this.base + message.samples;
+				return this.#live();
+		}
+		const number = message.wlk_seq ?? Infinity;
+		if (number <= this.#lastNumber) return []; // it came before the cut
+		if (number < Infinity) this.#lastNumber = number;
+		if (message.type === "session.updated") return this.state === "configuring" ? this.#live() : [];
+		if (message.type === "error") return this.#failed(message.error);
+		if (message.type === "wlk.ack") return [];
+		const deliver = { kind: "deliver", message, seconds: this.base / this.rate };
+		return [deliver, ...this.#settle(message)];
+	}
+
+	/** The socket closed; `wasOpen` is false where the handshake was refused. */
+	closed(code, wasOpen = true) {
+		if (this.state === "ended") return [];
+		if (!wasOpen || code === OVERLOADED) return this.#retry("full", FULL_SECONDS);
+		if (code === DONE || code === BROKEN) this.#token = null; // the session is over
+		return this.#retry("gone");
+	}
+
+	/** The wait is over, or the network came back. */
+	wake() {
+		return this.state === "waiting" ? this.start() : [];
+	}
+
+	/** Samples up to `captured` are recorded, and kept from `kept` on. */
+	grew(kept, captured) {
+		this.#kept = kept;
+		if (this.state !== "live") return [];
+		const isDead = this.#token && captured - this.#lastSign > STALL_SECONDS * this.rate;
+		return isDead ? this.cut() : [{ kind: "pump" }];
+	}
+
+	/** Give up a dead link and resume. */
+	cut() {
+		if (!["connecting", "configuring", "live"].includes(this.state)) return [];
+		return [{ kind: "close", code: CUT }, ...this.#retry("gone")];
+	}
+
+	/** No more audio comes: end after the last words. */
+	stop() {
+		this.#isStopping = true;
+		if (this.state === "live") return [{ kind: "pump" }];
+		return this.state === "waiting" && !this.#hasSession ? this.abort() : [];
+	}
+
+	/** End at once. */
+	abort() {
+		return this.state === "ended" ? [] : this.#end("stopped");
+	}
+
+	/** Return [start, stop] of the next append, or null. */
+	takeRange(captured) {
+		if (this.state !== "live" || this.sent >= captured) return null;
+		const start = this.sent;
+		this.sent = Math.min(captured, start + APPEND_SECONDS * this.rate);
+		return [start, this.sent];
+	}
+
+	/** All audio was sent. */
+	drained() {
+		if (!this.#isStopping || this.#hasCommitted || this.state !== "live") return [];
+		if (this.sent === this.base) return this.abort(); // a commit of nothing is an error
+		this.#hasCommitted = true;
+		return [{ kind: "send", message: { type: "input_audio_buffer.commit" } }];
+	}
+
+	#begin(token) {
+		const start = Math.max(this.#settled, this.#kept);
+		const missing = (start - this.#settled) / this.rate;
+		const report = { kind: "report", state: "renewed", missing };
+		const isRenewed = this.#hasSession;
+		this.#hasSession = true;
+		this.#token = token;
+		this.#lastNumber = 0;
+		this.#stopped.clear();
+		this.base = this.sent = this.#settled = start;
+		this.state = "configuring";
+		const input = { format: { type: "audio/pcm", rate: this.rate }, turn_detection: { type: "server_vad" } };
+		if (this.language) input.transcription = { language: this.language };
+		const session = { type: "transcription", audio: { input }, include: ["wlk.hypothesis"] };
+		const send = { kind: "send", message: { type: "session.update", session } };
+		return isRenewed ? [report, send] : [send];
+	}
+
+	#live() {
+		this.state = "live";
+		this.#attempt = 0;
+		this.#hasCommitted = false;
+		return [{ kind: "report", state: "live" }, { kind: "pump" }];
+	}
+
+	#failed({ code, message }) {
+		if (code === "resume_expired") this.#token = null;
+		else if (this.state === "configuring") return this.#end("refused", message);
+		// A run may commit again after a cut.
+		else if (code !== "input_audio_buffer_commit_empty") return [{ kind: "report", state: "warning", message }];
+		return [];
+	}
+
+	/** Note how far audio is settled; end after the last words. */
+	#settle({ type, item_id: item, end = 0, audio_end_ms: milliseconds }) {
+		const sample = (seconds) => this.base + Math.round(seconds * this.rate);
+		if (type.endsWith("speech_stopped")) {
+			this.#stopped.set(item, Math.min(sample(milliseconds / 1000), this.sent));
+		} else if (type.endsWith("transcription.delta")) {
+			this.#settled = Math.max(this.#settled, sample(end));
+		} else if (type.endsWith("transcription.completed")) {
+			const stop = this.#stopped.get(item) ?? this.sent; // no speech: the commit's item
+			this.#settled = Math.max(this.#settled, this.#stopped.get(item) ?? 0);
+			this.#stopped.delete(item);
+			if (this.#hasCommitted && stop >= this.sent - EARLY_SECONDS * this.rate) return this.abort();
+		}
+		return [];
+	}
+
+	#retry(reason, seconds = RETRY_SECONDS[Math.min(this.#attempt, RETRY_SECONDS.length - 1)]) {
+		if (this.#isStopping && !this.#hasSession) return this.abort();
+		this.#attempt += 1;
+		this.state = "waiting";
+		const wait = seconds * (0.75 + this.random() / 2); // many pages do not come back at once
+		return [
+			{ kind: "report", state: "waiting", reason, seconds: wait },
+			{ kind: "wait", seconds: wait },
+		];
+	}
+
+	#end(reason, message) {
+		this.state = "ended";
+		return [
+			{ kind: "close", code: DONE },
+			{ kind: "report", state: "ended", reason, message },
+		];
+	}
+}

@@ -1,0 +1,108 @@
+// Files of a transcript, made from its word records in the browser.
+
+import { endsPart, endsSentence, speakerName, textOf } from "./words.js";
+
+const ROW_CHARACTERS = 42; // as broadcasters set captions, in two rows
+const CAPTION_SECONDS = 6;
+const GAP_SECONDS = 1; // between words: a new caption
+const MIN_SECONDS = 1; // of a caption where no other follows
+
+/** Return captions {start, end, text, speaker} of words. */
+export function captions(words) {
+	const found = [];
+	let current = [];
+	const flush = () => {
+		if (!current.length) return;
+		const { start, speaker } = current[0];
+		found.push({ start, end: current.at(-1).end, text: rows(textOf(current)), speaker });
+		current = [];
+	};
+	for (const word of words) {
+		if (current.length && startsCaption(current, word)) flush();
+		current.push(word);
+	}
+	flush();
+	for (const [i, caption] of found.entries()) {
+		const next = found[i + 1]?.start ?? Infinity;
+		caption.end = Math.min(Math.max(caption.end, caption.start + MIN_SECONDS), next);
+	}
+	return found;
+}
+
+function startsCaption(current, word) {
+	const [first, last] = [current[0], current.at(-1)];
+	const { length } = textOf([...current, word]);
+	if (word.speaker !== first.speaker || word.start - last.end > GAP_SECONDS) return true;
+	if (length > 2 * ROW_CHARACTERS || word.end - first.start > CAPTION_SECONDS) return true;
+	if (endsSentence(last.text)) return length > ROW_CHARACTERS;
+	return endsPart(last.text) && length > 1.5 * ROW_CHARACTERS;
+}
+
+/** Divide a long text into two rows of about the same length. */
+function rows(text) {
+	if (text.length <= ROW_CHARACTERS) return text;
+	const spaces = [...text.matchAll(/\s/g)].map((match) => match.index);
+	const middle = text.length / 2;
+	const nearest = spaces.sort((a, b) => Math.abs(a - middle) - Math.abs(b - middle))[0];
+	return nearest === undefined ? text : `${text.slice(0, nearest)}\n${text.slice(nearest + 1)}`;
+}
+
+function stamp(seconds, point) {
+	const hours = String(Math.floor(seconds / 3600)).padStart(2, "0");
+	const rest = new Date(Math.round(seconds * 1000)).toISOString().slice(14, 23);
+	return `${hours}:${rest.replace(".", point)}`;
+}
+
+const voice = ({ speaker }) => (speaker === null ? "" : `${speakerName(speaker)}: `);
+
+function txt({ lines }) {
+	return lines
+		.filter((line) => line.note || line.lastWord)
+		.map((line) => (line.note ? `[${line.note}]\n` : `${voice(line)}${textOf(line.words)}\n`))
+		.join("");
+}
+
+function srt({ words }) {
+	return captions(words)
+		.map((caption, i) => {
+			const times = `${stamp(caption.start, ",")} --> ${stamp(caption.end, ",")}`;
+			return `${i + 1}\n${times}\n${voice(caption)}${caption.text}\n`;
+		})
+		.join("\n");
+}
+
+function vtt({ words }) {
+	const escape = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+	const cues = captions(words).map(({ start, end, text, speaker }) => {
+		const tag = speaker === null ? "" : `<v ${escape(speakerName(speaker))}>`;
+		return `\n${stamp(start, ".")} --> ${stamp(end, ".")}\n${tag}${escape(text)}\n`;
+	});
+	return `WEBVTT\n${cues.join("")}`;
+}
+
+function json({ words, lines }) {
+	const seconds = (value) => Math.round(value * 1000) / 1000;
+	const record = ({ text, start, end, confidence, speaker }) => ({
+		word: text.trim(),
+		start: seconds(start),
+		end: seconds(end),
+		confidence,
+		speaker: speaker ?? undefined,
+	});
+	const spoken = lines.filter((line) => line.lastWord);
+	const text = spoken.map((line) => textOf(line.words)).join("\n");
+	return `${JSON.stringify({ text, words: words.map(record) }, null, 1)}\n`;
+}
+
+/** Functions from a transcript to the text of a file. */
+export const WRITERS = { txt, srt, vtt, json };
+
+/** Give the reader a file. */
+export function saveFile(format, transcript, name) {
+	const blob = new Blob([WRITERS[format](transcript)], { type: "text/plain" });
+	const link = document.createElement("a");
+	link.href = URL.createObjectURL(blob);
+	link.download = `${name}.${format}`;
+	link.click();
+	setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}

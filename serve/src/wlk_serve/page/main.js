@@ -1,0 +1,205 @@
+// The page: buttons, keys and dialogs around one transcript and the run that writes it.
+
+import { Sender, newest } from "./broadcast.js";
+import { TAB, microphones } from "./capture.js";
+import { Follower } from "./follow.js";
+import { onKeys } from "./keys.js";
+import { notice } from "./notices.js";
+import { Settings, downloadDialog, keyDialog } from "./panels.js";
+import { Renderer } from "./renderer.js";
+import { Run } from "./run.js";
+import * as stored from "./settings.js";
+import { Transcript } from "./transcript.js";
+import { WakeLock } from "./wake_lock.js";
+
+const QUIETEST = 60; // decibels below full scale that the level shows
+const $ = (id) => document.getElementById(id);
+const root = document.documentElement;
+const transcript = new Transcript();
+const renderer = new Renderer($("log"));
+const follower = new Follower($("scroller"), $("page"), $("newest"));
+const sender = new Sender(() => newest(transcript));
+const wakeLock = new WakeLock();
+let key = stored.loadKey();
+let run = null;
+let origin = 0; // seconds of audio in the runs before this one
+let isDrawing = false;
+
+function draw() {
+	sender.send(newest(transcript)); // also where this tab is hidden and draws nothing
+	if (isDrawing) return;
+	isDrawing = true;
+	requestAnimationFrame(() => {
+		isDrawing = false;
+		$("intro").hidden = transcript.lines.length > 0;
+		renderer.draw(transcript);
+		follower.update();
+	});
+}
+
+function show(phase, text) {
+	root.dataset.phase = phase;
+	$("phase").textContent = text;
+	$("start").textContent = phase === "idle" ? "Start" : "Stop";
+}
+
+function announce(name, detail) {
+	const text = name ? notice(name, detail) : "";
+	if ($("message").textContent !== text) $("message").textContent = text;
+	$("retry").hidden = root.dataset.phase !== "waiting";
+}
+
+/** What a run calls as it goes on. */
+const page = {
+	deliver(message, seconds) {
+		transcript.apply(message, origin + seconds);
+		if (message.words?.length && !message.type.endsWith("completed")) {
+			const lag = Math.max(0, origin + run.seconds - transcript.end);
+			$("lag").textContent = `${lag.toFixed(1)} s lag`;
+		}
+		draw();
+	},
+
+	report({ state, reason, message, seconds, missing }) {
+		if (state === "live") {
+			show("live", run.isStopping ? "Finishing" : "Live");
+			announce("");
+		} else if (state === "waiting") {
+			show("waiting", "Waiting");
+			announce(reason, `next try in ${Math.ceil(seconds)} s.`);
+		} else if (state === "renewed") {
+			transcript.note(notice("renewed") + (missing < 1 ? "" : ` ${Math.round(missing)} s are missing.`));
+			draw();
+		} else if (state === "warning") {
+			announce("refused", message);
+		} else {
+			end(reason, message);
+		}
+	},
+
+	level(peak) {
+		const level = Math.max(0, 1 + (20 * Math.log10(peak)) / QUIETEST);
+		$("level").style.setProperty("--level", level.toFixed(2));
+		if (root.dataset.phase === "waiting") $("lag").textContent = `${Math.round(run.waitingSeconds)} s kept`;
+	},
+
+	silence: (isSilent) => root.dataset.phase === "live" && announce(isSilent && "silent"),
+
+	deviceGone() {
+		run.stop();
+		announce("deviceGone");
+	},
+};
+
+async function start() {
+	announce("");
+	show("opening", "Opening");
+	const { language, cleans } = panel.current;
+	run = new Run(page, { source: $("source").value, cleans: cleans === "on", language, key });
+	try {
+		await run.start();
+	} catch (error) {
+		run = null;
+		show("idle", "Ready");
+		announce(error.notice, error.message);
+		return;
+	}
+	wakeLock.set(true);
+	await listSources();
+}
+
+function toggle() {
+	if (!run) return start();
+	if (root.dataset.phase === "live") show("live", "Finishing");
+	return run.stop();
+}
+
+async function end(reason, message) {
+	const { recording } = run;
+	origin += run.seconds;
+	run = null;
+	transcript.interrupt();
+	draw();
+	wakeLock.set(false);
+	show("idle", "Ready");
+	$("lag").textContent = "";
+	if (reason !== "stopped") announce(reason !== "key" || key ? reason : "", message);
+	await recording.stop();
+	page.level(0);
+	if (reason === "key") askKey();
+}
+
+async function listSources() {
+	const select = $("source");
+	const chosen = run?.source ?? (select.value || panel.current.source);
+	const options = [new Option("Default microphone", "")];
+	for (const { id, name } of await microphones()) options.push(new Option(name, id));
+	if (navigator.mediaDevices?.getDisplayMedia) options.push(new Option("Sound of a tab", TAB));
+	select.replaceChildren(...options);
+	select.value = chosen;
+	if (select.selectedIndex < 0) select.value = "";
+}
+
+async function changeSource() {
+	const source = $("source").value;
+	panel.set({ source: source === TAB ? "" : source });
+	if (!run) return;
+	try {
+		await run.change(source);
+		announce("");
+	} catch (error) {
+		announce(error.notice, error.message);
+		await listSources();
+	}
+}
+
+function openWindow() {
+	open(new URL("page/captions.html", document.baseURI), "wlk-captions", "popup,width=960,height=200");
+}
+
+const panel = new Settings(stored.load(), (settings) => {
+	stored.save(settings);
+	stored.show(settings, root);
+	$("log").ariaLive = settings.aloud === "on" ? "polite" : "off";
+	follower.update();
+});
+const askKey = keyDialog((entered) => {
+	key = entered;
+	stored.saveKey(key);
+	start();
+});
+const openDownloads = downloadDialog(transcript, () => {
+	transcript.clear();
+	renderer.clear();
+	draw();
+});
+const step = (name, by, isRound) => panel.set(stored.stepped(panel.current, name, by, isRound));
+
+$("start").onclick = toggle;
+$("retry").onclick = () => run?.call("wake");
+$("save").onclick = openDownloads;
+$("window").onclick = openWindow;
+$("options").onclick = () => panel.open();
+$("source").onchange = changeSource;
+onKeys(
+	{
+		s: toggle,
+		n: () => follower.newest(),
+		d: openDownloads,
+		c: openWindow,
+		o: () => panel.open(),
+		t: () => step("theme", 1, true),
+		"+": () => step("size", 1),
+			"-": () => step("size", -1),
+	},
+	() => panel.current.keys === "on",
+);
+for (const [event, name] of Object.entries({ online: "wake", offline: "cut", pagehide: "abort" })) {
+	addEventListener(event, () => run?.call(name));
+}
+addEventListener("beforeunload", (event) => run && event.preventDefault());
+navigator.mediaDevices?.addEventListener("devicechange", listSources);
+
+panel.set({});
+listSources();
+if (!isSecureContext) announce("insecure");

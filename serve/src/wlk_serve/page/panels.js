@@ -1,0 +1,66 @@
+// The dialogs: settings, downloads, and the key of the server.
+
+import { saveFile } from "./downloads.js";
+import { SETTINGS } from "./settings.js";
+
+const $ = (id) => document.getElementById(id);
+
+/** The dialog of settings; `onChange(settings)` gets those that the reader changed. */
+export class Settings {
+	#form = $("options-dialog").querySelector("form");
+
+	constructor(settings, onChange) {
+		this.current = settings;
+		this.onChange = onChange;
+		for (const [name, [group, title, choices]] of Object.entries(SETTINGS)) {
+			const label = $(group).appendChild(document.createElement("label"));
+			const field = document.createElement(choices ? "select" : "input");
+			field.name = name;
+			for (const [value, text] of Object.entries(choices ?? {})) field.append(new Option(text, value));
+			label.append(title, field);
+		}
+		this.#form.addEventListener("change", ({ target }) => this.set({ [target.name]: target.value.trim() }));
+	}
+
+	open() {
+		for (const name of Object.keys(SETTINGS)) this.#form.elements[name].value = this.current[name];
+		$("options-dialog").showModal();
+	}
+
+	set(changes) {
+		this.current = { ...this.current, ...changes };
+		this.onChange(this.current);
+	}
+}
+
+/** Return what opens the dialog of files; `onClear()` empties the page. */
+export function downloadDialog(transcript, onClear) {
+	const dialog = $("save-dialog");
+	dialog.addEventListener("click", ({ target }) => {
+		const format = target.closest("[data-format]")?.dataset.format;
+		const minute = new Date().toISOString().slice(0, 16).replace(":", "");
+		if (format) saveFile(format, transcript, `captions-${minute}`);
+	});
+	$("clear").onclick = () => {
+		if (!confirm("Remove all words from the page?")) return;
+		onClear();
+		dialog.close();
+	};
+	return () => {
+		const { length } = transcript.words;
+		$("count").textContent = `${length} words`;
+		for (const button of dialog.querySelectorAll("[data-format]")) button.disabled = !length;
+		dialog.showModal();
+	};
+}
+
+/** Return what asks for the key of the server; `onKey(key)` gets it. */
+export function keyDialog(onKey) {
+	const dialog = $("key-dialog");
+	dialog.querySelector("form").addEventListener("submit", () => {
+		onKey($("key").value.trim());
+		$("key").value = "";
+	});
+	$("key-cancel").onclick = () => dialog.close();
+	return () => dialog.showModal();
+}

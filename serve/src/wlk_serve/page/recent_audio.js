@@ -1,0 +1,34 @@
+// The newest audio of a run, kept so that a connection that was cut can send it again.
+
+const KEPT_SECONDS = 120; // four times as long as a server keeps a session without its socket
+
+/** Samples of 16 bits, numbered from 0; the oldest are dropped and read as silence. */
+export class RecentAudio {
+	#blocks = []; // {start, samples}
+	start = 0; // the oldest sample that is kept
+	stop = 0;
+
+	constructor(rate) {
+		this.rate = rate;
+	}
+
+	/** Append an Int16Array. */
+	append(samples) {
+		this.#blocks.push({ start: this.stop, samples });
+		this.stop += samples.length;
+		while (this.stop - this.#blocks[0].start > KEPT_SECONDS * this.rate) this.#blocks.shift();
+		this.start = this.#blocks[0].start;
+	}
+
+	/** Return the samples from `start` to `stop` as an Int16Array, zeros for those dropped. */
+	read(start, stop) {
+		const samples = new Int16Array(stop - start);
+		const first = this.#blocks.findLastIndex((block) => block.start <= start);
+		for (const block of this.#blocks.slice(Math.max(first, 0))) {
+			if (block.start >= stop) break;
+			const from = Math.max(start, block.start);
+			samples.set(block.samples.subarray(from - block.start, stop - block.start), from - start);
+		}
+		return samples;
+	}
+}

@@ -1,0 +1,81 @@
+// One run: from Start to the last words after Stop.
+
+import { capture } from "./capture.js";
+import { Channel } from "./channel.js";
+import { Connection } from "./connection.js";
+import { RecentAudio } from "./recent_audio.js";
+
+const SILENT_PEAK = 0.001; // full scale is 1; a muted device gives less
+const SILENT_SECONDS = 8;
+
+/** Records a source and captions it; calls methods of `page` as it goes on. */
+export class Run {
+	#quiet = 0; // samples
+
+	constructor(page, { source, cleans, language, key }) {
+		Object.assign(this, { page, source, cleans, language, key });
+	}
+
+	/** Open the device, then the server. */
+	async start() {
+		this.recording = await capture(this.source, this.cleans);
+		const { page, language, key } = this;
+		const { rate } = this.recording;
+		this.audio = new RecentAudio(rate);
+		this.connection = new Connection({ rate, language });
+		this.channel = new Channel(this.connection, this.audio, {
+			key,
+			onMessage: (message, seconds) => page.deliver(message, seconds),
+			onReport: (report) => page.report(report),
+		});
+		this.#record();
+		this.call("start");
+	}
+
+	/** Call a method of the connection, once there is one. */
+	call(name) {
+		this.channel?.call(name);
+	}
+
+	/** Record from another device of the same rate. */
+	async change(source) {
+		const recording = await capture(source, this.cleans, this.recording.rate);
+		await this.recording.stop();
+		Object.assign(this, { recording, source });
+		this.#record();
+	}
+
+	/** Stop recording; the run ends with the last words, or at once when called again. */
+	async stop() {
+		if (this.isStopping || !this.channel) return this.call("abort");
+		this.isStopping = true;
+		await this.recording.stop();
+		return this.call("stop");
+	}
+
+	/** Seconds of recorded audio. */
+	get seconds() {
+		return this.audio.stop / this.audio.rate;
+	}
+
+	/** Seconds of audio that the server has not got yet. */
+	get waitingSeconds() {
+		return (this.audio.stop - this.connection.sent) / this.audio.rate;
+	}
+
+	#record() {
+		this.recording.begin(
+			(samples, peak) => this.#append(samples, peak),
+			() => this.page.deviceGone(),
+		);
+	}
+
+	#append(samples, peak) {
+		this.channel.append(samples);
+		this.page.level(peak);
+		const limit = SILENT_SECONDS * this.audio.rate;
+		const wasSilent = this.#quiet > limit;
+		this.#quiet = peak > SILENT_PEAK ? 0 : this.#quiet + samples.length;
+		if (this.#quiet > limit !== wasSilent) this.page.silence(!wasSilent);
+	}
+}

@@ -1,0 +1,59 @@
+// What readers choose, kept in localStorage; the key of the server is kept for the tab only.
+
+const NAME = "wlk-captions";
+const SIZES = { 1: "Smallest", 2: "Small", 3: "Medium", 4: "Large", 5: "Larger", 6: "Largest" };
+
+/** Name: group, label, choices {value: label} (texts have none) and default. */
+export const SETTINGS = {
+	theme: ["reading", "Colours", { auto: "As the system", light: "Light", dark: "Dark", contrast: "High contrast" }, "auto"],
+	font: ["reading", "Typeface", { serif: "Serif", sans: "Sans serif", easy: "Easy to read" }, "serif"],
+	size: ["reading", "Text size", SIZES, "3"],
+	times: ["reading", "Times", { on: "Shown", off: "Not shown" }, "on"],
+	language: ["speech", "Language code", null, ""],
+	cleans: ["speech", "Microphone", { off: "As it is", on: "Cleaned by the browser" }, "off"],
+	aloud: ["access", "Screen reader", { on: "Reads final clauses", off: "Reads nothing" }, "on"],
+	keys: ["access", "Single keys", { on: "On", off: "Off" }, "on"],
+};
+
+/** Return settings from text; what is not a choice becomes the default. */
+export function parse(text) {
+	let stored = {};
+	try {
+		stored = JSON.parse(text) ?? {};
+	} catch {} // nothing is stored
+	const settings = { source: typeof stored.source === "string" ? stored.source : "" };
+	for (const [name, [, , choices, preset]] of Object.entries(SETTINGS)) {
+		const isChoice = choices ? Object.hasOwn(choices, stored[name]) : typeof stored[name] === "string";
+		settings[name] = isChoice ? String(stored[name]) : preset;
+	}
+	return settings;
+}
+
+/** Return settings with another choice of one, `step` after the current. */
+export function stepped(settings, name, step, isRound = false) {
+	const values = Object.keys(SETTINGS[name][2]);
+	const next = values.indexOf(settings[name]) + step;
+	const value = isRound ? values[next % values.length] : (values[next] ?? settings[name]);
+	return { ...settings, [name]: value };
+}
+
+/** Set the attributes by which the style sheet selects. */
+export function show(settings, root) {
+	for (const [name, [group]] of Object.entries(SETTINGS)) {
+		if (group === "reading") root.dataset[name] = settings[name];
+	}
+}
+
+// Browsers may refuse storage: then choices hold until the page is closed.
+function attempt(action) {
+	try {
+		return action() ?? "";
+	} catch {
+		return "";
+	}
+}
+
+export const load = () => parse(attempt(() => localStorage[NAME]));
+export const save = (settings) => attempt(() => (localStorage[NAME] = JSON.stringify(settings)));
+export const loadKey = () => attempt(() => sessionStorage[NAME]);
+export const saveKey = (key) => attempt(() => (sessionStorage[NAME] = key));

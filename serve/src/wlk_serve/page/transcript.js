@@ -1,0 +1,136 @@
+// The transcript: messages of the server become lines of clauses of words.
+
+import { endsPart, endsSentence, timedWords } from "./words.js";
+
+const PAUSE_SECONDS = 2.5; // between words: a new line, and a mark
+const BREATH_SECONDS = 0.7; // between words: a new clause
+const MAX_CLAUSE_WORDS = 20;
+const MIN_PART_WORDS = 8;
+const LONG_LINE_WORDS = 45; // after which the next sentence begins a line
+
+/** A line: one utterance of one speaker, or a note of the page. */
+class Line {
+	clauses = []; // lists of words that are complete
+	open = []; // committed words of the clause that goes on
+	pending = []; // words that may still change
+	isClosed = false;
+	pause = 0; // seconds without words before it
+	note = "";
+
+	speaker = null;
+
+	constructor(item) {
+		this.item = item;
+	}
+
+	get words() {
+		return [...this.clauses, this.open].flat();
+	}
+
+	get lastWord() {
+		return this.open.at(-1) ?? this.clauses.at(-1)?.at(-1);
+	}
+
+	endClause() {
+		if (this.open.length) this.clauses.push(this.open);
+		this.open = [];
+	}
+
+	close() {
+		this.endClause();
+		this.pending = [];
+		this.isClosed = true;
+	}
+}
+
+/** All lines of the page, the newest last. */
+export class Transcript {
+	lines = [];
+
+	/** All committed words in their order. */
+	get words() {
+		return this.lines.flatMap((line) => line.words);
+	}
+
+	/** The end in seconds of the newest word, committed or not. */
+	get end() {
+		const line = this.lines.findLast((other) => other.pending.length || other.lastWord);
+		return (line?.pending.at(-1) ?? line?.lastWord)?.end ?? 0;
+	}
+
+	/** Apply a message; its times are `offset` seconds after the beginning of the transcript. */
+	apply(message, offset = 0) {
+		const { item_id: item, words: records } = message;
+		const kind = message.type.split(".").at(-1);
+		if (kind === "delta") {
+			this.#openLine(item).pending = [];
+			for (const word of timedWords(message.delta, records, offset)) this.#add(word, item);
+		} else if (kind === "hypothesis") {
+			const words = timedWords(message.text, records, offset);
+			if (!words.length && this.#last?.item !== item) return;
+			const line = this.#openLine(item);
+			if (!line.lastWord && words.length) line.pause ||= this.#pauseBefore(words[0]);
+			line.pending = words;
+		} else if (kind === "completed" || kind === "failed") {
+			this.interrupt();
+			if (kind === "failed") this.note(message.error?.message ?? "The server failed here.");
+		}
+	}
+
+	/** End the line that goes on, as where another session begins. */
+	interrupt() {
+		this.#last?.close();
+	}
+
+	/** Append a line of the page itself. */
+	note(text) {
+		this.interrupt();
+		this.lines.push(Object.assign(new Line(), { note: text, isClosed: true }));
+	}
+
+	clear() {
+		this.lines = [];
+	}
+
+	get #last() {
+		return this.lines.at(-1);
+	}
+
+	#openLine(item) {
+		if (!this.#last || this.#last.isClosed || this.#last.item !== item) {
+			this.interrupt();
+			this.lines.push(new Line(item));
+		}
+		return this.#last;
+	}
+
+	#add(word, item) {
+		let line = this.#openLine(item);
+		const before = line.lastWord;
+		if (before && this.#breaksLine(line, before, word)) {
+			line.close();
+			line = this.#openLine(item);
+		}
+		if (before && word.start - before.end > BREATH_SECONDS) line.endClause();
+		if (!line.lastWord) {
+			line.speaker = word.speaker;
+			line.pause ||= this.#pauseBefore(word);
+		}
+		line.open.push(word);
+		const count = line.open.length;
+		const isPart = endsPart(word.text) && count >= MIN_PART_WORDS;
+		if (endsSentence(word.text) || isPart || count >= MAX_CLAUSE_WORDS) line.endClause();
+	}
+
+	#breaksLine(line, before, word) {
+		const isLong = line.words.length >= LONG_LINE_WORDS && endsSentence(before.text);
+		const isPause = word.start - before.end > PAUSE_SECONDS;
+		return isLong || isPause || word.speaker !== line.speaker;
+	}
+
+	#pauseBefore(word) {
+		const earlier = this.lines.findLast((line) => line.lastWord || line.note);
+		const seconds = word.start - (earlier?.lastWord?.end ?? Infinity);
+		return seconds > PAUSE_SECONDS ? seconds : 0;
+	}
+}

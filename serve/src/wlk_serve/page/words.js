@@ -1,0 +1,46 @@
+// Words {text, start, end, confidence, speaker}: each text with the white space before it.
+
+export const endsSentence = (text) => /[.!?…。！？][)\]"'”’»]*$/u.test(text);
+
+export const endsPart = (text) => /[,;:،、，；：][)\]"'”’»]*$/u.test(text);
+
+/** Return the text of words. */
+export const joined = (words) => words.map((word) => word.text).join("");
+
+/** Return it without white space around it. */
+export const textOf = (words) => joined(words).trim();
+
+/** Return the words of a server's text and records, `offset` seconds later. */
+export function timedWords(text, records = [], offset = 0) {
+	const words = [];
+	let position = 0;
+	for (const record of records) {
+		if (!record.word) continue;
+		const found = text.indexOf(record.word, position);
+		const before = found < 0 ? " " : text.slice(position, found);
+		if (found >= 0) position = found + record.word.length;
+		words.push({
+			text: before + record.word,
+			start: record.start + offset,
+			end: record.end + offset,
+			confidence: record.confidence ?? null,
+			speaker: record.speaker ?? null,
+		});
+	}
+	const rest = text.slice(position);
+	if (words.length && rest.trim()) words.at(-1).text += rest.trimEnd();
+	return words;
+}
+
+/** Return what is shown for a speaker: numbers get letters. */
+export function speakerName(speaker) {
+	return /^\d$/.test(speaker) ? String.fromCharCode(65 + Number(speaker)) : speaker;
+}
+
+/** Return "0:01:02" or "1:02" for seconds; hours where there are any. */
+export function clock(seconds) {
+	const whole = Math.floor(seconds);
+	const [hours, minutes] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60];
+	const rest = String(whole % 60).padStart(2, "0");
+	return hours ? `${hours}:${String(minutes).padStart(2, "0")}:${rest}` : `${minutes}:${rest}`;
+}

@@ -1,0 +1,120 @@
+"""The address ``/v1/realtime``: who may open a session, and who may resume one."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from wlk_core.errors import WLKError
+from wlk_serve.errors import RequestError, as_request_error, error_response
+from wlk_serve.protocols.realtime_config import default_config, update_config
+from wlk_serve.realtime_session import RealtimeSession
+from wlk_serve.realtime_socket import accept, refuse, serve_session
+from wlk_serve.resume import parse_last_seq, resume_expired
+
+if TYPE_CHECKING:
+    from starlette.websockets import WebSocket
+
+    from wlk_serve.admission import Admission
+    from wlk_serve.limits import Limits, Usage
+    from wlk_serve.protocols.realtime_config import RealtimeConfig
+    from wlk_serve.service import Service
+    from wlk_serve.sessions import Sessions
+
+__all__ = ["RealtimeRoute"]
+
+_EXPIRED = 4404  # close code of a session that cannot be resumed
+_NEW = "1"  # asks for a token
+
+
+class RealtimeRoute:
+    """Opens sessions for sockets and keeps those that can be resumed."""
+
+    def __init__(
+        self,
+        service: Service,
+        admission: Admission,
+        sessions: Sessions,
+        limits: Limits,
+        usage: Usage,
+    ) -> None:
+        self._service = service
+        self._admission = admission
+        self._sessions = sessions
+        self._limits = limits
+        self._usage = usage
+        self._resumable: dict[str, RealtimeSession] = {}
+
+    async def serve(self, socket: WebSocket) -> None:
+        """Answer a WebSocket that was not accepted yet."""
+        wish = socket.query_params.get("wlk_resume")
+        try:
+            last = parse_last_seq(socket.query_params.getlist("wlk_last_seq"))
+            config = self._checked(socket) if wish in {None, _NEW} else None
+        except WLKError as error:
+            answer = as_request_error(error)
+            self._service.metrics.count_error(answer)
+            await socket.send_denial_response(error_response(answer))
+            return
+        if config is None:
+            await self._resume(socket, wish or "", last)
+        else:
+            await self._open(socket, config, is_resumable=wish == _NEW)
+
+    def _checked(self, socket: WebSocket) -> RealtimeConfig:
+        """Return the configuration of a new session; raises WLKError for one that is refused."""
+        if (model := socket.query_params.get("model")) is not None:
+            self._service.card.check_name(model)
+        if socket.query_params.get("intent", "transcription") != "transcription":
+            raise RequestError(
+                "expected intent=transcription", code="invalid_value", param="intent"
+            )
+        config = default_config(self._service.card)
+        fields = self._admission.secret_session(socket.headers)
+        if fields is not None:
+            config = update_config(config, fields, self._service.card)
+        self._service.check_load()
+        self._sessions.check(self._admission.key_id(socket.headers))
+        return config
+
+    async def _open(self, socket: WebSocket, config: RealtimeConfig, *, is_resumable: bool) -> None:
+        is_beta = socket.headers.get("openai-beta") == "realtime=v1"
+        offers_beta = "openai-beta.realtime-v1" in socket.scope.get("subprotocols", [])
+        key_id = self._admission.key_id(socket.headers)
+        count = ExitStack()
+        session = RealtimeSession(
+            self._service,
+            config=config,
+            key_id=key_id,
+            limits=self._limits,
+            usage=self._usage,
+            is_beta=is_beta or offers_beta,
+            is_resumable=is_resumable,
+            on_over=count.close,
+            on_closed=lambda: self._forget(session),
+        )
+        count.enter_context(self._sessions.entered(session, key_id))
+        if session.log is not None:
+            self._resumable[session.log.token] = session
+        try:
+            await accept(socket)
+            await serve_session(socket, session, session.begin())
+        finally:
+            session.close_unless_waiting()
+
+    async def _resume(self, socket: WebSocket, token: str, last: int) -> None:
+        await accept(socket)  # browsers see no status of a refusal, but they see close codes
+        session = self._resumable.get(token)
+        try:
+            if session is None:
+                raise resume_expired("the session is over or was never here; open a new one")
+            queue = session.resume(last)
+        except RequestError as error:
+            self._service.metrics.count_error(error)
+            await refuse(socket, error, _EXPIRED)
+            return
+        await serve_session(socket, session, queue)
+
+    def _forget(self, session: RealtimeSession) -> None:
+        if session.log is not None:
+            self._resumable.pop(session.log.token, None)

@@ -1,0 +1,131 @@
+"""The command `wlk-serve` with digits, and what `wlk-core transcribe` makes of the clip."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import attrs
+import numpy as np
+import pytest
+
+from wlk_core.testing.digits import clip_path, load_clip
+
+# The clients need environments of their own: nox -s clients
+collect_ignore_glob = [] if os.environ.get("WLK_CLIENTS") else ["test_*.py"]
+
+KEY = "secret"
+MODEL = ("--backend", "faster-whisper", "--model", "digits", "--language", "en")
+_SECONDS = 120  # for a process to end
+
+
+@attrs.frozen
+class Expected:
+    """The result of the command line: the words, and the text of each turn."""
+
+    text: str
+    turns: tuple[str, ...]
+    starts: tuple[float, ...]  # of the words, in seconds
+
+    @property
+    def words(self):
+        """The words."""
+        return self.text.split()
+
+
+@pytest.fixture(scope="session")
+def expected():
+    """Return what `wlk-core transcribe` makes of the clip."""
+    command = [sys.executable, "-m", "wlk_core", "transcribe", str(clip_path("demo")), *MODEL]
+    texts = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    command += ["--format", "json"]
+    record = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    starts = tuple(token["start"] for token in record["tokens"])
+    return Expected(record["text"], tuple(texts.splitlines()), starts)
+
+
+class ServeProcess:
+    """The command in a process of its own, on a port that is kept over restarts."""
+
+    def __init__(self):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self._process = None
+
+    @property
+    def address(self):
+        """The base URL of clients."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def start(self):
+        """Start it and wait until it is ready."""
+        command = [sys.executable, "-m", "wlk_serve", *MODEL, "--port", str(self.port)]
+        self._process = subprocess.Popen(
+            [*command, "--drain-seconds", "0", "--api-key-env", "WLK_KEYS"],
+            env={**os.environ, "WLK_KEYS": KEY},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        first = self._process.stderr.readline()
+        assert "ready on" in first, first
+
+    def terminate(self):
+        """Send SIGTERM."""
+        self._process.send_signal(signal.SIGTERM)
+
+    def wait(self):
+        """Wait for the end, and return the status and what was written on standard error."""
+        try:
+            return self._process.wait(_SECONDS), self._process.stderr.read()
+        finally:
+            self._process.stderr.close()
+
+    def restart(self):
+        """Wait for the end, then start again."""
+        self.wait()
+        self.start()
+
+
+def _running():
+    server = ServeProcess()
+    server.start()
+    try:
+        yield server
+    finally:
+        server.terminate()
+        status, written = server.wait()
+    assert (0, "") == (status, written)  # no traceback of any client
+
+
+@pytest.fixture(scope="module")
+def server():
+    """Return a server for all tests of a module."""
+    yield from _running()
+
+
+@pytest.fixture
+def restartable():
+    """Return a server of one test."""
+    yield from _running()
+
+
+@pytest.fixture
+def speech():
+    """Return a function that makes 16-bit audio of the clip, or of a part of it, at a rate."""
+
+    def speech(rate=24_000, start=0.0, stop=None):
+        audio = load_clip("demo").audio
+        audio = audio[round(start * 16_000) : None if stop is None else round(stop * 16_000)]
+        spectrum = np.fft.rfft(audio)
+        count = len(audio) * rate // 16_000
+        padded = np.zeros(count // 2 + 1, dtype=complex)
+        kept = min(len(spectrum), len(padded))
+        padded[:kept] = spectrum[:kept]
+        audio = np.fft.irfft(padded, count) * (rate / 16_000)
+        return (np.clip(audio, -1, 1) * 32_767).astype("<i2").tobytes()
+
+    return speech

@@ -1,0 +1,278 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { Connection } from "../page/connection.js";
+
+const RATE = 1000;
+const created = (token = "t1") => ({
+  type: "session.created",
+  session: token ? { wlk: { resume: { token, seconds: 30 } } } : {},
+});
+const UPDATED = { type: "session.updated", wlk_seq: 1, session: {} };
+const delta = (text, end, number) => ({
+  type: "conversation.item.input_audio_transcription.delta",
+  item_id: "a",
+  delta: text,
+  end,
+  wlk_seq: number,
+});
+const completed = (item, number) => ({
+  type: "conversation.item.input_audio_transcription.completed",
+  item_id: item,
+  wlk_seq: number,
+});
+const stopped = (item, milliseconds, number) => ({
+  type: "input_audio_buffer.speech_stopped",
+  item_id: item,
+  audio_end_ms: milliseconds,
+  wlk_seq: number,
+});
+
+function live(token = "t1") {
+  const connection = new Connection({ rate: RATE, random: () => 0.5 });
+  connection.start();
+  connection.admitted();
+  connection.received(created(token), 0);
+  connection.received(UPDATED, 0);
+  return connection;
+}
+
+const kinds = (actions) => actions.map((action) => action.kind);
+const find = (actions, kind) => actions.find((action) => action.kind === kind);
+const delivered = (actions) => kinds(actions).includes("deliver");
+
+function send(connection, samples) {
+  const ranges = [];
+  for (let range; (range = connection.takeRange(samples)); ) ranges.push(range);
+  return ranges;
+}
+
+function reconnect(connection, message) {
+  assert.deepEqual(kinds(connection.wake()), ["admit"]);
+  const query = find(connection.admitted(), "connect").query;
+  return [query, connection.received(message, connection.sent)];
+}
+
+test("a connection asks for resume, declares its rate, and sends audio once it is configured", () => {
+  const connection = new Connection({ rate: RATE, language: "en" });
+
+  assert.deepEqual(kinds(connection.start()), ["admit"]);
+  assert.deepEqual(find(connection.admitted(), "connect").query, { wlk_resume: 1 });
+  const [update] = connection.received(created(), 0);
+  const { input } = update.message.session.audio;
+  assert.equal(update.message.type, "session.update");
+  assert.deepEqual(input.format, { type: "audio/pcm", rate: RATE });
+  assert.deepEqual(input.transcription, { language: "en" });
+  assert.deepEqual(update.message.session.include, ["wlk.hypothesis"]);
+  assert.equal(connection.takeRange(500), null);
+  assert.ok(kinds(connection.received(UPDATED, 500)).includes("pump"));
+  assert.deepEqual(connection.takeRange(500), [0, 500]);
+});
+
+test("audio is sent once and in order, a second at most in a message", () => {
+  const connection = live();
+
+  assert.deepEqual(send(connection, 2500), [[0, 1000], [1000, 2000], [2000, 2500]]);
+  assert.deepEqual(send(connection, 2500), []);
+  assert.deepEqual(send(connection, 2600), [[2500, 2600]]);
+});
+
+test("a cut is resumed after the last message, from the sample that the server lacks", () => {
+  const connection = live();
+  send(connection, 5000);
+  connection.received(delta("one", 1, 2), 5000);
+
+  const retry = connection.closed(1006);
+  const [query, actions] = reconnect(connection, { type: "session.resumed", samples: 4200, wlk_seq: 9 });
+
+  assert.equal(find(retry, "report").reason, "gone");
+  assert.deepEqual(query, { wlk_resume: "t1", wlk_last_seq: 2 });
+  assert.deepEqual(kinds(actions), ["report", "pump"]);
+  assert.deepEqual(send(connection, 5100), [[4200, 5100]]);
+});
+
+test("a message that came before the cut is not delivered again", () => {
+  const connection = live();
+  assert.ok(delivered(connection.received(delta("one", 1, 2), 0)));
+  connection.closed(1006);
+  reconnect(connection, { type: "session.resumed", samples: 0, wlk_seq: 3 });
+
+  assert.ok(!delivered(connection.received(delta("one", 1, 2), 0)));
+  assert.ok(delivered(connection.received(delta(" two", 2, 3), 0)));
+});
+
+test("an expired session is followed by a new one that begins where final words end", () => {
+  const connection = live();
+  send(connection, 5000);
+  connection.received(delta("one", 1.5, 2), 5000);
+  connection.closed(1006);
+  reconnect(connection, { type: "error", error: { code: "resume_expired", message: "expired" } });
+  connection.closed(4404);
+
+  const [query, actions] = reconnect(connection, created("t2"));
+
+  assert.deepEqual(query, { wlk_resume: 1 });
+  assert.equal(find(actions, "report").state, "renewed");
+  assert.equal(find(actions, "report").missing, 0);
+  connection.received(UPDATED, 5000);
+  assert.deepEqual(send(connection, 5000)[0], [1500, 2500]);
+  assert.equal(find(connection.received(delta("two", 1, 2), 5000), "deliver").seconds, 1.5);
+});
+
+test("audio that is no longer kept is reported as missing", () => {
+  const connection = live();
+  send(connection, 5000);
+  connection.received(delta("one", 1, 2), 5000);
+  connection.closed(1006);
+  connection.grew(4000, 9000);
+  reconnect(connection, { type: "error", error: { code: "resume_expired" } });
+  connection.closed(4404);
+
+  const [, actions] = reconnect(connection, created("t2"));
+
+  assert.equal(find(actions, "report").missing, 3);
+  assert.equal(connection.base, 4000);
+});
+
+test("a server that drains has settled all audio that it received", () => {
+  const connection = live();
+  send(connection, 3000);
+  connection.received(stopped("a", 3000, 2), 3000);
+  connection.received(completed("a", 3), 3000);
+  connection.closed(1012);
+  reconnect(connection, { type: "error", error: { code: "resume_expired" } });
+  connection.closed(4404);
+  reconnect(connection, created("t2"));
+
+  assert.equal(connection.base, 3000);
+});
+
+test("attempts come later and later, and at once when the network is back", () => {
+  const connection = live();
+  const waits = [];
+  let actions = connection.closed(1006);
+  for (let i = 0; i < 7; i++) {
+    waits.push(find(actions, "wait").seconds);
+    connection.wake();
+    actions = connection.refused(0);
+  }
+
+  assert.deepEqual(waits, [0.5, 1, 2, 4, 8, 8, 8]);
+  assert.deepEqual(kinds(connection.wake()), ["admit"]);
+});
+
+for (const [name, act, reason] of [
+  ["a wrong key ends the run", (c) => c.refused(401, "key"), "key"],
+  ["another refusal ends the run", (c) => c.refused(403, "host"), "refused"],
+  ["a server without an answer is tried again", (c) => c.refused(0), "gone"],
+  ["a proxy without a server is tried again", (c) => c.refused(502), "gone"],
+  ["a full server is tried again", (c) => c.refused(503), "full"],
+]) {
+  test(name, () => {
+    const connection = new Connection({ rate: RATE });
+    connection.start();
+
+    assert.equal(find(act(connection), "report").reason, reason);
+    assert.equal(connection.state, ["key", "refused"].includes(reason) ? "ended" : "waiting");
+  });
+}
+
+test("a handshake that is refused after admission means a full server", () => {
+  const connection = new Connection({ rate: RATE });
+  connection.start();
+  connection.admitted();
+
+  assert.equal(find(connection.closed(1006, false), "report").reason, "full");
+});
+
+test("a configuration that the server refuses ends the run with its words", () => {
+  const connection = new Connection({ rate: RATE, language: "xx" });
+  connection.start();
+  connection.admitted();
+  connection.received(created(), 0);
+
+  const actions = connection.received({ type: "error", error: { code: "invalid_value", message: "xx" } }, 0);
+
+  const { reason, message } = find(actions, "report");
+  assert.deepEqual({ reason, message }, { reason: "refused", message: "xx" });
+});
+
+test("a link without any message is given up after ten seconds of audio", () => {
+  const connection = live();
+
+  assert.deepEqual(kinds(connection.grew(0, 10 * RATE)), ["pump"]);
+  const actions = connection.grew(0, 10 * RATE + 1);
+
+  assert.deepEqual(kinds(actions), ["close", "report", "wait"]);
+  assert.equal(find(actions, "close").code, 4000); // no end: the server keeps the session
+});
+
+test("a server without resume may be silent", () => {
+  const connection = live(null);
+
+  assert.deepEqual(kinds(connection.grew(0, 100 * RATE)), ["pump"]);
+});
+
+test("a run ends with the words of its commit, not with those of an utterance before", () => {
+  const connection = live();
+  send(connection, 9000);
+  connection.stop();
+  const [commit] = connection.drained();
+  assert.equal(commit.message.type, "input_audio_buffer.commit");
+  assert.deepEqual(connection.drained(), []);
+
+  connection.received(stopped("a", 5000, 2), 9000);
+  const early = connection.received(completed("a", 3), 9000);
+  connection.received(stopped("b", 9000, 4), 9000);
+  const late = connection.received(completed("b", 5), 9000);
+
+  assert.deepEqual(kinds(early), ["deliver"]);
+  assert.deepEqual(kinds(late), ["deliver", "close", "report"]);
+  assert.equal(connection.state, "ended");
+});
+
+test("a run that ends in silence ends with the empty item of its commit", () => {
+  const connection = live();
+  send(connection, 9000);
+  connection.stop();
+  connection.drained();
+
+  assert.ok(kinds(connection.received(completed("b", 2), 9000)).includes("close"));
+});
+
+test("a run that is cut while it stops is resumed and commits what is left", () => {
+  const connection = live();
+  send(connection, 3000);
+  connection.stop();
+  connection.drained();
+  connection.closed(1006);
+  reconnect(connection, { type: "session.resumed", samples: 2000, wlk_seq: 3 });
+
+  assert.deepEqual(send(connection, 3000), [[2000, 3000]]);
+  assert.equal(connection.drained()[0].message.type, "input_audio_buffer.commit");
+});
+
+test("a run that recorded nothing ends at once", () => {
+  const connection = live();
+
+  assert.deepEqual(kinds(connection.stop()), ["pump"]);
+  assert.equal(find(connection.drained(), "report").reason, "stopped");
+});
+
+test("a run that never reached its server ends at once", () => {
+  const connection = new Connection({ rate: RATE });
+  connection.start();
+  connection.refused(0);
+
+  assert.equal(find(connection.stop(), "report").reason, "stopped");
+});
+
+test("nothing happens after the end", () => {
+  const connection = live();
+  connection.abort();
+
+  assert.deepEqual(connection.closed(1000), []);
+  assert.deepEqual(connection.wake(), []);
+  assert.deepEqual(connection.abort(), []);
+  assert.equal(connection.takeRange(1000), null);
+});

@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { RecentAudio } from "../page/recent_audio.js";
+
+const RATE = 10; // samples a second, so that minutes are few samples
+
+function counted(blocks, size = 7) {
+  const audio = new RecentAudio(RATE);
+  for (let i = 0; i < blocks; i++) {
+    audio.append(Int16Array.from({ length: size }, (_, j) => i * size + j + 1));
+  }
+  return audio;
+}
+
+test("samples are read across blocks", () => {
+  const audio = counted(5);
+
+  assert.deepEqual([...audio.read(5, 16)], [6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
+});
+
+test("every range of the kept samples is what was appended", () => {
+  const audio = counted(6, 3);
+
+  for (let start = 0; start < audio.stop; start++) {
+    for (let stop = start; stop <= audio.stop; stop++) {
+      const expected = Array.from({ length: stop - start }, (_, i) => start + i + 1);
+      assert.deepEqual([...audio.read(start, stop)], expected);
+    }
+  }
+});
+
+test("two minutes are kept, and older samples are read as silence", () => {
+  const audio = counted(300);
+
+  assert.ok(audio.stop - audio.start <= 120 * RATE);
+  assert.ok(audio.stop - audio.start > 119 * RATE);
+  const around = [...audio.read(audio.start - 2, audio.start + 2)];
+  assert.deepEqual(around, [0, 0, audio.start + 1, audio.start + 2]);
+});

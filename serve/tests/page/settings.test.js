@@ -1,0 +1,68 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { newest } from "../page/broadcast.js";
+import { notice } from "../page/notices.js";
+import { SETTINGS, parse, show, stepped } from "../page/settings.js";
+
+test("what is not stored, or is no choice, is the default", () => {
+  const preset = parse("");
+
+  assert.equal(preset.theme, "auto");
+  for (const text of ["null", "{", "[]", '{"theme": "pink", "size": 9, "source": 1}', '{"theme": "toString"}']) {
+    assert.deepEqual(parse(text), preset);
+  }
+});
+
+test("settings come back as they were stored", () => {
+  const settings = { ...parse(""), theme: "contrast", size: "6", language: "de", source: "abc" };
+
+  assert.deepEqual(parse(JSON.stringify(settings)), settings);
+});
+
+test("every default is a choice", () => {
+  for (const [, , choices, preset] of Object.values(SETTINGS)) {
+    assert.ok(!choices || Object.hasOwn(choices, preset));
+  }
+});
+
+test("a size stops at the largest, and colours go round", () => {
+  let settings = parse("");
+  for (let i = 0; i < 9; i++) settings = stepped(settings, "size", 1);
+  assert.equal(settings.size, "6");
+  for (let i = 0; i < 9; i++) settings = stepped(settings, "size", -1);
+  assert.equal(settings.size, "1");
+  const themes = Array.from({ length: 5 }, () => (settings = stepped(settings, "theme", 1, true)).theme);
+  assert.deepEqual(themes, ["light", "dark", "contrast", "auto", "light"]);
+});
+
+test("the style sheet gets the choices of reading", () => {
+  const root = { dataset: {} };
+  show(parse(""), root);
+
+  assert.deepEqual(root.dataset, { theme: "auto", font: "serif", size: "3", times: "on" });
+});
+
+test("a notice has the words of the server where they help", () => {
+  assert.equal(notice("refused", "no such language"), "The server refuses: no such language");
+  assert.equal(notice("silent", "x"), notice("silent"));
+});
+
+test("a caption window gets the newest lines", () => {
+  const word = (text) => ({ text });
+  const line = (words, pending = [], speaker = null) => ({ words, pending, speaker, lastWord: words.at(-1) });
+  const lines = [
+    line([word("one")]),
+    line([word("two")]),
+    { note: "x", pending: [] },
+    line([]),
+    line([word("three"), word(" four")], [], "1"),
+    line([], [word("five")]),
+  ];
+
+  assert.deepEqual(newest({ lines }), [
+    { speaker: "", solid: "two", pending: "" },
+    { speaker: "B", solid: "three four", pending: "" },
+    { speaker: "", solid: "", pending: "five" },
+  ]);
+});

@@ -1,0 +1,63 @@
+"""The command: the same under both names, and refused in one line."""
+
+from __future__ import annotations
+
+import click
+from click.testing import CliRunner
+import pytest
+
+from wlk_core.cli.main import execute, main
+from wlk_serve import __main__ as module
+from wlk_serve import cli
+
+PINNED = (
+    *("--host", "--port", "--backend", "--model", "--option", "--api-key-env"),
+    *("--allow-origin", "--max-sessions", "--drain-seconds"),
+)
+
+
+def test_wlk_core_serve_is_the_same_command():
+    """The command line of the core finds it through its entry point."""
+    assert main.get_command(click.Context(main), "serve") is cli.serve
+    assert module.run is cli.run
+
+
+def test_every_option_is_in_the_help_as_a_sentence():
+    """The options that scripts rely on are there."""
+    options = {name: option for option in cli.serve.params for name in option.opts}
+
+    assert set(PINNED) <= set(options)
+    for name, option in options.items():
+        assert option.help[:1].isupper(), name
+        assert option.help.rstrip().endswith("."), name
+
+
+def test_the_help_imports_no_server():
+    """The help of the command needs neither a backend nor starlette."""
+    result = CliRunner().invoke(cli.serve, ["--help"])
+
+    assert 0 == result.exit_code
+    assert "Serve one model" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--port", "70000"], 2, "70000"),
+        (["--max-sessions", "0"], 2, "max-sessions"),
+        (["--host", "0.0.0.0"], 2, "--api-key-env"),  # noqa: S104 -- it is refused
+        (["--api-key-env", "WLK_NO_SUCH_KEY"], 2, "expected a key in the variable"),
+        (["--backend", "nope"], 1, "no backend called 'nope'"),
+        (["--option", "speed=9"], 2, "speed"),
+    ],
+)
+def test_what_cannot_be_served_is_one_line(arguments, status, message, capsys):
+    """The line begins with the program that was called."""
+    for name, command in (("wlk-core", main), ("wlk-serve", cli.serve)):
+        start = ["serve"] if command is main else []
+        assert status == execute([*start, *arguments], command=command, name=name)
+        lines = capsys.readouterr().err.splitlines()
+
+        assert 1 == len(lines)
+        assert lines[0].startswith(f"{name}: ")
+        assert message in lines[0]

@@ -1,0 +1,206 @@
+"""Sessions that lose their sockets, over real ones."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+import json
+import socket as sockets
+
+import numpy as np
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+pytest.importorskip("faster_whisper")
+
+from wlk_core.testing.digits import load_clip
+
+pytestmark = pytest.mark.slow
+COMPLETED = "conversation.item.input_audio_transcription.completed"
+DELTA = "conversation.item.input_audio_transcription.delta"
+CHUNK = 3200  # bytes of 0.1 s
+FORMAT = {"type": "audio/pcm", "rate": 16_000}
+UPDATE = {
+    "type": "session.update",
+    "session": {
+        "audio": {
+            "input": {"format": {"type": "audio/pcm", "rate": 16_000}, "turn_detection": None}
+        }
+    },
+}
+
+
+class Client:
+    """A client that numbers what it received, and sends again what did not arrive."""
+
+    def __init__(self, address, stack):
+        self._stack = stack
+        self._url = address.replace("http", "ws") + "/realtime"
+        audio = load_clip("demo").audio
+        self.data = (np.clip(audio, -1, 1) * 32_767).astype("<i2").tobytes()
+        self.sent = 0  # bytes of it
+        self.events = []
+        self.token = None
+        self.socket = None
+
+    @property
+    def last(self):
+        """The number of the last event."""
+        return max((event.get("wlk_seq", 0) for event in self.events), default=0)
+
+    @property
+    def kinds(self):
+        """The types of the events."""
+        return [event["type"] for event in self.events]
+
+    def connect(self):
+        """Open a session, or resume it."""
+        query = "?wlk_resume=1"
+        if self.token is not None:
+            query = f"?wlk_resume={self.token}&wlk_last_seq={self.last}"
+        headers = {"x-api-key": "secret"}
+        self.socket = self._stack.enter_context(
+            connect(self._url + query, additional_headers=headers)
+        )
+        first = json.loads(self.socket.recv(30))
+        if first["type"] == "session.created":
+            self.token = first["session"]["wlk"]["resume"]["token"]
+            self.socket.send(json.dumps(UPDATE))
+            self.read_until("session.updated")
+        else:
+            assert ("session.resumed", self.last) == (first["type"], first["wlk_seq"])
+            self.sent = first["samples"] * 2
+        return self
+
+    def send_audio(self, end=None):
+        """Send the audio up to byte *end* as binary messages."""
+        end = len(self.data) if end is None else end
+        while self.sent < end:
+            chunk = self.data[self.sent : min(end, self.sent + CHUNK)]
+            self.socket.send(chunk)
+            self.sent += len(chunk)
+
+    def commit(self):
+        """End the utterance."""
+        self.socket.send('{"type": "input_audio_buffer.commit"}')
+
+    def read_until(self, kind):
+        """Read events until the next one of a type."""
+        seen = len(self.events)
+        while len(self.events) == seen or self.events[-1]["type"] != kind:
+            self.events.append(json.loads(self.socket.recv(60)))
+
+    def read_to_the_end(self):
+        """Read events until the socket closes; return the close code."""
+        try:
+            while True:
+                self.events.append(json.loads(self.socket.recv(60)))
+        except ConnectionClosed as closed:
+            return closed.rcvd.code
+
+    def lose(self):
+        """Let the connection end as by a network, without a close frame."""
+        self.socket.socket.shutdown(sockets.SHUT_RDWR)
+        self.socket.close()
+
+    def text(self):
+        """Return the transcripts, after a check of the deltas."""
+        deltas = "".join(event["delta"] for event in self.events if event["type"] == DELTA)
+        transcripts = [event["transcript"] for event in self.events if event["type"] == COMPLETED]
+        assert "".join(transcripts) == deltas
+        return transcripts
+
+
+@pytest.fixture(scope="module")
+def expected(address):
+    """Return the transcripts of a client whose network is perfect."""
+    with ExitStack() as stack:
+        client = Client(address, stack).connect()
+        client.send_audio()
+        client.commit()
+        client.read_until(COMPLETED)
+    return client.text()
+
+
+@pytest.fixture
+def open_client(address):
+    """Return a function that opens a session with a client, which is closed after the test."""
+    with ExitStack() as stack:
+        yield lambda other=address: Client(other, stack).connect()
+
+
+@pytest.mark.parametrize("cuts", [(1,), (0, 50, 51), (10, 20, 30, 40), (10**6,)])
+def test_a_client_that_loses_its_socket_misses_nothing(open_client, expected, cuts):
+    """Whatever was lost on the way is sent again, by both."""
+    client = open_client()
+    for cut in cuts:
+        client.send_audio(min(len(client.data), cut * CHUNK))
+        client.lose()
+        client.connect()
+    client.send_audio()
+    client.commit()
+    client.read_until(COMPLETED)
+
+    assert expected == client.text()
+    assert "wlk.ack" in client.kinds
+    numbers = [event["wlk_seq"] for event in client.events]
+    assert sorted(set(numbers)) == numbers
+
+
+def test_a_loss_before_the_last_words_loses_none(open_client, expected):
+    """They are decoded while the session waits."""
+    client = open_client()
+    client.send_audio()
+    client.commit()
+    client.read_until("input_audio_buffer.committed")
+    client.lose()
+    client.connect()
+    client.read_until(COMPLETED)
+
+    assert expected == client.text()
+
+
+def test_a_session_that_its_client_ended_cannot_be_resumed(open_client, address):
+    """A close with 1000 is no loss."""
+    client = open_client()
+    client.socket.close(1000)
+    url = f"{address.replace('http', 'ws')}/realtime?wlk_resume={client.token}"
+    with connect(url, additional_headers={"x-api-key": "secret"}) as other:
+        error = json.loads(other.recv(30))
+        with pytest.raises(ConnectionClosed) as closed:
+            other.recv(30)
+
+    assert ("error", "resume_expired") == (error["type"], error["error"]["code"])
+    assert 4404 == closed.value.rcvd.code
+
+
+def test_a_second_socket_takes_the_session_over(open_client, expected):
+    """A client need not know that its old socket is dead."""
+    client = open_client()
+    client.send_audio(CHUNK)
+    old = client.socket
+    client.connect()
+    with pytest.raises(ConnectionClosed) as closed:
+        while True:
+            old.recv(30)
+    client.send_audio()
+    client.commit()
+    client.read_until(COMPLETED)
+
+    assert 4409 == closed.value.rcvd.code
+    assert expected == client.text()
+
+
+def test_a_shutdown_delivers_the_words_of_a_waiting_session(digits, serve, open_client, expected):
+    """The client fetches them while the server drains."""
+    with serve(digits) as (address, server):
+        client = open_client(address)
+        client.send_audio()
+        client.socket.send(json.dumps(UPDATE))
+        client.read_until("session.updated")  # so that all audio has arrived
+        client.lose()
+        server.handle_exit(15, None)
+        client.connect()
+        code = client.read_to_the_end()
+
+    assert (1012, expected) == (code, client.text())

@@ -35,7 +35,9 @@ class ServerProcess:
             env={**os.environ, **self._environment},
         )
         line = self._process.stderr.readline()
-        assert "ready on" in line, line + self._process.stderr.read()
+        if "ready on" not in line:
+            self.kill()
+            raise AssertionError(f"the server did not start: {line}")
         self.port = int(line.split()[3].rpartition(":")[2])
 
     def kill(self):

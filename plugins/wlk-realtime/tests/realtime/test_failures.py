@@ -67,9 +67,9 @@ def tcp(answer):
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
-        thread.join()
         for connection in accepted:
             connection.close()
+        thread.join(30)
 
 
 def failure(url, monkeypatch=None, **options):
@@ -177,9 +177,9 @@ WORD = {"text": " one", "start": 0.1, "end": 0.2, "probability": None}
         [b"\x00\xff"],
         [CREATED, UPDATED[:50]],
         [CREATED, json.dumps({"type": "session.updated", "session": {}})],
-        [CREATED, UPDATED, marked()],
+        [CREATED, UPDATED, marked(id="7")],
     ],
-    ids=["nonsense", "bytes", "half a message", "no marks", "an answer before the request"],
+    ids=["nonsense", "bytes", "half a message", "no marks", "an answer to no request"],
 )
 def test_a_server_that_sends_nonsense(messages, monkeypatch):
     """The line quotes it."""

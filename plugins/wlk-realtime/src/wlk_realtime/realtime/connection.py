@@ -95,9 +95,8 @@ class Connection:
     async def abort(self) -> None:
         """Drop the socket at once."""
         self._reader.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._reader
         self._socket.transport.abort()
+        await asyncio.wait({self._reader}, timeout=_CLOSE_SECONDS)
 
     def _check(self) -> None:
         if self.error is not None:

@@ -14,6 +14,8 @@ __all__ = ["EventLoopThread"]
 
 T = TypeVar("T")
 
+_CANCEL_SECONDS = 2.0  # for tasks that clean up
+
 
 class EventLoopThread:
     """
@@ -56,17 +58,21 @@ class EventLoopThread:
         if loop is not None:
             loop.call_soon_threadsafe(loop.stop)
         if thread is not None and thread is not threading.current_thread():
-            thread.join()
+            thread.join(2 * _CANCEL_SECONDS)
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
-        tasks = asyncio.all_tasks(loop)
-        for task in tasks:
-            task.cancel()
-        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(_cancel_tasks())
     finally:
         loop.close()
+
+
+async def _cancel_tasks() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=_CANCEL_SECONDS)

@@ -110,7 +110,7 @@ class BackendUnderTest:
                 self._backend = self.load_with()
                 if isinstance(self._backend, SupportsDeclaration):
                     self.spec = self._backend.declared()
-            except Exception as error:
+            except Exception as error:  # a plugin's loader may raise any; each rule reports it
                 self._load_error = error
                 raise LoadFailure(f"{type(error).__name__}: {error}") from error
         return self._backend

@@ -136,6 +136,16 @@ def test_a_step_makes_at_most_one_call_of_the_processor(open_session, talk):
     assert session.is_over
 
 
+def test_a_chunk_with_one_call_is_one_step(open_session, speech):
+    """The hypothesis comes in the step of its words, and no step is left without work."""
+    session = open_session(gated=False)
+    for chunk in partition(speech, 0.5):
+        session.receive(chunk)
+        session.step()
+
+        assert not session.has_work
+
+
 def test_receiving_never_works(open_session, talk):
     """Audio and commands wait until a step takes them."""
     session = open_session(fail_at=range(1, 99))

@@ -177,6 +177,8 @@ def _log_sessions() -> None:
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     logger.propagate = False
+    # A line for every malformed form, which is answered with 400.
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)
 
 
 def _keys(variable: str | None) -> list[str]:

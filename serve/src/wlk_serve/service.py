@@ -41,6 +41,7 @@ __all__ = ["Service", "SessionStream"]
 
 _MAX_BACKLOG_SECONDS = 900.0  # more than the largest append of 15 MiB at 8 kHz G.711 is refused
 _MAX_LATENESS = 5.0  # seconds after their deadline, of one step in a hundred
+_MAX_FILES = 1000  # threads, which exist while they are needed: uploads may be slow
 _CANARY_SECONDS = 0.5
 _CANARY_TIMEOUT = 10.0
 
@@ -106,8 +107,8 @@ class Service:
         backend: the loaded backend.
         card: what clients may know of it.
         stream_options: the options of scope "stream" of every stream.
-        workers: threads for sessions, and as many for recordings; None for what the backend
-            declares as `max_concurrent_calls`, else one a CPU core.
+        workers: threads for sessions, and as many recordings that use the model at a time; None
+            for what the backend declares as `max_concurrent_calls`, else one a CPU core.
 
     """
 
@@ -132,7 +133,8 @@ class Service:
             max_lateness=math.inf,
             on_step=self.metrics.step_seconds.observe,
         )
-        self._files = ThreadPoolExecutor(count, "wlk-file")
+        self._files = ThreadPoolExecutor(_MAX_FILES, "wlk-file")
+        self._turns = threading.Semaphore(count)  # of recordings, to use the model
         self._closers = ThreadPoolExecutor(2, "wlk-close")
         self._canary = asyncio.Lock()
         self._last_canary = -1e9
@@ -226,11 +228,11 @@ class Service:
         def run() -> None:
             try:
                 options = self._options(request.prompt)
-                pieces = _counted(decode_file(file), use)
+                pieces = _in_turns(decode_file(file), self._turns, use)
                 stream = self._backend.stream(
                     pieces, language=request.language, task=request.task, **options
                 )
-                with closing(stream):
+                with self._turns, closing(stream):
                     for event in stream:
                         if is_stopped.is_set():
                             return
@@ -326,9 +328,20 @@ def _gate(config: StreamConfig) -> SilenceGate | None:
     )
 
 
-def _counted(
-    pieces: Iterable[NDArray[np.float32]], use: Callable[[float], object]
+def _in_turns(
+    pieces: Iterable[NDArray[np.float32]],
+    turns: threading.Semaphore,
+    use: Callable[[float], object],
 ) -> Iterator[NDArray[np.float32]]:
-    for piece in pieces:
+    """Yield *pieces*; give the turn back while the next one is awaited, as of a slow upload."""
+    iterator = iter(pieces)
+    while True:
+        turns.release()
+        try:
+            piece = next(iterator, None)
+        finally:
+            turns.acquire()
+        if piece is None:
+            return
         use(len(piece) / SAMPLE_RATE)
         yield piece

@@ -115,13 +115,15 @@ class Attachment:
             await ready.wait()
             ready.clear()
             is_attached = self._is_attached
-            for event in self.outbox.take():
+            events = self.outbox.take()
+            for event in events:
                 yield event
                 if isinstance(event, End):
                     return
             if not is_attached:
                 return
-            self._owner.wake(self)  # a full outbox had stopped the session
+            if len(events) >= self.outbox.max_events:
+                self._owner.wake(self)  # a full outbox had stopped the session
 
     def count_arrivals(self, now: float) -> None:
         """Count what the session has received since the last call."""
@@ -195,7 +197,8 @@ class Attachment:
                 with self._state:
                     self._callback_thread = None
                     self._state.notify_all()
-            self._owner.wake(self)  # a full outbox had stopped the session
+            if len(events) >= self.outbox.max_events:
+                self._owner.wake(self)  # a full outbox had stopped the session
 
 
 def _as_failure(error: Exception) -> WLKError:

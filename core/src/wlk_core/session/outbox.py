@@ -25,7 +25,7 @@ class Outbox:
     """
 
     def __init__(self, max_events: int) -> None:
-        self._max_events = max_events
+        self.max_events = max_events
         self._lock = threading.Lock()  # held for a few list operations
         self._events: list[Event] = []
 
@@ -36,7 +36,7 @@ class Outbox:
     @property
     def is_full(self) -> bool:
         """Whether `max_events` or more wait."""
-        return len(self._events) >= self._max_events
+        return len(self._events) >= self.max_events
 
     def put(self, events: Iterable[Event]) -> None:
         """Append *events*."""
@@ -51,7 +51,7 @@ class Outbox:
                 self._events.append(event)
 
     def take(self) -> list[Event]:
-        """Return and forget all events."""
+        """Return and forget all events; a producer that stopped left `max_events` or more."""
         with self._lock:
             events, self._events = self._events, []
             return events

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Scheduler"]
 
 _MAX_CALLBACKS = 10_000  # threads; a thread exists only while a callback runs, one for a session
-_MIN_SLOW_STEPS = 20  # steps whose lateness is an estimate of the 99th percentile at all
+_MIN_SLOW_STEPS = 10  # steps, one for each chunk, from which their lateness is an estimate
 
 
 class Scheduler:
@@ -145,7 +145,7 @@ class Scheduler:
         The 99th percentile of the lateness of the steps of the last ten seconds.
 
         Seconds from the deadline to the end of a step, negative where it ended before; None while
-        fewer than 20 steps were made.
+        fewer than ten steps were made.
         """
         with self._lock:
             return self._load.p99(self._clock())

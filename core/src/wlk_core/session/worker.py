@@ -87,20 +87,28 @@ class Worker:
         self._utterance_text = ""  # committed since the last endpoint, for the turn detector
         self._asked_text: str | None = None  # for which the turn detector was asked in this pause
         self.is_idle = True  # whether everything taken from the queue is done
+        self._has_called = False  # whether this step has called the processor
 
     @property
     def _audio_time(self) -> float:
         return self._queue.received_seconds
 
     def work(self) -> Work:
-        """Work through the queue; a step ends at a call of the processor or at an empty queue."""
+        """
+        Work through the queue.
+
+        A step makes one call of the processor at most, and does what follows from it.  It ends
+        before a second call, before other audio is taken after a call, and at an empty queue.
+        """
         try:
             while True:
+                if self._has_called and len(self._queue):
+                    yield from self._end_step()
                 yield from self._choose_ticks()
                 item = self._queue.take(joins_audio=self._skips_ticks)
                 self.is_idle = item is None
                 if item is None:
-                    yield _STEP_END
+                    yield from self._end_step()
                 elif item is Command.END:
                     yield from self._end()
                     return
@@ -225,6 +233,9 @@ class Worker:
     def _call(self, call: Callable[[], Emission]) -> Work:
         """Make a call of the processor until it succeeds, one attempt a step."""
         for retries_left in reversed(range(MAX_ATTEMPTS)):
+            if self._has_called:
+                yield from self._end_step()
+            self._has_called = True
             try:
                 emission = call()
             except BackendError as error:
@@ -233,14 +244,16 @@ class Worker:
                 if not error.retryable or error.is_exhausted or not retries_left:
                     raise _FinalFailureError(error) from error
                 yield Failure(error, is_final=False, audio_time=self._audio_time)
-                yield _STEP_END
             else:
                 self._processed_time = emission.processed_up_to
                 self._stable_time = emission.stable_up_to
                 if emission.committed:
                     yield self._committed(emission.committed)
-                yield _STEP_END
                 return
+
+    def _end_step(self) -> Work:
+        self._has_called = False
+        yield _STEP_END
 
     def _committed(self, tokens: tuple[ASRToken, ...]) -> Commit:
         self._is_speaking = True

@@ -101,5 +101,8 @@ def _distance(word: Word, other: Word) -> float:
 
 def letters(text: str) -> str:
     """Return the letters and digits of *text*, case folded; all of it where there are none."""
+    stripped = text.strip()
+    if stripped.isascii() and stripped.isalnum():  # as most words are
+        return stripped.lower()
     kept = "".join(c for c in text if unicodedata.category(c)[0] in "LNM")
-    return kept.casefold() or text.strip()
+    return kept.casefold() or stripped

@@ -31,7 +31,7 @@ class Timeline:
     @property
     def end(self) -> float:
         """The stream time now, in seconds: the end of everything appended."""
-        return float(self._silence + Fraction(self._samples, self._rate))
+        return self._seconds(self._silence, self._samples)
 
     def append_audio(self, samples: int) -> None:
         """Move the clock by *samples* of audio."""
@@ -65,7 +65,12 @@ class Timeline:
             if number > sample or (before_silence and number == sample):
                 break
             silence = total
-        return float(silence + Fraction(sample, self._rate))
+        return self._seconds(silence, sample)
+
+    def _seconds(self, silence: Fraction, sample: int) -> float:
+        """Return the sum, rounded once: the quotient of two integers is rounded correctly."""
+        whole = silence.numerator * self._rate + sample * silence.denominator
+        return whole / (silence.denominator * self._rate)
 
     def forget_before(self, sample: int) -> None:
         """Drop what is needed only for samples before *sample*; their times become wrong."""

@@ -276,7 +276,8 @@ def words_in_order(words: Sequence[Word], *, floor: float, limit: float) -> list
     for word in words:
         start = min(max(floor, word.start), limit)
         end = min(max(start, word.end), limit)
-        ordered.append(attrs.evolve(word, start=start, end=end))
+        is_same = start == word.start and end == word.end  # as most are
+        ordered.append(word if is_same else attrs.evolve(word, start=start, end=end))
         floor = start
     return ordered
 

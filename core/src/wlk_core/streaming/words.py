@@ -42,7 +42,7 @@ class Word:
 
     def shifted(self, seconds: float) -> Word:
         """Return the same word *seconds* later."""
-        return attrs.evolve(self, start=self.start + seconds, end=self.end + seconds)
+        return Word(self.start + seconds, self.end + seconds, self.text, self.probability)
 
 
 def needs_space(before: str, after: str) -> bool:

@@ -8,7 +8,6 @@ slice of the audio contains the id, the start and the length of every token in i
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import attrs
@@ -94,16 +93,17 @@ def read_tokens(audio: NDArray[np.float32]) -> list[DetectedToken]:
     ids = codes.astype(np.int64) >> _OFFSET_BITS
     origins = positions - (codes.astype(np.int64) & ((1 << _OFFSET_BITS) - 1))
     is_code = (codes == scaled) & (ids >= 1) & (ids <= MAX_ID)
+    if not is_code.any():
+        return []
     changes = np.flatnonzero((np.diff(ids) != 0) | (np.diff(origins) != 0)) + 1
-    edges = [0, *changes.tolist(), len(codes)]
-    tokens: list[DetectedToken] = []
-    for first, stop in pairwise(edges):
-        if stop - first < _MIN_SAMPLES or not is_code[first:stop].all():
-            continue
-        token, origin = int(ids[first]), int(origins[first])
-        end = _end_of(audio, token, origin, (stop - 1) * _STRIDE)
-        tokens.append(DetectedToken(token, origin, max(0, origin), end))
-    return tokens
+    firsts, stops = np.append(0, changes), np.append(changes, len(codes))
+    is_token = (stops - firsts >= _MIN_SAMPLES) & np.logical_and.reduceat(is_code, firsts)
+    ids, origins = ids[firsts[is_token]], origins[firsts[is_token]]
+    ends = _ends_of(audio, ids, origins, (stops[is_token] - 1) * _STRIDE)
+    return [
+        DetectedToken(token, origin, max(0, origin), end)
+        for token, origin, end in zip(ids.tolist(), origins.tolist(), ends.tolist(), strict=True)
+    ]
 
 
 def script_words(tokens: Sequence[CodedToken], vocabulary: Sequence[str]) -> tuple[Word, ...]:
@@ -119,9 +119,17 @@ def script_words(tokens: Sequence[CodedToken], vocabulary: Sequence[str]) -> tup
     )
 
 
-def _end_of(audio: NDArray[np.float32], token: int, origin: int, last: int) -> int:
-    """Return the sample after the last one of the token; *last* is known to belong to it."""
-    tail = audio[last : last + _STRIDE].astype(np.float64) * _SCALE
-    expected = (token << _OFFSET_BITS) + np.arange(last - origin, last - origin + len(tail))
-    differs = np.flatnonzero(tail != expected)
-    return last + (int(differs[0]) if len(differs) else len(tail))
+def _ends_of(
+    audio: NDArray[np.float32],
+    ids: NDArray[np.int64],
+    origins: NDArray[np.int64],
+    lasts: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return the sample after the last one of each token; those of *lasts* belong to them."""
+    positions = lasts[:, None] + np.arange(_STRIDE)
+    is_audio = positions < len(audio)
+    tails = audio[np.minimum(positions, len(audio) - 1)].astype(np.float64) * _SCALE
+    expected = (ids << _OFFSET_BITS)[:, None] + positions - origins[:, None]
+    belongs = is_audio & (tails == expected)
+    ends: NDArray[np.int64] = lasts + np.where(belongs.all(axis=1), _STRIDE, belongs.argmin(axis=1))
+    return ends

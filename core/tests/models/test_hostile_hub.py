@@ -182,6 +182,17 @@ def test_a_mirror_without_a_listing_of_checksums_is_checked_by_its_tags(spec, hu
     assert f"{name} arrived damaged" in message_of(spec)
 
 
+def test_one_tag_for_two_files_is_refused(spec, hub, cache):
+    """The tag is the name of the content in the cache, so one file would replace the other."""
+    hub.publish("acme/base", FILES)
+    hub.has_sizes = False
+    hub.etag = "same"
+
+    for _ in range(2):
+        assert "it gives config.json and model.bin one entity tag" in message_of(spec)
+    assert [b"{}"] == [path.read_bytes() for path in cache.rglob("config.json")]
+
+
 ENTRIES = st.fixed_dictionaries(
     {
         "rfilename": st.just("config.json"),

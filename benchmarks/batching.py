@@ -198,7 +198,8 @@ def real_time(contender: Contender, count: int, seconds: float) -> None:
             print(
                 f"  {contender.name:14} {count:3} sessions, {contender.chunk_seconds:g} s chunks, "
                 f"{'as declared' if is_batching else 'apart':11}, {name:13}: "
-                f"p50 {p50 * MILLI:7.1f}  p95 {p95 * MILLI:7.1f} ms (target {contender.target * MILLI:g}), "
+                f"p50 {p50 * MILLI:7.1f}  p95 {p95 * MILLI:7.1f} ms "
+                f"(target {contender.target * MILLI:g}), "
                 f"{busy:.2f} cores, {count / busy:.0f} sessions a core"
             )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from wlk_core import BackendSpec
     from wlk_core.online.engine_calls import EngineCalls
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "MOVED_SECONDS",
     "MOVES_TIMES",
     "SupportsCodedAudio",
+    "SupportsDeclaration",
     "SupportsEngineCalls",
     "SupportsHabits",
     "answers_cut_short",
@@ -55,6 +57,19 @@ class SupportsCodedAudio(Protocol):
     """A backend that reads coded audio: token *i* is the word ``vocabulary[i - 1]``."""
 
     vocabulary: Sequence[str]
+
+
+@runtime_checkable
+class SupportsDeclaration(Protocol):
+    """
+    A backend that knows only once it is loaded what its streams can do, as one at a server.
+
+    The rules then test what it declares, in place of what its plugin declares for any server.
+    """
+
+    def declared(self) -> BackendSpec:
+        """Return the declaration of this loaded backend."""
+        ...
 
 
 @runtime_checkable

@@ -186,23 +186,9 @@ class Service:
         """
         loop = asyncio.get_running_loop()
         processor = self._processor("transcribe", config.language, config.prompt)
-        times = config.gate
-        detector = SileroDetector()
-        gate = (
-            SilenceGate(detector)
-            if times is None
-            else SilenceGate(
-                detector,
-                threshold=times.threshold,
-                quiet_threshold=times.quiet_threshold,
-                pre_roll=times.pre_roll,
-                hang_over=times.hang_over,
-                min_silence=times.min_silence,
-            )
-        )
         session = Session(
             processor,
-            gate=gate,
+            gate=_gate(config),
             encoding=config.encoding,
             rate=config.rate,
             max_backlog_seconds=_MAX_BACKLOG_SECONDS,
@@ -324,6 +310,22 @@ class Service:
             stream.processor.close()
 
         self._closers.submit(close)
+
+
+def _gate(config: StreamConfig) -> SilenceGate | None:
+    if not config.leaves_out_pauses:
+        return None
+    times = config.gate
+    if times is None:
+        return SilenceGate(SileroDetector())
+    return SilenceGate(
+        SileroDetector(),
+        threshold=times.threshold,
+        quiet_threshold=times.quiet_threshold,
+        pre_roll=times.pre_roll,
+        hang_over=times.hang_over,
+        min_silence=times.min_silence,
+    )
 
 
 def _in_turns(

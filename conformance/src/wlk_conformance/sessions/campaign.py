@@ -13,7 +13,12 @@ import attrs
 
 from wlk_conformance.output import standard_output
 from wlk_conformance.rules import NotSelected
-from wlk_conformance.seams import HABITS, SupportsEngineCalls, SupportsHabits
+from wlk_conformance.seams import (
+    HABITS,
+    SupportsDeclaration,
+    SupportsEngineCalls,
+    SupportsHabits,
+)
 from wlk_conformance.sessions.attribute import attribute
 from wlk_conformance.sessions.generate import Profile, generate
 from wlk_conformance.sessions.play import Played, Player
@@ -218,7 +223,8 @@ def profile_of(under_test: BackendUnderTest, *, is_long: bool) -> Profile:
             for policy in spec.policies
         },
         habits=HABITS if is_coded and isinstance(backend, SupportsHabits) else (),
-        has_vocabularies=is_coded,
+        # The words of an engine at a server cannot be changed from here.
+        has_vocabularies=is_coded and not isinstance(backend, SupportsDeclaration),
         fixed=fixed,
         has_turns=under_test.has("speaker-turns"),
         has_faults=under_test.engine_calls is not None,

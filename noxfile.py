@@ -74,6 +74,7 @@ TESTS = (
     "docs/tests",
     "examples/tests",
 )
+AXE = "axe-core@4.14.1"  # the npm package that the session browser fetches
 BENCHMARKS = (
     ("core.py",),
     ("sessions.py",),
@@ -375,6 +376,23 @@ def ray(session: nox.Session) -> None:
     session.env["RAY_USAGE_STATS_ENABLED"] = "0"
     # `-W default`: warnings of foreign packages are no errors.
     _pytest(session, "-W", "default", "-o", "faulthandler_timeout=0", "serve/tests/ray")
+
+
+@nox.session(python=PYTHON, default=False)
+def browser(session: nox.Session) -> None:
+    """Let Chromium speak to the caption page, and axe-core look at it: nox -s browser."""
+    if not any(map(shutil.which, ("chromium", "chromium-headless-shell", "google-chrome"))):
+        session.skip("needs Chromium on the PATH; on Debian: apt-get install chromium")
+    parts = ("core", "serve", "plugins/wlk-whisper")
+    sources = [argument for name in parts for argument in _editable(ROOT / name)]
+    session.install("playwright==1.65.2", *_group("test"), *sources)
+    if shutil.which("npm") is None:
+        session.warn("no npm on the PATH: the tests with axe-core are skipped")
+    else:
+        home = session.create_tmp()
+        session.run("npm", "install", "--silent", "--prefix", home, AXE, external=True)
+        session.env["WLK_AXE"] = f"{home}/node_modules/axe-core/axe.min.js"
+    _pytest(session, "serve/tests/test_page_modules.py", "serve/tests/browser")
 
 
 @nox.session(python=PYTHON, default=False)

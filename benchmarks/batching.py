@@ -1,7 +1,7 @@
 """
-What batching saves: forwards and runs of the engine for streams that are due together, and delays.
+What sharing an engine saves: forwards and runs for streams that are due together, and delays.
 
-Each backend is measured in one run with its calls taken together and without, on the same audio.
+Each backend is measured in one run as it was, each call for itself, and as it is declared.
 Sessions in real time share the machine with whatever else runs on it.
 """
 
@@ -197,8 +197,9 @@ def real_time(contender: Contender, count: int, seconds: float) -> None:
             p50, p95 = np.percentile(delays, [50, 95])
             print(
                 f"  {contender.name:14} {count:3} sessions, {contender.chunk_seconds:g} s chunks, "
-                f"{'together' if is_batching else 'apart':8}, {name:13}: p50 {p50 * MILLI:7.1f}  "
-                f"p95 {p95 * MILLI:7.1f} ms (target {contender.target * MILLI:g}), "
+                f"{'as declared' if is_batching else 'apart':11}, {name:13}: "
+                f"p50 {p50 * MILLI:7.1f}  p95 {p95 * MILLI:7.1f} ms "
+                f"(target {contender.target * MILLI:g}), "
                 f"{busy:.2f} cores, {count / busy:.0f} sessions a core"
             )
 

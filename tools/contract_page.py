@@ -96,6 +96,8 @@ what they return, so that some violations cannot be detected from outside:
   weights (ISO-04), and text and times are judged, not how an engine came to them (TIME-05).
 - An engine call that the backend does not pass through the seam `engine_calls` is not counted and
   cannot be made to fail or wait (IN-04, HYP-01, LIFE-03, LIFE-05, ISO-02, ERR).
+- Where a buffer is cut, how long it is within its bound, which tick `auto` chooses, and the wording
+  of messages and logs are not judged as long as every word comes at its time.
 - A fault that begins after more pauses, minutes, streams or failures than the tests and sessions
   contain is not detected; `--sessions`, `--seed` and `--long` play more of them.
 - A chunk size, a backlog or a pause that explains the same loss can be reported under the rule of

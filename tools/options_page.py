@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from wlk_core.options import Option
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "options.md"
-FIRST_PARTY = ("wlk-whisper", "wlk-qwen3-simul", "wlk-voxtral-hf", "wlk-voxtral-mlx")
+FIRST_PARTY = (
+    "wlk-whisper", "wlk-qwen3-simul", "wlk-voxtral-hf", "wlk-voxtral-mlx", "wlk-realtime",
+)  # fmt: skip
 HEAD = """# Options
 
 What each backend accepts, from its own declaration. Options of scope *backend* go to

@@ -12,6 +12,7 @@ import pytest
 from wlk_conformance.backend_under_test import BackendUnderTest
 from wlk_conformance.rules import rule_ids
 from wlk_conformance.scripted import SCRIPTED_SPEC, ScriptedBackend
+from wlk_conformance.seams import HABITS
 from wlk_conformance.sessions.actions import Action, Session
 from wlk_conformance.sessions.attribute import attribute
 from wlk_conformance.sessions.campaign import SESSIONS, Campaign
@@ -20,9 +21,16 @@ from wlk_conformance.sessions.replay import snippet
 from wlk_conformance.sessions.shrink import shrink
 from wlk_conformance.sessions.tape import Tape
 from wlk_conformance.sessions.violation import Violation
+from wlk_conformance.sessions.vocabularies import VOCABULARIES
 from wlk_conformance.suite import BackendConformance
 
-SCRIPTED = Profile(policies=SCRIPTED_SPEC.policies, languages=SCRIPTED_SPEC.languages)
+SCRIPTED = Profile(
+    policies=SCRIPTED_SPEC.policies,
+    languages=SCRIPTED_SPEC.languages,
+    policy_options={"alignatt": {"tick_seconds": (0.1, 1.0, 10.0, "auto")}},
+    habits=HABITS,
+    has_vocabularies=True,
+)
 MEASURED = {"RES-01", "RES-02"}  # growth is measured in a stream of its own
 SEEDS = (0, 1, 2)
 
@@ -51,7 +59,18 @@ def test_a_session_is_the_same_after_a_round_trip_through_json(index):
     assert drawn.actions != generate(8, index, SCRIPTED).actions
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "name": "x"}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"version": 2}',
+        '{"version": 1, "name": "x"}',
+        '{"version": 1, "name": "x", "tapes": [], "actions": [], "vocabulary": "Klingon"}',
+        '{"version": 1, "name": "x", "tapes": [], "actions": [], "habits": ["lies"]}',
+    ],
+)
 def test_another_file_is_no_session(text):
     """A file that contains no session is refused with the reason."""
     with pytest.raises(ValueError, match="expected a session written by wlk-conformance"):
@@ -73,6 +92,16 @@ def test_generated_sessions_contain_the_whole_protocol():
     assert any(action.inner for action in actions)
     assert {0, 1, 160, 512, 1280, 1599, 1601} <= {action.samples for action in actions}
     assert 9 == 1 + max(action.stream for action in actions)
+
+
+def test_generated_sessions_contain_every_engine():
+    """Every vocabulary, habit and limit of an option of a policy occurs in the default sessions."""
+    sessions = [generate(0, index, SCRIPTED) for index in range(SESSIONS)]
+    ticks = {action.options.get("tick_seconds") for drawn in sessions for action in drawn.actions}
+
+    assert {"", *VOCABULARIES} == {drawn.vocabulary for drawn in sessions}
+    assert {(), HABITS, HABITS[:1], HABITS[1:]} <= {drawn.habits for drawn in sessions}
+    assert {None, 0.1, 1.0, 10.0, "auto"} == ticks
 
 
 @pytest.mark.slow
@@ -138,8 +167,16 @@ def test_what_a_session_found_is_written_and_replays(tmp_path):
 
 @pytest.mark.parametrize("index", range(len(THEMES)), ids=list(THEMES))
 def test_the_script_of_a_session_is_python(index):
-    """The snippet of any session compiles."""
-    ast.parse(snippet(generate(3, index, SCRIPTED), "scripted", None, {}))
+    """The snippet of any session compiles, and opens every stream of the session."""
+    drawn = generate(3, index, SCRIPTED)
+    script = ast.parse(snippet(drawn, "scripted", None, {}))
+    opened = [
+        node
+        for node in ast.walk(script)
+        if isinstance(node, ast.Attribute) and node.attr == "create_processor"
+    ]
+
+    assert len(drawn.tapes) == len(opened)
 
 
 def test_the_script_of_a_session_makes_its_calls(capsys):

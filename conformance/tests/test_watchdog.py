@@ -53,11 +53,15 @@ def test_a_job_that_is_touched_has_more_time():
     """The limit counts from the last call that returned, not from the start of the job."""
     worker = Worker()
     never = threading.Event()
+    touched = []
 
     def job():
-        for _ in range(4):
+        for index in range(4):
             never.wait(0.05)
             worker.touch()
+            touched.append(index)
 
     worker.run(job, limit=0.15)
     worker.close()
+
+    assert [0, 1, 2, 3] == touched

@@ -132,6 +132,14 @@ def test_an_option_is_declared_once() -> None:
         BackendSpec(**{**GOOD, "options": [option, option]})
 
 
+def test_batching_needs_calls_from_any_thread() -> None:
+    """The calls of several streams run in the thread of one of them."""
+    fields = {**GOOD, "capabilities": ["batching"], "thread_affinity": "same-thread"}
+
+    with pytest.raises(ValueError, match=r"BackendSpec 'toy': batching runs .* got"):
+        BackendSpec(**fields)
+
+
 def test_a_default_is_of_the_type_of_its_option() -> None:
     """A default that no user could type is a mistake."""
     with pytest.raises(ValueError, match=r"^Option 'depth': the field default is of type int; got"):

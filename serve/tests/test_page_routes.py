@@ -10,6 +10,7 @@ import pytest
 
 from wlk_serve.admission import Admission
 from wlk_serve.app import Server
+from wlk_serve.metrics import Metrics
 from wlk_serve.page_routes import PAGE_HEADERS
 
 PAGE = Path(__file__).parents[1] / "src/wlk_serve/page"
@@ -19,7 +20,10 @@ MAX_LINES = 350
 
 
 class FakeService:
-    """A service of which the page needs nothing."""
+    """A service without a model, of which the page needs nothing."""
+
+    def __init__(self):
+        self.metrics = Metrics()
 
 
 @pytest.fixture

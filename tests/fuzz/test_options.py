@@ -83,6 +83,7 @@ def test_a_value_is_of_the_declared_type_or_refused(option, value):
         max_size=4,
     ),
 )
+@example(spec=SPECS[0], pairs=["a\nb=1", "a\nb=2"])
 def test_any_pairs_are_options_or_one_line(spec, pairs):
     """What the command line accepts is declared by the backend."""
     try:

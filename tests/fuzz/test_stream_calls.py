@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from cases import cases
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -9,7 +11,8 @@ import numpy as np
 import pytest
 
 from wlk_conformance.scripted import ScriptedBackend
-from wlk_core import ChangeSpeaker, WLKError
+from wlk_core import ChangeSpeaker, ClockError, WLKError
+from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.testing import CodedToken, encode
 
 pytestmark = pytest.mark.slow
@@ -43,10 +46,15 @@ WORD = encode([CodedToken(1, 2)], cells=10)
 @cases
 @given(calls=st.lists(CALLS, max_size=8))
 @example(calls=[("end_silence", 1e300)])
+@example(calls=[("end_silence", MAX_STREAM_SECONDS)])
 @example(calls=[("new_speaker", None)])
 @example(calls=[("insert_audio_chunk", np.full(160, 1e30, np.float32))])
 def test_any_call_is_taken_or_refused(calls):
-    """A value that is refused raises a WLKError, and changes nothing for the audio after it."""
+    """
+    A value that is refused raises a WLKError, and changes nothing for the audio after it.
+
+    Audio is refused, too, where a stream has lasted for ten years.
+    """
     with ScriptedBackend() as backend:
         stream = backend.create_processor()
         tokens = []
@@ -57,10 +65,13 @@ def test_any_call_is_taken_or_refused(calls):
                 assert "\n" not in str(error)
             else:
                 tokens += [] if emission is None else emission.committed
-        tokens += stream.start_silence().committed
+        silence = stream.start_silence()
+        tokens += silence.committed
         before = len(tokens)
-        stream.insert_audio_chunk(WORD)
+        has_room = silence.processed_up_to + len(WORD) / SAMPLE_RATE <= MAX_STREAM_SECONDS
+        with nullcontext() if has_room else pytest.raises(ClockError, match="ten years"):
+            stream.insert_audio_chunk(WORD)
         tokens += stream.finish().committed
 
-        assert before + 1 == len(tokens)
+        assert before + has_room == len(tokens)
         assert all(0.0 <= token.start <= token.end < float("inf") for token in tokens)

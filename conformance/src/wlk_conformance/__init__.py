@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wlk_conformance.rules import SUITE_VERSION
-    from wlk_conformance.seams import SupportsCodedAudio, SupportsEngineCalls
+    from wlk_conformance.seams import SupportsCodedAudio, SupportsEngineCalls, SupportsHabits
     from wlk_conformance.suite import BackendConformance
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "BackendConformance",
     "SupportsCodedAudio",
     "SupportsEngineCalls",
+    "SupportsHabits",
 ]
 
 # Loaded on first use, because the plugin module of the scripted backend lives in this package and
@@ -24,6 +25,7 @@ _HOME = {
     "BackendConformance": "wlk_conformance.suite",
     "SupportsCodedAudio": "wlk_conformance.seams",
     "SupportsEngineCalls": "wlk_conformance.seams",
+    "SupportsHabits": "wlk_conformance.seams",
 }
 
 

@@ -10,7 +10,7 @@ import attrs
 
 from wlk_conformance.call_log import CallLog, RecordingProcessor
 from wlk_conformance.rules import NotApplicable
-from wlk_conformance.seams import SupportsEngineCalls
+from wlk_conformance.seams import SupportsDeclaration, SupportsEngineCalls
 from wlk_conformance.sessions.monitor import Monitor, Span
 from wlk_conformance.sessions.stopped import RUNNING
 from wlk_conformance.stimuli import choose_speech_source
@@ -47,7 +47,7 @@ class BackendUnderTest:
     is closed when the rule ends.
 
     Attributes:
-        spec: what the plugin declares.
+        spec: what the plugin declares, or the loaded backend (see SupportsDeclaration).
         load: loads it, as `wlk_core.load_backend` does.
         model: as given, None for the spec's default.
         options: as given; those of scope "stream", and `language` and `task`, go to the streams.
@@ -108,7 +108,9 @@ class BackendUnderTest:
         if self._backend is None:
             try:
                 self._backend = self.load_with()
-            except Exception as error:
+                if isinstance(self._backend, SupportsDeclaration):
+                    self.spec = self._backend.declared()
+            except Exception as error:  # a plugin's loader may raise any; each rule reports it
                 self._load_error = error
                 raise LoadFailure(f"{type(error).__name__}: {error}") from error
         return self._backend

@@ -65,7 +65,7 @@ class RecordingProcessor:
             )
             try:
                 result = value(*args, **kwargs)
-            except Exception as error:
+            except Exception as error:  # any, because it is only noted here
                 self._log.note(f"  .{name}({arguments}) raised {type(error).__name__}: {error}")
                 raise
             finally:

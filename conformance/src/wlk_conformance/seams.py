@@ -8,9 +8,26 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from wlk_core import BackendSpec
     from wlk_core.online.engine_calls import EngineCalls
 
-__all__ = ["SupportsCodedAudio", "SupportsEngineCalls", "answers_cut_short"]
+__all__ = [
+    "CHANGES_ITS_MIND",
+    "HABITS",
+    "MOVED_SECONDS",
+    "MOVES_TIMES",
+    "SupportsCodedAudio",
+    "SupportsDeclaration",
+    "SupportsEngineCalls",
+    "SupportsHabits",
+    "answers_cut_short",
+]
+
+#: What models do, and an engine that reads coded audio does not do by itself.
+CHANGES_ITS_MIND = "changes its mind"
+MOVES_TIMES = "moves times"
+HABITS = (CHANGES_ITS_MIND, MOVES_TIMES)
+MOVED_SECONDS = 0.04
 
 
 @runtime_checkable
@@ -40,6 +57,32 @@ class SupportsCodedAudio(Protocol):
     """A backend that reads coded audio: token *i* is the word ``vocabulary[i - 1]``."""
 
     vocabulary: Sequence[str]
+
+
+@runtime_checkable
+class SupportsDeclaration(Protocol):
+    """
+    A backend that knows only once it is loaded what its streams can do, as one at a server.
+
+    The rules then test what it declares, in place of what its plugin declares for any server.
+    """
+
+    def declared(self) -> BackendSpec:
+        """Return the declaration of this loaded backend."""
+        ...
+
+
+@runtime_checkable
+class SupportsHabits(Protocol):
+    """
+    A backend that reads coded audio and imitates habits of models, those of HABITS that are set.
+
+    An engine that changes its mind takes a word that the end of its audio cuts off for another
+    one: `vocabulary[i % n]` instead of `vocabulary[i - 1]`, of n words.  An engine that moves times
+    gives a word other times in each call, at most MOVED_SECONDS away from those of its audio.
+    """
+
+    habits: frozenset[str]
 
 
 @contextmanager

@@ -1,12 +1,10 @@
-"""A plugin whose error names no command that installs its framework (pytest stands for one)."""
+"""A plugin whose error names no command that installs its framework."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
-from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
+from faulty_backends.framework import load_or_raise, spec_of
 from wlk_core.errors import BackendUnavailable
 from wlk_core.plugins import hookimpl
 
@@ -20,22 +18,10 @@ __all__ = ["load", "wlk_backends"]
 
 def load(spec: BackendSpec, model: str | None, **_options: Any) -> Backend:
     """Load the scripted backend."""
-    try:
-        import pytest  # noqa: F401, PLC0415 -- stands for a framework
-    except ImportError:
-        raise BackendUnavailable("pytest cannot be imported") from None
-    from wlk_conformance.scripted import backend  # noqa: PLC0415 -- brings numpy
-
-    return backend.load(spec, model)
+    return load_or_raise(spec, model, BackendUnavailable("pytest cannot be imported"))
 
 
 @hookimpl
 def wlk_backends() -> Iterable[BackendSpec]:
     """Offer the scripted backend."""
-    return [
-        attrs.evolve(
-            SCRIPTED_SPEC,
-            load="faulty_backends.plugin_without_command:load",
-            requires={"pytest": "pip install pytest"},
-        )
-    ]
+    return [spec_of(__name__)]

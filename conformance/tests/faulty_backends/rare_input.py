@@ -31,6 +31,21 @@ class StartsShortRestInFuture(CountedStream):
         return edited(emission, -1, start=end, end=end)
 
 
+@violates("COM-03", detector="sessions")
+class SpacesFirstWordAfterFlush(CountedStream):
+    """Puts a space between two words with a flush between them, in scripts without spaces too."""
+
+    is_due = False
+
+    def changed(self, emission: Emission, call: str) -> Emission:
+        """Put it there."""
+        is_due = self.is_due and self.words > 0 and bool(emission.committed)
+        self.is_due = call != "process_iter" or (self.is_due and not emission.committed)
+        if not is_due or emission.committed[0].text.startswith(" "):
+            return emission
+        return edited(emission, 0, text=f" {emission.committed[0].text}")
+
+
 @violates("IN-05")
 class LosesWordOfHugeChunk(CountedStream):
     """Loses the first word of a chunk of more than fifty seconds."""

@@ -6,6 +6,7 @@ import difflib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wlk_core import standard_options
+from wlk_core._printable import printable
 from wlk_core.errors import OptionError
 from wlk_core.options import Option
 
@@ -54,7 +55,7 @@ def parse_options(spec: BackendSpec, pairs: Iterable[str]) -> OptionValues:
             raise OptionError(f"expected an option as KEY=VALUE, got {pair!r}")
         if values.setdefault(name, value) != value:
             raise OptionError(
-                f"option {name} has two values, {values[name]!r} and {value!r}; keep one"
+                f"option {printable(name)} has two values, {values[name]!r} and {value!r}; keep one"
             )
     return split_options(spec, values)
 

@@ -18,6 +18,7 @@ import pytest
 import wlk_core
 from wlk_core.cli.main import execute
 from wlk_core.cli.stops import STOPS
+from wlk_core.microphone import Captured, InputDevice
 from wlk_core.registry import Registry
 from wlk_core.testing import CodedToken, encode
 
@@ -251,3 +252,59 @@ def save(tmp_path, wav):
 def recording(save, spoken):
     """Return a function that writes a recording of digits and returns its path."""
     return lambda name, *digits: save(name, spoken(*digits))
+
+
+class Installed:
+    """PortAudio with one device."""
+
+    @staticmethod
+    def devices():
+        """Return the device."""
+        return [InputDevice(index=0, name="USB Audio", rate=48_000, is_default=True)]
+
+
+class ScriptedMicrophone:
+    """A microphone whose blocks, problems and signals follow a script."""
+
+    rate = 16_000
+
+    def __init__(self, script):
+        self.script = list(script)
+        self.problem = None
+        self.is_closed = False
+
+    def read(self, timeout):
+        """Return the next block, set a problem or raise."""
+        del timeout
+        if not self.script:
+            return None
+        item = self.script.pop(0)
+        if isinstance(item, BaseException):
+            raise item
+        if item is None or isinstance(item, str):
+            self.problem = item
+            return []
+        return [item if isinstance(item, Captured) else Captured(item)]
+
+    def close(self):
+        """Release it."""
+        self.is_closed = True
+
+
+@pytest.fixture
+def microphone(monkeypatch):
+    """Return a function that lets ``listen`` open a scripted microphone."""
+
+    def install(script):
+        opened = ScriptedMicrophone(script)
+        monkeypatch.setattr("wlk_core.microphone.SoundDevice", Installed)
+        monkeypatch.setattr("wlk_core.microphone.Microphone", lambda _device: opened)
+        return opened
+
+    return install
+
+
+@pytest.fixture
+def listen(command):
+    """Return a function that listens without the voice detector, because codes are no voice."""
+    return lambda *arguments: command("listen", "--no-vad", *arguments)

@@ -16,7 +16,7 @@ from wlk_core.cli.live_source import FileSource, level_decibels, pcm16
 from wlk_core.cli.saves import WavSave
 from wlk_core.cli.stops import STOPS, Stopped
 from wlk_core.errors import AudioDeviceError
-from wlk_core.microphone import Captured, InputDevice
+from wlk_core.microphone import Captured
 from wlk_core.testing import partition
 
 SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".wav")
@@ -37,56 +37,6 @@ class Clock:
         self.seconds += seconds
 
 
-class Installed:
-    """PortAudio with one device."""
-
-    @staticmethod
-    def devices():
-        """Return the device."""
-        return [InputDevice(index=0, name="USB Audio", rate=48_000, is_default=True)]
-
-
-class ScriptedMicrophone:
-    """A microphone whose blocks, problems and signals follow a script."""
-
-    rate = 16_000
-
-    def __init__(self, script):
-        self.script = list(script)
-        self.problem = None
-        self.is_closed = False
-
-    def read(self, timeout):
-        """Return the next block, set a problem or raise."""
-        del timeout
-        if not self.script:
-            return None
-        item = self.script.pop(0)
-        if isinstance(item, BaseException):
-            raise item
-        if item is None or isinstance(item, str):
-            self.problem = item
-            return []
-        return [item if isinstance(item, Captured) else Captured(item)]
-
-    def close(self):
-        """Release it."""
-        self.is_closed = True
-
-
-@pytest.fixture
-def microphone(monkeypatch):
-    """Return a function that lets ``listen`` open a scripted microphone."""
-
-    def install(script):
-        opened = ScriptedMicrophone(script)
-        monkeypatch.setattr("wlk_core.microphone.SoundDevice", Installed)
-        monkeypatch.setattr("wlk_core.microphone.Microphone", lambda _device: opened)
-        return opened
-
-    return install
-
-
 @pytest.fixture
 def quick(monkeypatch):
     """Let the time of ``--input`` pass without waiting."""
@@ -94,12 +44,6 @@ def quick(monkeypatch):
     monkeypatch.setattr(live_source.time, "monotonic", clock.now)
     monkeypatch.setattr(live_source.time, "sleep", clock.sleep)
     return clock
-
-
-@pytest.fixture
-def listen(command):
-    """Return a function that listens without the voice detector, because codes are no voice."""
-    return lambda *arguments: command("listen", "--no-vad", *arguments)
 
 
 def blocks_of(audio):
@@ -251,13 +195,14 @@ def test_an_engine_that_is_too_slow_loses_no_word(listen, microphone, spoken):
     """What does not fit into the session waits outside it."""
     talk = np.concatenate([spoken(1, 2, 3), np.zeros(16_000 * 200, np.float32), spoken(4)])
 
-    class AtOnce(ScriptedMicrophone):
+    opened = microphone([])
+
+    class AtOnce(type(opened)):
         def read(self, timeout):
             """Return everything at once."""
             blocks, self.script = self.script, []
             return blocks or super().read(timeout)
 
-    opened = microphone([])
     opened.__class__ = AtOnce
     opened.script = [Captured(talk[i : i + 160_000]) for i in range(0, len(talk), 160_000)]
 
@@ -304,12 +249,12 @@ def test_a_full_disk_costs_one_file_and_no_word(listen, microphone, spoken, tmp_
     ],
 )
 def test_a_wrong_call_is_one_line(  # noqa: PLR0917 -- fixtures
-    arguments, status, message, listen, tmp_path, monkeypatch
+    arguments, status, message, listen, microphone, tmp_path, monkeypatch
 ):
     """Nothing is loaded and no file is written."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "old.txt").write_text("precious")
-    monkeypatch.setattr("wlk_core.microphone.SoundDevice", Installed)
+    microphone([])
     done = listen(*arguments)
 
     assert status == done.status

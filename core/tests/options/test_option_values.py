@@ -57,6 +57,7 @@ def test_the_same_pair_twice_is_one() -> None:
         (["threads"], "expected an option as KEY=VALUE, got 'threads'"),
         (["=2"], "expected an option as KEY=VALUE, got '=2'"),
         (["threads=1", "threads=2"], "option threads has two values, '1' and '2'; keep one"),
+        (["a\nb=1", "a\nb=2"], r"option a\nb has two values, '1' and '2'; keep one"),
         (["threads=x"], "toy: option threads is an int; got 'x'"),
         (
             ["thread=1"],
@@ -74,6 +75,7 @@ def test_the_same_pair_twice_is_one() -> None:
         "no equals sign",
         "no key",
         "two values",
+        "two values of two lines",
         "bad value",
         "misspelt",
         "former name",

@@ -176,6 +176,8 @@ def _log_sessions() -> None:
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     logger.propagate = False
+    # A line for every malformed form, which is answered with 400.
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)
 
 
 def _url_host(host: str) -> str:

@@ -46,7 +46,8 @@ class ModelCard:
 
     def declared_by(self, backend: Backend) -> Self:
         """Return the card with what the loaded *backend* declares, which may be less."""
-        spec = getattr(backend, "spec", None)
+        declared = getattr(backend, "declared", None)  # of a backend at another server
+        spec = declared() if callable(declared) else getattr(backend, "spec", None)
         return attrs.evolve(
             self,
             spec=spec if isinstance(spec, BackendSpec) else self.spec,

@@ -41,6 +41,7 @@ __all__ = ["Service", "SessionStream"]
 
 _MAX_BACKLOG_SECONDS = 900.0  # more than the largest append of 15 MiB at 8 kHz G.711 is refused
 _MAX_LATENESS = 5.0  # seconds after their deadline, of one step in a hundred
+_MAX_FILES = 1000  # threads, which exist while they are needed: uploads may be slow
 _CANARY_SECONDS = 0.5
 _CANARY_TIMEOUT = 10.0
 
@@ -106,8 +107,8 @@ class Service:
         backend: the loaded backend.
         card: what clients may know of it.
         stream_options: the options of scope "stream" of every stream.
-        workers: threads for sessions, and as many for recordings; None for what the backend
-            declares as `max_concurrent_calls`, else one a CPU core.
+        workers: threads for sessions, and as many recordings that use the model at a time; None
+            for what the backend declares as `max_concurrent_calls`, else one a CPU core.
 
     """
 
@@ -132,7 +133,8 @@ class Service:
             max_lateness=math.inf,
             on_step=self.metrics.step_seconds.observe,
         )
-        self._files = ThreadPoolExecutor(count, "wlk-file")
+        self._files = ThreadPoolExecutor(_MAX_FILES, "wlk-file")
+        self._turns = threading.Semaphore(count)  # of recordings, to use the model
         self._closers = ThreadPoolExecutor(2, "wlk-close")
         self._canary = asyncio.Lock()
         self._last_canary = -1e9
@@ -189,23 +191,9 @@ class Service:
         """
         loop = asyncio.get_running_loop()
         processor = self._processor("transcribe", config.language, config.prompt)
-        times = config.gate
-        detector = SileroDetector()
-        gate = (
-            SilenceGate(detector)
-            if times is None
-            else SilenceGate(
-                detector,
-                threshold=times.threshold,
-                quiet_threshold=times.quiet_threshold,
-                pre_roll=times.pre_roll,
-                hang_over=times.hang_over,
-                min_silence=times.min_silence,
-            )
-        )
         session = Session(
             processor,
-            gate=gate,
+            gate=_gate(config),
             encoding=config.encoding,
             rate=config.rate,
             max_backlog_seconds=_MAX_BACKLOG_SECONDS,
@@ -245,11 +233,11 @@ class Service:
         def run() -> None:
             try:
                 options = self._options(request.prompt)
-                pieces = _counted(decode_file(file), use)
+                pieces = _in_turns(decode_file(file), self._turns, use)
                 stream = self._backend.stream(
                     pieces, language=request.language, task=request.task, **options
                 )
-                with closing(stream):
+                with self._turns, closing(stream):
                     for event in stream:
                         if is_stopped.is_set():
                             return
@@ -329,9 +317,36 @@ class Service:
         self._closers.submit(close)
 
 
-def _counted(
-    pieces: Iterable[NDArray[np.float32]], use: Callable[[float], object]
+def _gate(config: StreamConfig) -> SilenceGate | None:
+    if not config.leaves_out_pauses:
+        return None
+    times = config.gate
+    if times is None:
+        return SilenceGate(SileroDetector())
+    return SilenceGate(
+        SileroDetector(),
+        threshold=times.threshold,
+        quiet_threshold=times.quiet_threshold,
+        pre_roll=times.pre_roll,
+        hang_over=times.hang_over,
+        min_silence=times.min_silence,
+    )
+
+
+def _in_turns(
+    pieces: Iterable[NDArray[np.float32]],
+    turns: threading.Semaphore,
+    use: Callable[[float], object],
 ) -> Iterator[NDArray[np.float32]]:
-    for piece in pieces:
+    """Yield *pieces*; give the turn back while the next one is awaited, as of a slow upload."""
+    iterator = iter(pieces)
+    while True:
+        turns.release()
+        try:
+            piece = next(iterator, None)
+        finally:
+            turns.acquire()
+        if piece is None:
+            return
         use(len(piece) / SAMPLE_RATE)
         yield piece

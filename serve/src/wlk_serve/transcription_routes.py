@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack, aclosing
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar, cast
 
 from starlette.responses import Response, StreamingResponse
 
 from wlk_serve.errors import RequestError, as_request_error
+from wlk_serve.growing_file import GrowingFile
 from wlk_serve.protocols.openai_rest import (
     Recognized,
     TranscriptionStream,
     parse_form,
     render,
 )
-from wlk_serve.uploads import read_form, uploaded_file
+from wlk_serve.upload_form import UploadForm
+from wlk_serve.uploads import receive_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -31,12 +33,17 @@ if TYPE_CHECKING:
 
 __all__ = ["transcribe_upload"]
 
+T = TypeVar("T")
+_FEW_BYTES = 4096  # parsing more is left to a thread
+
 
 async def transcribe_upload(
     request: Request, service: Service, record: UploadRecord, task: Task, count: ExitStack
 ) -> Response:
     """
     Answer a request for a transcription or a translation.
+
+    A recording whose `model` field precedes it is decoded while it arrives.
 
     Args:
         request: whose body was not read yet.
@@ -49,32 +56,106 @@ async def transcribe_upload(
     async with AsyncExitStack() as stack:
         stack.enter_context(count)
         stack.push(partial(_note_outcome, record))
-        form = await read_form(request, record.max_bytes, record.use_bytes)
-        stack.push_async_callback(form.close)
-        fields = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
-        wish = parse_form(fields, service.card, task)
-        file = uploaded_file(form).file
-        recognition = service.recognize(file, wish, record.use_audio)
+        file = GrowingFile()
+        stack.callback(file.close)
+        form = UploadForm(request.headers.get("content-type", ""), file)
+        parts = receive_body(request, record.max_bytes, record.use_bytes)
+        await stack.enter_async_context(aclosing(parts))
+        early = await _wish_before_file(form, parts, service, task)
+        job = None
+        if early is not None:
+            job = await stack.enter_async_context(_Recognition(service, file, early, record))
+        await _feed(form, parts)
+        form.finish()
+        file.finish()
+        wish = parse_form(form.fields, service.card, task)
+        _check_file(form, file)
+        if job is None or wish != early:  # a field after the file
+            if job is not None:
+                await job.stop()
+                file.seek(0)
+            job = await stack.enter_async_context(_Recognition(service, file, wish, record))
         headers = {"x-wlk-ignored": ", ".join(wish.ignored)} if wish.ignored else {}
-        results = await stack.enter_async_context(aclosing(recognition))
-        if wish.streams:
-            first = await anext(results)  # a recording without audio is refused with its status
-            events = _events(wish, first, results, record, stack.pop_all())
+        first = await _while_connected(request, job.first)
+        if wish.streams:  # a recording without audio was refused with its status
+            events = _events(wish, first, job.results, record, stack.pop_all())
             return StreamingResponse(events, media_type="text/event-stream", headers=headers)
-        recognized = await _whole(request, results)
+        work = asyncio.ensure_future(_last(first, job.results))
+        recognized = await _while_connected(request, work)
         record.record.add_words(len(recognized.tokens))
         media_type, body = render(wish, recognized)
         return Response(body.encode("utf-8", "replace"), media_type=media_type, headers=headers)
 
 
-async def _whole(
-    request: Request, results: AsyncGenerator[tuple[ASRToken, ...] | Recognized]
-) -> Recognized:
-    """Return the last result; a client that leaves ends the work."""
-    work = asyncio.ensure_future(_last(results))
+class _Recognition:
+    """
+    A transcription that runs in a thread; a context manager that waits for its end.
+
+    Leaving it aborts the file, because the thread may wait for bytes that will not come.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        file: GrowingFile,
+        wish: TranscriptionRequest,
+        record: UploadRecord,
+    ) -> None:
+        self._file = file
+        self.results = service.recognize(cast("BinaryIO", file), wish, record.begin_audio())
+        self.first = asyncio.ensure_future(anext(self.results))  # begins the work
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        self._file.abort()
+        await self.stop()
+
+    async def stop(self) -> None:
+        """End the work; the file must be complete or aborted."""
+        self.first.cancel()
+        await asyncio.gather(self.first, return_exceptions=True)
+        await self.results.aclose()
+
+
+async def _wish_before_file(
+    form: UploadForm, parts: AsyncGenerator[bytes], service: Service, task: Task
+) -> TranscriptionRequest | None:
+    """Read until the recording begins; return the request if its fields came before."""
+    async for data in parts:
+        form.feed(data)
+        if form.has_file:
+            names = {name for name, _ in form.fields}
+            return parse_form(form.fields, service.card, task) if "model" in names else None
+    return None
+
+
+async def _feed(form: UploadForm, parts: AsyncGenerator[bytes]) -> None:
+    async for data in parts:
+        if len(data) > _FEW_BYTES:
+            await asyncio.to_thread(form.feed, data)  # writes to the disk
+        else:
+            form.feed(data)
+
+
+def _check_file(form: UploadForm, file: GrowingFile) -> None:
+    if not form.has_file:
+        raise RequestError(
+            "expected `file`, a recording, in a form of type multipart/form-data",
+            code="missing_file",
+            param="file",
+        )
+    if not file.size:
+        raise RequestError("the recording is empty", code="invalid_audio", param="file")
+
+
+async def _while_connected(request: Request, work: asyncio.Future[T]) -> T:
+    """Return the result of *work*; a client that leaves ends it."""
     left = asyncio.ensure_future(request.receive())  # after the body comes the disconnect alone
     try:
-        await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
+        tasks: set[asyncio.Future[Any]] = {work, left}
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         if work.done():
             return work.result()
         raise RequestError("the client left", status=499, code="client_closed_request")
@@ -84,7 +165,12 @@ async def _whole(
         await asyncio.gather(work, left, return_exceptions=True)
 
 
-async def _last(results: AsyncGenerator[tuple[ASRToken, ...] | Recognized]) -> Recognized:
+async def _last(
+    first: tuple[ASRToken, ...] | Recognized,
+    results: AsyncGenerator[tuple[ASRToken, ...] | Recognized],
+) -> Recognized:
+    if isinstance(first, Recognized):
+        return first
     async for result in results:
         if isinstance(result, Recognized):
             return result

@@ -10,6 +10,8 @@ from wlk_serve.errors import RequestError
 from wlk_serve.session_record import SessionRecord
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from wlk_serve.limits import Limits, Usage
     from wlk_serve.metrics import Metrics
 
@@ -45,6 +47,11 @@ class UploadRecord:
     def use_bytes(self, size: int) -> None:
         """Count bytes; raises RequestError (429) where nothing is left of a budget."""
         self._usage.use(self.record.key_id, time.monotonic(), size=size)
+
+    def begin_audio(self) -> Callable[[float], object]:
+        """Return `use_audio` for a decoding from the beginning of the recording."""
+        self._audio_seconds = 0.0
+        return self.use_audio
 
     def use_audio(self, seconds: float) -> None:
         """

@@ -83,7 +83,7 @@ test("a cut is resumed after the last message, from the sample that the server l
   connection.received(delta("one", 1, 2), 5000);
 
   const retry = connection.closed(1006);
-  const [query, actions] = reconnect(connection, { type: "session.resumed", samples: 4200, wlk_seq: 9 });
+  const [query, actions] = reconnect(connection, { type: "session.resumed", samples: 4200, messages: 6, wlk_seq: 2 });
 
   assert.equal(find(retry, "report").reason, "gone");
   assert.deepEqual(query, { wlk_resume: "t1", wlk_last_seq: 2 });
@@ -91,11 +91,24 @@ test("a cut is resumed after the last message, from the sample that the server l
   assert.deepEqual(send(connection, 5100), [[4200, 5100]]);
 });
 
+test("a session whose configuration was lost with its socket is configured again", () => {
+  const connection = new Connection({ rate: RATE });
+  connection.start();
+  connection.admitted();
+  connection.received(created(), 0);
+  connection.closed(1006);
+
+  const [query, actions] = reconnect(connection, { type: "session.resumed", samples: 0, messages: 0, wlk_seq: 0 });
+
+  assert.deepEqual(query, { wlk_resume: "t1", wlk_last_seq: 0 });
+  assert.equal(find(actions, "send").message.type, "session.update");
+});
+
 test("a message that came before the cut is not delivered again", () => {
   const connection = live();
   assert.ok(delivered(connection.received(delta("one", 1, 2), 0)));
   connection.closed(1006);
-  reconnect(connection, { type: "session.resumed", samples: 0, wlk_seq: 3 });
+  reconnect(connection, { type: "session.resumed", samples: 0, messages: 1, wlk_seq: 2 });
 
   assert.ok(!delivered(connection.received(delta("one", 1, 2), 0)));
   assert.ok(delivered(connection.received(delta(" two", 2, 3), 0)));
@@ -246,7 +259,7 @@ test("a run that is cut while it stops is resumed and commits what is left", () 
   connection.stop();
   connection.drained();
   connection.closed(1006);
-  reconnect(connection, { type: "session.resumed", samples: 2000, wlk_seq: 3 });
+  reconnect(connection, { type: "session.resumed", samples: 2000, messages: 3, wlk_seq: 1 });
 
   assert.deepEqual(send(connection, 3000), [[2000, 3000]]);
   assert.equal(connection.drained()[0].message.type, "input_audio_buffer.commit");

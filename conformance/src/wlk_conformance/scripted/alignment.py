@@ -24,19 +24,19 @@ BUFFER_SECONDS = 8.0  # of audio kept while committed words can be released
 
 
 def aligned_word(
-    token: DetectedToken, text: str, *, first_sample: int, samples: int
+    token: DetectedToken, text: str, *, first_sample: int, samples: int, seed: int = 0
 ) -> AlignedWord:
     """
     Return *text* aligned with *token*, a piece of it in every frame from the first to the last.
 
-    Frames jitter as attention does, and lie within the *samples* samples of the buffer, which
-    begins at sample *first_sample* of the utterance.
+    Frames jitter as attention does, drawn from *seed*, and lie within the *samples* samples of the
+    buffer, which begins at sample *first_sample* of the utterance.
     """
     pieces = split_word(text)
     last_frame = max(0, -(-samples // FRAME_SAMPLES) - 1)
     frames: list[int] = []
     for sample in np.linspace(token.start, token.end - 1, len(pieces)).astype(int).tolist():
-        frame = sample // FRAME_SAMPLES + jitter(token.id, first_sample + sample)
+        frame = sample // FRAME_SAMPLES + jitter(token.id, first_sample + sample, seed=seed)
         frames.append(min(max(0, frame), last_frame))
     word = Word(
         min(frames) * FRAME_SECONDS,

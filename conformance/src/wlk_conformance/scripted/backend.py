@@ -11,6 +11,7 @@ from wlk_conformance.scripted.alignment import BUFFER_SECONDS, FRAME_SAMPLES, PO
 from wlk_conformance.scripted.engine import DIGIT_WORDS, ScriptedEngine
 from wlk_conformance.scripted.native import NativeRecognizer, cut_step
 from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
+from wlk_conformance.seams import CHANGES_ITS_MIND, HABITS, MOVES_TIMES
 from wlk_core.plugins import (
     AlignAttRecognizer,
     LoadedBackend,
@@ -58,6 +59,21 @@ class ScriptedBackend(LoadedBackend[ScriptedEngine]):
     @vocabulary.setter
     def vocabulary(self, words: Sequence[str]) -> None:
         self.engine.vocabulary = words
+
+    @property
+    def habits(self) -> frozenset[str]:
+        """The habits of models that the engine imitates; see wlk_conformance.SupportsHabits."""
+        is_set = {
+            CHANGES_ITS_MIND: self.engine.changes_mind,
+            MOVES_TIMES: self.engine.moves_times,
+        }
+        return frozenset(habit for habit in HABITS if is_set[habit])
+
+    @habits.setter
+    def habits(self, habits: Iterable[str]) -> None:
+        names = frozenset(habits)
+        self.engine.changes_mind = CHANGES_ITS_MIND in names
+        self.engine.moves_times = MOVES_TIMES in names
 
 
 def load(spec: BackendSpec, model: str | None) -> ScriptedBackend:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_conformance.scripted.alignment import aligned_word
+from wlk_conformance.scripted.alignment import aligned_word, jitter
 from wlk_conformance.scripted.native import decode_step
+from wlk_conformance.seams import MOVED_SECONDS
 from wlk_core.online import AlignedHypothesis, Hypothesis, WorkCounters
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming import Word
@@ -41,11 +42,13 @@ class ScriptedEngine:
     A token is recognised by its first half cell, so that audio which is cut anywhere gives it to
     exactly one side.  Audio that is not coded is silence.  With `changes_mind`, an engine that
     transcribes a buffer takes a token that the buffer's end cuts off for the next word of the
-    vocabulary, as models do, and corrects itself when the rest of the audio arrives.
+    vocabulary, as models do, and corrects itself when the rest of the audio arrives.  With
+    `moves_times` the times of a word are a little different in each buffer.
     """
 
     vocabulary: Sequence[str] = DIGIT_WORDS
     changes_mind: bool = attrs.field(default=False, kw_only=True)
+    moves_times: bool = attrs.field(default=False, kw_only=True)
 
     def transcribe(
         self, audio: NDArray[np.float32], *, prompt: str, language: str | None
@@ -54,8 +57,8 @@ class ScriptedEngine:
         del prompt  # a script already has its text
         words = tuple(
             Word(
-                token.start / SAMPLE_RATE,
-                token.end / SAMPLE_RATE,
+                self._moved(token, token.start, samples=len(audio)),
+                self._moved(token, token.end, samples=len(audio)),
                 self._spelling(token, is_cut_off=token.end == len(audio)),
                 1.0,
             )
@@ -88,6 +91,7 @@ class ScriptedEngine:
                 self._spelling(token, is_cut_off=token.end == len(audio)),
                 first_sample=first_sample,
                 samples=len(audio),
+                seed=len(audio) if self.moves_times else 0,
             )
             for token in _after(context, self._tokens(audio))
         )
@@ -110,6 +114,13 @@ class ScriptedEngine:
     def _spelling(self, token: DetectedToken, *, is_cut_off: bool) -> str:
         is_mistaken = self.changes_mind and is_cut_off
         return self.vocabulary[token.id % len(self.vocabulary) if is_mistaken else token.id - 1]
+
+    def _moved(self, token: DetectedToken, sample: int, *, samples: int) -> float:
+        """Return the time of *sample*, an end of *token*, in a buffer of *samples* samples."""
+        is_whole = token.end - token.start >= CELL_SAMPLES
+        if self.moves_times and is_whole:
+            sample += round(MOVED_SECONDS * SAMPLE_RATE) * jitter(token.id, sample, seed=samples)
+        return min(max(0, sample), samples) / SAMPLE_RATE
 
     def _tokens(self, audio: NDArray[np.float32]) -> list[DetectedToken]:
         return [

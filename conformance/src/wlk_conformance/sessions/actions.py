@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
+from wlk_conformance.seams import HABITS
 from wlk_conformance.sessions.tape import Tape
+from wlk_conformance.sessions.vocabularies import VOCABULARIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = ["FLUSHES", "Action", "Do", "Form", "Session"]
 
@@ -26,6 +31,10 @@ def _actions(values: Any) -> tuple[Action, ...]:
 
 
 def _tapes(values: Any) -> tuple[Tape, ...]:
+    return tuple(values)
+
+
+def _texts(values: Any) -> tuple[str, ...]:
     return tuple(values)
 
 
@@ -97,18 +106,27 @@ class Action:
 
 @attrs.frozen(kw_only=True)
 class Session:
-    """Streams of one backend: a tape for each, and the actions in order."""
+    """
+    Streams of one backend: a tape for each, and the actions in order.
+
+    `vocabulary` names the words of a coded engine, see VOCABULARIES, and `habits` what it imitates,
+    see SupportsHabits; both are empty for the engine as it is loaded.
+    """
 
     name: str
     tapes: tuple[Tape, ...] = attrs.field(converter=_tapes)
     actions: tuple[Action, ...] = attrs.field(converter=_actions)
+    vocabulary: str = ""
+    habits: tuple[str, ...] = attrs.field(default=(), converter=_texts)
 
     def as_json(self) -> str:
         """Return the session as a JSON document, one action on a line."""
         tapes = ",\n    ".join(json.dumps(tape.as_dict()) for tape in self.tapes)
         actions = ",\n    ".join(json.dumps(action.as_dict()) for action in self.actions)
+        engine = f'  "vocabulary": {json.dumps(self.vocabulary)},\n' if self.vocabulary else ""
+        engine += f'  "habits": {json.dumps(self.habits)},\n' if self.habits else ""
         return (
-            f'{{\n  "version": {VERSION},\n  "name": {json.dumps(self.name)},\n'
+            f'{{\n  "version": {VERSION},\n  "name": {json.dumps(self.name)},\n{engine}'
             f'  "tapes": [\n    {tapes}\n  ],\n  "actions": [\n    {actions}\n  ]\n}}\n'
         )
 
@@ -128,8 +146,16 @@ class Session:
                     name=str(document["name"]),
                     tapes=[Tape(**tape) for tape in document["tapes"]],
                     actions=[Action.from_dict(action) for action in document["actions"]],
+                    vocabulary=_known(document.get("vocabulary", ""), ("", *VOCABULARIES)),
+                    habits=[_known(habit, HABITS) for habit in document.get("habits", ())],
                 )
             reason = f"version {document['version']!r}"
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             reason = f"{type(error).__name__}: {error}"
         raise ValueError(f"expected a session written by wlk-conformance, got {reason}")
+
+
+def _known(name: str, names: Iterable[str]) -> str:
+    if name not in names:
+        raise ValueError(f"expected one of {', '.join(map(repr, names))}, got {name!r}")
+    return name

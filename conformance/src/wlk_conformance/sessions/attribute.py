@@ -31,6 +31,8 @@ def attribute(violation: Violation, session: Session) -> str:
     """
     if violation.kind in ("invariant", "blocked"):
         return violation.rule
+    if violation.kind == "spacing" and session.vocabulary:
+        return "COM-03"  # other scripts are needed, and not what was called
     number = violation.stream.rpartition(" ")[2]
     own = [action for action in session.actions if str(action.stream) == number]
     others = [action for action in session.actions if str(action.stream) != number]

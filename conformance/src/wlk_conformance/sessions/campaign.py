@@ -7,13 +7,18 @@ from contextlib import contextmanager, suppress
 import gc
 from pathlib import Path
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from wlk_conformance.output import standard_output
 from wlk_conformance.rules import NotSelected
-from wlk_conformance.seams import SupportsEngineCalls
+from wlk_conformance.seams import (
+    HABITS,
+    SupportsDeclaration,
+    SupportsEngineCalls,
+    SupportsHabits,
+)
 from wlk_conformance.sessions.attribute import attribute
 from wlk_conformance.sessions.generate import Profile, generate
 from wlk_conformance.sessions.play import Played, Player
@@ -21,6 +26,7 @@ from wlk_conformance.sessions.replay import snippet
 from wlk_conformance.sessions.shrink import shrink
 from wlk_conformance.sessions.twin import compare, twin_of
 from wlk_conformance.sessions.violation import Violation
+from wlk_core.options import AUTO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,10 +34,11 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.sessions.actions import Session
     from wlk_core import Backend
+    from wlk_core.options import Option
 
 __all__ = ["SESSIONS", "SLOW_SESSIONS", "Campaign", "Finding", "play_sessions"]
 
-SESSIONS = 60  # played by default, where an engine reads coded audio
+SESSIONS = 120  # played by default, where an engine reads coded audio
 SLOW_SESSIONS = 12  # played by default on an engine that takes time: one of each theme
 PLAYS = 250  # sessions played at most to make one smaller
 SLOW_PLAYS = 30  # the same for an engine that takes time
@@ -193,27 +200,43 @@ def profile_of(under_test: BackendUnderTest, *, is_long: bool) -> Profile:
     """Return what sessions of the backend can contain, from its declaration and its seams."""
     spec = under_test.spec
     fixed = under_test.stream_options
-    limits = {
-        option.name: tuple(
-            dict.fromkeys(value for value in (option.minimum, option.default) if value is not None)
-        )
-        for option in spec.all_options
-        if option.scope == "stream" and not option.policies and option.name not in fixed
-    }
     is_coded = under_test.speech_source.kind == "coded"
+    free = [
+        option
+        for option in spec.all_options
+        if option.scope == "stream" and option.name not in fixed and is_coded
+    ]
+    backend = under_test.backend
     can_force = under_test.has("language-forcing") and is_coded
     return Profile(
         is_coded=is_coded,
         policies=() if "policy" in fixed else spec.policies,
         languages=spec.languages if can_force and "language" not in fixed else (),
         tasks=(),
-        options={name: values for name, values in limits.items() if len(values) > 1 and is_coded},
+        options={
+            option.name: limits
+            for option in free
+            if not option.policies and len(limits := _limits(option)) > 1
+        },
+        policy_options={
+            policy: {option.name: _limits(option) for option in free if policy in option.policies}
+            for policy in spec.policies
+        },
+        habits=HABITS if is_coded and isinstance(backend, SupportsHabits) else (),
+        # The words of an engine at a server cannot be changed from here.
+        has_vocabularies=is_coded and not isinstance(backend, SupportsDeclaration),
         fixed=fixed,
         has_turns=under_test.has("speaker-turns"),
         has_faults=under_test.engine_calls is not None,
         may_thread=spec.thread_affinity != "same-thread",
         is_long=is_long,
     )
+
+
+def _limits(option: Option) -> tuple[Any, ...]:
+    """Return the values at the limits of *option*, its default and `auto`."""
+    values = [option.minimum, option.default, option.maximum, AUTO if option.takes_auto else None]
+    return tuple(dict.fromkeys(value for value in values if value is not None))
 
 
 def _is_alike(first: Violation, second: Violation) -> bool:

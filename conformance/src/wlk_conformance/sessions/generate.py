@@ -9,7 +9,8 @@ import attrs
 
 from wlk_conformance.sessions.actions import FLUSHES, Action, Session
 from wlk_conformance.sessions.played_stream import BAD
-from wlk_conformance.sessions.tape import Tape
+from wlk_conformance.sessions.tape import Tape, Token
+from wlk_conformance.sessions.vocabularies import VOCABULARIES
 from wlk_core import SAMPLE_RATE
 from wlk_core.testing import CELL_SAMPLES
 
@@ -40,6 +41,9 @@ class Profile:
         is_coded: its engine reads coded audio, which costs almost nothing.
         policies, languages, tasks: those that a stream may be opened with; empty for the default.
         options: values at the limits of each option of a stream.
+        policy_options: the same for options that only some policies take, by policy.
+        habits: what the engine can imitate.
+        has_vocabularies: the words of the engine can be set.
         fixed: arguments of create_processor that every stream has.
         has_turns: streams take speaker turns.
         has_faults: engine calls can be made to fail.
@@ -53,6 +57,9 @@ class Profile:
     languages: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
     options: Mapping[str, tuple[Any, ...]] = attrs.field(factory=dict)
+    policy_options: Mapping[str, Mapping[str, tuple[Any, ...]]] = attrs.field(factory=dict)
+    habits: tuple[str, ...] = ()
+    has_vocabularies: bool = False
     fixed: Mapping[str, Any] = attrs.field(factory=dict)
     has_turns: bool = True
     has_faults: bool = True
@@ -107,6 +114,10 @@ LONG = {
 SLOW = 0.4  # of the seconds, for engines that take time
 MANY_STREAMS = 4  # from which on each of them has half as many
 SHORTEST = 3.0  # seconds of a stream
+SPARSE = 0.2  # share of the tapes with long quiet stretches
+QUIET_CELLS = (0, 0, 0, 0, 0, 0, 12, 45, 150)  # of 80 ms, added between two words
+OTHER_WORDS = 0.3  # share of the sessions whose engine has another vocabulary
+OTHER_HABITS = 0.4  # share of the sessions whose engine has habits of models
 
 
 def generate(seed: int, index: int, profile: Profile) -> Session:
@@ -114,17 +125,24 @@ def generate(seed: int, index: int, profile: Profile) -> Session:
     themes = {**THEMES, **(LONG if profile.is_long else {})}
     name = list(themes)[index % len(themes)]
     rng = Random(f"{seed}:{index}")  # noqa: S311 -- reproducible, not secret
-    return _Draw(rng, profile, themes[name], index).session(f"seed {seed}, session {index}: {name}")
+    # What an engine is like is drawn apart, so that the calls are the same on any engine.
+    engine_rng = Random(f"{seed}:{index}:engine")  # noqa: S311 -- see above
+    draw = _Draw(rng, engine_rng, profile, themes[name], index)
+    return draw.session(f"seed {seed}, session {index}: {name}")
 
 
 class _Draw:
     """One session in the making."""
 
-    def __init__(self, rng: Random, profile: Profile, theme: _Theme, index: int) -> None:
+    def __init__(
+        self, rng: Random, engine_rng: Random, profile: Profile, theme: _Theme, index: int
+    ) -> None:
         self._rng = rng
+        self._engine_rng = engine_rng
         self._profile = profile
         self._theme = theme
         self._index = index
+        self._habits = self._drawn_habits()
 
     def session(self, name: str) -> Session:
         """Return the session: bodies of streams, taking turns."""
@@ -140,7 +158,24 @@ class _Draw:
             burst = self._rng.randint(1, 4)
             actions += body[:burst]
             del body[:burst]
-        return Session(name=name, tapes=tapes, actions=actions)
+        return Session(
+            name=name,
+            tapes=tapes,
+            actions=actions,
+            vocabulary=self._vocabulary(),
+            habits=self._habits,
+        )
+
+    def _drawn_habits(self) -> tuple[str, ...]:
+        rng, habits = self._engine_rng, self._profile.habits
+        if not habits or rng.random() >= OTHER_HABITS:
+            return ()
+        return tuple(rng.sample(habits, rng.randint(1, len(habits))))
+
+    def _vocabulary(self) -> str:
+        if not self._profile.has_vocabularies or self._engine_rng.random() >= OTHER_WORDS:
+            return ""
+        return self._engine_rng.choice(list(VOCABULARIES))
 
     def _tape(self, seconds: float) -> Tape:
         if not self._profile.is_coded:
@@ -152,7 +187,17 @@ class _Draw:
             length = self._rng.choice((2, 3, 3, 3, 4, 6, 12))
             tokens.append((self._rng.randint(1, 10), cell, length))
             cell += length + self._rng.choice((0, 1, 1, 2, 3, 8, 20))
-        return Tape(tokens=tokens)
+        return Tape(tokens=self._spread(tokens))
+
+    def _spread(self, tokens: list[Token]) -> list[Token]:
+        """Return *tokens*, on some tapes with seconds of digital silence between them."""
+        if self._engine_rng.random() >= SPARSE:
+            return tokens
+        later, spread = 0, []
+        for id_, cell, length in tokens:
+            later += self._engine_rng.choice(QUIET_CELLS)
+            spread.append((id_, cell + later, length))
+        return spread
 
     def _body(self, stream: int, tape: Tape, seconds: float) -> list[Action]:
         """Return the actions of one stream."""
@@ -271,6 +316,11 @@ class _Draw:
             for name, values in profile.options.items():
                 if self._chance(0.5):
                     options[name] = self._choice(values)
+        policy = profile.fixed.get("policy", options.get("policy"))
+        if not self._habits:  # a word may be mistaken as often as it is cut off: in short ticks
+            for name, values in profile.policy_options.get(policy, {}).items():
+                if self._engine_rng.random() < self._theme.options:
+                    options[name] = self._engine_rng.choice(values)
         return {**options, **profile.fixed}
 
     def _threads(self) -> bool:

@@ -190,15 +190,11 @@ class MonitoredProcessor:
 
     def _emitting(self, call: str, make: Callable[[], Any]) -> Any:
         with self._watch.entered() as entry:
-            error: BaseException | None = None
-            emission = None
-            with self._monitor.span(call, self._watch.name) as span:
-                try:
+            try:
+                with self._monitor.span(call, self._watch.name) as span:
                     emission = make()
-                except BaseException as raised:  # noqa: BLE001 -- checked and raised again
-                    error = raised
-            if error is not None:
+            except BaseException as error:
                 self._watch.raised(call, error, entry, span)
-                raise error
+                raise
             self._watch.returned(call, emission, entry, span, lambda: self._processor.stats)
         return emission

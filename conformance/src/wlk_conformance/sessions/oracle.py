@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wlk_conformance.sessions.tape import Tape
+    from wlk_conformance.sessions.vocabularies import Vocabulary
     from wlk_core import ASRToken
 
 __all__ = ["ExpectedWord", "Life", "check_life", "expected_words"]
 
 HALF_CELL = CELL_SAMPLES // 2  # of its first samples decide which side of a cut has a word
 ENOUGH = 480  # samples of a word on its side of a cut with which every engine detects it
+UNCERTAIN = 0.5  # of an error is a word left out that may be missing
 TOLERANCE = CELL_SECONDS + 1e-3  # seconds, as TIME-05 allows on scripted engines
 
 
@@ -34,19 +36,37 @@ class Life:
     cuts: list[int] = attrs.field(factory=list)  #: samples at which a flush ended an utterance
     tokens: list[ASRToken] = attrs.field(factory=list)
     is_complete: bool = False  #: finished, so that every word was committed
+    may_end_early: bool = False  #: the engine may run before a word that it decodes has ended
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class ExpectedWord:
-    """A word, the ranges of its start and end in seconds, and whether it may be missing."""
+    """
+    A word as a life of a stream must have committed it.
+
+    Attributes:
+        text: with its own spacing.
+        mistaken: another text that is accepted as well, because the engine changes its mind about
+            words that the end of its audio cuts off; empty where the engine does not.
+        start, end: the ranges of its times in seconds.
+        origin, half, stop: its first sample, the end of its first half cell, and its end.
+        is_certain: it may not be missing.
+
+    """
 
     text: str
+    mistaken: str = ""
     start: tuple[float, float]
     end: tuple[float, float]
+    origin: int
+    half: int
+    stop: int
     is_certain: bool
 
 
-def expected_words(life: Life, tape: Tape, vocabulary: Sequence[str]) -> list[ExpectedWord]:
+def expected_words(
+    life: Life, tape: Tape, vocabulary: Sequence[str], *, is_mistaken: bool = False
+) -> list[ExpectedWord]:
     """
     Return the words of the tape that lie in *life*.
 
@@ -65,31 +85,46 @@ def expected_words(life: Life, tape: Tape, vocabulary: Sequence[str]) -> list[Ex
             continue
         hard = _part(origin, stop, half, pauses, total)
         soft = _part(origin, stop, half, [*pauses, *life.cuts], total)
+        is_cut_off = is_mistaken and bool({soft[1], hard[1]} & {*pauses, *life.cuts, total})
         words.append(
             ExpectedWord(
                 text=vocabulary[id_ - 1],
+                mistaken=vocabulary[id_ % len(vocabulary)] if is_cut_off else "",
                 start=_range(clock.time_of(hard[0]), clock.time_of(soft[0])),
                 end=_range(
-                    clock.time_of(soft[1], is_before_pause=True),
+                    clock.time_of(soft[0] if life.may_end_early else soft[1], is_before_pause=True),
                     clock.time_of(hard[1], is_before_pause=True),
                 ),
+                origin=origin,
+                half=half,
+                stop=stop,
                 is_certain=soft[1] - soft[0] >= ENOUGH,
             )
         )
     return words
 
 
-def check_life(life: Life, tape: Tape, vocabulary: Sequence[str]) -> Iterator[Violation]:
-    """Compare the tokens of *life* with the words of its audio."""
-    expected = expected_words(life, tape, vocabulary)
+def check_life(
+    life: Life, tape: Tape, vocabulary: Vocabulary, *, is_mistaken: bool = False
+) -> Iterator[Violation]:
+    """
+    Compare the tokens of *life* with the words of its audio.
+
+    With `is_mistaken` the engine changes its mind about words that the end of its audio cuts off.
+    """
+    expected = expected_words(life, tape, vocabulary.words, is_mistaken=is_mistaken)
     tokens = life.tokens
     text = "".join(token.text for token in tokens)
     words = text.split()
+    if not vocabulary.is_split_by_spaces:
+        words = [token.text.strip() for token in tokens]
+    words = _corrected(words, expected)
     if not life.is_complete:  # its last words may still have been held back
         uncertain = sum(not word.is_certain for word in expected)
         expected = expected[: len(words) + uncertain]
     spelled = [word.text.strip() for word in expected]
-    pairs = align(spelled, words)
+    omissions = [1.0 if word.is_certain else UNCERTAIN for word in expected]
+    pairs = align(spelled, words, omissions=omissions)
     found = {index for index, _ in pairs}
     missing = [
         word
@@ -113,8 +148,10 @@ def check_life(life: Life, tape: Tape, vocabulary: Sequence[str]) -> Iterator[Vi
     elif "  " in text:
         yield Violation("COM-03", f"two spaces in {text!r}", kind="spacing")
     elif len(tokens) == len(words):
-        for index, token in pairs:
-            yield from _misplaced(expected[index], tokens[token])
+        timed = [(expected[index], tokens[token]) for index, token in pairs]
+        for word, token in timed:
+            yield from _misplaced(word, token)
+        yield from _misspelled(timed, life, vocabulary)
 
 
 def _misplaced(word: ExpectedWord, token: ASRToken) -> Iterator[Violation]:
@@ -130,6 +167,54 @@ def _misplaced(word: ExpectedWord, token: ASRToken) -> Iterator[Violation]:
                 kind="time",
             )
             return
+
+
+def _misspelled(
+    words: Sequence[tuple[ExpectedWord, ASRToken]], life: Life, vocabulary: Vocabulary
+) -> Iterator[Violation]:
+    """
+    Yield COM-03 for a token with other spaces than those of its word.
+
+    A word has its own spacing, and after a pause that of a text that was decoded apart.  After a
+    flush without a pause either is accepted.
+    """
+    before, last = "", None
+    for word, token in words:
+        is_mistaken = token.text.strip() != word.text.strip()
+        own = word.mistaken if is_mistaken else word.text
+        apart = vocabulary.joined(before, own)
+        allowed = {own if last else own.lstrip()}
+        if last is not None and _lie_between(life, last.half, word.half - 1, is_pause=True):
+            allowed = {apart}
+        elif last is None or _lie_between(life, last.origin, word.stop):
+            allowed.add(apart)
+        if token.text not in allowed:
+            expected = " or ".join(map(repr, sorted(allowed)))
+            yield Violation(
+                "COM-03",
+                f"{token.text!r} follows {before[-20:]!r}, expected {expected}",
+                kind="spacing",
+            )
+            return
+        before, last = before + token.text, word
+
+
+def _lie_between(life: Life, first: int, final: int, *, is_pause: bool = False) -> bool:
+    """Return whether a pause, or a flush as well, lies at a sample from *first* to *final*."""
+    samples = [sample for sample, _ in life.clock.pauses] + ([] if is_pause else life.cuts)
+    return any(first <= sample <= final for sample in samples)
+
+
+def _corrected(words: Sequence[str], expected: Sequence[ExpectedWord]) -> list[str]:
+    """Return *words* with those that may be mistaken as they were spoken."""
+    corrected, rest = list(words), iter(expected)
+    for index, actual in enumerate(corrected):
+        for word in rest:
+            if word.mistaken and actual == word.mistaken.strip():
+                corrected[index] = word.text.strip()
+            if word.is_certain or corrected[index] == word.text.strip():
+                break
+    return corrected
 
 
 def _part(origin: int, stop: int, half: int, cuts: Sequence[int], total: int) -> tuple[int, int]:

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from wlk_conformance.seams import CHANGES_ITS_MIND, SupportsCodedAudio, SupportsHabits
 from wlk_conformance.sessions.actions import Action, Session
 from wlk_conformance.sessions.monitor import Monitor
 from wlk_conformance.sessions.oracle import Life, check_life
-from wlk_conformance.sessions.played_stream import PlayedStream, Unexpected
+from wlk_conformance.sessions.played_stream import PlayedStream, Unexpected, reported
 from wlk_conformance.sessions.violation import Violation
+from wlk_conformance.sessions.vocabularies import VOCABULARIES, Vocabulary
 from wlk_conformance.stimuli import CodedSpeech
+from wlk_conformance.threaded_call import ThreadedCall
 from wlk_core.errors import BackendError, OptionError, StreamBroken
 from wlk_core.processor import MAX_RETRIES
 
@@ -64,6 +67,7 @@ class Player:
     def play(self, session: Session) -> Played:
         """Make every call of *session*, finish and close its streams, and judge their words."""
         try:
+            self._prepare(session)
             for action in session.actions:
                 self._do(action, session)
                 self._touch()
@@ -81,6 +85,13 @@ class Player:
         self.monitor.settle()
         self._judge(session)
         return self._played
+
+    def _prepare(self, session: Session) -> None:
+        """Give a coded engine the words and the habits of *session*."""
+        if session.vocabulary and isinstance(self._backend, SupportsCodedAudio):
+            self._backend.vocabulary = VOCABULARIES[session.vocabulary].words
+        if isinstance(self._backend, SupportsHabits):
+            self._backend.habits = frozenset(session.habits)
 
     def _do(self, action: Action, session: Session) -> None:
         if action.do == "open":
@@ -117,19 +128,18 @@ class Player:
         if action.stream in self._streams:
             return
         options = action.options
-        try:
-            processor = self._backend.create_processor(**options)
-        except OptionError:
-            options = {}
-            processor = self._backend.create_processor()
-        except Exception as error:
-            raise Unexpected("LIFE-01", "create_processor", error, action.stream) from error
+        with reported("LIFE-01", "create_processor", action.stream):
+            try:
+                processor = self._backend.create_processor(**options)
+            except OptionError:
+                options = {}
+                processor = self._backend.create_processor()
         name = f"stream {action.stream}"
         monitored = self.monitor.watch(processor, name, options.get("language"))
         tape = session.tapes[action.stream % len(session.tapes)]
         audio = tape.render(self._source).audio
-        stream = PlayedStream(action.stream, monitored, audio)
-        stream.keeps_delay = not set(options) - {"policy", "language", "task"}
+        keeps_delay = not set(options) - {"policy", "language", "task"}
+        stream = PlayedStream(action.stream, monitored, audio, keeps_delay=keeps_delay)
         self._streams[action.stream] = stream
 
     def _insert(self, stream: PlayedStream, action: Action) -> None:
@@ -179,7 +189,9 @@ class Player:
         try:
             for attempts_left in reversed(range(ATTEMPTS)):
                 try:
-                    self._run(partial(stream.exclusive, action), is_threaded=action.is_threaded)
+                    rule, number = stream.rule_of(action), stream.number
+                    with reported(rule, action.do, number, passes=BackendError):
+                        self._run(partial(stream.exclusive, action), is_threaded=action.is_threaded)
                     return
                 except BackendError as error:
                     stream.failed(error)
@@ -187,15 +199,7 @@ class Player:
                         return  # the error of the call before this one came first
                     is_spurious = not stream.may_fail and not action.faults
                     if is_spurious or not attempts_left or isinstance(error, StreamBroken):
-                        raise Unexpected(
-                            stream.rule_of(action), action.do, error, stream.number
-                        ) from (error)
-                except Unexpected:
-                    raise
-                except Exception as error:
-                    raise Unexpected(stream.rule_of(action), action.do, error, stream.number) from (
-                        error
-                    )
+                        raise Unexpected(rule, action.do, error, number) from error
         finally:
             stream.may_fail = bool(action.faults)
             self._set_faults(())
@@ -211,12 +215,11 @@ class Player:
         try:
             for _ in range(ATTEMPTS):
                 try:
-                    stream.exclusive(Action(do="is_last"))
+                    with reported("ERR-01", "exhaust", stream.number, passes=BackendError):
+                        stream.exclusive(Action(do="is_last"))
                     break
                 except BackendError as error:
                     errors.append(error)
-        except Exception as error:
-            raise Unexpected("ERR-01", "exhaust", error, stream.number) from error
         finally:
             self._set_faults(())
         if self._calls.count == start:
@@ -237,7 +240,6 @@ class Player:
             self._exclusive(stream, attrs.evolve(action, inner=()))
             return
         begun, go_on = threading.Event(), threading.Event()
-        failures: list[BaseException] = []
 
         def wait() -> None:
             begun.set()
@@ -246,14 +248,11 @@ class Player:
         def call() -> None:
             try:
                 stream.exclusive(action)
-            except BaseException as error:  # noqa: BLE001 -- raised again by the thread that waits
-                failures.append(error)
             finally:
                 begun.set()
 
         self._calls.before_call = wait
-        calling = threading.Thread(target=call, daemon=True)
-        calling.start()
+        calling = ThreadedCall(call)
         try:
             begun.wait(LIMIT)
             for inner in action.inner:
@@ -261,38 +260,30 @@ class Player:
         finally:
             self._calls.before_call = None
             go_on.set()
-            calling.join(LIMIT)
-        if calling.is_alive():
+            has_ended = calling.wait(LIMIT)
+        if not has_ended:
             self._report(
                 stream, stream.rule_of(action), f"{action.do} did not end within {LIMIT:g} s"
             )
-        if failures:
-            raise Unexpected(stream.rule_of(action), action.do, failures[0], stream.number)
+        if calling.error is not None:
+            raise Unexpected(
+                stream.rule_of(action), action.do, calling.error, stream.number
+            ) from calling.error
 
     def _while_held(self, stream: PlayedStream, action: Action, inner: Action) -> None:
         is_insert = inner.do == "insert"
         make = partial(stream.insert, inner) if is_insert else partial(stream.read, inner.times)
         name = "insert_audio_chunk" if is_insert else "get_buffer or stats"
-        failures: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                make()
-            except BaseException as error:  # noqa: BLE001 -- raised again by the thread that waits
-                failures.append(error)
-
-        calling = threading.Thread(target=run, daemon=True)
-        calling.start()
-        calling.join(PROMPT)
-        if calling.is_alive():
+        calling = ThreadedCall(make)
+        if not calling.wait(PROMPT):
             rule = "IN-04" if is_insert else "HYP-01"
             message = f"{name} did not return within {PROMPT:g} s while {action.do} ran"
             name = f"stream {stream.number}"
             self.monitor.report(Violation(rule, message, kind="blocked", stream=name))
-        elif failures and not (is_insert and action.do == "finish"):
+        elif calling.error is not None and not (is_insert and action.do == "finish"):
             raise Unexpected(
-                "IN-04" if is_insert else "HYP-01", name, failures[0], stream.number
-            ) from failures[0]
+                "IN-04" if is_insert else "HYP-01", name, calling.error, stream.number
+            ) from calling.error
 
     def _expect(
         self,
@@ -303,30 +294,16 @@ class Player:
         is_threaded: bool = False,
     ) -> None:
         """Make a call that must not raise."""
-        try:
+        with reported(rule, name):
             self._run(call, is_threaded=is_threaded)
-        except Unexpected:
-            raise
-        except Exception as error:
-            raise Unexpected(rule, name, error) from error
 
     def _run(self, call: Callable[[], object], *, is_threaded: bool) -> None:
         if not is_threaded:
             call()
             return
-        failures: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                call()
-            except BaseException as error:  # noqa: BLE001 -- raised again by the thread that waits
-                failures.append(error)
-
-        calling = threading.Thread(target=run, daemon=True)
-        calling.start()
-        calling.join()
-        if failures:
-            raise failures[0]
+        calling = ThreadedCall(call)
+        calling.wait()
+        calling.raise_error()
 
     def _set_faults(self, faults: Any, *, is_after: bool = False) -> None:
         if self._calls is None:
@@ -339,9 +316,10 @@ class Player:
         for stream in self._streams.values():
             if not stream.is_closed:
                 try:
-                    stream.close()
-                except Exception as error:  # noqa: BLE001 -- reported
-                    self._report(stream, "LIFE-10", f"close raised {type(error).__name__}: {error}")
+                    with reported("LIFE-10", "close", stream.number):
+                        stream.close()
+                except Unexpected as unexpected:
+                    self._report(stream, "LIFE-10", str(unexpected))
 
     def _judge(self, session: Session) -> None:
         """Compare the words of each life with its audio, unless a call already broke a rule."""
@@ -349,12 +327,14 @@ class Player:
         self._played.violations = list(self.monitor.violations)
         if self._played.violations or not isinstance(self._source, CodedSpeech):
             return
+        vocabulary = VOCABULARIES.get(session.vocabulary, Vocabulary(self._source.vocabulary))
+        is_mistaken = CHANGES_ITS_MIND in session.habits
         for number, stream in sorted(self._streams.items()):
             tape = session.tapes[number % len(session.tapes)]
             if tape.kind != "coded":
                 continue
             for life in stream.lives:
-                for violation in check_life(life, tape, self._source.vocabulary):
+                for violation in check_life(life, tape, vocabulary, is_mistaken=is_mistaken):
                     self._played.violations.append(
                         attrs.evolve(violation, stream=f"stream {number}")
                     )

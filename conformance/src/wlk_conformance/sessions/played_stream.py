@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,11 @@ from wlk_core import SAMPLE_RATE, ChangeSpeaker
 from wlk_core.errors import AudioFormatError, ClockError, StreamBroken, StreamClosed, WLKError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
-__all__ = ["BAD", "PlayedStream", "Unexpected"]
+__all__ = ["BAD", "PlayedStream", "Unexpected", "reported"]
 
 RULES = {
     "process": "IN-05", "is_last": "LIFE-07", "start_silence": "SIL-01", "new_speaker": "SPK-01",
@@ -41,19 +44,38 @@ class Unexpected(Exception):  # noqa: N818 -- ends a session, and is reported
         self.violation = Violation(rule, message, kind="raised", stream=name)
 
 
+@contextmanager
+def reported(
+    rule: str, call: str, stream: int = -1, *, passes: type[Exception] = Unexpected
+) -> Iterator[None]:
+    """
+    Raise Unexpected for what a call of the backend raises; errors of the type *passes* are left.
+
+    It catches every error, because a backend under test may raise any, and each is a finding.
+    """
+    try:
+        yield
+    except (Unexpected, passes):
+        raise
+    except Exception as error:
+        raise Unexpected(rule, call, error, stream) from error
+
+
 class PlayedStream:
     """A stream with a tape: `insert` takes its next samples, and zeros after its end."""
 
-    def __init__(self, number: int, processor: Any, audio: NDArray[np.float32]) -> None:
+    def __init__(
+        self, number: int, processor: Any, audio: NDArray[np.float32], *, keeps_delay: bool
+    ) -> None:
         self.number = number
         self.processor = processor
-        self.lives = [Life()]
+        self.keeps_delay = keeps_delay  #: by its options, the max_delay of the spec holds
+        self.lives = [Life(may_end_early=not keeps_delay)]
         self.processed = 0.0
         self.is_closed = False
         self.is_broken = False
         self.faults = 0  #: of the last calls in a row that had any
         self.may_fail = False  #: the call before had faults, and its error may come later
-        self.keeps_delay = True  #: its options are those for which the spec declares max_delay
         self._audio = audio
         self._position = 0
         self._drain_calls = 0
@@ -140,11 +162,10 @@ class PlayedStream:
         """
         expected: type[WLKError] = AudioFormatError if BAD[bad] == "IN-02" else ClockError
         try:
-            self._bad_call(bad)
+            with reported(BAD[bad], f"a call with {bad}", self.number, passes=expected):
+                self._bad_call(bad)
         except expected:
             return
-        except Exception as error:
-            raise Unexpected(BAD[bad], f"a call with {bad}", error, self.number) from error
         accepted = Unexpected(BAD[bad], "", AssertionError(), self.number)
         accepted.violation = Violation(
             BAD[bad],
@@ -156,7 +177,8 @@ class PlayedStream:
     def reset(self) -> None:
         """Begin a new life where the tape is."""
         self.processor.reset()
-        self.lives.append(Life(first_sample=self._position))
+        life = Life(first_sample=self._position, may_end_early=not self.keeps_delay)
+        self.lives.append(life)
         self.processed = 0.0
         self.is_broken = False
 

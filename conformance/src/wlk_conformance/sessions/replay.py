@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from wlk_conformance.sessions.clock import StreamClock
+from wlk_conformance.sessions.vocabularies import VOCABULARIES
 from wlk_core import SAMPLE_RATE
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ def snippet(session: Session, backend: str, model: str | None, options: Mapping[
         "",
         f"backend = load_backend({backend!r}, {model!r}{arguments})",
     ]
+    if session.vocabulary:
+        lines.append(f"backend.vocabulary = {VOCABULARIES[session.vocabulary].words!r}")
+    if session.habits:
+        lines.append(f"backend.habits = frozenset({session.habits!r})")
     clocks: dict[int, StreamClock] = {}
     for action in session.actions:
         lines += _lines(action, session, clocks.setdefault(action.stream, StreamClock()))

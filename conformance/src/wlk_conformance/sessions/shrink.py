@@ -41,6 +41,7 @@ def shrink(session: Session, fails: Callable[[Session], bool], *, plays: int) ->
     budget = _Budget(fails, plays)
     session = _cut_end(session, budget)
     session = _fewer_streams(session, budget)
+    session = _simpler_engine(session, budget)
     session = _simpler_everywhere(session, budget)
     session = _without_chunks(session, budget)
     session = _merged(session, budget)
@@ -101,6 +102,15 @@ def _simplified(
     actions: Iterable[Action], simpler: Callable[[Action], Action | None]
 ) -> list[Action]:
     return [new for action in actions if (new := simpler(action)) is not None]
+
+
+def _simpler_engine(session: Session, budget: _Budget) -> Session:
+    """Keep words and habits of the engine only if they are needed."""
+    for simpler in ({"vocabulary": ""}, {"habits": ()}):
+        candidate = attrs.evolve(session, **simpler)
+        if candidate != session and budget.keeps(candidate):
+            session = candidate
+    return session
 
 
 def _simpler_everywhere(session: Session, budget: _Budget) -> Session:

@@ -12,9 +12,9 @@ from wlk_core.testing import CodedToken
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Tape"]
+__all__ = ["Tape", "Token"]
 
-Token = tuple[int, int, int]
+Token = tuple[int, int, int]  # id, first cell and cells
 
 
 def _tokens(values: Iterable[Iterable[int]]) -> tuple[Token, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from wlk_conformance.threaded_call import ThreadedCall
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -19,20 +21,9 @@ LIMIT = 30.0  # seconds: a step that has not begun or ended by then is stuck
 
 def returns_promptly(call: Callable[[], object], *, name: str) -> None:
     """Make *call* on a new thread; AssertionError if it waits for the running step."""
-    failures: list[BaseException] = []
-
-    def make() -> None:
-        try:
-            call()
-        except BaseException as error:  # noqa: BLE001 -- raised again by the thread that waits
-            failures.append(error)
-
-    calling = threading.Thread(target=make, daemon=True)
-    calling.start()
-    calling.join(PROMPT)
-    assert not calling.is_alive(), f"{name} did not return within {PROMPT:g} s while a step ran"
-    if failures:
-        raise failures[0]
+    calling = ThreadedCall(call)
+    assert calling.wait(PROMPT), f"{name} did not return within {PROMPT:g} s while a step ran"
+    calling.raise_error()
 
 
 def while_a_step_runs(
@@ -50,7 +41,6 @@ def while_a_step_runs(
     except for what the step *may_raise*.
     """
     begun, go_on = threading.Event(), threading.Event()
-    failures: list[BaseException] = []
 
     def wait() -> None:
         begun.set()
@@ -63,21 +53,17 @@ def while_a_step_runs(
             driver.process()
         except may_raise:
             pass
-        except BaseException as error:  # noqa: BLE001 -- raised again by the thread that waits
-            failures.append(error)
         finally:
             begun.set()
 
     with wlk.gate(wait) as is_held:
-        stepping = threading.Thread(target=step, daemon=True)
-        stepping.start()
+        stepping = ThreadedCall(step)
         try:
             assert begun.wait(LIMIT), f"the step did not reach the engine within {LIMIT:g} s"
             act()
         finally:
             go_on.set()
-            stepping.join(LIMIT)
-    assert not stepping.is_alive(), f"the step did not end within {LIMIT:g} s"
-    if failures:
-        raise failures[0]
+            has_ended = stepping.wait(LIMIT)
+    assert has_ended, f"the step did not end within {LIMIT:g} s"
+    stepping.raise_error()
     return is_held

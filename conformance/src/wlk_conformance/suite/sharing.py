@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from wlk_conformance.compare import check_same
 from wlk_conformance.fingerprint import fingerprint
 from wlk_conformance.rules import NotDeclared, rule
 from wlk_conformance.suite.concurrency import while_a_step_runs
+from wlk_conformance.threaded_call import ThreadedCall
 from wlk_core.errors import BackendError, ConcurrentCallError, OptionError, StreamClosed
 
 if TYPE_CHECKING:
@@ -269,21 +271,13 @@ def _call(function: Callable[..., object], *args: object, **kwargs: object) -> C
 
 def _together(calls: Sequence[Callable[[], object]]) -> None:
     """Make each call on a fresh thread, all at once; raise the first exception of a call."""
-    failures: list[BaseException] = []
     begin = threading.Barrier(len(calls))
 
     def make(call: Callable[[], object]) -> None:
-        try:
-            begin.wait(LIMIT)
-            call()
-        except BaseException as error:  # noqa: BLE001 -- raised again by the thread that waits
-            failures.append(error)
+        begin.wait(LIMIT)
+        call()
 
-    threads = [threading.Thread(target=make, args=(call,), daemon=True) for call in calls]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(LIMIT)
-    assert not any(thread.is_alive() for thread in threads), "a call did not return"
-    if failures:
-        raise failures[0]
+    threaded = [ThreadedCall(partial(make, call)) for call in calls]
+    assert all(calling.wait(LIMIT) for calling in threaded), "a call did not return"
+    for calling in threaded:
+        calling.raise_error()

@@ -2,44 +2,33 @@
 
 from __future__ import annotations
 
-from collections import deque
-from contextlib import closing
+from contextlib import closing, nullcontext
 import os
-import signal
 import sys
-from time import perf_counter
 from typing import TYPE_CHECKING
 
-import attrs
 import click
 
+from wlk_core.cli.live_run import LiveRun
 from wlk_core.cli.locks import locked
-from wlk_core.cli.main import print_error, registry_of
+from wlk_core.cli.main import registry_of
 from wlk_core.cli.options import BackendCommand, live_options
-from wlk_core.cli.stops import STOPS, Stopped
 from wlk_core.config import choose_settings
-from wlk_core.errors import AudioDeviceError, AudioFormatError, WLKError
+from wlk_core.errors import AudioDeviceError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
+    from wlk_core.annotators import Diarizer
     from wlk_core.cli.live_source import LiveSource
     from wlk_core.cli.live_view import View
-    from wlk_core.cli.saves import Save
     from wlk_core.cli.serialize import Outcome
     from wlk_core.cli.writers import Writer
     from wlk_core.config import Settings
-    from wlk_core.microphone import Captured
-    from wlk_core.processor import OnlineProcessor
-    from wlk_core.session import Session
-    from wlk_core.session.events import Event
+    from wlk_core.vad import SilenceGate
 
 __all__ = ["listen"]
-
-_WAIT_SECONDS = 0.1
-_MOST_WAITING_SECONDS = 30.0  # in the session, which reports them as lag
-_BAR = 10  # characters of the level meter
-_BAR_FLOOR = -60.0  # decibels
 
 
 @click.command(cls=BackendCommand, short_help="Transcribe a microphone.")
@@ -54,6 +43,29 @@ _BAR_FLOOR = -60.0  # decibels
     help="Keep the result in a file ending with .txt, .srt, .vtt, .json or .wav; may be repeated.",
 )
 @click.option("--force", is_flag=True, help="Replace files that exist.")
+@click.option(
+    "--diarizer",
+    metavar="NAME",
+    help="Find speakers with this installed plugin, for the live view and the files of --save.",
+)
+@click.option(
+    "--vad-threshold",
+    type=float,
+    metavar="P",
+    help="Probability from 0 to 1 from which a sound is speech.  [default: 0.5]",
+)
+@click.option(
+    "--vad-silence",
+    type=float,
+    metavar="S",
+    help="Seconds of quiet that end an utterance.  [default: 1.2]",
+)
+@click.option(
+    "--vad-pre-roll",
+    type=float,
+    metavar="S",
+    help="Seconds before speech that are decoded too.  [default: 0.4]",
+)
 @live_options
 @click.pass_context
 def listen(
@@ -64,6 +76,10 @@ def listen(
     file: str | None,
     saves: tuple[str, ...],
     force: bool,
+    diarizer: str | None,
+    vad_threshold: float | None,
+    vad_silence: float | None,
+    vad_pre_roll: float | None,
     backend: str | None,
     model: str | None,
     language: str | None,
@@ -89,6 +105,7 @@ def listen(
         SoundDevice,
         choose_device,
     )
+    from wlk_core.session import Session  # noqa: PLC0415 -- brings numpy
 
     if list_devices:
         devices = SoundDevice().devices()
@@ -100,6 +117,12 @@ def listen(
         return 0
     if device is not None and file is not None:
         raise click.UsageError("--device and --input exclude each other; choose one")
+    parameters = {
+        "threshold": vad_threshold,
+        "silence_seconds": vad_silence,
+        "pre_roll": vad_pre_roll,
+    }
+    new_gate = _gate_factory(parameters, vad=not no_vad)
     if offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # the frameworks under the backends read it too
     paths = check_saves(saves, is_forced=force, recording=file)
@@ -112,7 +135,8 @@ def listen(
         choose_device(SoundDevice().devices(), device)
     else:
         audio_duration(file)
-    with locked(paths):
+    finder = None if diarizer is None else registry.load_annotator("diarizer", diarizer)
+    with _closing(finder), locked(paths):
         with loading(f"{settings.spec.name} {settings.model}"):
             loaded = settings.load(registry)
         with loaded, open_live_view() as view:
@@ -122,187 +146,40 @@ def listen(
             )
             source: LiveSource = Microphone(device) if file is None else FileSource(file)
             with closing(processor), closing(source):
-                session = _open_session(processor, source.rate, vad=not no_vad)
+                session = Session(processor, gate=new_gate(), diarizer=finder, rate=source.rate)
                 title = "microphone" if file is None else os.path.basename(file)  # noqa: PTH119
                 view.begin(title, None)
-                run = _Run(
+                run = LiveRun(
                     source=source,
                     session=session,
                     view=view,
                     writer=_standard_writer(view),
-                    saves={path: open_save(path, source.rate) for path in paths},
+                    saves={
+                        path: open_save(path, source.rate, has_speakers=finder is not None)
+                        for path in paths
+                    },
                     outcome=_outcome(settings, title),
                 )
                 return run.execute()
 
 
-@attrs.define(kw_only=True)
-class _Run:
-    """One call of the command, from the first sample to the last word."""
+def _gate_factory(
+    parameters: Mapping[str, float | None], *, vad: bool
+) -> Callable[[], SilenceGate | None]:
+    """Return a function that opens the gate; the options are checked now."""
+    from wlk_core.vad import GateParameters, SilenceGate, SileroDetector  # noqa: PLC0415 -- numpy
 
-    source: LiveSource
-    session: Session
-    view: View
-    writer: Writer
-    saves: dict[Path, Save]
-    outcome: Outcome
-    has_failed: bool = False
-    _waiting: deque[Captured] = attrs.field(factory=deque)
-    _problem: str | None = None
-    _level: float = -96.0
-    _began: float = attrs.field(factory=perf_counter)
-
-    def execute(self) -> int:
-        """Transcribe until the source ends or a signal comes; return the exit status."""
-        stopped: Stopped | None = None
-        try:
-            try:
-                self._capture()
-            except Stopped as stop:
-                stopped = stop
-                STOPS.reset()  # a second signal ends the run at once
-                if stop.number != signal.SIGINT:
-                    self.outcome.incomplete = f"stopped by {stop.name}"
-            except (AudioFormatError, OSError) as error:
-                self.outcome.incomplete = str(error)
-                self._fail(error)
-            STOPS.hold()
-            self._receive_waiting()
-            self.session.end_audio()
-            self._work_off()
-        except WLKError as error:
-            self.outcome.incomplete = str(error)
-            self._fail(error)
-        finally:
-            STOPS.hold()
-            self._finish()
-        self._summarise()
-        if stopped is not None and stopped.number != signal.SIGINT:
-            return stopped.status
-        return 1 if self.has_failed else 0
-
-    def _capture(self) -> None:
-        while True:
-            STOPS.release()  # a signal ends the wait for audio
-            captured = self._read()
-            STOPS.hold()
-            if captured is None:
-                return
-            self._waiting.extend(captured)
-            while self._waiting and self.session.backlog_seconds < _MOST_WAITING_SECONDS:
-                self._receive(self._waiting.popleft())
-            if self.session.has_work:
-                self._show(self.session.step())
-            self._note()
-
-    def _receive_waiting(self) -> None:
-        """Decode what was captured and did not fit into the session."""
-        while self._waiting:
-            self._receive(self._waiting.popleft())
-            self._work_off()
-
-    def _read(self) -> list[Captured] | None:
-        return self.source.read(0.0 if self.session.has_work else _WAIT_SECONDS)
-
-    def _receive(self, block: Captured) -> None:
-        from wlk_core.cli.live_source import level_decibels  # noqa: PLC0415 -- brings numpy
-
-        self._level = level_decibels(block.audio)
-        for path, save in list(self.saves.items()):
-            with self._guard(path):
-                save.add_audio(block)
-        if block.lost_seconds:
-            self.session.skip(block.lost_seconds)
-        self.session.receive(block.audio)
-
-    def _work_off(self) -> None:
-        while self.session.has_work:
-            self._show(self.session.step())
-
-    def _show(self, events: list[Event]) -> None:
-        from wlk_core.session import AudioGap, End, Failure  # noqa: PLC0415 -- brings numpy
-
-        for event in events:
-            if isinstance(event, End):
-                self.outcome.end(event, perf_counter() - self._began)
-            else:
-                self.outcome.add(event)
-            self.writer.write(event)
-            for path, save in list(self.saves.items()):
-                with self._guard(path):
-                    save.add_event(event, self.outcome)
-            self.view.show(event)
-            if isinstance(event, Failure):
-                if event.is_final:
-                    raise event.error
-                self._line(str(event.error))
-            elif isinstance(event, AudioGap):
-                seconds = event.end - event.start
-                self._line(f"{seconds:.1f} s from {event.start:.1f} s on were not captured")
-
-    def _note(self) -> None:
-        """Show level and lag; print what is wrong with the device once."""
-        if self.source.problem != self._problem:
-            self._problem = self.source.problem
-            if self._problem is not None:
-                self._line(self._problem)
-        filled = round(_BAR * max(0.0, 1 - self._level / _BAR_FLOOR))
-        lag = self.session.backlog_seconds
-        late = f"  {lag:.1f} s late" if lag >= 1 else ""
-        self.view.note(f"{'▮' * filled}{'▯' * (_BAR - filled)}{late}")
-
-    def _finish(self) -> None:
-        for path, save in list(self.saves.items()):
-            with self._guard(path):
-                save.finish(self.outcome)
-        self.writer.finish(self.outcome)
-
-    def _summarise(self) -> None:
-        """Print length and latency, on a terminal."""
-        latency = self.outcome.latency
-        if self.view.is_live and latency is not None:
-            self.view.hide()
-            click.echo(
-                f"{self.outcome.audio_time:.1f} s of audio, {latency.words} words, final "
-                f"{latency.median:.2f} s after their end (median; 90 % within {latency.p90:.2f} s)",
-                err=True,
-            )
-
-    def _guard(self, path: Path) -> _Guard:
-        return _Guard(self, path)
-
-    def _fail(self, error: Exception) -> None:
-        self.has_failed = True
-        self._line(str(error))
-
-    def _line(self, text: str) -> None:
-        self.view.hide()
-        print_error(text)
+    chosen = {name: value for name, value in parameters.items() if value is not None}
+    if not vad:
+        if chosen:
+            raise click.UsageError("--no-vad excludes the options --vad-...; choose one")
+        return lambda: None
+    lengths = GateParameters(**chosen).lengths()
+    return lambda: SilenceGate(SileroDetector(), **lengths)
 
 
-@attrs.frozen
-class _Guard:
-    """A file that cannot be written is one line; the other files and the text go on."""
-
-    _run: _Run
-    _path: Path
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, _traceback: object) -> bool:
-        if not isinstance(error, OSError):
-            return False
-        del self._run.saves[self._path]
-        self._run._fail(error)  # noqa: SLF001 -- a part of the run
-        return True
-
-
-def _open_session(processor: OnlineProcessor, rate: int, *, vad: bool) -> Session:
-    from wlk_core.session import Session as OpenSession  # noqa: PLC0415 -- brings numpy
-    from wlk_core.vad import SilenceGate, SileroDetector  # noqa: PLC0415 -- loads its model
-
-    gate = SilenceGate(SileroDetector()) if vad else None
-    return OpenSession(processor, gate=gate, rate=rate)
+def _closing(annotator: Diarizer | None) -> AbstractContextManager[object]:
+    return nullcontext() if annotator is None else closing(annotator)
 
 
 def _standard_writer(view: View) -> Writer:

@@ -11,15 +11,24 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 import attrs
 import click
 
+from wlk_core._printable import plain
+from wlk_core.captions import srt_text, vtt_text
 from wlk_core.cli import serialize
 from wlk_core.cli.live_source import pcm16
 from wlk_core.cli.outputs import FileOutput, is_regular
 from wlk_core.cli.writers import json_text, new_writer
 from wlk_core.segments import segments_from_tokens
-from wlk_core.session import Commit, Endpoint, SilenceSpan
+from wlk_core.session import (
+    Commit,
+    Endpoint,
+    SilenceSpan,
+    SpeakerTurn,
+    Timeline,
+)
+from wlk_core.session.timeline import TextLine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from wlk_core.cli.serialize import Outcome
     from wlk_core.cli.writers import Writer
@@ -33,7 +42,7 @@ FORMATS = {".txt": "text", ".srt": "srt", ".vtt": "vtt", ".json": "json", ".wav"
 
 _HEADER = struct.Struct("<4sI4s4sIHHIIHH4sI")  # of a wav file of PCM samples
 _MOST_WAV_BYTES = 2**32 - 2**20  # sizes in the header have 32 bits
-_JSON_SECONDS = 5.0  # of audio after which a JSON file is written anew within an utterance
+_WHOLE_SECONDS = 5.0  # of audio after which a document is written anew within an utterance
 
 
 class Save(Protocol):
@@ -80,13 +89,17 @@ def check_saves(paths: Sequence[str], *, is_forced: bool, recording: str | None)
     return checked
 
 
-def open_save(path: Path, rate: int) -> Save:
-    """Return the file of one path; *rate* is that of the captured samples."""
+def open_save(path: Path, rate: int, *, has_speakers: bool = False) -> Save:
+    """
+    Return the file of one path; *rate* is that of the captured samples.
+
+    With speakers every text is written anew, because a speaker comes after the words.
+    """
     style = FORMATS[path.suffix.lower()]
     if style == "wav":
         return WavSave(path, rate)
-    if style == "json":
-        return JSONSave(path)
+    if style == "json" or has_speakers:
+        return WholeSave(path, _DOCUMENTS[style])
     return TextSave(new_writer(style, FileOutput(path)))
 
 
@@ -109,16 +122,40 @@ class TextSave:
         self._writer.finish(outcome)
 
 
-@attrs.define
-class JSONSave:
-    """
-    One object, written anew after each utterance and every five seconds with words in them.
+def _json(outcome: Outcome, tokens: Sequence[ASRToken], silences: Sequence[Silence]) -> str:
+    record = serialize.result_record(outcome, tokens, segments_from_tokens(tokens), silences)
+    return json_text(record, indent=2) + "\n"
 
-    Until the end it has the field "incomplete".
+
+def _text(outcome: Outcome, tokens: Sequence[ASRToken], silences: Sequence[Silence]) -> str:
+    """Return a line for each caption, after its speaker."""
+    del outcome, silences
+    segments = segments_from_tokens(tokens)
+    speakers = ["" if each.speaker is None else f"{each.speaker}: " for each in segments]
+    pairs = zip(speakers, segments, strict=True)
+    return "".join(f"{plain(speaker + segment.text)}\n" for speaker, segment in pairs)
+
+
+_DOCUMENTS: dict[str, Callable[[Outcome, Sequence[ASRToken], Sequence[Silence]], str]] = {
+    "json": _json,
+    "text": _text,
+    "srt": lambda _outcome, tokens, _silences: srt_text(tokens),
+    "vtt": lambda _outcome, tokens, _silences: vtt_text(tokens),
+}
+
+
+@attrs.define
+class WholeSave:
+    """
+    A document that is written anew after each utterance, and within a long one every five seconds.
+
+    Words have the speakers that are known by then.  Until the end a JSON document has the field
+    "incomplete".
     """
 
     _path: Path
-    _tokens: list[ASRToken] = attrs.field(factory=list)
+    _document: Callable[[Outcome, Sequence[ASRToken], Sequence[Silence]], str]
+    _timeline: Timeline = attrs.field(factory=Timeline)
     _silences: list[Silence] = attrs.field(factory=list)
     _written: float = 0.0  # stream time at which the file was written
 
@@ -126,25 +163,25 @@ class JSONSave:
         """Keep no audio."""
 
     def add_event(self, event: Event, outcome: Outcome) -> None:
-        """Write the object anew where an utterance ended, or goes on for long."""
-        if isinstance(event, Commit):
-            self._tokens += event.tokens
-        elif isinstance(event, SilenceSpan):
+        """Write the document anew where an utterance ended, or goes on for long."""
+        self._timeline.add(event)
+        if isinstance(event, SilenceSpan):
             self._silences.append(event.silence)
-        is_due = isinstance(event, Commit) and event.audio_time - self._written >= _JSON_SECONDS
+        is_news = isinstance(event, Commit | SpeakerTurn)
+        is_due = is_news and event.audio_time - self._written >= _WHOLE_SECONDS
         if is_due or isinstance(event, Endpoint):
             self._written = event.audio_time
             self._write(attrs.evolve(outcome, incomplete="still running"))
 
     def finish(self, outcome: Outcome) -> None:
-        """Write the object."""
+        """Write the document."""
         self._write(outcome)
 
     def _write(self, outcome: Outcome) -> None:
-        segments = segments_from_tokens(self._tokens)
-        record = serialize.result_record(outcome, self._tokens, segments, self._silences)
+        lines = [line for line in self._timeline.lines if isinstance(line, TextLine)]
+        tokens = [token for line in lines for token in line.tokens]
         output = FileOutput(self._path, whole=True)
-        output.write(json_text(record, indent=2) + "\n")
+        output.write(self._document(outcome, tokens, self._silences))
         output.close()
 
 

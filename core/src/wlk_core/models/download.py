@@ -80,6 +80,8 @@ def _fetch(hub: Hub, repo: CachedRepo, revision: str, file: RemoteFile) -> None:
     for part in blob.parent.glob(f"{glob.escape(blob.name)}*.incomplete"):
         if part.is_symlink():
             part.unlink()  # earlier releases of the library would write through it
+    if twin := _twin(repo, revision, file, blob):
+        raise UnexpectedAnswer(f"it gives {twin} and {file.name} one entity tag")
     is_damaged = os.path.lexists(path) or (blob.is_file() and not is_sound(blob, file))
     hub.fetch(repo, revision, file, force=is_damaged)
     if not path.is_file():
@@ -87,6 +89,16 @@ def _fetch(hub: Hub, repo: CachedRepo, revision: str, file: RemoteFile) -> None:
     if not is_sound(path, file):
         _discard(path, repo)
         raise OSError(f"{file.name} arrived damaged")
+
+
+def _twin(repo: CachedRepo, revision: str, file: RemoteFile, blob: Path) -> str | None:
+    """Return a file of another size that has the same blob: one of them would replace the other."""
+    has_checksum = file.sha256 is not None or file.blob_id is not None  # which is the tag
+    if has_checksum or not blob.is_file() or blob.stat().st_size == file.size:
+        return None
+    snapshot = repo.snapshot(revision)
+    others = sorted(repo.names(revision) - {file.name})
+    return next((name for name in others if (snapshot / name).resolve() == blob.resolve()), None)
 
 
 def _begin(

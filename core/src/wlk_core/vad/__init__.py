@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from wlk_core.vad.detector import SileroDetector, SpeechDetector
 from wlk_core.vad.gate import GateEvent, SilenceEnded, SilenceGate, SilenceStarted, SpeechAudio
+from wlk_core.vad.parameters import GateParameters
 
 __all__ = [
     "GateEvent",
+    "GateParameters",
     "SilenceEnded",
     "SilenceGate",
     "SilenceStarted",

@@ -97,7 +97,7 @@ FASTER_WHISPER = BackendSpec(
     model_files=FASTER_WHISPER_FILES,
     max_delay=3.0,
     bounds=BOUNDS,
-    max_concurrent_calls=1,  # CTranslate2 queues the calls of a model, one worker takes them
+    max_concurrent_calls=None,  # CTranslate2 has a worker for each core that a call leaves free
     preference=50,
     requires={"faster-whisper": "pip install wlk-whisper"},
 )

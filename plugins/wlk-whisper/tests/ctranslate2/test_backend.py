@@ -97,6 +97,24 @@ def test_the_digits_run_on_one_thread_unless_the_user_chooses(monkeypatch, optio
     assert [threads] == chosen
 
 
+@pytest.mark.parametrize(
+    ("cores", "threads", "workers"), [(8, 1, 8), (8, 3, 2), (2, 4, 1), (8, 0, 1), (None, 1, 1)]
+)
+def test_streams_share_the_cores_that_a_call_leaves_free(monkeypatch, cores, threads, workers):
+    """A worker runs on as many threads as a call has; 0 threads are all cores for each call."""
+    chosen = []
+
+    def record(*arguments, **values):
+        chosen.append(values["num_workers"])
+        return WhisperModel(*arguments, **{**values, "num_workers": 1})
+
+    monkeypatch.setattr("wlk_whisper.ctranslate2.backend.WhisperModel", record)
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    load_backend("faster-whisper", "digits", device="cpu", cpu_threads=threads).close()
+
+    assert [workers] == chosen
+
+
 @pytest.mark.parametrize("dtype", ["int8", "default", "fastest"])
 def test_the_dtype_of_the_user_overrides_the_checkpoint(dtype):
     """CTranslate2's own choices have names of their own, because auto is the checkpoint's."""

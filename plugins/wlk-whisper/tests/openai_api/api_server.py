@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import json
+import re
 import sys
 import threading
 
@@ -100,6 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         """Respond as `next` or `fail_at` demand, else parse the request and transcribe."""
         body = self.rfile.read(int(self.headers["content-length"]))
+        re.purge()  # it keeps the pattern that the parser of headers compiles for every boundary
         with self.server.lock:
             self.server.arrivals += 1
             number = self.server.arrivals

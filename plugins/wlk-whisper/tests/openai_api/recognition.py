@@ -9,6 +9,7 @@ from wlk_core import load_backend
 __all__ = ["DigitsRecognizer"]
 
 SEGMENT_WORDS = 4  # in the segments of a response
+MAX_RESPONSES = 8  # more would count as memory of the streams in this process
 
 
 class DigitsRecognizer:
@@ -23,6 +24,8 @@ class DigitsRecognizer:
         prompt, language = (request.fields.get(name, [None])[0] for name in ("prompt", "language"))
         key = hashlib.sha256(request.audio.tobytes()).hexdigest(), prompt, language, request.path
         if key not in self._responses:
+            if len(self._responses) == MAX_RESPONSES:
+                del self._responses[next(iter(self._responses))]
             self._responses[key] = self._run(request, prompt, language or "english")
         return self._responses[key]
 

@@ -92,8 +92,7 @@ export class Channel {
 		while (this.#socket.bufferedAmount < MAX_WAITING_BYTES) {
 			const range = this.connection.takeRange(this.audio.stop);
 			if (!range) return this.#carryOut(this.connection.drained());
-			const bytes = new Uint8Array(this.audio.read(...range).buffer);
-			this.#send({ type: "input_audio_buffer.append", audio: base64(bytes) });
+			this.#socket.send(this.audio.read(...range));
 		}
 		return (this.#timer = setTimeout(() => this.#pump(), 100));
 	}
@@ -103,8 +102,4 @@ export class Channel {
 		this.#socket?.close(code);
 		this.#socket = null;
 	}
-}
-
-function base64(bytes) {
-	return bytes.toBase64?.() ?? btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
 }

@@ -60,7 +60,7 @@ export class Connection {
 				return this.#begin(message.session?.wlk?.resume?.token ?? null);
 			case "session.resumed":
 				this.sent = this.base + message.samples;
-				return this.#live();
+				return message.messages === 0 ? this.#configure() : this.#live();
 		}
 		const number = message.wlk_seq ?? Infinity;
 		if (number <= this.#lastNumber) return []; // it came before the cut
@@ -137,12 +137,15 @@ export class Connection {
 		this.#lastNumber = 0;
 		this.#stopped.clear();
 		this.base = this.sent = this.#settled = start;
+		return isRenewed ? [report, ...this.#configure()] : this.#configure();
+	}
+
+	#configure() {
 		this.state = "configuring";
 		const input = { format: { type: "audio/pcm", rate: this.rate }, turn_detection: { type: "server_vad" } };
 		if (this.language) input.transcription = { language: this.language };
 		const session = { type: "transcription", audio: { input }, include: ["wlk.hypothesis"] };
-		const send = { kind: "send", message: { type: "session.update", session } };
-		return isRenewed ? [report, send] : [send];
+		return [{ kind: "send", message: { type: "session.update", session } }];
 	}
 
 	#live() {

@@ -366,6 +366,7 @@ def _stream_config(config: RealtimeConfig) -> StreamConfig:
         language=config.language,
         prompt=config.prompt,
         gate=None if vad is None else vad.gate_times(),
+        leaves_out_pauses=vad is not None or MARKS not in config.include,
     )
 
 

@@ -17,13 +17,19 @@ __all__ = ["AudioStream", "OpenStream", "StreamConfig"]
 
 @attrs.frozen(kw_only=True)
 class StreamConfig:
-    """How a stream is opened; `gate` is None for the gate's own parameters."""
+    """
+    How a stream is opened.
+
+    `gate` is None for the gate's own parameters.  Without `leaves_out_pauses` there is no gate and
+    the model gets all audio, because the client has a gate of its own.
+    """
 
     encoding: Encoding
     rate: int
     language: str | None
     prompt: str | None
     gate: GateTimes | None
+    leaves_out_pauses: bool = True
 
 
 class AudioStream(Protocol):

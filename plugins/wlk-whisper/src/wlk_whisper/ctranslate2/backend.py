@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 import logging
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,6 +105,17 @@ def _choose_compute_type(dtype: str, checkpoint: Checkpoint, device: str) -> str
     return dtype
 
 
+def _choose_workers(device: str, cpu_threads: int) -> int:
+    """
+    Return how many calls CTranslate2 runs at once, on the same weights.
+
+    Where a call has fewer threads than the machine has cores, other streams get the rest.
+    """
+    if device != "cpu" or not cpu_threads:
+        return 1  # a call takes all there is
+    return max(1, (os.cpu_count() or 1) // cpu_threads)
+
+
 def _load_model(directory: Path, device: str, compute_type: str, cpu_threads: int) -> WhisperModel:
     check_files(directory)
     try:
@@ -112,6 +124,7 @@ def _load_model(directory: Path, device: str, compute_type: str, cpu_threads: in
             device=device,
             compute_type=compute_type,
             cpu_threads=cpu_threads,
+            num_workers=_choose_workers(device, cpu_threads),
             local_files_only=True,
         )
     except (RuntimeError, ValueError) as error:

@@ -1,0 +1,1 @@
+"""A realtime server as a backend of wlk-core."""

@@ -1,0 +1,150 @@
+"""The realtime backend: streams of a model at a server."""
+
+from __future__ import annotations
+
+from functools import partial
+import logging
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from wlk_core.plugins import SAMPLE_RATE, LoadedBackend, OptionError, StreamConfig
+from wlk_realtime.engine.exchange import SessionConfig
+from wlk_realtime.engine.recognizer import RemoteRecognizer
+from wlk_realtime.realtime.address import Address
+from wlk_realtime.realtime.client import Client
+from wlk_realtime.realtime.key import read_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wlk_core.plugins import (
+        BackendSpec,
+        EngineCalls,
+        OnlineStream,
+        Recognizer,
+    )
+
+__all__ = ["RealtimeBackend", "load"]
+
+logger = logging.getLogger(__name__)
+
+# A server transcribes; what it cannot do for a stream is not declared.
+_NOT_OVER_THE_WIRE = frozenset({"translation", "batching"})
+_OWN = frozenset({"speaker-turns"})  # turns are applied here
+
+
+class RealtimeBackend(LoadedBackend[Client]):
+    """
+    A LoadedBackend whose declaration is that of its server, once it was reached.
+
+    Loading sends nothing; the first stream, `warmup` or `declared` reaches the server.
+    """
+
+    def __init__(self, spec: BackendSpec, client: Client) -> None:
+        super().__init__(spec, client, open_stream=_open_stream, warmup=_warm_up)
+        self._is_declared = False
+
+    def declared(self) -> BackendSpec:
+        """
+        Return what this backend and its server declare together.
+
+        Raises:
+            BackendError: the server cannot be reached or is no realtime server.
+
+        """
+        client = self.engine
+        declaration = client.declaration
+        if not self._is_declared:
+            self._spec = attrs.evolve(
+                self._spec,
+                capabilities=(declaration.capabilities - _NOT_OVER_THE_WIRE) | _OWN,
+                languages=declaration.languages,
+                max_delay=declaration.max_delay,
+                bounds=declaration.bounds,
+                digit_models=(_reference(client.address),) if declaration.recognises_digits else (),
+            )
+            if declaration.vocabulary:
+                self.vocabulary = declaration.vocabulary
+            self._is_declared = True
+        return self._spec
+
+    def create_processor(
+        self, *, language: str | None = None, task: str = "transcribe", **options: Any
+    ) -> OnlineStream:
+        """Return a new stream; see Backend."""
+        self.declared()
+        return super().create_processor(language=language, task=task, **options)
+
+    def warmup(self) -> None:
+        """Let the server decode a second of silence; see Backend."""
+        self.declared()
+        super().warmup()
+
+
+def load(
+    spec: BackendSpec,
+    model: str | None,
+    *,
+    api_key_env: str = "WLK_REALTIME_API_KEY",
+    timeout_seconds: float = 30.0,
+) -> RealtimeBackend:
+    """
+    Prepare a client; nothing is sent.
+
+    Raises:
+        ModelNotFoundError: *model* is no address of a server.
+        OptionError: an option is invalid.
+        BackendUnavailable: the network is switched off, or the key is no key.
+
+    """
+    address = Address.parse(model)
+    key = read_key(api_key_env)
+    if not address.is_encrypted and not address.is_local:
+        logger.warning("key and audio go to %s without encryption", address.url)
+    client = Client(address, key=key, key_variable=api_key_env, timeout_seconds=timeout_seconds)
+    logger.info("audio goes to %s", address.url)
+    return RealtimeBackend(spec, client)
+
+
+def _open_stream(
+    client: Client, config: StreamConfig, calls: EngineCalls
+) -> Callable[[], Recognizer]:
+    declaration = client.declaration
+    prompt = config.options["prompt"]
+    if prompt is not None and not declaration.takes_prompt:
+        raise OptionError(
+            f"realtime: the backend {declaration.backend} at {client.address.url} takes no prompt; "
+            "leave it out"
+        )
+    if config.language is not None:
+        client.check_language(config.language)
+    ask = calls.wrap(client.ask)
+
+    def make() -> RemoteRecognizer:
+        link = client.open_link()
+        return RemoteRecognizer(
+            partial(ask, link),
+            partial(client.close_link, link),
+            config=SessionConfig(language=config.language, prompt=prompt or ""),
+            takes_prompt=declaration.takes_prompt,
+            can_force="language-forcing" in declaration.capabilities,
+        )
+
+    return make
+
+
+def _warm_up(client: Client, calls: EngineCalls) -> None:
+    """Let the server decode a second of silence, which tests address, key and model."""
+    recognizer = _open_stream(client, StreamConfig(options={"prompt": None}), calls)()
+    try:
+        recognizer.feed(np.zeros(SAMPLE_RATE, np.float32))
+        while recognizer.step(is_last=True) is not None:
+            pass
+    finally:
+        recognizer.close()
+
+
+def _reference(address: Address) -> str:
+    return address.url if address.model is None else f"{address.url}#{address.model}"

@@ -1,0 +1,1 @@
+"""The protocol: requests of a stream, messages of a server; no input or output."""

@@ -1,0 +1,134 @@
+"""What a stream requests of a server, and what it gets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+
+from wlk_core.plugins import WorkCounters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wlk_core.plugins import Word
+
+__all__ = ["Answer", "Decoded", "Dialect", "Request", "Seen", "SessionConfig"]
+
+
+@attrs.frozen(kw_only=True)
+class SessionConfig:
+    """How a session at the server is opened; `prompt` is the text before its audio."""
+
+    language: str | None = None
+    prompt: str = ""
+
+
+@attrs.frozen
+class Seen:
+    """Which words a stream has: the first `words` of those that a connection answered with."""
+
+    connection: int = 0
+    words: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class Request:
+    """
+    Decode an utterance up to sample `stop`; the same request may be made again.
+
+    Attributes:
+        utterance: its number in the stream, from 0.
+        first: the first sample of it that the stream still holds.
+        stop: the sample after the last one to decode.
+        is_last: whether the utterance ends there, so that all of its words are final.
+        audio: returns the samples from one number to another, float32[n], valid during the call.
+        seen: the words that the stream has.
+        tail: the words of the utterance that the stream has last, all that end with the last one.
+        config: how a new session is opened.
+
+    """
+
+    utterance: int
+    first: int
+    stop: int
+    is_last: bool
+    audio: Callable[[int, int], NDArray[np.float32]]
+    seen: Seen
+    tail: tuple[Word, ...] = ()
+    config: SessionConfig = attrs.field(factory=SessionConfig)
+
+
+@attrs.frozen(kw_only=True)
+class Decoded:
+    """
+    What a server decoded since the last time, on the clock of its session.
+
+    Attributes:
+        words: final words, in seconds.
+        hypothesis: words that may still change, in seconds.
+        processed_samples: samples of the session that the model has consumed.
+        language: the code detected or forced, None while unknown.
+        work: the counters of the session.
+        state_bytes: bytes that the server holds for the session, None if unknown.
+        misplaced_words: words of the session that the engine put outside of its audio.
+
+    """
+
+    words: tuple[Word, ...] = ()
+    hypothesis: tuple[Word, ...] = ()
+    processed_samples: int = 0
+    language: str | None = None
+    work: WorkCounters = attrs.field(factory=WorkCounters)
+    state_bytes: int | None = None
+    misplaced_words: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class Answer:
+    """
+    What a server answers to a request: a `Decoded` on the clock of the utterance.
+
+    `words` are those that the stream has not seen; `seen` includes them.
+    """
+
+    decoded: Decoded
+    seen: Seen
+
+
+class Dialect(Protocol):
+    """
+    One session in the messages of a kind of server, without input and output.
+
+    `send` is called when the last request was answered.  Anything that a server must not send
+    raises ServerMessageError from `receive`.
+    """
+
+    def begin(self) -> list[str]:
+        """Return the messages that open the session."""
+        ...
+
+    def receive(self, text: str | bytes) -> list[str]:
+        """Apply a message of the server; return the messages to send."""
+        ...
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the session is open."""
+        ...
+
+    def send(self, audio: NDArray[np.float32], *, is_last: bool) -> list[str]:
+        """Return the messages that append *audio* and, with `is_last`, end the utterance."""
+        ...
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the server has decoded what was sent."""
+        ...
+
+    def take(self) -> Decoded:
+        """Return what was decoded since the last call."""
+        ...

@@ -1,0 +1,170 @@
+"""The dialect of wlk-serve: marks bring all that its backend decided, with exact times."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from wlk_core.plugins import SAMPLE_RATE, WorkCounters
+from wlk_realtime.engine.exchange import Decoded
+from wlk_realtime.engine.messages import (
+    Message,
+    ServerMessageError,
+    ServerRefusalError,
+    parse,
+    shortened,
+    to_seconds,
+    to_words,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from wlk_core.plugins import Word
+    from wlk_realtime.engine.exchange import SessionConfig
+
+__all__ = ["MARKS", "MarksDialect"]
+
+MARKS = "wlk.marks"
+_FORMAT = {"type": "audio/wlk-f32le", "rate": SAMPLE_RATE}
+_COUNTERS = tuple(field.name for field in attrs.fields(WorkCounters))
+# Errors of a request that another session would repeat.
+_LASTING = {"model_not_found", "invalid_value", "invalid_type", "invalid_event"}
+
+
+class MarksDialect:
+    """
+    A session at a wlk-serve; see docs/serve.md for its messages.
+
+    Every request ends with a mark, and its answer is what the server decoded up to there.
+    """
+
+    def __init__(self, config: SessionConfig, *, model: str | None) -> None:
+        self._config = config
+        self._model = model
+        self._sent_samples = 0
+        self._marks = 0  # sent
+        self._answered = 0
+        self._is_ready = False
+        self._words: tuple[Word, ...] = ()
+        self._last_start = 0.0
+        self._state = Decoded(language=config.language)
+
+    def begin(self) -> list[str]:
+        """Return the configuration of the session."""
+        transcription: Message = {}
+        if self._model is not None:
+            transcription["model"] = self._model
+        if self._config.language is not None:
+            transcription["language"] = self._config.language
+        if self._config.prompt:
+            transcription["prompt"] = self._config.prompt
+        audio = {"format": _FORMAT, "turn_detection": None, "transcription": transcription}
+        session = {"type": "transcription", "audio": {"input": audio}, "include": [MARKS]}
+        return [json.dumps({"type": "session.update", "session": session})]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the server has accepted the configuration."""
+        return self._is_ready
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the last mark came back."""
+        return self._answered == self._marks
+
+    def send(self, audio: NDArray[np.float32], *, is_last: bool) -> list[str]:
+        """Return an append, a commit at the end of an utterance, and a mark."""
+        messages: list[Message] = []
+        if len(audio):
+            data = np.ascontiguousarray(audio, dtype="<f4").tobytes()
+            text = base64.b64encode(data).decode("ascii")
+            messages.append({"type": "input_audio_buffer.append", "audio": text})
+            self._sent_samples += len(audio)
+        if is_last:
+            messages.append({"type": "input_audio_buffer.commit"})
+        self._marks += 1
+        messages.append({"type": "wlk.mark", "id": str(self._marks)})
+        return [json.dumps(message) for message in messages]
+
+    def receive(self, text: str | bytes) -> list[str]:
+        """Apply a message; deltas and items are left to the marks, which have more."""
+        message = parse(text)
+        match message["type"]:
+            case "session.updated":
+                self._check_session(message.get("session"))
+            case "wlk.marked":
+                self._apply(message)
+            case "error":
+                raise _refusal(message.get("error"))
+            case kind if kind.endswith("transcription.failed"):
+                raise _refusal(message.get("error"))
+        return []
+
+    def take(self) -> Decoded:
+        """Return the answers to the marks since the last call."""
+        words, self._words = self._words, ()
+        return attrs.evolve(self._state, words=words)
+
+    def _check_session(self, session: Any) -> None:
+        effective = session if isinstance(session, dict) else {}
+        audio = effective.get("audio")
+        source = audio.get("input") if isinstance(audio, dict) else None
+        form = source.get("format") if isinstance(source, dict) else None
+        if MARKS not in (effective.get("include") or []) or form != _FORMAT:
+            raise ServerMessageError(f"expected a session with {MARKS}, got {shortened(session)}")
+        self._is_ready = True
+
+    def _apply(self, message: Message) -> None:
+        latest = self._sent_samples / SAMPLE_RATE
+        name = message.get("id")
+        if not isinstance(name, str) or name != str(self._answered + 1) or self.is_answered:
+            raise ServerMessageError(
+                f"expected mark {self._answered + 1} of {self._marks}, got {shortened(name)}"
+            )
+        records = message.get("tokens")
+        words = to_words(records, floor=self._last_start, latest=latest)
+        start = words[-1].start if words else self._last_start
+        hypothesis = to_words(message.get("hypothesis"), floor=start, latest=latest)
+        processed = round(to_seconds(message, "processed_up_to", latest) * SAMPLE_RATE)
+        if processed < self._state.processed_samples:
+            raise ServerMessageError(
+                f"processed_up_to went back from {self._state.processed_samples / SAMPLE_RATE:.3f}"
+                f" s to {processed / SAMPLE_RATE:.3f} s"
+            )
+        stats = message.get("stats")
+        counters = _counters(stats if isinstance(stats, dict) else {})
+        self._answered += 1
+        self._last_start = start
+        self._words += words
+        self._state = Decoded(
+            hypothesis=hypothesis,
+            processed_samples=min(processed, self._sent_samples),
+            language=_language(records) or self._state.language,
+            work=WorkCounters(**{name: counters.get(name) for name in _COUNTERS}),
+            state_bytes=counters.get("state_bytes"),
+            misplaced_words=counters.get("misplaced_words") or 0,
+        )
+
+
+def _language(records: Any) -> str | None:
+    codes = [record.get("language") for record in records]
+    return next((code for code in reversed(codes) if isinstance(code, str) and code), None)
+
+
+def _counters(stats: Message) -> dict[str, int]:
+    whole = {name: value for name, value in stats.items() if isinstance(value, int)}
+    return {name: value for name, value in whole.items() if value >= 0}
+
+
+def _refusal(error: Any) -> ServerRefusalError:
+    fields = error if isinstance(error, dict) else {"message": error}
+    code = fields.get("code")
+    return ServerRefusalError(
+        f"{shortened(fields.get('message'))} ({shortened(code)})",
+        is_retryable=code not in _LASTING,
+    )

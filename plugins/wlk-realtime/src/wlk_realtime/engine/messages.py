@@ -1,0 +1,120 @@
+"""Messages of a server: parsed, and checked before anything of them reaches a stream."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, TypeAlias
+
+from wlk_core.plugins import Word
+
+__all__ = [
+    "Message",
+    "ServerMessageError",
+    "ServerRefusalError",
+    "parse",
+    "shortened",
+    "to_number",
+    "to_seconds",
+    "to_words",
+]
+
+Message: TypeAlias = "dict[str, Any]"
+_QUOTED = 200  # characters of a server's message
+_LATE = 0.02  # seconds that a word may reach beyond the audio, as rounding allows
+
+
+class ServerMessageError(Exception):
+    """The server sent what no server of its kind sends."""
+
+
+class ServerRefusalError(Exception):
+    """
+    The server answered with an error.
+
+    `is_retryable` where the same request may succeed in another session.
+    """
+
+    def __init__(self, message: str, *, is_retryable: bool) -> None:
+        super().__init__(message)
+        self.is_retryable = is_retryable
+
+
+def parse(text: str | bytes) -> Message:
+    """
+    Return the JSON object of a message.
+
+    Raises:
+        ServerMessageError: the text is no object, or has no type.
+
+    """
+    try:
+        message = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ServerMessageError(f"expected a JSON object, got {shortened(text)}") from None
+    if not isinstance(message, dict) or not isinstance(message.get("type"), str):
+        raise ServerMessageError(f"expected an object with a type, got {shortened(text)}")
+    return message
+
+
+def to_number(value: object) -> float | None:
+    """Return a finite number as float, None for anything else."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def to_seconds(message: Message, name: str, latest: float) -> float:
+    """Return the time *name*, from 0 to *latest* s; raises ServerMessageError for others."""
+    value = to_number(message.get(name))
+    if value is None or not 0 <= value <= latest + _LATE:
+        raise ServerMessageError(
+            f"expected {name} as a time from 0 to {latest:.3f} s, "
+            f"got {shortened(message.get(name))}"
+        )
+    return value
+
+
+def to_words(records: object, *, floor: float, latest: float) -> tuple[Word, ...]:
+    """
+    Return the words of *records* in seconds, their starts in order from *floor* to *latest*.
+
+    Raises:
+        ServerMessageError: a text is empty, a time lies outside or goes back, or a probability is
+            not in [0, 1].
+
+    """
+    if not isinstance(records, list):
+        raise ServerMessageError(f"expected a list of words, got {shortened(records)}")
+    words: list[Word] = []
+    for record in records:
+        if not isinstance(record, dict):
+            raise ServerMessageError(f"expected a word, got {shortened(record)}")
+        text = record.get("text")
+        if not isinstance(text, str) or not text:
+            raise ServerMessageError(f"expected the text of a word, got {shortened(text)}")
+        start, end = to_seconds(record, "start", latest), to_seconds(record, "end", latest)
+        if start < floor - _LATE or end < start:
+            raise ServerMessageError(
+                f"the word {shortened(text)} at {start:.3f}-{end:.3f} s goes back, after "
+                f"{floor:.3f} s"
+            )
+        floor = max(floor, start)
+        words.append(Word(start, end, text, _probability(record.get("probability"))))
+    return tuple(words)
+
+
+def shortened(value: object) -> str:
+    """Return *value* on one line, cut to a length for messages."""
+    text = value if isinstance(value, str) else repr(value)
+    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 2 * _QUOTED]).split())
+    return repr(line if len(line) <= _QUOTED else f"{line[:_QUOTED]}...")
+
+
+def _probability(value: object) -> float | None:
+    if value is None:
+        return None
+    number = to_number(value)
+    if number is None or not 0 <= number <= 1:
+        raise ServerMessageError(f"expected a probability in [0, 1], got {shortened(value)}")
+    return number

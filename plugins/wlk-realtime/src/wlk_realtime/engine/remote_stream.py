@@ -1,0 +1,129 @@
+"""One connection as a stream sees it: which sample is which, and which word came before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from wlk_core.plugins import SAMPLE_RATE
+from wlk_core.streaming import joined
+from wlk_realtime.engine.exchange import Answer, Seen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from wlk_core.plugins import Word
+    from wlk_realtime.engine.exchange import Decoded, Dialect, Request
+
+__all__ = ["RemoteStream"]
+
+_NO_UTTERANCE = -1
+_SAME_TIME = 1e-3  # seconds between two times of one word
+
+
+class RemoteStream:
+    """
+    Makes requests over one connection; sends nothing itself.
+
+    The first request of a connection may begin inside of an utterance, whose earlier words the
+    stream has from another connection.  The server then decodes audio again, and words that come
+    again are left out: those before the end of the last word that the stream has.
+    """
+
+    def __init__(self, dialect: Dialect, *, number: int) -> None:
+        self._dialect = dialect
+        self._number = number
+        self._utterance = _NO_UTTERANCE
+        self._total_samples = 0  # sent over this connection
+        self._offset = 0  # sample number of the session less that of the utterance
+        self._sent = 0  # samples of the utterance
+        self._is_flushed = False
+        self._words: list[Word] = []  # that the stream may not have yet
+        self._dropped = 0  # words before them
+        self._repeated: tuple[Word, ...] = ()  # that the stream had when the connection began
+        self._is_first_word = True
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the last request was answered."""
+        return self._dialect.is_answered
+
+    def fits(self, request: Request) -> bool:
+        """Return whether *request* continues what this connection has sent."""
+        if self._utterance == _NO_UTTERANCE:
+            return True
+        if request.utterance != self._utterance:
+            return self._is_flushed and request.first == 0
+        if self._is_flushed:
+            return request.is_last and request.stop == self._sent
+        return request.first <= self._sent <= request.stop
+
+    def send(self, request: Request) -> list[str]:
+        """Return the messages of *request*; none where it was made before."""
+        if request.utterance != self._utterance:
+            self._begin(request)
+        is_new = request.stop > self._sent or (request.is_last and not self._is_flushed)
+        if not is_new:
+            return []
+        audio = request.audio(self._sent, request.stop)
+        messages = self._dialect.send(audio, is_last=request.is_last)
+        self._total_samples += len(audio)
+        self._sent = request.stop
+        self._is_flushed = request.is_last
+        return messages
+
+    def answer(self, request: Request) -> Answer:
+        """Return the answer to *request*, which was sent last."""
+        decoded = self._dialect.take()
+        self._words += self._fresh(self._shifted(decoded.words))
+        seen = request.seen if request.seen.connection == self._number else Seen(self._number)
+        self._words = self._words[seen.words - self._dropped :]
+        self._dropped = seen.words
+        return Answer(
+            decoded=attrs.evolve(
+                decoded,
+                words=tuple(self._words),
+                hypothesis=self._later(self._shifted(decoded.hypothesis)),
+                processed_samples=self._processed(decoded),
+            ),
+            seen=Seen(self._number, self._dropped + len(self._words)),
+        )
+
+    def _begin(self, request: Request) -> None:
+        is_first = self._utterance == _NO_UTTERANCE
+        self._utterance = request.utterance
+        self._offset = self._total_samples - request.first
+        self._sent = request.first
+        self._is_flushed = False
+        self._repeated = request.tail if is_first else ()
+
+    def _processed(self, decoded: Decoded) -> int:
+        return min(max(0, decoded.processed_samples - self._offset), self._sent)
+
+    def _shifted(self, words: Iterable[Word]) -> list[Word]:
+        seconds = self._offset / SAMPLE_RATE
+        return [word.shifted(-seconds) for word in words]
+
+    def _fresh(self, words: list[Word]) -> list[Word]:
+        """Return the words that the stream has not; the first of a session has lost its space."""
+        later = list(self._later(words))
+        if self._is_first_word and later and self._repeated and later[0] is words[0]:
+            text = joined(self._repeated[-1].text, later[0].text)
+            later[0] = attrs.evolve(later[0], text=text)
+        self._is_first_word = self._is_first_word and not words
+        return later
+
+    def _later(self, words: list[Word]) -> tuple[Word, ...]:
+        if not self._repeated:
+            return tuple(words)
+        end = self._repeated[-1].end
+        return tuple(word for word in words if word.middle >= end and not self._has(word))
+
+    def _has(self, word: Word) -> bool:
+        return any(
+            word.text.strip() == other.text.strip()
+            and abs(word.start - other.start) < _SAME_TIME
+            and abs(word.end - other.end) < _SAME_TIME
+            for other in self._repeated
+        )

@@ -1,0 +1,1 @@
+"""The client: address, event loop, sockets and their errors."""

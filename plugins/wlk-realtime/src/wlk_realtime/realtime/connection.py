@@ -1,0 +1,115 @@
+"""One WebSocket: a task that reads, and a condition that waits for what it read."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from wlk_realtime.realtime.errors import EXPECTED_ERRORS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wlk_realtime.engine.exchange import Dialect
+    from wlk_realtime.realtime.address import Address
+
+__all__ = ["Connection"]
+
+_MAX_MESSAGE_BYTES = 16 << 20
+_CLOSE_SECONDS = 2.0
+
+
+class _Connect(connect):
+    """Follows no redirect, because key and audio go to the address that was named."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        return exc
+
+
+class Connection:
+    """
+    A session over one socket; use it in one event loop.
+
+    Any of EXPECTED_ERRORS ends it: `error` has the first one, and every call raises it.
+    """
+
+    def __init__(self, socket: ClientConnection, dialect: Dialect) -> None:
+        self._socket = socket
+        self._dialect = dialect
+        self._changed = asyncio.Event()
+        self.error: Exception | None = None
+        self._reader = asyncio.create_task(self._read())
+
+    @classmethod
+    async def open(cls, address: Address, dialect: Dialect, *, key: str | None) -> Connection:
+        """
+        Connect and open the session; the caller bounds the time.
+
+        Raises:
+            one of EXPECTED_ERRORS.
+
+        """
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        socket = await _Connect(
+            address.url,
+            additional_headers=headers,
+            compression=None,  # base64 of audio does not shrink
+            open_timeout=None,
+            close_timeout=_CLOSE_SECONDS,
+            max_size=_MAX_MESSAGE_BYTES,
+            proxy=None if address.is_local else True,
+        )
+        connection = cls(socket, dialect)
+        try:
+            await connection.send(dialect.begin())
+            await connection.wait_until(lambda: dialect.is_ready)
+        except BaseException:
+            await connection.abort()
+            raise
+        return connection
+
+    async def send(self, messages: list[str]) -> None:
+        """Send *messages* in their order."""
+        self._check()
+        for message in messages:
+            await self._socket.send(message)
+
+    async def wait_until(self, is_done: Callable[[], bool]) -> None:
+        """Return once *is_done* is true, which is tried after each message."""
+        while not is_done():
+            self._check()
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def close(self) -> None:
+        """Close the socket properly."""
+        with suppress(*EXPECTED_ERRORS):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._socket.close()
+        await self.abort()
+
+    async def abort(self) -> None:
+        """Drop the socket at once."""
+        self._reader.cancel()
+        self._socket.transport.abort()
+        await asyncio.wait({self._reader}, timeout=_CLOSE_SECONDS)
+
+    def _check(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                text = await self._socket.recv()
+                for message in self._dialect.receive(text):
+                    await self._socket.send(message)
+                self._changed.set()
+        except (*EXPECTED_ERRORS, ConnectionClosed) as error:
+            self.error = error
+        finally:
+            self._changed.set()

@@ -1,0 +1,131 @@
+"""What a server declares about itself in its list of models."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import time
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from wlk_realtime.engine.marks import MARKS
+from wlk_realtime.engine.messages import to_number
+
+if TYPE_CHECKING:
+    from wlk_realtime.realtime.address import Address
+
+__all__ = ["Declaration", "declaration_of", "fetch_models"]
+
+_MOST_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 16
+_OK = 200
+_LARGEST = 1e6  # of a bound, or of seconds
+
+
+@attrs.frozen(kw_only=True)
+class Declaration:
+    """
+    What is known of a server; only a wlk-serve declares more than its dialect.
+
+    Attributes:
+        has_marks: whether it is a wlk-serve.
+        backend: the name of its backend.
+        capabilities: those of its backend.
+        languages: the codes that its backend takes or reports.
+        max_delay: that of its backend, in seconds.
+        bounds: those of its backend.
+        takes_prompt: whether a session takes text before its audio.
+        recognises_digits: whether its model recognises spoken English digits.
+        vocabulary: the words of a backend that reads coded audio; empty for any other.
+
+    """
+
+    has_marks: bool = False
+    backend: str = ""
+    capabilities: frozenset[str] = frozenset()
+    languages: tuple[str, ...] = ()
+    max_delay: float | None = None
+    bounds: dict[str, float] = attrs.field(factory=dict)
+    takes_prompt: bool = False
+    recognises_digits: bool = False
+    vocabulary: tuple[str, ...] = ()
+
+
+def fetch_models(address: Address, *, key: str | None, timeout: float) -> list[dict[str, Any]]:
+    """
+    Return the list of models of the server; empty where it has none.
+
+    Raises:
+        OSError: there is no server, or it did not answer within *timeout* seconds.
+
+    """
+    deadline = time.monotonic() + timeout
+    connection = (
+        http.client.HTTPSConnection(
+            address.host, address.port, timeout=timeout, context=ssl.create_default_context()
+        )
+        if address.is_encrypted
+        else http.client.HTTPConnection(address.host, address.port, timeout=timeout)
+    )
+    try:
+        headers = {"Accept": "application/json"}
+        if key is not None:
+            headers["Authorization"] = f"Bearer {key}"
+        connection.request("GET", address.models_path, headers=headers)
+        answer = connection.getresponse()
+        body = b""
+        while len(body) <= _MOST_BYTES and (piece := answer.read1(_PIECE_BYTES)):
+            body += piece
+            if time.monotonic() > deadline:
+                raise TimeoutError
+        return _models(body) if answer.status == _OK else []
+    except http.client.HTTPException:
+        return []  # no HTTP, or half of it: the WebSocket has the better message
+    finally:
+        connection.close()
+
+
+def declaration_of(models: list[dict[str, Any]], name: str | None) -> Declaration:
+    """Return what the model *name* declares, or the first one that declares anything."""
+    for entry in models:
+        declared = entry.get("wlk")
+        if not isinstance(declared, dict) or (name is not None and entry.get("id") != name):
+            continue
+        return Declaration(
+            has_marks=MARKS in _texts(declared.get("include")),
+            backend=str(declared.get("backend", "")),
+            capabilities=frozenset(_texts(declared.get("capabilities"))),
+            languages=_texts(declared.get("languages")),
+            max_delay=_number(declared.get("max_delay")),
+            bounds=_numbers(declared.get("bounds")),
+            takes_prompt=declared.get("takes_prompt") is True,
+            recognises_digits=declared.get("recognises_digits") is True,
+            vocabulary=_texts(declared.get("vocabulary")),
+        )
+    return Declaration()
+
+
+def _models(body: bytes) -> list[dict[str, Any]]:
+    try:
+        table = json.loads(body)
+    except (ValueError, RecursionError):
+        return []
+    entries = table.get("data") if isinstance(table, dict) else None
+    return [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(v for v in value if isinstance(v, str)) if isinstance(value, list) else ()
+
+
+def _number(value: object) -> float | None:
+    number = to_number(value)
+    return number if number is not None and 0 < number <= _LARGEST else None
+
+
+def _numbers(value: object) -> dict[str, float]:
+    pairs = value.items() if isinstance(value, dict) else ()
+    found = {str(name): _number(number) for name, number in pairs}
+    return {name: number for name, number in found.items() if number is not None}

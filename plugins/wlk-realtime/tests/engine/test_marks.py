@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import base64
+import json
+
+import numpy as np
+import pytest
+
+from wlk_core.plugins import Word
+from wlk_realtime.engine.exchange import SessionConfig
+from wlk_realtime.engine.marks import MarksDialect
+from wlk_realtime.engine.messages import ServerMessageError, ServerRefusalError
+
+FORMAT = {"type": "audio/wlk-f32le", "rate": 16_000}
+SECOND = np.linspace(-1, 1, 16_000, dtype=np.float32)
+
+
+def updated(**changes):
+    """Return the server's configuration."""
+    session = {"include": ["wlk.marks"], "audio": {"input": {"format": FORMAT}}, **changes}
+    return json.dumps({"type": "session.updated", "session": session})
+
+
+def marked(name="1", *, words=(), hypothesis=(), upto=1.0, **fields):
+    """Return the answer to a mark."""
+
+    def records(words):
+        return [
+            {"start": start, "end": end, "text": text, "probability": 0.5, "language": "en"}
+            for start, end, text in words
+        ]
+
+    message = {
+        "type": "wlk.marked",
+        "id": name,
+        "tokens": records(words),
+        "hypothesis": records(hypothesis),
+        "processed_up_to": upto,
+        "stats": {"encoder_frames": 100, "state_bytes": 7, "misplaced_words": 1},
+    }
+    return json.dumps({**message, **fields})
+
+
+@pytest.fixture
+def dialect():
+    """Return a session to which a second was sent."""
+    dialect = MarksDialect(SessionConfig(), model=None)
+    dialect.receive(updated())
+    dialect.send(SECOND, is_last=False)
+    return dialect
+
+
+def test_a_session_is_configured_with_model_language_and_prompt():
+    """Without turn detection, with marks, and with samples as floats."""
+    dialect = MarksDialect(SessionConfig(language="de", prompt="names"), model="small")
+
+    (message,) = map(json.loads, dialect.begin())
+
+    source = message["session"]["audio"]["input"]
+    assert ("session.update", ["wlk.marks"]) == (message["type"], message["session"]["include"])
+    assert {"model": "small", "language": "de", "prompt": "names"} == source["transcription"]
+    assert (FORMAT, None) == (source["format"], source["turn_detection"])
+
+
+@pytest.mark.parametrize(
+    "session", [{"include": None}, {"include": []}, {"audio": {}}, {"audio": None}],
+)  # fmt: skip
+def test_a_server_without_marks_is_refused(session):
+    """It is not ready, and never will be."""
+    dialect = MarksDialect(SessionConfig(), model=None)
+
+    with pytest.raises(ServerMessageError, match=r"wlk\.marks"):
+        dialect.receive(updated(**session))
+    assert not dialect.is_ready
+
+
+def test_a_request_is_audio_a_commit_and_a_mark(dialect):
+    """Samples are sent as they are, to the last bit."""
+    dialect.receive(marked())
+
+    append, commit, mark = map(json.loads, dialect.send(SECOND, is_last=True))
+
+    assert SECOND.tobytes() == base64.b64decode(append["audio"])
+    assert "input_audio_buffer.commit" == commit["type"]
+    assert {"type": "wlk.mark", "id": "2"} == mark
+    assert not dialect.is_answered
+
+
+def test_an_answer_has_words_hypothesis_and_counters(dialect):
+    """The words come once."""
+    dialect.receive(marked(words=[(0.1, 0.4, " one")], hypothesis=[(0.5, 0.9, " two")], upto=0.75))
+
+    decoded = dialect.take()
+
+    assert dialect.is_answered
+    assert (Word(0.1, 0.4, " one", 0.5),) == decoded.words
+    assert (Word(0.5, 0.9, " two", 0.5),) == decoded.hypothesis
+    assert (12_000, "en", 7, 1) == (
+        decoded.processed_samples, decoded.language, decoded.state_bytes, decoded.misplaced_words,
+    )  # fmt: skip
+    assert 100 == decoded.work.encoder_frames
+    assert () == dialect.take().words
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        marked("2"),
+        marked(7),
+        marked(upto=1.5),
+        marked(upto=None),
+        marked(words=[(0.5, 1.5, " one")]),
+        marked(words=[(0.5, 0.6, " one"), (0.1, 0.2, " two")]),
+        marked(words=[(0.5, 0.6, " one")], hypothesis=[(0.1, 0.2, " two")]),
+        marked(tokens="one"),
+        json.dumps({**json.loads(marked()), "hypothesis": [None]}),
+        marked()[:40],
+    ],
+    ids=[
+        "another mark", "no name", "beyond the audio", "no time", "word beyond the audio",
+        "word goes back", "hypothesis goes back", "no list", "no word", "half a message",
+    ],
+)  # fmt: skip
+def test_an_answer_with_something_wrong_changes_nothing(dialect, text):
+    """Nothing of it reaches the stream."""
+    with pytest.raises(ServerMessageError):
+        dialect.receive(text)
+
+    assert not dialect.is_answered
+    assert () == dialect.take().words
+
+
+def test_a_clock_that_goes_back_is_refused(dialect):
+    """As is an answer that comes twice."""
+    dialect.receive(marked(upto=0.8))
+    with pytest.raises(ServerMessageError, match="mark"):
+        dialect.receive(marked(upto=0.8))
+    dialect.send(SECOND, is_last=False)
+
+    with pytest.raises(ServerMessageError, match="went back"):
+        dialect.receive(marked("2", upto=0.5))
+
+
+@pytest.mark.parametrize(
+    ("code", "is_retryable"),
+    [("model_not_found", False), ("invalid_value", False), ("session_expired", True), (None, True)],
+)
+def test_an_error_of_the_server_ends_the_request(dialect, code, is_retryable):
+    """What another session would repeat is not retryable."""
+    error = {"message": "no\nsuch thing", "code": code}
+
+    with pytest.raises(ServerRefusalError, match="no such thing") as raised:
+        dialect.receive(json.dumps({"type": "error", "error": error}))
+    assert is_retryable == raised.value.is_retryable
+
+
+def test_an_engine_that_failed_can_be_tried_again(dialect):
+    """The server has ended the session; another one gets the audio again."""
+    kind = "conversation.item.input_audio_transcription.failed"
+
+    with pytest.raises(ServerRefusalError) as raised:
+        dialect.receive(json.dumps({"type": kind, "error": {"message": "out of memory"}}))
+    assert raised.value.is_retryable
+
+
+def test_other_messages_are_left_alone(dialect):
+    """Deltas, items and types that are not known."""
+    for kind in ("session.created", "input_audio_buffer.committed", "something.new"):
+        assert [] == dialect.receive(json.dumps({"type": kind}))
+    assert not dialect.is_answered

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from wlk_core.plugins import SAMPLE_RATE, Word
+from wlk_realtime.engine.exchange import Decoded, Request, Seen
+from wlk_realtime.engine.remote_stream import RemoteStream
+
+
+class WordEverySecond:
+    """A server: second n of its audio is the word whose number is the first sample's value."""
+
+    def __init__(self):
+        self.audio = np.empty(0, np.float32)
+        self.decoded = 0
+        self.is_answered = True
+        self.flushes = 0
+
+    def send(self, audio, *, is_last):
+        """Take audio."""
+        self.audio = np.concatenate((self.audio, audio))
+        self.flushes += is_last
+        return ["message"]
+
+    def take(self):
+        """Return the words of whole seconds."""
+        words = []
+        while (self.decoded + 1) * SAMPLE_RATE <= len(self.audio):
+            start = float(self.decoded)
+            number = int(self.audio[self.decoded * SAMPLE_RATE])
+            text = f" w{number}" if self.decoded else f"w{number}"
+            words.append(Word(start + 0.2, start + 0.8, text))
+            self.decoded += 1
+        return Decoded(words=tuple(words), processed_samples=self.decoded * SAMPLE_RATE)
+
+
+def numbered(start, stop):
+    """Return audio whose second n has the value n."""
+    return (np.arange(start, stop) // SAMPLE_RATE).astype(np.float32)
+
+
+def request(stop, **fields):
+    """Return a request for whole seconds."""
+    values = {"utterance": 0, "first": 0, "is_last": False, "seen": Seen(), "audio": numbered}
+    return Request(stop=stop * SAMPLE_RATE, **values | fields)
+
+
+def ask(remote, query):
+    """Make a request and return its answer."""
+    remote.send(query)
+    return remote.answer(query)
+
+
+def texts(answer):
+    """Return the texts of the words."""
+    return [word.text for word in answer.decoded.words]
+
+
+def test_a_request_that_is_made_again_has_the_same_answer():
+    """Its audio is sent once, and words come until the stream has seen them."""
+    server = WordEverySecond()
+    remote = RemoteStream(server, number=1)
+    first = ask(remote, request(2))
+    again = ask(remote, request(2))
+    more = ask(remote, request(3))
+    rest = ask(remote, request(4, seen=more.seen))
+
+    assert ["w0", " w1"] == texts(first) == texts(again)
+    assert ["w0", " w1", " w2"] == texts(more)
+    assert [" w3"] == texts(rest)
+    assert 4 * SAMPLE_RATE == len(server.audio)
+
+
+def test_a_later_utterance_has_its_own_clock():
+    """Words are in seconds of the utterance, whatever was sent before."""
+    remote = RemoteStream(WordEverySecond(), number=1)
+    first = ask(remote, request(3, is_last=True))
+    second = ask(remote, request(2, utterance=1, seen=first.seen))
+
+    assert [0.2, 1.2] == pytest.approx([word.start for word in second.decoded.words])
+    assert 2 * SAMPLE_RATE == second.decoded.processed_samples
+
+
+@pytest.mark.parametrize(
+    ("query", "fits"),
+    [
+        (request(2, is_last=True), True),
+        (request(2), False),
+        (request(3, is_last=True), False),
+        (request(1, utterance=1), True),
+    ],
+    ids=["the same", "without the flush", "with more audio", "the next utterance"],
+)
+def test_an_utterance_that_was_flushed_takes_no_more_audio(query, fits):
+    """Audio after a flush whose answer was lost belongs to the same words: it needs a new one."""
+    remote = RemoteStream(WordEverySecond(), number=1)
+    remote.send(request(2, is_last=True))
+
+    assert fits == remote.fits(query)
+
+
+@given(
+    lost_at=st.integers(1, 20),
+    first=st.integers(0, 9).map(lambda number: 2 * number),
+    total=st.integers(20, 24),
+)
+def test_another_connection_goes_on_without_a_word_lost_or_doubled(lost_at, first, total):
+    """Whatever audio is still held, and wherever the first connection was lost."""
+    first = min(first, lost_at - lost_at % 2)
+    before = ask(RemoteStream(WordEverySecond(), number=1), request(lost_at))
+    remote = RemoteStream(WordEverySecond(), number=2)
+    query = request(
+        total,
+        first=first * SAMPLE_RATE,
+        seen=before.seen,
+        tail=before.decoded.words[-1:],
+    )
+
+    after = ask(remote, query)
+
+    expected = ask(RemoteStream(WordEverySecond(), number=1), request(total)).decoded.words
+    words = (*before.decoded.words, *after.decoded.words)
+    assert [word.text for word in expected] == [word.text for word in words]
+    assert [word.start for word in expected] == pytest.approx([word.start for word in words])
+
+
+def test_a_word_of_no_length_is_not_doubled():
+    """A word that ends where it starts comes again at the end of what the stream has."""
+
+    class Instant(WordEverySecond):
+        def take(self):
+            decoded = super().take()
+            words = tuple(attrs.evolve(word, end=word.start) for word in decoded.words)
+            return attrs.evolve(decoded, words=words)
+
+    before = ask(RemoteStream(Instant(), number=1), request(3))
+    tail = before.decoded.words[-1:]
+    after = ask(RemoteStream(Instant(), number=2), request(4, seen=before.seen, tail=tail))
+
+    assert [" w3"] == texts(after)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import pytest
+
+from wlk_core.plugins import BackendUnavailable, ModelNotFoundError, OptionError
+from wlk_realtime.realtime.address import Address
+from wlk_realtime.realtime.key import read_key
+
+
+@pytest.mark.parametrize(
+    ("reference", "host", "port", "models", "model"),
+    [
+        ("ws://gpu:8000/v1/realtime", "gpu", 8000, "/v1/models", None),
+        ("wss://gpu.example/v1/realtime#a/b", "gpu.example", 443, "/v1/models", "a/b"),
+        ("ws://[::1]/speech/realtime/", "::1", 80, "/speech/models", None),
+        ("ws://gpu/v1/realtime?x=1", "gpu", 80, "/v1/models", None),
+    ],
+)
+def test_a_model_is_the_address_of_a_server(reference, host, port, models, model):
+    """And a name after a hash; the list of models is beside the WebSocket."""
+    address = Address.parse(reference)
+
+    assert (host, port, models, model) == (
+        address.host, address.port, address.models_path, address.model,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        None,
+        "",
+        "base",
+        "owner/model",
+        "./model",
+        "http://gpu/v1",
+        "ws://",
+        "ws://gpu:0/",
+        "ws://a b",
+    ],
+)
+def test_anything_else_is_a_model_that_cannot_be_found(reference):
+    """The message shows how an address is written."""
+    with pytest.raises(ModelNotFoundError, match="--model ws://HOST:8000/v1/realtime"):
+        Address.parse(reference)
+
+
+def test_an_address_contains_no_password():
+    """It would be shown in messages and logs."""
+    with pytest.raises(OptionError, match="api_key_env") as raised:
+        Address.parse("ws://anna:secret@gpu/v1/realtime")
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "localhost", "[::1]"])
+def test_offline_mode_allows_this_machine(host, monkeypatch):
+    """No audio leaves it."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+    assert Address.parse(f"ws://{host}:8000/v1/realtime").is_local
+
+
+@pytest.mark.parametrize("host", ["gpu", "192.168.1.2", "localhost.evil.example"])
+def test_offline_mode_refuses_other_machines(host, monkeypatch):
+    """The message names the address and what to do."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+    with pytest.raises(BackendUnavailable, match=f"{host}.*network is switched off"):
+        Address.parse(f"ws://{host}:8000/v1/realtime")
+
+
+def test_a_key_comes_from_the_environment(monkeypatch):
+    """No variable, no key."""
+    monkeypatch.setenv("SOME_KEY", " abc ")
+
+    assert ("abc", None) == (read_key("SOME_KEY"), read_key("NO_SUCH_VARIABLE"))
+
+
+def test_a_key_in_place_of_a_variable_is_not_shown():
+    """It would be in the logs."""
+    with pytest.raises(OptionError, match="never the key itself") as raised:
+        read_key("sk-secret")
+    assert "secret" not in str(raised.value)
+
+
+def test_a_broken_key_is_refused(monkeypatch):
+    """Two keys, or a line break in one."""
+    monkeypatch.setenv("SOME_KEY", "a b")
+
+    with pytest.raises(BackendUnavailable, match="export SOME_KEY"):
+        read_key("SOME_KEY")

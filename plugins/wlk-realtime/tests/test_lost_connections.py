@@ -1,0 +1,152 @@
+"""A connection that is lost or damaged costs no word and doubles none."""
+
+from __future__ import annotations
+
+from faulty_proxy import FaultyProxy
+import numpy as np
+import pytest
+
+from wlk_core import load_backend
+from wlk_core.errors import BackendError
+from wlk_core.testing import CodedToken, encode, partition
+
+pytestmark = pytest.mark.slow
+RETRIES = 3
+
+
+def talk(words, seed):
+    """Return coded audio of *words* words between short gaps, no pause of the stream in it."""
+    rng = np.random.default_rng(seed)
+    cell, tokens = 2, []
+    for _ in range(words):
+        tokens.append(CodedToken(int(rng.integers(1, 11)), cell, 3))
+        cell += 3 + int(rng.integers(1, 8))
+    return encode(tokens, cells=cell + 4)
+
+
+def retried(call):
+    """Return the emission of *call*, made again while it fails, and how often it failed."""
+    for failures in range(RETRIES + 1):
+        try:
+            return call(), failures
+        except BackendError as error:
+            assert error.retryable, error
+    raise AssertionError("the call failed four times")
+
+
+def transcribe(backend, parts, *, before=lambda number: None):
+    """Return the tokens of *parts*, with a silence of a second between them, and the failures."""
+    stream = backend.create_processor()
+    tokens, failures, number = [], 0, 0
+
+    def make(call):
+        nonlocal failures
+        emission, failed = retried(call)
+        failures += failed
+        tokens.extend(emission.committed)
+
+    for audio in parts:
+        for chunk in partition(audio, 0.5):
+            stream.insert_audio_chunk(chunk)
+            before(number)
+            number += 1
+            while stream.has_backlog:
+                make(stream.process_iter)
+        make(stream.start_silence)
+        stream.end_silence(1.0)
+    make(stream.finish)
+    stream.close()
+    return tokens, failures
+
+
+@pytest.fixture(scope="module")
+def parts():
+    """Return utterances of 8, 80 and 8 s: a replay of the long one begins inside of it."""
+    return [talk(12, 1), talk(110, 2), talk(12, 3)]
+
+
+@pytest.fixture(scope="module")
+def expected(scripted_server, parts):
+    """Return the tokens of a stream that nothing disturbs."""
+    with load_backend("realtime", scripted_server.url) as backend:
+        tokens, failures = transcribe(backend, parts)
+    assert 0 == failures
+    assert 134 == len(tokens)
+    return tokens
+
+
+def check_same(expected, tokens):
+    """Assert that texts are equal, and times to a millisecond."""
+    assert [token.text for token in expected] == [token.text for token in tokens]
+    starts = [token.start for token in expected]
+    assert starts == pytest.approx([token.start for token in tokens], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        {1: "cut"},
+        {2: "truncate"},
+        {3: "cut"},
+        {9: "cut", 10: "truncate", 11: "duplicate"},
+        dict.fromkeys(range(40, 300, 29), "cut"),
+        dict.fromkeys(range(25, 300, 41), "truncate"),
+        dict.fromkeys(range(12, 300, 17), "duplicate"),
+        {200: "cut", 203: "cut", 206: "truncate"},
+    ],
+    ids=[
+        "at once", "the configuration", "the first answer", "one after another", "often",
+        "half messages", "messages twice", "late",
+    ],
+)  # fmt: skip
+def test_damaged_connections_change_no_word(faults, scripted_server, parts, expected):
+    """The call that fails is made again, and the stream goes on at its clock."""
+    first_fails = 1 in faults or 2 in faults  # before any connection: the next call is a retry
+    with FaultyProxy(scripted_server.url, faults) as proxy:
+        with load_backend("realtime", proxy.url) as backend:
+            tokens, failures = transcribe(backend, parts)
+        assert proxy.is_spent
+        assert proxy.connections > 1
+
+    check_same(expected, tokens)
+    assert failures >= first_fails
+
+
+@pytest.mark.parametrize("seed", [5])
+def test_a_server_that_is_killed_and_started_again_changes_no_word(
+    seed, own_server, parts, expected
+):
+    """Whenever it dies, in the middle of an utterance too."""
+    chunks = sum(len(list(partition(audio, 0.5))) for audio in parts)
+    deaths = set(np.random.default_rng(seed).choice(chunks, size=3, replace=False).tolist())
+
+    def before(number):
+        if number in deaths:
+            own_server.kill()
+            own_server.start()
+
+    with load_backend("realtime", own_server.url) as backend:
+        tokens, _ = transcribe(backend, parts, before=before)
+
+    check_same(expected, tokens)
+
+
+def test_a_server_that_is_gone_breaks_no_other_stream(own_server, scripted_server, parts, expected):
+    """Its stream fails for a bounded time; others go on."""
+    with (
+        load_backend("realtime", own_server.url) as dying,
+        load_backend("realtime", scripted_server.url) as healthy,
+    ):
+        stream = dying.create_processor()
+        stream.insert_audio_chunk(parts[0])
+        stream.process_iter()
+        own_server.kill()
+        (link,) = dying.engine._links
+        link._timeout_seconds = 0.5  # for a server that never comes back
+        with pytest.raises(BackendError) as raised:
+            stream.finish()
+        tokens, _ = transcribe(healthy, parts)
+        stream.close()
+
+    assert raised.value.retryable
+    check_same(expected, tokens)

@@ -1,0 +1,110 @@
+"""Recordings that are transcribed while they arrive, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+pytest.importorskip("faster_whisper")
+
+from wlk_core.testing.digits import clip_path
+from wlk_serve.growing_file import GrowingFile
+from wlk_serve.model_card import ModelCard
+from wlk_serve.protocols.openai_rest import Recognized, TranscriptionRequest
+from wlk_serve.service import Service
+
+pytestmark = pytest.mark.slow
+RECORDING = Path(clip_path("demo")).read_bytes()
+MODEL = b'--x\r\nContent-Disposition: form-data; name="model"\r\n\r\ndigits\r\n'
+FORMAT = b'--x\r\nContent-Disposition: form-data; name="response_format"\r\n\r\ntext\r\n'
+FILE = (
+    b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.flac"\r\n\r\n'
+    + RECORDING
+    + b"\r\n"
+)
+END = b"--x--\r\n"
+
+
+@pytest.fixture(scope="module")
+def transcript(digits):
+    """Return what the core makes of the clip."""
+    backend, _ = digits
+    return backend.transcribe(clip_path("demo"), language="en").text
+
+
+def post(address, *chunks):
+    """Return status and body of a request whose body is sent in chunks."""
+    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
+    headers = {"x-api-key": "secret", "content-type": "multipart/form-data; boundary=x"}
+    connection.request("POST", "/v1/audio/transcriptions", iter(chunks), headers)
+    answer = connection.getresponse()
+    body = answer.read().decode()
+    connection.close()
+    return answer.status, body
+
+
+@pytest.mark.parametrize(
+    "form",
+    [MODEL + FORMAT + FILE + END, FILE + MODEL + FORMAT + END, MODEL + FILE + FORMAT + END],
+    ids=["fields-first", "file-first", "a-field-last"],
+)
+def test_the_order_of_the_fields_changes_nothing(address, transcript, form):
+    """A field after the recording counts as one before it."""
+    chunks = [form[i : i + 5000] for i in range(0, len(form), 5000)]
+
+    assert (200, transcript + "\n") == post(address, *chunks)
+
+
+def test_words_come_before_the_recording_has_arrived(digits, transcript):
+    """The rest of the file is sent when the first words are there."""
+    backend, spec = digits
+    wish = TranscriptionRequest(task="transcribe", language="en")
+
+    async def recognize(service):
+        file = GrowingFile()
+        file.write(RECORDING[: len(RECORDING) * 3 // 4])
+        results = service.recognize(file, wish, lambda _seconds: None)
+        first = await anext(results)
+        file.write(RECORDING[len(RECORDING) * 3 // 4 :])
+        file.finish()
+        rest = [result async for result in results]
+        file.close()
+        return first, rest[-1]
+
+    with Service(backend, ModelCard.of(spec, "digits", "en"), workers=1) as service:
+        first, last = asyncio.run(recognize(service))
+
+    assert not isinstance(first, Recognized)
+    assert transcript == last.text
+
+
+def test_a_slow_upload_keeps_no_other_recording_from_the_model(address, transcript):
+    """It waits for its bytes without its turn, and a client that gives up leaves nothing."""
+    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
+    connection.putrequest("POST", "/v1/audio/transcriptions")
+    for name, value in [
+        ("x-api-key", "secret"),
+        ("content-type", "multipart/form-data; boundary=x"),
+        ("content-length", str(len(MODEL + FILE + END))),
+    ]:
+        connection.putheader(name, value)
+    connection.endheaders()
+    connection.send((MODEL + FILE)[:-10_000])
+    answers = [post(address, MODEL + FORMAT + FILE + END) for _ in range(2)]
+    connection.close()
+
+    assert [(200, transcript + "\n")] * 2 == answers
+
+
+def test_a_recording_that_is_none_is_refused_after_its_upload(address):
+    """The error is that of the file, and not of the connection."""
+    file = FILE.replace(RECORDING, b"no sound at all" * 1000)
+
+    status, body = post(address, MODEL + file, END)
+
+    assert (400, "invalid_audio") == (status, json.loads(body)["error"]["code"])

@@ -182,6 +182,20 @@ def test_a_mirror_without_a_listing_of_checksums_is_checked_by_its_tags(spec, hu
     assert f"{name} arrived damaged" in message_of(spec)
 
 
+def test_an_answer_of_another_day_stops_no_pull(spec, hub, tmp_path, monkeypatch):
+    """The hub's library keeps a list from the hub, and fails where that list has another form."""
+    (tmp_path / "harnesses.json").write_text("[1]")
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", False)
+    monkeypatch.setattr(constants, "AGENT_HARNESSES_PATH", str(tmp_path / "harnesses.json"))
+    monkeypatch.setattr("huggingface_hub.utils._detect_agent._registry", None)
+    hub.publish("acme/base", FILES)
+
+    pull("base", spec)
+
+    assert {path.split("/")[1] for _, path in hub.requests} <= {"api", "acme"}
+    assert {path for _, path in hub.requests if "harness" in path} == set()
+
+
 def test_one_tag_for_two_files_is_refused(spec, hub, cache):
     """The tag is the name of the content in the cache, so one file would replace the other."""
     hub.publish("acme/base", FILES)

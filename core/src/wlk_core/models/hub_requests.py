@@ -148,14 +148,14 @@ class Hub:
 
 def import_library() -> None:
     """
-    Import the hub's library, which reads its variables then.
+    Import the hub's library, which reads its variables then, and send no telemetry with it.
 
     Raises:
         ModelNotFoundError: a variable has a value that the library does not take.
 
     """
     try:
-        import huggingface_hub.constants  # noqa: F401, PLC0415 -- half a second
+        import huggingface_hub.constants as library  # noqa: PLC0415 -- half a second
     except ValueError as error:
         wrong = (
             " and ".join(name for name in _VARIABLES if not _is_whole(name)) or "an HF_* variable"
@@ -164,6 +164,8 @@ def import_library() -> None:
             f"{wrong or 'an HF_ variable'} has a wrong value; expected a whole number of seconds, "
             "or leave it unset"
         ) from error
+    # It would ask the hub for a list of programs that may run it, and keep any answer for a day.
+    library.HF_HUB_DISABLE_TELEMETRY = True
 
 
 def _is_whole(name: str) -> bool:

@@ -141,9 +141,10 @@ class BackendUnderTest:
     def speech_source(self) -> SpeechSource:
         """The source of speech that suits the model."""
         if self._speech_source is None:
+            backend = self.backend  # first, because a loaded backend may declare its own models
             model = self.model or self.spec.default_model
             models = self.spec.digit_models if self.words is None else (model,)
-            self._speech_source = choose_speech_source(self.backend, model, digit_models=models)
+            self._speech_source = choose_speech_source(backend, model, digit_models=models)
         return self._speech_source
 
     @property

@@ -92,9 +92,6 @@ BENCHMARKS = (
 # The digits models are too small to be divided among threads: two threads on two busy cores need
 # twenty times as long as one.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-# pip compiles every module that it installs, which takes longer than the rest of it; Python
-# compiles the few that are imported.
-os.environ["PIP_COMPILE"] = "0"
 
 # Sessions that need every package share the environment of the session `everything`, because
 # installing it takes longer than most tests.
@@ -148,14 +145,19 @@ def everything(session: nox.Session) -> None:
     stamp = Path(session.virtualenv.location) / f"wlk-{state.hexdigest()[:16]}"
     if stamp.exists():
         return
-    session.install(TORCH)
+    # pip compiles what it installs on one processor, which takes longer than the rest of it.
+    session.install("--no-compile", TORCH)
     sources = [
         argument
         for path in DISTRIBUTIONS
         for argument in _editable(path, EXTRAS.get(path.name, ()))
     ]
     examples = [argument for path in EXAMPLES for argument in _editable(path)]
-    session.install(*_group("dev"), *REFERENCES, *sources, *examples)
+    session.install("--no-compile", *_group("dev"), *REFERENCES, *sources, *examples)
+    compiler = ("-W", "ignore", "-m", "compileall", "-qq", "-j", "0")
+    packages = sorted(Path(session.virtualenv.location).glob("lib*/**/site-packages"))
+    # 1: templates among the packages are no valid Python.
+    session.run("python", *compiler, *map(str, packages), success_codes=[0, 1])
     stamp.touch()
 
 
@@ -205,7 +207,7 @@ def _prove(session: nox.Session, names: list[str], *tiers: str) -> None:
         if "test" in proof:  # this backend talks to something that its plugin's test starts
             command = [BIN / "python", "-m", "pytest", "-c", ROOT / "pyproject.toml", "-q"]
             command += [ROOT / proof["test"], f"--wlk-report={report}"]
-            command += ["--wlk-speech"] if "--speech" in tiers else []
+            command += [f"--wlk-{argument.removeprefix('--')}" for argument in tiers]
         else:
             command = [BIN / "wlk-conformance", *proof["arguments"], "--report", report]
             command += tiers
@@ -232,7 +234,7 @@ def _prove(session: nox.Session, names: list[str], *tiers: str) -> None:
 @shared()
 def proofs(session: nox.Session) -> None:
     """Prove one backend of each plugin against the contract tier, with few generated sessions."""
-    _prove(session, QUICK_PROOFS, "--sessions", "3")  # `speech` plays as many as by default
+    _prove(session, QUICK_PROOFS, "--sessions=3")  # `speech` plays as many as by default
 
 
 @shared(tags=["matrix"])

@@ -66,6 +66,19 @@ def test_a_file_that_is_not_a_recording_is_refused(tmp_path, name, content, comp
     assert is_one_clear_line(str(failure))
 
 
+@pytest.mark.parametrize("rate", [1, 99, 3_000_001, 2**31 - 1])
+def test_a_rate_that_no_sound_has_is_refused(recording, rate):
+    """Half a second at such a rate could fill the memory, from a file of some bytes."""
+    data = bytearray(recording("noise.wav", samples=NOISE).read_bytes())
+    data[24:28] = struct.pack("<I", rate)
+
+    audio, failure = decoded(io.BytesIO(data))
+
+    assert 0 == len(audio)
+    assert f"expected sound of 100 to 3000000 samples a second, got {rate} in" in str(failure)
+    assert is_one_clear_line(str(failure))
+
+
 def test_a_playlist_in_disguise_reads_no_other_file(recording, tmp_path):
     """A playlist that its opening does not give away is stopped by the list of formats."""
     recording("secret.ts", codec="aac", rate=48_000)

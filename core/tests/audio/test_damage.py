@@ -160,6 +160,18 @@ def test_a_file_that_ends_in_the_middle_is_decoded_with_a_warning(noise, name, c
     assert line.startswith("'audio data' ends in the middle, at ")
 
 
+def test_a_packet_of_a_track_that_nothing_announced_ends_nothing(noise):
+    """A changed bit in the number of a track begins a track within the file."""
+    data = bytearray(noise("mp2.ts"))
+    starts = [at for at in range(0, len(data), 188) if data[at + 1 : at + 3] == b"\x41\x00"]
+    data[starts[len(starts) // 2] + 2] = 0x40
+
+    audio, failure = decoded(bytes(data))
+
+    assert len(decoded(noise("mp2.ts"))[0]) - len(audio) < 16_000
+    assert failure is None or "damaged data" in str(failure)
+
+
 def test_a_wav_shorter_than_its_header_is_decoded_with_a_warning(recording, caplog):
     """A header with a placeholder, as a pipe gets it, promises nothing."""
     data = recording("noise.wav", samples=NOISE).read_bytes()

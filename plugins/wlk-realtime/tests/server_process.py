@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 
 
 class ServerProcess:
@@ -16,6 +17,7 @@ class ServerProcess:
         self._environment = environment
         self.port = 0
         self._process = None
+        self._reader = None
 
     @property
     def url(self):
@@ -39,12 +41,18 @@ class ServerProcess:
             self.kill()
             raise AssertionError(f"the server did not start: {line}")
         self.port = int(line.split()[3].rpartition(":")[2])
+        # The server writes a line for each session, and waits where the pipe is full.
+        self._reader = threading.Thread(target=self._process.stderr.read, daemon=True)
+        self._reader.start()
 
     def kill(self):
         """End it at once, as a crash does."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+            if self._reader is not None:
+                self._reader.join()
+                self._reader = None
             self._process.stderr.close()
             self._process = None
 

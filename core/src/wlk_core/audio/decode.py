@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["audio_duration", "decode_file"]
 
+MIN_RATE = 100  # samples a second; seismic and other slow recordings have less, and no speech
+MAX_RATE = 3_000_000  # FFmpeg decodes DSD512, the fastest format, to 2,822,400
+
 
 def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
     """
@@ -105,6 +108,7 @@ def _decoded(source: AudioSource, report: DecodeReport) -> Iterator[Piece]:
     for packet in _packets(source, report):
         report.add_checked_damage(source, packet.pos or 0)
         for frame in _frames(packet, source.format, report):
+            _check_rate(frame.sample_rate, source.name)
             piece = _piece(frame, downmix)
             if report.is_sound_lost_before(piece, source):
                 report.add_damage()
@@ -134,6 +138,8 @@ def _packets(source: AudioSource, report: DecodeReport) -> Iterator[Packet[Audio
             packet = next(packets, None)
         except av.FFmpegError as error:
             report.add_damage(error)
+            return
+        except IndexError:  # PyAV's, at the end, where a track began within the file
             return
         if packet is None:
             return
@@ -175,6 +181,15 @@ def _end_time(packet: Packet[Any]) -> float:
     if packet.pts is None or packet.time_base is None:
         return 0.0
     return float((packet.pts + (packet.duration or 0)) * packet.time_base)
+
+
+def _check_rate(rate: int, name: str) -> None:
+    """Refuse a rate that only a damaged header has: half a second of it could fill the memory."""
+    if not MIN_RATE <= rate <= MAX_RATE:
+        raise AudioFormatError(
+            f"expected sound of {MIN_RATE} to {MAX_RATE} samples a second, got {rate} in {name!r}; "
+            "its header is damaged, copy or download it again"
+        )
 
 
 def _piece(frame: AudioFrame, downmix: Downmix) -> Piece:

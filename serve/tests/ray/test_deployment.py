@@ -17,6 +17,8 @@ ray = pytest.importorskip("ray", reason="runs in the session: nox -s ray")
 pytest.importorskip("wlk_realtime", reason="runs in the session: nox -s ray")
 
 from ray import serve  # noqa: E402 -- where it is installed
+from ray.serve.context import _get_global_client  # noqa: E402
+from ray.serve.schema import ServeDeploySchema  # noqa: E402
 from websockets.exceptions import ConnectionClosed, InvalidStatus  # noqa: E402
 from websockets.sync.client import connect  # noqa: E402
 
@@ -47,16 +49,24 @@ def arguments(**changed):
     """Return the arguments of an application with two replicas of the scripted backend."""
     usual = {"backend": "scripted", "model": "digits", "max_sessions": SESSIONS}
     sizes = {"min_replicas": REPLICAS, "max_replicas": REPLICAS, "num_cpus": 0.4}
-    return {**usual, **sizes, "session_seconds": 600, "drain_seconds": 0, **changed}
+    return {**usual, **sizes, "session_seconds": 100, "drain_seconds": 0, **changed}
 
 
-def deploy(changed=None, user_config=None):
-    """Deploy the application, in the place of the one that runs."""
-    application = build(arguments(**(changed or {})))
-    if user_config is not None:
-        deployment = application._bound_deployment.options(user_config=user_config)
-        application = deployment.bind(*application._bound_deployment.init_args)
-    serve.run(application, name="wlk")
+def deploy(changed=None):
+    """Deploy the application with new replicas, as `serve run` does."""
+    serve.run(build(arguments(**(changed or {}))), name="wlk")
+
+
+def deploy_file(user_config):
+    """Deploy the application of a YAML file, as `serve deploy` does; replicas may stay."""
+    application = {
+        "name": "wlk",
+        "import_path": "wlk_serve.ray:build",
+        "args": arguments(),
+        "deployments": [{"name": "wlk", "user_config": user_config}],
+    }
+    config = ServeDeploySchema(applications=[application])
+    _get_global_client().deploy_apps(config, _blocking=True)
 
 
 def speech(number):
@@ -69,7 +79,11 @@ def speech(number):
 
 
 def transcribe(backend, audio, before=lambda _chunk: None):
-    """Return the words of *audio* with their times; `before` is called before each chunk."""
+    """
+    Return the words of *audio* with their times; `before` is called before each chunk.
+
+    Silero takes coded audio for silence.
+    """
 
     def chunks():
         for number, chunk in enumerate(partition(audio, 0.5)):
@@ -77,7 +91,7 @@ def transcribe(backend, audio, before=lambda _chunk: None):
             yield chunk
 
     tokens = []
-    for event in backend.stream(chunks()):
+    for event in backend.stream(chunks(), vad=False):
         if isinstance(event, Commit):
             tokens += event.tokens
     return [(token.text, round(token.start, 3), round(token.end, 3)) for token in tokens]
@@ -177,17 +191,17 @@ def test_a_full_replica_answers_503(port):
 
 def test_an_application_that_drains_ends_its_sessions_with_their_words(port):
     """A session is closed with 1012, new ones get 503, until the application opens again."""
-    deploy()
+    deploy_file({"draining": False})
     url = f"ws://127.0.0.1:{port}/v1/realtime"
     with connect(url, open_timeout=60) as client:
         client.recv()
-        deploy(user_config={"draining": True})
+        deploy_file({"draining": True})
         with pytest.raises(ConnectionClosed) as closed:
             while True:
                 client.recv(timeout=PATIENCE)
         with pytest.raises(InvalidStatus) as refused:
             connect(url, open_timeout=60)
-    deploy(user_config={"draining": False})
+    deploy_file({"draining": False})
     with connect(url, open_timeout=60) as client:
         created = json.loads(client.recv(timeout=60))
 

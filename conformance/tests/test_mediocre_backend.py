@@ -23,7 +23,7 @@ def test_an_honest_mediocre_recogniser_complies(judge, tmp_path):
     assert 0 == done.returncode, done.stdout
     assert 8 < rate < 22
     assert ["RES-04"] == report["not_tested"]["not testable"]
-    assert ["PKG-05", "LANG-02", "ISO-05"] == report["not_tested"]["not declared"]
+    assert ["PKG-05", "LANG-02", "ISO-05", "ISO-07"] == report["not_tested"]["not declared"]
 
 
 @pytest.mark.parametrize(

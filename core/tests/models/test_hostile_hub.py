@@ -184,6 +184,8 @@ def test_a_mirror_without_a_listing_of_checksums_is_checked_by_its_tags(spec, hu
 
 def test_an_answer_of_another_day_stops_no_pull(spec, hub, tmp_path, monkeypatch):
     """The hub's library keeps a list from the hub, and fails where that list has another form."""
+    if not hasattr(constants, "AGENT_HARNESSES_PATH"):
+        pytest.skip("this release of the hub's library keeps no list")
     (tmp_path / "harnesses.json").write_text("[1]")
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", False)
     monkeypatch.setattr(constants, "AGENT_HARNESSES_PATH", str(tmp_path / "harnesses.json"))

@@ -31,7 +31,7 @@ def test_the_arguments_of_a_command_line_are_text():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"bakend": "x"}, "unknown argument bakend; expected one of backend, model"),
+        ({"modle": "x"}, "unknown argument modle; expected one of backend, model"),
         ({"max_sessions": "many"}, "expected a whole number for max_sessions, got 'many'"),
         ({"max_sessions": 2.5}, "expected a whole number for max_sessions, got 2.5"),
         ({"max_sessions": True}, "expected a whole number for max_sessions, got True"),

@@ -68,7 +68,7 @@ class Site:
     def describe(
         self, distribution: str, version: str, *, requires: str = "", modules: str | None = None
     ) -> Path:
-        """Write the metadata of a distribution, and the names of its *modules*; return its folder."""
+        """Write the metadata of a distribution with its *modules*, and return the folder."""
         info = self.folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
         info.mkdir(exist_ok=True)
         (info / "METADATA").write_text(

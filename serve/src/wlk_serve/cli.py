@@ -90,8 +90,9 @@ def serve(
     """Serve one model to the clients of OpenAI's audio API."""
     from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` needs no plugins
     from wlk_core.registry import Registry  # noqa: PLC0415 -- as above
+    from wlk_core.untrusted import is_loopback  # noqa: PLC0415 -- as above
     from wlk_serve.admission import Admission as Checks  # noqa: PLC0415 -- as above
-    from wlk_serve.admission import is_loopback, read_keys  # noqa: PLC0415 -- as above
+    from wlk_serve.admission import read_keys  # noqa: PLC0415 -- as above
 
     keys = read_keys(api_key_env)
     is_local = is_loopback(host)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from urllib.parse import urlsplit
 
 import attrs
 
 from wlk_core.plugins import BackendUnavailable, ModelNotFoundError, OptionError, offline_mode
+from wlk_core.untrusted import is_loopback
 
 __all__ = ["Address"]
 
@@ -89,12 +89,7 @@ class Address:
     @property
     def is_local(self) -> bool:
         """Whether the server is this machine, so that audio sent to it does not leave it."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
     @property
     def models_path(self) -> str:

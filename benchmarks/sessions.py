@@ -331,12 +331,16 @@ def _by_threads(
     audio, began = _clip(), time.monotonic()
 
     def run(index: int) -> None:
+        session = sessions[index]
         for arrival, number, first in schedule(len(sessions), seconds):
-            if number == index:
-                time.sleep(max(0.0, began + arrival - time.monotonic()))
-                sessions[index].arrive(audio[first : first + CHUNK], began + arrival)
-                while sessions[index].has_work:
-                    sessions[index].step()
+            if number != index:
+                continue
+            while session.has_work and time.monotonic() < began + arrival:
+                session.step()
+            time.sleep(max(0.0, began + arrival - time.monotonic()))
+            session.arrive(audio[first : first + CHUNK], began + arrival)
+        while session.has_work:
+            session.step()
 
     threads = [threading.Thread(target=run, args=(index,)) for index in range(len(sessions))]
     for thread in threads:

@@ -69,6 +69,7 @@ TESTS = (
     *(f"plugins/{path.name}/tests" for path in DISTRIBUTIONS if path.parent.name == "plugins"),
     "tests",
     "docs/tests",
+    "deploy/tests",
     "examples/tests",
 )
 AXE = "axe-core@4.14.1"  # the npm package that the session browser fetches

@@ -13,6 +13,7 @@ from wlk_core.errors import OptionError
 from wlk_core.registry import Registry
 from wlk_serve.admission import Admission, read_keys
 from wlk_serve.app import Server
+from wlk_serve.diarizers import DiarizerSource
 from wlk_serve.limits import Limits
 from wlk_serve.model_card import ModelCard
 from wlk_serve.ray.autoscaling import LATENESS, ScalingPolicy
@@ -67,9 +68,16 @@ class Replica:
         )
         backend = self._open.enter_context(chosen.load(registry))
         backend.warmup()
-        card = ModelCard.of(chosen.spec, chosen.model, chosen.language)
+        card = ModelCard.of(
+            chosen.spec, chosen.model, chosen.language, served_name=settings.served_name
+        )
         self._service = self._open.enter_context(
-            Service(backend, card, stream_options=chosen.options.stream)
+            Service(
+                backend,
+                card,
+                stream_options=chosen.options.stream,
+                diarizers=DiarizerSource.named(registry, settings.diarizer),
+            )
         )
         keys = read_keys(settings.api_key_env)
         self.server = Server(

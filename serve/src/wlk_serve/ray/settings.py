@@ -35,6 +35,8 @@ class ReplicaSettings:
         model: the model; None for the backend's default.
         language: language where a client names none.
         options: options of the backend, as texts KEY=VALUE.
+        diarizer: name of an installed diarizer; None for no speakers.
+        served_name: the name of the model for clients; None for its own.
         api_key_env: variable of the replicas' environment with the keys of clients, separated by
             commas; None for a server that answers to this machine's own names only.
         allow_origins: web sites whose pages may use the server.
@@ -55,6 +57,8 @@ class ReplicaSettings:
     model: str | None = None
     language: str | None = None
     options: tuple[str, ...] = ()
+    diarizer: str | None = None
+    served_name: str | None = None
     api_key_env: str | None = None
     allow_origins: tuple[str, ...] = ()
     max_sessions: int = attrs.field(default=20, validator=_positive)

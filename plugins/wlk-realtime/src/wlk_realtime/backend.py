@@ -88,6 +88,7 @@ def load(
     model: str | None,
     *,
     api_key_env: str = "WLK_REALTIME_API_KEY",
+    dialect: str = "auto",
     timeout_seconds: float = 30.0,
 ) -> RealtimeBackend:
     """
@@ -103,7 +104,13 @@ def load(
     key = read_key(api_key_env)
     if not address.is_encrypted and not address.is_local:
         logger.warning("key and audio go to %s without encryption", address.url)
-    client = Client(address, key=key, key_variable=api_key_env, timeout_seconds=timeout_seconds)
+    client = Client(
+        address,
+        key=key,
+        key_variable=api_key_env,
+        timeout_seconds=timeout_seconds,
+        dialect=dialect,
+    )
     logger.info("audio goes to %s", address.url)
     return RealtimeBackend(spec, client)
 

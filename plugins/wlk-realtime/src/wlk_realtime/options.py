@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wlk_core.plugins import Option
 
-__all__ = ["API_KEY_ENV", "TIMEOUT_SECONDS"]
+__all__ = ["API_KEY_ENV", "DIALECT", "TIMEOUT_SECONDS"]
 
 API_KEY_ENV = Option(
     name="api_key_env",
@@ -19,4 +19,11 @@ TIMEOUT_SECONDS = Option(
     minimum=0.1,
     maximum=600.0,
     help="seconds after which a call fails, connecting and connecting again included",
+)
+
+DIALECT = Option(
+    name="dialect",
+    default="auto",
+    choices=("auto", "openai", "vllm"),
+    help="messages that the server must speak; auto takes those of its greeting",
 )

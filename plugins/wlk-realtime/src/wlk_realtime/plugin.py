@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from wlk_core.plugins import BackendSpec, hookimpl, standard_options
 from wlk_realtime.languages import LANGUAGES
-from wlk_realtime.options import API_KEY_ENV, TIMEOUT_SECONDS
+from wlk_realtime.options import API_KEY_ENV, DIALECT, TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +19,7 @@ REALTIME = BackendSpec(
     api=1,
     summary="A model on another machine, at a realtime server; sends the audio there",
     load="wlk_realtime.backend:load",
-    options=(API_KEY_ENV, TIMEOUT_SECONDS, standard_options.PROMPT),
+    options=(API_KEY_ENV, DIALECT, TIMEOUT_SECONDS, standard_options.PROMPT),
     capabilities=frozenset(
         {
             "hypothesis",

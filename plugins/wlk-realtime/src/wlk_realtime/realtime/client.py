@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING
 
 from wlk_core.plugins import BackendError
 from wlk_realtime.engine.exchange import SessionConfig
-from wlk_realtime.realtime.declaration import Declaration, declaration_of, fetch_models
-from wlk_realtime.realtime.errors import backend_error
+from wlk_realtime.realtime.declaration import (
+    Declaration,
+    declaration_of,
+    fetch_models,
+    is_wlk_serve,
+)
+from wlk_realtime.realtime.errors import EXPECTED_ERRORS, backend_error
 from wlk_realtime.realtime.event_loop import EventLoopThread
+from wlk_realtime.realtime.greeting import greeted, handshake_of
 from wlk_realtime.realtime.link import Link
 
 if TYPE_CHECKING:
-    from wlk_realtime.engine.exchange import Answer, Request
+    from wlk_realtime.engine.exchange import Answer, Dialect, Request
     from wlk_realtime.realtime.address import Address
 
 __all__ = ["Client"]
@@ -27,9 +33,16 @@ class Client:
     """
 
     def __init__(
-        self, address: Address, *, key: str | None, key_variable: str, timeout_seconds: float
+        self,
+        address: Address,
+        *,
+        key: str | None,
+        key_variable: str,
+        timeout_seconds: float,
+        dialect: str = "auto",
     ) -> None:
         self.address = address
+        self._dialect = dialect
         self._key = key
         self._key_variable = key_variable
         self._timeout_seconds = timeout_seconds
@@ -56,25 +69,41 @@ class Client:
 
     def _declared(self) -> Declaration:
         try:
-            models = fetch_models(self.address, key=self._key, timeout=self._timeout_seconds)
-        except OSError as error:
+            return self._fetched()
+        except EXPECTED_ERRORS as error:
             failure = error
-        else:
-            declaration = declaration_of(models, self.address.model)
-            if not declaration.has_marks:
-                raise BackendError(
-                    f"realtime: {self.address.url} lists no model of a wlk-serve"
-                    + (f" called {self.address.model}" if self.address.model else "")
-                    + "; check address, key and model, and start the server with: wlk-serve",
-                    retryable=False,
-                )
-            return declaration
         raise backend_error(failure, self.address, key_variable=self._key_variable)
+
+    def _fetched(self) -> Declaration:
+        models = fetch_models(self.address, key=self._key, timeout=self._timeout_seconds)
+        declaration = declaration_of(models, self.address.model)
+        if declaration.has_marks and self._dialect != "vllm":
+            return declaration
+        if is_wlk_serve(models):
+            raise BackendError(
+                f"realtime: {self.address.url} lists no model of a wlk-serve"
+                + (f" called {self.address.model}" if self.address.model else "")
+                + "; check address, key and model, and leave the option dialect out",
+                retryable=False,
+            )
+        handshake = handshake_of(models, self._dialect, model=self.address.model)
+        try:
+            return self._loop.run(
+                greeted(
+                    self.address, handshake, key=self._key, timeout_seconds=self._timeout_seconds
+                )
+            )
+        finally:
+            self._stop_if_idle()
+
+    def _new_dialect(self, config: SessionConfig) -> Dialect:
+        return self.declaration.new_dialect(config, model=self.address.model)
 
     def open_link(self) -> Link:
         """Return a link for a stream; it connects with its first request."""
         link = Link(
             self.address,
+            self._new_dialect,
             key=self._key,
             key_variable=self._key_variable,
             timeout_seconds=self._timeout_seconds,
@@ -113,6 +142,9 @@ class Client:
             self._links.remove(link)
         if link.is_open:
             self._loop.run(link.close())
+        self._stop_if_idle()
+
+    def _stop_if_idle(self) -> None:
         with self._lock:
             if not self._links:
                 self._loop.stop()

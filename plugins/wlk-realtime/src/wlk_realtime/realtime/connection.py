@@ -14,7 +14,7 @@ from wlk_realtime.realtime.errors import EXPECTED_ERRORS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wlk_realtime.engine.exchange import Dialect
+    from wlk_realtime.engine.exchange import Conversation
     from wlk_realtime.realtime.address import Address
 
 __all__ = ["Connection"]
@@ -37,15 +37,17 @@ class Connection:
     Any of EXPECTED_ERRORS ends it: `error` has the first one, and every call raises it.
     """
 
-    def __init__(self, socket: ClientConnection, dialect: Dialect) -> None:
+    def __init__(self, socket: ClientConnection, conversation: Conversation) -> None:
         self._socket = socket
-        self._dialect = dialect
+        self._conversation = conversation
         self._changed = asyncio.Event()
         self.error: Exception | None = None
         self._reader = asyncio.create_task(self._read())
 
     @classmethod
-    async def open(cls, address: Address, dialect: Dialect, *, key: str | None) -> Connection:
+    async def open(
+        cls, address: Address, conversation: Conversation, *, key: str | None
+    ) -> Connection:
         """
         Connect and open the session; the caller bounds the time.
 
@@ -63,10 +65,10 @@ class Connection:
             max_size=_MAX_MESSAGE_BYTES,
             proxy=None if address.is_local else True,
         )
-        connection = cls(socket, dialect)
+        connection = cls(socket, conversation)
         try:
-            await connection.send(dialect.begin())
-            await connection.wait_until(lambda: dialect.is_ready)
+            await connection.send(conversation.begin())
+            await connection.wait_until(lambda: conversation.is_ready)
         except BaseException:
             await connection.abort()
             raise
@@ -106,7 +108,7 @@ class Connection:
         try:
             while True:
                 text = await self._socket.recv()
-                for message in self._dialect.receive(text):
+                for message in self._conversation.receive(text):
                     await self._socket.send(message)
                 self._changed.set()
         except (*EXPECTED_ERRORS, ConnectionClosed) as error:

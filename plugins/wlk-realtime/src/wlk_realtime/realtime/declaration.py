@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_realtime.engine.marks import MARKS
+from wlk_realtime.engine.marks import MARKS, MarksDialect
 from wlk_realtime.engine.messages import to_number
 
 if TYPE_CHECKING:
+    from wlk_realtime.engine.exchange import Dialect, SessionConfig
+    from wlk_realtime.engine.handshake import Server
     from wlk_realtime.realtime.address import Address
 
-__all__ = ["Declaration", "declaration_of", "fetch_models"]
+__all__ = ["Declaration", "declaration_of", "fetch_models", "is_wlk_serve"]
 
 _MOST_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 16
@@ -39,6 +41,7 @@ class Declaration:
         takes_prompt: whether a session takes text before its audio.
         recognises_digits: whether its model recognises spoken English digits.
         vocabulary: the words of a backend that reads coded audio; empty for any other.
+        server: what the handshake with a server showed that is no wlk-serve; None for a wlk-serve.
 
     """
 
@@ -51,6 +54,13 @@ class Declaration:
     takes_prompt: bool = False
     recognises_digits: bool = False
     vocabulary: tuple[str, ...] = ()
+    server: Server | None = None
+
+    def new_dialect(self, config: SessionConfig, *, model: str | None) -> Dialect:
+        """Return a session of *model* in the messages of the server."""
+        if self.server is None:
+            return MarksDialect(config, model=model)
+        return self.server.open()
 
 
 def fetch_models(address: Address, *, key: str | None, timeout: float) -> list[dict[str, Any]]:
@@ -105,6 +115,11 @@ def declaration_of(models: list[dict[str, Any]], name: str | None) -> Declaratio
             vocabulary=_texts(declared.get("vocabulary")),
         )
     return Declaration()
+
+
+def is_wlk_serve(models: list[dict[str, Any]]) -> bool:
+    """Return whether a list of models is that of a wlk-serve."""
+    return any(isinstance(entry.get("wlk"), dict) for entry in models)
 
 
 def _models(body: bytes) -> list[dict[str, Any]]:

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from wlk_core.plugins import BackendError, OptionError
-from wlk_realtime.engine.marks import MarksDialect
 from wlk_realtime.engine.messages import ServerRefusalError
 from wlk_realtime.engine.remote_stream import RemoteStream
 from wlk_realtime.realtime.connection import Connection
 from wlk_realtime.realtime.errors import EXPECTED_ERRORS, backend_error, is_transient
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
-    from wlk_realtime.engine.exchange import Answer, Request, SessionConfig
+    from wlk_realtime.engine.exchange import Answer, Dialect, Request, SessionConfig
     from wlk_realtime.realtime.address import Address
 
 __all__ = ["Link"]
@@ -36,6 +35,7 @@ class Link:
 
     Args:
         address: the server.
+        new_dialect: returns a session in the server's messages.
         key: sent to it, None for none.
         key_variable: where the key comes from, for messages.
         timeout_seconds: the time of a request, connecting included.
@@ -43,9 +43,16 @@ class Link:
     """
 
     def __init__(
-        self, address: Address, *, key: str | None, key_variable: str, timeout_seconds: float
+        self,
+        address: Address,
+        new_dialect: Callable[[SessionConfig], Dialect],
+        *,
+        key: str | None,
+        key_variable: str,
+        timeout_seconds: float,
     ) -> None:
         self._address = address
+        self._new_dialect = new_dialect
         self._key = key
         self._key_variable = key_variable
         self._timeout_seconds = timeout_seconds
@@ -77,7 +84,7 @@ class Link:
             BackendError: see `ask`.
 
         """
-        dialect = MarksDialect(config, model=self._address.model)
+        dialect = self._new_dialect(config)
         no_audio = np.empty(0, np.float32)
 
         async def check() -> None:
@@ -134,7 +141,7 @@ class Link:
     async def _open(self, request: Request) -> tuple[Connection, RemoteStream]:
         pause = _FIRST_PAUSE
         while True:
-            dialect = MarksDialect(request.config, model=self._address.model)
+            dialect = self._new_dialect(request.config)
             try:
                 connection = await Connection.open(self._address, dialect, key=self._key)
                 break

@@ -22,6 +22,7 @@ __all__ = ["run", "serve"]
 F = TypeVar("F", bound="Callable[..., Any]")
 
 _PROGRAM = "wlk-serve"
+_MOST_NAME_LETTERS = 200
 _MEGABYTE = 1_000_000
 _SIZES = {  # options in megabytes
     "max_upload_mb": "max_upload_bytes",
@@ -37,6 +38,16 @@ def _number(name: str, default: float | None, about: str, lowest: float = 1) -> 
     return click.option(name, type=type_, default=default, show_default=shown, help=about)
 
 
+def _checked_name(
+    _context: click.Context, _parameter: click.Parameter, name: str | None
+) -> str | None:
+    if name is not None and not (name and name.isprintable() and len(name) <= _MOST_NAME_LETTERS):
+        raise click.BadParameter(
+            f"expected a name of 1 to {_MOST_NAME_LETTERS} printable characters, got {name[:100]!r}"
+        )
+    return name
+
+
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
@@ -50,6 +61,12 @@ def _number(name: str, default: float | None, about: str, lowest: float = 1) -> 
 @click.option("--model", metavar="REF", help="Model to load; see: wlk-core models.")
 @click.option("--language", metavar="CODE|auto", help="Language where a client names none.")
 @click.option("--option", "pairs", metavar="KEY=VALUE", multiple=True, help="Backend option.")
+@click.option(
+    "--served-name",
+    metavar="NAME",
+    callback=_checked_name,
+    help="Name of the model for clients, such as whisper-1, instead of its own.",
+)
 @click.option(
     "--api-key-env",
     metavar="NAME",
@@ -82,6 +99,7 @@ def serve(
     model: str | None,
     language: str | None,
     pairs: tuple[str, ...],
+    served_name: str | None,
     api_key_env: str | None,
     origins: tuple[str, ...],
     drain_seconds: float,
@@ -108,6 +126,7 @@ def serve(
     _serve(
         registry,
         settings,
+        served_name=served_name,
         admission=Checks.of(keys, origins, is_local=is_local),
         host=host,
         port=port,
@@ -120,6 +139,7 @@ def _serve(
     registry: Registry,
     settings: Settings,
     *,
+    served_name: str | None,
     admission: Admission,
     host: str,
     port: int,
@@ -131,7 +151,7 @@ def _serve(
     from wlk_serve.runner import DrainingServer  # noqa: PLC0415 -- brings uvicorn
     from wlk_serve.service import Service  # noqa: PLC0415 -- brings numpy
 
-    card = ModelCard.of(settings.spec, settings.model, settings.language)
+    card = ModelCard.of(settings.spec, settings.model, settings.language, served_name=served_name)
     with (
         settings.load(registry) as loaded,
         Service(loaded, card, stream_options=settings.options.stream) as service,

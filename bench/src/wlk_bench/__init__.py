@@ -6,7 +6,6 @@ from typing import Any
 
 from wlk_bench.errors import (
     BenchError,
-    CapacityError,
     DataError,
     LogError,
     NotComparable,
@@ -17,7 +16,6 @@ from wlk_bench.reference import Reference, ReferenceSegment, ReferenceWord
 
 __all__ = [
     "BenchError",
-    "CapacityError",
     "DataError",
     "EventLog",
     "Header",

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from wlk_core.audio.source import AudioPath
     from wlk_core.processor import OnlineProcessor
     from wlk_core.session import Event, Transcription
-    from wlk_core.vad import GateParameters
 
 __all__ = ["API_FLOOR", "API_VERSION", "CAPABILITIES", "Backend", "BackendSpec", "Capability"]
 
@@ -95,7 +94,7 @@ class Backend(Protocol):
         *,
         language: str | None = None,
         task: str = "transcribe",
-        vad: bool | GateParameters = True,
+        vad: bool = True,
         chunk_seconds: float = 1.0,
         **options: Any,
     ) -> Transcription:
@@ -113,7 +112,7 @@ class Backend(Protocol):
         *,
         language: str | None = None,
         task: str = "transcribe",
-        vad: bool | GateParameters = True,
+        vad: bool = True,
         chunk_seconds: float = 1.0,
         **options: Any,
     ) -> Generator[Event]:
@@ -131,7 +130,7 @@ class Backend(Protocol):
         *,
         language: str | None = None,
         task: str = "transcribe",
-        vad: bool | GateParameters = True,
+        vad: bool = True,
         chunk_seconds: float = 1.0,
         **options: Any,
     ) -> Transcription:
@@ -144,7 +143,7 @@ class Backend(Protocol):
         *,
         language: str | None = None,
         task: str = "transcribe",
-        vad: bool | GateParameters = True,
+        vad: bool = True,
         chunk_seconds: float = 1.0,
         **options: Any,
     ) -> AsyncGenerator[Event]:

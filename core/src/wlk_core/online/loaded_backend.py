@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from wlk_core.backend import BackendSpec
     from wlk_core.online.recognizer import Recognizer
     from wlk_core.session import Event, Transcription
-    from wlk_core.vad import GateParameters
 
 __all__ = ["LoadedBackend", "StreamConfig"]
 
@@ -191,7 +190,7 @@ class LoadedBackend(Generic[E]):
         *,
         language: str | None = None,
         task: str = "transcribe",
-        vad: bool | GateParameters = True,
+        vad: bool = True,
         chunk_seconds: float = 1.0,
         **options: Any,
     ) -> Transcription:
@@ -207,7 +206,7 @@ class LoadedBackend(Generic[E]):
         *,
         language: str | None = None,
         task: str = "transcribe",
-        vad: bool | GateParameters = True,
+        vad: bool = True,
         chunk_seconds: float = 1.0,
         **options: Any,
     ) -> Generator[Event]:
@@ -223,7 +222,7 @@ class LoadedBackend(Generic[E]):
         *,
         language: str | None = None,
         task: str = "transcribe",
-        vad: bool | GateParameters = True,
+        vad: bool = True,
         chunk_seconds: float = 1.0,
         **options: Any,
     ) -> Transcription:
@@ -241,7 +240,7 @@ class LoadedBackend(Generic[E]):
         *,
         language: str | None = None,
         task: str = "transcribe",
-        vad: bool | GateParameters = True,
+        vad: bool = True,
         chunk_seconds: float = 1.0,
         **options: Any,
     ) -> AsyncGenerator[Event]:

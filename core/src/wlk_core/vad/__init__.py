@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from wlk_core.vad.choice import silence_gate
 from wlk_core.vad.detector import SileroDetector, SpeechDetector
 from wlk_core.vad.gate import GateEvent, SilenceEnded, SilenceGate, SilenceStarted, SpeechAudio
 from wlk_core.vad.parameters import GateParameters
@@ -16,5 +15,4 @@ __all__ = [
     "SileroDetector",
     "SpeechAudio",
     "SpeechDetector",
-    "silence_gate",
 ]

@@ -12,7 +12,7 @@ from wlk_realtime.realtime.declaration import Declaration
 
 if TYPE_CHECKING:
     from wlk_realtime.engine.handshake import Server
-    from wlk_realtime.realtime.address import Address
+    from wlk_realtime.realtime.server import Endpoint
 
 __all__ = ["declaration_by", "greeted", "handshake_of"]
 
@@ -33,7 +33,7 @@ def handshake_of(models: list[dict[str, Any]], dialect: str, *, model: str | Non
 
 
 async def greeted(
-    address: Address, handshake: Handshake, *, key: str | None, timeout_seconds: float
+    endpoint: Endpoint, handshake: Handshake, *, timeout_seconds: float
 ) -> Declaration:
     """
     Return what a server declares by its answers, on a connection that is closed again.
@@ -43,7 +43,7 @@ async def greeted(
 
     """
     async with asyncio.timeout(timeout_seconds):
-        connection = await Connection.open(address, handshake, key=key)
+        connection = await Connection.open(endpoint, handshake)
     await connection.close()
     return declaration_by(handshake.server)
 

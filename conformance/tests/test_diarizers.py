@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import attrs
+from faulty_annotators import (
+    ChangesSamples,
+    DeletesAtClose,
+    HidesFailure,
+    OpensPartOnSpeech,
+    RunsModelAtInsert,
+    broken_by,
+    each_faulty,
+    rules_of,
+)
 import numpy as np
-import pytest
 
 from wlk_conformance.annotators import DiarizerConformance
-from wlk_conformance.annotators.declared import annotator_rules, broken_rules
+from wlk_conformance.annotators.declared import broken_rules
 from wlk_conformance.annotators.scripted import CodedDiarizer
-from wlk_conformance.annotators.suite import CODED_SPEECH
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.testing import read_tokens
 from wlk_core.tokens import SpeakerSpan
 
 
-class TestCodedDiarizer(DiarizerConformance):
+class TestCodedDiarizer(OpensPartOnSpeech, DiarizerConformance):
     """The sound diarizer keeps every rule."""
 
     part = CodedDiarizer
-
-    def open(self):
-        """Return a new diarizer."""
-        return self.part()
-
-    def open_failing(self, call):
-        """Return one whose model fails."""
-        return self.part(fail_at={call})
-
-    def speech(self):
-        """Return coded audio."""
-        return CODED_SPEECH
 
 
 class FutureSpans(CodedDiarizer):
@@ -149,13 +145,8 @@ class Insisting(CodedDiarizer):
         return [SpeakerSpan("speaker 0", self._clock, self._clock)]
 
 
-class Eager(CodedDiarizer):
+class Eager(RunsModelAtInsert, CodedDiarizer):
     """Runs its model while audio is inserted."""
-
-    def insert_audio_chunk(self, audio):
-        """Run the model."""
-        super().insert_audio_chunk(audio)
-        self.calls += 1
 
 
 class Borrowing(CodedDiarizer):
@@ -178,13 +169,8 @@ class Borrowing(CodedDiarizer):
         return super().process_iter(is_last)
 
 
-class InPlace(CodedDiarizer):
+class InPlace(ChangesSamples, CodedDiarizer):
     """Normalises the samples of the caller."""
-
-    def insert_audio_chunk(self, audio):
-        """Keep a copy, and change the original."""
-        super().insert_audio_chunk(audio.copy())
-        audio *= 0.5
 
 
 class Forgetful(CodedDiarizer):
@@ -255,23 +241,12 @@ class LosesAudio(CodedDiarizer):
             raise
 
 
-class Hiding(CodedDiarizer):
-    """Returns no spans where its model fails."""
-
-    def process_iter(self, is_last=False):
-        """Hide the failure."""
-        try:
-            return super().process_iter(is_last)
-        except RuntimeError:
-            return []
+class Hiding(HidesFailure, CodedDiarizer):
+    """Returns nothing where its model fails."""
 
 
-class ClosesOnce(CodedDiarizer):
+class ClosesOnce(DeletesAtClose, CodedDiarizer):
     """Cannot be closed twice."""
-
-    def close(self):
-        """Delete what a second close needs."""
-        del self._stretches
 
 
 class Imagining(CodedDiarizer):
@@ -318,19 +293,17 @@ FAULTY = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("part", "rule"), FAULTY, ids=[part.__name__ for part, _ in FAULTY])
+@each_faulty(FAULTY)
 def test_a_faulty_diarizer_breaks_its_rule(part, rule):
     """The suite detects every one of them under its id."""
-    broken = broken_rules(type("Suite", (TestCodedDiarizer,), {"part": part}))
+    broken = broken_by(TestCodedDiarizer, part)
 
     assert rule in broken, broken
 
 
 def test_every_rule_is_broken_by_a_faulty_diarizer():
     """A rule that no diarizer can break is no rule."""
-    assert {test.id for test in annotator_rules(DiarizerConformance)} == {
-        rule for _, rule in FAULTY
-    }
+    assert rules_of(DiarizerConformance) == {rule for _, rule in FAULTY}
 
 
 def test_a_diarizer_without_scripted_faults_is_not_judged_by_them():

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import attrs
-import pytest
+from faulty_annotators import (
+    DeletesAtClose,
+    HidesFailure,
+    OpensPart,
+    broken_by,
+    each_faulty,
+    rules_of,
+)
 
 from wlk_conformance.annotators import TranslatorConformance
-from wlk_conformance.annotators.declared import annotator_rules, broken_rules
 from wlk_core.testing.annotators import ScriptedTranslator
 from wlk_core.tokens import TranslatedText
 
 
-class TestScriptedTranslator(TranslatorConformance):
+class TestScriptedTranslator(OpensPart, TranslatorConformance):
     """The sound translator keeps every rule."""
 
     part = ScriptedTranslator
-
-    def open(self):
-        """Return a new translator."""
-        return self.part()
-
-    def open_failing(self, call):
-        """Return one whose model fails."""
-        return self.part(fail_at={call})
 
 
 class OwnClock(ScriptedTranslator):
@@ -198,23 +196,12 @@ class LosesTokens(ScriptedTranslator):
             raise
 
 
-class Hiding(ScriptedTranslator):
+class Hiding(HidesFailure, ScriptedTranslator):
     """Returns nothing where its model fails."""
 
-    def process_iter(self, is_last=False):
-        """Hide the failure."""
-        try:
-            return super().process_iter(is_last)
-        except RuntimeError:
-            return []
 
-
-class ClosesOnce(ScriptedTranslator):
+class ClosesOnce(DeletesAtClose, ScriptedTranslator):
     """Cannot be closed twice."""
-
-    def close(self):
-        """Delete what a second close needs."""
-        del self._waiting
 
 
 class RefusesMany(ScriptedTranslator):
@@ -238,16 +225,14 @@ FAULTY = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("part", "rule"), FAULTY, ids=[part.__name__ for part, _ in FAULTY])
+@each_faulty(FAULTY)
 def test_a_faulty_translator_breaks_its_rule(part, rule):
     """The suite detects every one of them under its id."""
-    broken = broken_rules(type("Suite", (TestScriptedTranslator,), {"part": part}))
+    broken = broken_by(TestScriptedTranslator, part)
 
     assert rule in broken, broken
 
 
 def test_every_rule_is_broken_by_a_faulty_translator():
     """A rule that no translator can break is no rule."""
-    ids = {test.id for test in annotator_rules(TranslatorConformance)}
-
-    assert ids == {rule for _, rule in FAULTY}
+    assert rules_of(TranslatorConformance) == {rule for _, rule in FAULTY}

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
+from faulty_annotators import (
+    ChangesSamples,
+    DeletesAtClose,
+    OpensPartOnSpeech,
+    RunsModelAtInsert,
+    broken_by,
+    each_faulty,
+    rules_of,
+)
 import numpy as np
-import pytest
 
 from wlk_conformance.annotators import TurnDetectorConformance
-from wlk_conformance.annotators.declared import annotator_rules, broken_rules
 from wlk_conformance.annotators.scripted import CodedTurnDetector
-from wlk_conformance.annotators.suite import CODED_SPEECH
 
 
-class TestCodedTurnDetector(TurnDetectorConformance):
+class TestCodedTurnDetector(OpensPartOnSpeech, TurnDetectorConformance):
     """The sound turn detector keeps every rule."""
 
     part = CodedTurnDetector
-
-    def open(self):
-        """Return a new turn detector."""
-        return self.part()
-
-    def open_failing(self, call):
-        """Return one whose model fails."""
-        return self.part(fail_at={call})
-
-    def speech(self):
-        """Return coded audio."""
-        return CODED_SPEECH
 
 
 class Logits(CodedTurnDetector):
@@ -54,13 +48,8 @@ class NeedsText(CodedTurnDetector):
         return super().end_of_turn(text)
 
 
-class Eager(CodedTurnDetector):
+class Eager(RunsModelAtInsert, CodedTurnDetector):
     """Runs its model while audio is inserted."""
-
-    def insert_audio_chunk(self, audio):
-        """Run the model."""
-        super().insert_audio_chunk(audio)
-        self.calls += 1
 
 
 class Borrowing(CodedTurnDetector):
@@ -85,13 +74,8 @@ class Borrowing(CodedTurnDetector):
         self.chunks = []
 
 
-class InPlace(CodedTurnDetector):
+class InPlace(ChangesSamples, CodedTurnDetector):
     """Normalises the samples of the caller."""
-
-    def insert_audio_chunk(self, audio):
-        """Keep a copy, and change the original."""
-        super().insert_audio_chunk(audio.copy())
-        audio *= 0.5
 
 
 class Impatient(CodedTurnDetector):
@@ -167,12 +151,8 @@ class Hiding(CodedTurnDetector):
             return 0.0
 
 
-class ClosesOnce(CodedTurnDetector):
+class ClosesOnce(DeletesAtClose, CodedTurnDetector):
     """Cannot be closed twice."""
-
-    def close(self):
-        """Delete what a second close needs."""
-        del self._audio
 
 
 FAULTY = [
@@ -183,16 +163,14 @@ FAULTY = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("part", "rule"), FAULTY, ids=[part.__name__ for part, _ in FAULTY])
+@each_faulty(FAULTY)
 def test_a_faulty_turn_detector_breaks_its_rule(part, rule):
     """The suite detects every one of them under its id."""
-    broken = broken_rules(type("Suite", (TestCodedTurnDetector,), {"part": part}))
+    broken = broken_by(TestCodedTurnDetector, part)
 
     assert rule in broken, broken
 
 
 def test_every_rule_is_broken_by_a_faulty_turn_detector():
     """A rule that no turn detector can break is no rule."""
-    ids = {test.id for test in annotator_rules(TurnDetectorConformance)}
-
-    assert ids == {rule for _, rule in FAULTY}
+    assert rules_of(TurnDetectorConformance) == {rule for _, rule in FAULTY}

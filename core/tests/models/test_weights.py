@@ -19,6 +19,7 @@ from wlk_core.models import (
     read_safetensors_header,
     read_safetensors_headers,
     shard_names,
+    weight_names,
 )
 
 NORM = {"dtype": "F16", "shape": [4], "data_offsets": [0, 8]}
@@ -112,6 +113,26 @@ def test_the_files_of_an_index_are_listed_once(tmp_path, index, names):
         path.write_text(json.dumps(index))
 
     assert names == shard_names(path)
+
+
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        ((), ("model.safetensors",)),
+        (("index",), ("1.safetensors", "2.safetensors")),
+        (("index", "single"), ("model.safetensors",)),
+    ],
+    ids=["neither", "shards", "both"],
+)
+def test_a_single_file_of_weights_counts_before_shards(tmp_path, files, names):
+    """Transformers reads the same."""
+    if "index" in files:
+        index = {"weight_map": {"a": "1.safetensors", "b": "2.safetensors"}}
+        (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    if "single" in files:
+        (tmp_path / "model.safetensors").touch()
+
+    assert names == weight_names(tmp_path)
 
 
 @pytest.mark.parametrize(

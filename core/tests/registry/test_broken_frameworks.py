@@ -6,18 +6,7 @@ from typing import Any
 
 import pytest
 
-from wlk_core import (
-    BackendUnavailable,
-    ModelNotFoundError,
-    OptionError,
-)
-
-TOY = """
-@hookimpl
-def wlk_backends():
-    yield spec("toy")
-"""
-
+from wlk_core import BackendUnavailable, ModelNotFoundError, OptionError
 
 FRAMEWORK = """
 def load(spec, model, **options):
@@ -142,10 +131,7 @@ def test_a_framework_that_another_package_breaks_is_not_blamed(site: Any) -> Non
     """The package that fails to import is named, where the backend does not require it."""
     (site.folder / "toy_framework.py").write_text("import toy_audio_framework\n")
     (site.folder / "toy_audio_framework.py").write_text("raise OSError('undefined symbol')\n")
-    info = site.folder / "toy_audio-2.1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-audio\nVersion: 2.1\n")
-    (info / "top_level.txt").write_text("toy_audio_framework\n")
+    site.describe("toy-audio", "2.1", modules="toy_audio_framework\n")
     code = FRAMEWORK.format(module="toy_framework", distribution="attrs")
     site.install("wlk-toy", ["toy"], code)
 
@@ -162,12 +148,9 @@ def test_a_framework_that_another_package_breaks_is_not_blamed(site: Any) -> Non
 def test_a_broken_package_that_the_plugin_requires_is_not_to_be_removed(site: Any) -> None:
     """Removing what the backend cannot do without would be bad advice."""
     (site.folder / "toy_engine.py").write_text("raise OSError('undefined symbol')\n")
-    for name, requires in [("toy-framework", "Requires-Dist: toy_engine>=2\n"), ("toy-engine", "")]:
-        info = site.folder / f"{name.replace('-', '_')}-2.1.dist-info"
-        info.mkdir()
-        text = f"Metadata-Version: 2.1\nName: {name}\nVersion: 2.1\n{requires}"
-        (info / "METADATA").write_text(text)
-        (info / "top_level.txt").write_text(f"{name.replace('-', '_')}\n")
+    requires = "Requires-Dist: toy_engine>=2\n"
+    site.describe("toy-framework", "2.1", requires=requires, modules="toy_framework\n")
+    site.describe("toy-engine", "2.1", modules="toy_engine\n")
     code = FRAMEWORK.format(module="toy_engine", distribution="toy-framework")
     site.install("wlk-toy", ["toy"], code)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import os
 import secrets
 import time
@@ -13,26 +12,17 @@ from urllib.parse import urlsplit
 import attrs
 
 from wlk_core.errors import OptionError
+from wlk_core.untrusted import is_loopback
 from wlk_serve.client_secrets import ClientSecrets
 from wlk_serve.errors import RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Admission", "is_loopback", "keys_of", "read_keys", "subprotocols"]
+__all__ = ["Admission", "keys_of", "read_keys", "subprotocols"]
 
 _ID_CHARACTERS = 8  # of a digest, in logs
 _KEY_PROTOCOL = "openai-insecure-api-key."  # by which browsers send a key with a WebSocket
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether *host* is this machine's own name or address, as text."""
-    if host.rstrip(".").lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def read_keys(variable: str | None) -> list[str]:

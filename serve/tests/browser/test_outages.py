@@ -98,6 +98,8 @@ def test_a_full_server_is_tried_again(open_page, serve, digits):
         second.stop()
         first.stop()
 
+        assert second.page.evaluate(IDLE)
+
 
 @pytest.mark.parametrize(
     ("name", "line"),
@@ -131,6 +133,8 @@ def test_an_insecure_address_has_its_line(open_page, proxied):
 
     page.get_by_text("https and localhost only").wait_for()
 
+    assert page.evaluate(IDLE)
+
 
 def test_a_language_that_the_server_lacks_has_its_line(open_page, proxied):
     """The words are those of the server."""
@@ -144,6 +148,8 @@ def test_a_language_that_the_server_lacks_has_its_line(open_page, proxied):
 
     page.get_by_text("The server refuses:").wait_for()
     reader.until(IDLE)
+
+    assert page.locator("#start").is_enabled()
 
 
 def test_a_device_that_goes_ends_the_run_with_its_words(open_page, proxied):

@@ -201,7 +201,7 @@ class DiarizerConformance(AnnotatorRules[Diarizer]):
     @annotator_rule("DIA-12")
     def test_a_diarizer_is_closed_twice(self) -> None:
         """`close` may be called again."""
-        self.close_twice("DIA-12")
+        self.close_twice()
 
     @annotator_rule("DIA-13")
     def test_there_is_no_speaker_in_silence(self) -> None:

@@ -158,7 +158,7 @@ class TranslatorConformance(AnnotatorRules[Translator]):
     @annotator_rule("TRA-10")
     def test_a_translator_is_closed_twice(self) -> None:
         """`close` may be called again."""
-        self.close_twice("TRA-10")
+        self.close_twice()
 
     @annotator_rule("TRA-11")
     def test_a_session_commits_the_same_words(self) -> None:

@@ -127,7 +127,7 @@ class TurnDetectorConformance(AnnotatorRules[TurnDetector]):
     @annotator_rule("TURN-08")
     def test_a_detector_is_closed_twice(self) -> None:
         """`close` may be called again."""
-        self.close_twice("TURN-08")
+        self.close_twice()
 
     def _copy(self) -> NDArray[np.float32]:
         """Return the speech anew, because a faulty one may change its samples."""

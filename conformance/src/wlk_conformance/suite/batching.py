@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 import threading
 from typing import TYPE_CHECKING
 
-from wlk_conformance.compare import check_same
 from wlk_conformance.rules import NotApplicable, rule
+from wlk_conformance.suite.side_by_side import (
+    STREAMS,
+    check_solo,
+    different_speech,
+    make_together,
+)
 from wlk_core.errors import BackendError
 
 if TYPE_CHECKING:
@@ -19,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchingRules"]
 
-STREAMS = 4
-LIMIT = 120.0  # seconds after which a thread counts as stuck
 CHUNK_SECONDS = 0.5
 
 
@@ -36,7 +40,7 @@ class BatchingRules:
     def test_batched_streams_equal_solo_runs(self, wlk: BackendUnderTest) -> None:
         """Streams whose engine calls are taken together equal solo runs (forced batches)."""
         engine_calls = _batching_calls(wlk)
-        stimuli = _different(wlk)
+        stimuli = different_speech(wlk)
         calls_before, runs_before = engine_calls.count, engine_calls.batch_count
         drivers, failures = _run_together(wlk, engine_calls, stimuli)
         assert not failures, f"a stream failed in a batch: {failures[0]}"
@@ -46,7 +50,7 @@ class BatchingRules:
             f"batching is declared, and {calls} engine calls of {STREAMS} streams that waited for "
             f"each other were {runs} runs of the engine"
         )
-        _check_solo(wlk, stimuli, drivers, "in batches")
+        check_solo(wlk, stimuli, drivers, "in batches")
 
     @rule(
         "ISO-07",
@@ -57,7 +61,7 @@ class BatchingRules:
     def test_a_failure_in_a_batch_reaches_one_stream(self, wlk: BackendUnderTest) -> None:
         """An engine call that fails in a batch fails in one stream, and can be repeated."""
         engine_calls = _batching_calls(wlk)
-        stimuli = _different(wlk)
+        stimuli = different_speech(wlk)
         for is_after in (False, True):
             when = "after" if is_after else "before"
             with wlk.faults(STREAMS + 2, after=is_after):
@@ -66,7 +70,7 @@ class BatchingRules:
                 f"one engine call of {STREAMS} streams failed on request, {when} the engine ran, "
                 f"and {len(failures)} calls of streams raised"
             )
-            _check_solo(wlk, stimuli, drivers, f"with a fault {when} the engine ran")
+            check_solo(wlk, stimuli, drivers, f"with a fault {when} the engine ran")
 
 
 def _batching_calls(wlk: BackendUnderTest) -> EngineCalls:
@@ -80,19 +84,6 @@ def _batching_calls(wlk: BackendUnderTest) -> EngineCalls:
     return engine_calls
 
 
-def _different(wlk: BackendUnderTest) -> list[Stimulus]:
-    return [wlk.speech(3 + index, seed=70 + index) for index in range(STREAMS)]
-
-
-def _check_solo(
-    wlk: BackendUnderTest, stimuli: Sequence[Stimulus], drivers: Sequence[StreamDriver], how: str
-) -> None:
-    for number, (stimulus, driver) in enumerate(zip(stimuli, drivers, strict=True), 1):
-        expected = wlk.require_tokens(wlk.solo(stimulus), stimulus)
-        what = f"stream {number} of {len(stimuli)}, {how}, against alone"
-        check_same(expected, driver.tokens, what=what, tolerance=0.1)
-
-
 def _run_together(
     wlk: BackendUnderTest, engine_calls: EngineCalls, stimuli: Sequence[Stimulus]
 ) -> tuple[list[StreamDriver], list[BackendError]]:
@@ -103,7 +94,6 @@ def _run_together(
     """
     drivers = [wlk.stream() for _ in stimuli]
     failures: list[BackendError] = []
-    errors: list[BaseException] = []
     ending = threading.Lock()
 
     def repeated(call: Callable[[], object]) -> None:
@@ -119,25 +109,13 @@ def _run_together(
                 driver.insert(chunk)
                 repeated(driver.drain)
             repeated(driver.finish)
-        except BaseException as error:  # noqa: BLE001 -- raised again by the thread that waits
-            errors.append(error)
         finally:
             with ending:
                 engine_calls.together -= 1  # the others no longer wait for this stream
 
     engine_calls.together = len(drivers)
-    threads = [
-        threading.Thread(target=run, args=pair, daemon=True)
-        for pair in zip(drivers, stimuli, strict=True)
-    ]
     try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(LIMIT)
+        make_together([partial(run, *pair) for pair in zip(drivers, stimuli, strict=True)])
     finally:
         engine_calls.together = 0
-    assert not any(thread.is_alive() for thread in threads), "a call of a batch did not return"
-    if errors:
-        raise errors[0]
     return drivers, failures

@@ -11,11 +11,11 @@ from wlk_conformance.compare import check_same
 from wlk_conformance.fingerprint import fingerprint
 from wlk_conformance.rules import NotDeclared, rule
 from wlk_conformance.suite.concurrency import while_a_step_runs
-from wlk_conformance.threaded_call import ThreadedCall
+from wlk_conformance.suite.side_by_side import check_solo, different_speech, make_together
 from wlk_core.errors import BackendError, ConcurrentCallError, OptionError, StreamClosed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SharingRules"]
 
-STREAMS = 4
-LIMIT = 60.0  # seconds after which a thread counts as stuck
 MEETING = 0.05  # seconds an engine call waits at most for a call of another stream
 ATTEMPTS = 20  # at an overlap, where the engine cannot be held
 
@@ -35,7 +33,7 @@ class SharingRules:
     @rule("ISO-01", causes=("decoder state or a prompt is kept on the backend",))
     def test_interleaved_streams_equal_solo_runs(self, wlk: BackendUnderTest) -> None:
         """N interleaved streams equal solo runs."""
-        stimuli = _different(wlk)
+        stimuli = different_speech(wlk)
         drivers = [wlk.stream() for _ in stimuli]
         pieces = [stimulus.chunks(0.7) for stimulus in stimuli]
         for turn in range(max(map(len, pieces))):
@@ -43,12 +41,12 @@ class SharingRules:
                 driver.feed(chunks[turn] if turn < len(chunks) else chunks[0][:0])
         for driver in drivers:
             driver.finish()
-        _check_solo(wlk, stimuli, drivers, "interleaved")
+        check_solo(wlk, stimuli, drivers, "interleaved")
 
     @rule("ISO-02", causes=("hooks or caches of one stream are used by the pass of another",))
     def test_threaded_streams_equal_solo_runs(self, wlk: BackendUnderTest) -> None:
         """N threaded streams equal solo runs (forced interleaving in the engine)."""
-        stimuli = _different(wlk)
+        stimuli = different_speech(wlk)
         drivers = [wlk.stream() for _ in stimuli]
         meeting = threading.Barrier(2)
 
@@ -63,10 +61,10 @@ class SharingRules:
             driver.finish()
 
         with wlk.gate(wait) as is_forced:
-            _together([_call(run, *pair) for pair in zip(drivers, stimuli, strict=True)])
+            make_together([partial(run, *pair) for pair in zip(drivers, stimuli, strict=True)])
         if not is_forced:
             wlk.note("interleaved by chance: the engine cannot be held")
-        _check_solo(wlk, stimuli, drivers, "threaded")
+        check_solo(wlk, stimuli, drivers, "threaded")
 
     @rule("ISO-03", causes=("a device stream or a cache belongs to the thread that made it",))
     def test_every_call_may_come_from_a_new_thread(self, wlk: BackendUnderTest) -> None:
@@ -76,13 +74,13 @@ class SharingRules:
         stimulus = wlk.speech(6, seed=5)
         driver = wlk.stream()
         for chunk in stimulus.chunks(1.0):
-            _together([_call(driver.insert, chunk)])
-            _together([driver.process])
-            _together([driver.processor.get_buffer])
-        _together([driver.drain])
-        _together([driver.finish])
+            make_together([partial(driver.insert, chunk)])
+            make_together([driver.process])
+            make_together([driver.processor.get_buffer])
+        make_together([driver.drain])
+        make_together([driver.finish])
         check_same(wlk.solo(stimulus), driver.tokens, what="each call from a fresh thread")
-        _together([driver.processor.close])
+        make_together([driver.processor.close])
 
     @rule("ISO-04", causes=("layers are replaced during a call and put back after it",))
     def test_the_model_is_not_changed(self, wlk: BackendUnderTest) -> None:
@@ -160,7 +158,7 @@ class SharingRules:
             driver.insert(stimulus.audio)
             refused: list[str] = []
             is_held = wlk.engine_calls is not None
-            overlap = _call(_overlap, driver, refused, is_held=is_held)
+            overlap = partial(_overlap, driver, refused, is_held=is_held)
             while_a_step_runs(wlk, driver, overlap)
             if refused:
                 break
@@ -202,7 +200,7 @@ class SharingRules:
         theirs.finish()
         other.close()
         mine.finish()
-        _check_solo(wlk, [stimulus, stimulus], [mine, theirs], "on two backends")
+        check_solo(wlk, [stimulus, stimulus], [mine, theirs], "on two backends")
 
 
 def _accepted(wlk: BackendUnderTest) -> list[str]:
@@ -216,19 +214,6 @@ def _accepted(wlk: BackendUnderTest) -> list[str]:
             break
     assert accepted, "language-forcing is declared, and no declared language is accepted"
     return accepted
-
-
-def _different(wlk: BackendUnderTest) -> list[Stimulus]:
-    return [wlk.speech(4 + index, seed=50 + index) for index in range(STREAMS)]
-
-
-def _check_solo(
-    wlk: BackendUnderTest, stimuli: Sequence[Stimulus], drivers: Sequence[StreamDriver], how: str
-) -> None:
-    for number, (stimulus, driver) in enumerate(zip(stimuli, drivers, strict=True), 1):
-        expected = wlk.require_tokens(wlk.solo(stimulus), stimulus)
-        what = f"stream {number} of {len(stimuli)}, {how}, against alone"
-        check_same(expected, driver.tokens, what=what, tolerance=0.1)
 
 
 def _check_unchanged(before: dict[str, str], wlk: BackendUnderTest, when: str) -> None:
@@ -260,24 +245,3 @@ def _overlap(driver: StreamDriver, refused: list[str], *, is_held: bool) -> None
             refused.append(name)
         else:
             assert not is_held, f"{name} was accepted during process_iter and returned {result!r}"
-
-
-def _call(function: Callable[..., object], *args: object, **kwargs: object) -> Callable[[], None]:
-    def call() -> None:
-        function(*args, **kwargs)
-
-    return call
-
-
-def _together(calls: Sequence[Callable[[], object]]) -> None:
-    """Make each call on a fresh thread, all at once; raise the first exception of a call."""
-    begin = threading.Barrier(len(calls))
-
-    def make(call: Callable[[], object]) -> None:
-        begin.wait(LIMIT)
-        call()
-
-    threaded = [ThreadedCall(partial(make, call)) for call in calls]
-    assert all(calling.wait(LIMIT) for calling in threaded), "a call did not return"
-    for calling in threaded:
-        calling.raise_error()

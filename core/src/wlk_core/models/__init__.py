@@ -18,6 +18,7 @@ from wlk_core.models.safetensors_header import (
     read_safetensors_header,
     read_safetensors_headers,
     shard_names,
+    weight_names,
 )
 from wlk_core.models.weight_sizes import LayerCount, TensorSize, check_sizes
 
@@ -46,4 +47,5 @@ __all__ = [
     "read_safetensors_header",
     "read_safetensors_headers",
     "shard_names",
+    "weight_names",
 ]

@@ -21,8 +21,10 @@ __all__ = [
     "read_safetensors_header",
     "read_safetensors_headers",
     "shard_names",
+    "weight_names",
 ]
 
+WEIGHTS = "model.safetensors"
 MAX_HEADER_BYTES = 16 * 2**20  # of a model of 1.7 billion parameters: 0.1 MB
 MAX_RANK = 8
 LENGTH_BYTES = 8  # the length of the header, in front of it
@@ -130,6 +132,22 @@ def shard_names(path: Path) -> tuple[str, ...]:
                 f"{short(name)}; {REMEDY}"
             )
     return tuple(names)
+
+
+def weight_names(directory: Path) -> tuple[str, ...]:
+    """
+    Return the files with the weights of a model in transformers' format: one, or its shards.
+
+    A single file counts where there is an index beside it, as it does for transformers.  The files
+    need not exist.
+
+    Raises:
+        ModelNotFoundError: the index is damaged, or names a file of another directory.
+
+    """
+    if (directory / WEIGHTS).exists():
+        return (WEIGHTS,)
+    return shard_names(directory / f"{WEIGHTS}.index.json") or (WEIGHTS,)
 
 
 def _damaged(path: Path, reason: str) -> ModelNotFoundError:

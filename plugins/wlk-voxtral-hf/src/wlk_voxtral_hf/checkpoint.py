@@ -13,7 +13,7 @@ from wlk_core.models import (
     check_sizes,
     read_json_table,
     read_safetensors_headers,
-    shard_names,
+    weight_names,
 )
 from wlk_core.models.json_kinds import Flag, Kind, Number, Table, Text, Whole
 from wlk_core.streaming import LogMel
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["CONFIG", "check_config", "read_checkpoint", "read_headers"]
 
 CONFIG = "config.json"
-WEIGHTS = "model.safetensors"
 ADAPTER = "adapter_config.json"
 CEILING = 1.5  # log10 mel energy: the default of transformers' feature extractor
 MELS = 128  # the default of transformers
@@ -133,10 +132,7 @@ def read_headers(directory: Path) -> dict[str, TensorHeader]:
         ModelNotFoundError: a file is missing or damaged.
 
     """
-    names = shard_names(directory / f"{WEIGHTS}.index.json") or (WEIGHTS,)
-    if (directory / WEIGHTS).exists():
-        names = (WEIGHTS,)  # transformers prefers it, too
-    return read_safetensors_headers(directory / name for name in names)
+    return read_safetensors_headers(directory / name for name in weight_names(directory))
 
 
 def check_config(directory: Path, config: dict[str, Any], tensors: dict[str, TensorHeader]) -> None:

@@ -11,7 +11,7 @@ from wlk_core.models import (
     check_sizes,
     read_json_table,
     read_safetensors_headers,
-    shard_names,
+    weight_names,
 )
 from wlk_core.models.json_kinds import Flag, ListOf, Number, Table, Text, Whole
 from wlk_core.plugins import ModelNotFoundError
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["check_config", "read_config_table", "read_headers"]
 
 FILE_NAME = "config.json"
-SHARD_INDEX = "model.safetensors.index.json"
-WEIGHTS = "model.safetensors"
 CONV_STRIDE = 8  # mel bands in a row of the last convolution
 MAX_MELS = 512  # every Qwen3-ASR has 128
 # Both frameworks compute a table of as many sinusoids; the published models have 1,500.
@@ -158,10 +156,7 @@ def read_headers(directory: Path) -> dict[str, TensorHeader]:
         ModelNotFoundError: a file is missing or damaged.
 
     """
-    names = shard_names(directory / SHARD_INDEX) or (WEIGHTS,)
-    if (directory / WEIGHTS).exists():
-        names = (WEIGHTS,)  # transformers prefers it, too
-    return read_safetensors_headers(directory / name for name in names)
+    return read_safetensors_headers(directory / name for name in weight_names(directory))
 
 
 def check_config(

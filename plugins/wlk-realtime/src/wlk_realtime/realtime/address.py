@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from urllib.parse import urlsplit
 
 import attrs
 
 from wlk_core.plugins import BackendUnavailable, ModelNotFoundError, OptionError, offline_mode
+from wlk_core.untrusted import is_loopback
 
 __all__ = ["Address"]
 
@@ -70,6 +70,13 @@ class Address:
             )
         return address
 
+    @classmethod
+    def parse_all(cls, reference: str | None) -> tuple[Address, ...]:
+        """Return the addresses of *reference*, separated by commas; see `parse`."""
+        if reference is None:
+            return (cls.parse(None),)
+        return tuple(cls.parse(text.strip()) for text in reference.split(","))
+
     @property
     def host(self) -> str:
         """The name or address of the machine."""
@@ -89,12 +96,7 @@ class Address:
     @property
     def is_local(self) -> bool:
         """Whether the server is this machine, so that audio sent to it does not leave it."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
     @property
     def models_path(self) -> str:

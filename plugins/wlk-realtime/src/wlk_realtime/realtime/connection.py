@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wlk_realtime.engine.exchange import Dialect
-    from wlk_realtime.realtime.address import Address
+    from wlk_realtime.realtime.server import Endpoint
 
 __all__ = ["Connection"]
 
@@ -45,7 +45,7 @@ class Connection:
         self._reader = asyncio.create_task(self._read())
 
     @classmethod
-    async def open(cls, address: Address, dialect: Dialect, *, key: str | None) -> Connection:
+    async def open(cls, endpoint: Endpoint, dialect: Dialect) -> Connection:
         """
         Connect and open the session; the caller bounds the time.
 
@@ -53,7 +53,11 @@ class Connection:
             one of EXPECTED_ERRORS.
 
         """
+        address, key = endpoint.address, endpoint.key
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        tls: dict[str, Any] = (
+            {"ssl": endpoint.tls} if address.is_encrypted and endpoint.tls is not None else {}
+        )
         socket = await _Connect(
             address.url,
             additional_headers=headers,
@@ -62,6 +66,7 @@ class Connection:
             close_timeout=_CLOSE_SECONDS,
             max_size=_MAX_MESSAGE_BYTES,
             proxy=None if address.is_local else True,
+            **tls,
         )
         connection = cls(socket, dialect)
         try:

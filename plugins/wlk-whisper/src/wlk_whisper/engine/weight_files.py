@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wlk_core.models import shard_names
+from wlk_core.models import weight_names
 from wlk_core.plugins import ModelNotFoundError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["SHARD_INDEX", "WEIGHTS", "weight_files"]
+__all__ = ["weight_files"]
 
-WEIGHTS = "model.safetensors"
-SHARD_INDEX = "model.safetensors.index.json"
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt")
 MAX_NAMED = 6  # files that an error message lists
 
@@ -29,7 +27,7 @@ def weight_files(directory: Path, *, backend: str) -> list[Path]:
         ModelNotFoundError: a file is missing, outside of the directory, or pickled.
 
     """
-    names = shard_names(directory / SHARD_INDEX) or (WEIGHTS,)
+    names = weight_names(directory)
     for name in names:
         if not (directory / name).is_file():
             raise ModelNotFoundError(_missing_message(directory, name, backend))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 from urllib.parse import urlsplit
@@ -11,6 +10,7 @@ import attrs
 
 from wlk_core.models import offline_mode
 from wlk_core.plugins import BackendUnavailable, ModelNotFoundError, OptionError
+from wlk_core.untrusted import is_loopback
 
 __all__ = ["Endpoint"]
 
@@ -95,12 +95,7 @@ class Endpoint:
     @property
     def is_local(self) -> bool:
         """Whether the endpoint is this machine, so that audio sent to it does not leave it."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
     @property
     def is_encrypted(self) -> bool:

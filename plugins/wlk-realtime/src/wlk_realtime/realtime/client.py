@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 import logging
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 import weakref
 
 from wlk_core.plugins import BackendError
@@ -140,7 +140,7 @@ class Client:
         """
         if server.declaration is not None or len(self.servers) == 1:
             return
-        declaration = self._fetched(server)
+        declaration = declaration_of(*self._models(server))
         if not declaration.has(self.declaration):
             server.is_other = True
             _LOGGER.warning(
@@ -163,24 +163,26 @@ class Client:
         """Note what *server* declares; return why that is not possible."""
         source = server.source
         try:
-            declaration = self._fetched(server)
+            models, name = self._models(server)
         except EXPECTED_ERRORS as error:
             return backend_error(error, source.name, key_variable=source.key_variable)
+        declaration = declaration_of(models, name)
         if not declaration.has_marks:
-            model = source.endpoint().address.model
             return BackendError(
                 f"realtime: {source.name} lists no model of a wlk-serve"
-                + (f" called {model}" if model else "")
-                + "; check address, key and model, and start the server with: wlk-serve",
+                + (f" called {name}" if name else "")
+                + (" and sends no HTTP" if models is None else "")
+                + "; check address, key and model, begin the address of a server with TLS with "
+                "wss://, and start one with: wlk-serve",
                 retryable=False,
             )
         server.declaration = declaration
         return None
 
-    def _fetched(self, server: Server) -> Declaration:
+    def _models(self, server: Server) -> tuple[list[dict[str, Any]] | None, str | None]:
+        """Return the models of *server*, and the name of the one to use."""
         endpoint = server.source.endpoint()
-        models = fetch_models(endpoint, timeout=self._timeout_seconds)
-        return declaration_of(models, endpoint.address.model)
+        return fetch_models(endpoint, timeout=self._timeout_seconds), endpoint.address.model
 
 
 def _close_all(sources: Sequence[Source]) -> None:

@@ -88,9 +88,9 @@ def common_declaration(declarations: Sequence[Declaration]) -> Declaration:
     )
 
 
-def fetch_models(endpoint: Endpoint, *, timeout: float) -> list[dict[str, Any]]:
+def fetch_models(endpoint: Endpoint, *, timeout: float) -> list[dict[str, Any]] | None:
     """
-    Return the list of models of the server; empty where it has none.
+    Return the list of models of the server; empty where it has none, None where it has no HTTP.
 
     Raises:
         OSError: there is no server, or it did not answer within *timeout* seconds.
@@ -121,14 +121,14 @@ def fetch_models(endpoint: Endpoint, *, timeout: float) -> list[dict[str, Any]]:
                 raise TimeoutError
         return _models(body) if answer.status == _OK else []
     except http.client.HTTPException:
-        return []  # no HTTP, or half of it: the WebSocket has the better message
+        return None
     finally:
         connection.close()
 
 
-def declaration_of(models: list[dict[str, Any]], name: str | None) -> Declaration:
+def declaration_of(models: list[dict[str, Any]] | None, name: str | None) -> Declaration:
     """Return what the model *name* declares, or the first one that declares anything."""
-    for entry in models:
+    for entry in models or []:
         declared = entry.get("wlk")
         if not isinstance(declared, dict) or (name is not None and entry.get("id") != name):
             continue

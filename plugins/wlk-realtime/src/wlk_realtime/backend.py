@@ -99,6 +99,7 @@ def load(
     *,
     api_key_env: str = "WLK_REALTIME_API_KEY",
     ca_file: str | None = None,
+    dialect: str = "auto",
     timeout_seconds: float = 30.0,
     python: str | None = None,
     backend: str | None = None,
@@ -129,7 +130,7 @@ def load(
         sources = start_children(
             commands_of(python, backend, model, backend_options), start_seconds=start_seconds
         )
-    client = Client(sources, timeout_seconds=timeout_seconds)
+    client = Client(sources, timeout_seconds=timeout_seconds, dialect=dialect)
     return RealtimeBackend(spec, client, model=model)
 
 

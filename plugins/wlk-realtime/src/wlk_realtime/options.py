@@ -9,6 +9,7 @@ __all__ = [
     "BACKEND",
     "BACKEND_OPTIONS",
     "CA_FILE",
+    "DIALECT",
     "START_SECONDS",
     "TIMEOUT_SECONDS",
 ]
@@ -33,6 +34,13 @@ CA_FILE = Option(
     help="file of the certificates (PEM) that a wss:// server is checked with; none takes those "
     "of the system",
     former_names=("ca_cert", "cafile", "ssl_cert_file"),
+)
+
+DIALECT = Option(
+    name="dialect",
+    default="auto",
+    choices=("auto", "openai", "vllm"),
+    help="messages that the server must speak; auto takes those of its greeting",
 )
 
 BACKEND = Option(

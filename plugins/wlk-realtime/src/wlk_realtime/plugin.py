@@ -11,6 +11,7 @@ from wlk_realtime.options import (
     BACKEND,
     BACKEND_OPTIONS,
     CA_FILE,
+    DIALECT,
     START_SECONDS,
     TIMEOUT_SECONDS,
 )
@@ -29,6 +30,7 @@ REALTIME = BackendSpec(
     options=(
         API_KEY_ENV,
         CA_FILE,
+        DIALECT,
         TIMEOUT_SECONDS,
         standard_options.PYTHON,
         BACKEND,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 import logging
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 import weakref
 
 from wlk_core.plugins import BackendError
@@ -16,9 +17,11 @@ from wlk_realtime.realtime.declaration import (
     common_declaration,
     declaration_of,
     fetch_models,
+    is_wlk_serve,
 )
 from wlk_realtime.realtime.errors import EXPECTED_ERRORS, backend_error
 from wlk_realtime.realtime.event_loop import EventLoopThread
+from wlk_realtime.realtime.greeting import greeted, handshake_of
 from wlk_realtime.realtime.link import Link
 from wlk_realtime.realtime.server import Server, ranked
 
@@ -42,10 +45,14 @@ class Client:
     Args:
         sources: the servers, one at least; they are closed with the client.
         timeout_seconds: the time of a request, connecting included.
+        dialect: the messages that a server must speak, "auto" for any.
 
     """
 
-    def __init__(self, sources: Sequence[Source], *, timeout_seconds: float) -> None:
+    def __init__(
+        self, sources: Sequence[Source], *, timeout_seconds: float, dialect: str = "auto"
+    ) -> None:
+        self._dialect = dialect
         self.servers = tuple(map(Server, sources))
         self.name = ", ".join(source.name for source in sources)
         self._timeout_seconds = timeout_seconds
@@ -140,7 +147,7 @@ class Client:
         """
         if server.declaration is not None or len(self.servers) == 1:
             return
-        declaration = declaration_of(*self._models(server))
+        declaration = self._fetched(server)
         if not declaration.has(self.declaration):
             server.is_other = True
             _LOGGER.warning(
@@ -163,26 +170,29 @@ class Client:
         """Note what *server* declares; return why that is not possible."""
         source = server.source
         try:
-            models, name = self._models(server)
+            declaration = self._fetched(server)
         except EXPECTED_ERRORS as error:
             return backend_error(error, source.name, key_variable=source.key_variable)
-        declaration = declaration_of(models, name)
-        if not declaration.has_marks:
+        if not declaration.has_marks and declaration.server is None:
+            model = source.endpoint().address.model
             return BackendError(
                 f"realtime: {source.name} lists no model of a wlk-serve"
-                + (f" called {name}" if name else "")
-                + (" and sends no HTTP" if models is None else "")
-                + "; check address, key and model, begin the address of a server with TLS with "
-                "wss://, and start one with: wlk-serve",
+                + (f" called {model}" if model else "")
+                + "; check address, key and model, and start the server with: wlk-serve",
                 retryable=False,
             )
         server.declaration = declaration
         return None
 
-    def _models(self, server: Server) -> tuple[list[dict[str, Any]] | None, str | None]:
-        """Return the models of *server*, and the name of the one to use."""
+    def _fetched(self, server: Server) -> Declaration:
         endpoint = server.source.endpoint()
-        return fetch_models(endpoint, timeout=self._timeout_seconds), endpoint.address.model
+        models = fetch_models(endpoint, timeout=self._timeout_seconds)
+        declaration = declaration_of(models, endpoint.address.model)
+        if is_wlk_serve(models) and self._dialect != "vllm":
+            return declaration
+        handshake = handshake_of(models, self._dialect, model=endpoint.address.model)
+        # This runs in a thread without an event loop, see `_declared` and `Link`.
+        return asyncio.run(greeted(endpoint, handshake, timeout_seconds=self._timeout_seconds))
 
 
 def _close_all(sources: Sequence[Source]) -> None:

@@ -14,7 +14,7 @@ from wlk_realtime.realtime.errors import EXPECTED_ERRORS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wlk_realtime.engine.exchange import Dialect
+    from wlk_realtime.engine.exchange import Conversation
     from wlk_realtime.realtime.server import Endpoint
 
 __all__ = ["Connection"]
@@ -37,15 +37,15 @@ class Connection:
     Any of EXPECTED_ERRORS ends it: `error` has the first one, and every call raises it.
     """
 
-    def __init__(self, socket: ClientConnection, dialect: Dialect) -> None:
+    def __init__(self, socket: ClientConnection, conversation: Conversation) -> None:
         self._socket = socket
-        self._dialect = dialect
+        self._conversation = conversation
         self._changed = asyncio.Event()
         self.error: Exception | None = None
         self._reader = asyncio.create_task(self._read())
 
     @classmethod
-    async def open(cls, endpoint: Endpoint, dialect: Dialect) -> Connection:
+    async def open(cls, endpoint: Endpoint, conversation: Conversation) -> Connection:
         """
         Connect and open the session; the caller bounds the time.
 
@@ -68,10 +68,10 @@ class Connection:
             proxy=None if address.is_local else True,
             **tls,
         )
-        connection = cls(socket, dialect)
+        connection = cls(socket, conversation)
         try:
-            await connection.send(dialect.begin())
-            await connection.wait_until(lambda: dialect.is_ready)
+            await connection.send(conversation.begin())
+            await connection.wait_until(lambda: conversation.is_ready)
         except BaseException:
             await connection.abort()
             raise
@@ -111,7 +111,7 @@ class Connection:
         try:
             while True:
                 text = await self._socket.recv()
-                for message in self._dialect.receive(text):
+                for message in self._conversation.receive(text):
                     await self._socket.send(message)
                 self._changed.set()
         except (*EXPECTED_ERRORS, ConnectionClosed) as error:

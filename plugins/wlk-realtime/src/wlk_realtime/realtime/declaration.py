@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_realtime.engine.marks import MARKS
+from wlk_realtime.engine.marks import MARKS, MarksDialect
 from wlk_realtime.engine.messages import to_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from wlk_realtime.engine.exchange import Dialect, SessionConfig
+    from wlk_realtime.engine.handshake import Server
     from wlk_realtime.realtime.server import Endpoint
 
-__all__ = ["Declaration", "common_declaration", "declaration_of", "fetch_models"]
+__all__ = ["Declaration", "common_declaration", "declaration_of", "fetch_models", "is_wlk_serve"]
 
 _MOST_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 16
@@ -41,6 +43,7 @@ class Declaration:
         takes_prompt: whether a session takes text before its audio.
         recognises_digits: whether its model recognises spoken English digits.
         vocabulary: the words of a backend that reads coded audio; empty for any other.
+        server: what the handshake with a server showed that is no wlk-serve; None for a wlk-serve.
 
     """
 
@@ -53,6 +56,13 @@ class Declaration:
     takes_prompt: bool = False
     recognises_digits: bool = False
     vocabulary: tuple[str, ...] = ()
+    server: Server | None = None
+
+    def new_dialect(self, config: SessionConfig, *, model: str | None) -> Dialect:
+        """Return a session of *model* in the messages of the server."""
+        if self.server is None:
+            return MarksDialect(config, model=model)
+        return self.server.open()
 
     def has(self, other: Declaration) -> bool:
         """Return whether a stream of *other* can go on at this server."""
@@ -88,9 +98,9 @@ def common_declaration(declarations: Sequence[Declaration]) -> Declaration:
     )
 
 
-def fetch_models(endpoint: Endpoint, *, timeout: float) -> list[dict[str, Any]] | None:
+def fetch_models(endpoint: Endpoint, *, timeout: float) -> list[dict[str, Any]]:
     """
-    Return the list of models of the server; empty where it has none, None where it has no HTTP.
+    Return the list of models of the server; empty where it has none.
 
     Raises:
         OSError: there is no server, or it did not answer within *timeout* seconds.
@@ -121,14 +131,14 @@ def fetch_models(endpoint: Endpoint, *, timeout: float) -> list[dict[str, Any]] 
                 raise TimeoutError
         return _models(body) if answer.status == _OK else []
     except http.client.HTTPException:
-        return None
+        return []  # no HTTP, or half of it: the WebSocket has the better message
     finally:
         connection.close()
 
 
-def declaration_of(models: list[dict[str, Any]] | None, name: str | None) -> Declaration:
+def declaration_of(models: list[dict[str, Any]], name: str | None) -> Declaration:
     """Return what the model *name* declares, or the first one that declares anything."""
-    for entry in models or []:
+    for entry in models:
         declared = entry.get("wlk")
         if not isinstance(declared, dict) or (name is not None and entry.get("id") != name):
             continue
@@ -144,6 +154,11 @@ def declaration_of(models: list[dict[str, Any]] | None, name: str | None) -> Dec
             vocabulary=_texts(declared.get("vocabulary")),
         )
     return Declaration()
+
+
+def is_wlk_serve(models: list[dict[str, Any]]) -> bool:
+    """Return whether a list of models is that of a wlk-serve."""
+    return any(isinstance(entry.get("wlk"), dict) for entry in models)
 
 
 def _models(body: bytes) -> list[dict[str, Any]]:

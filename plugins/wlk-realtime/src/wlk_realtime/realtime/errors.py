@@ -125,7 +125,7 @@ def _message(error: Exception, key_variable: str) -> str:  # noqa: C901, PLR0911
         case ConnectionResetError() | BrokenPipeError():
             return (
                 "closed the connection before it answered; check that it runs, and that the "
-                "address begins with wss:// where the server has TLS and with ws:// where it has none"
+                "address begins with wss:// where it has TLS and with ws:// where it has none"
             )
         case ConnectionRefusedError():
             return "has no server: the connection was refused; start it with: wlk-serve"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from wlk_core.plugins import BackendError, OptionError
-from wlk_realtime.engine.marks import MarksDialect
 from wlk_realtime.engine.messages import ServerRefusalError
 from wlk_realtime.engine.remote_stream import RemoteStream
 from wlk_realtime.realtime.connection import Connection
+from wlk_realtime.realtime.declaration import Declaration
 from wlk_realtime.realtime.errors import (
     EXPECTED_ERRORS,
     ServerAwayError,
@@ -22,7 +22,7 @@ from wlk_realtime.realtime.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from wlk_realtime.engine.exchange import Answer, Request, SessionConfig
+    from wlk_realtime.engine.exchange import Answer, Dialect, Request, SessionConfig
     from wlk_realtime.realtime.server import Endpoint, Server
 
 __all__ = ["Link"]
@@ -160,7 +160,7 @@ class Link:
         await connection.wait_until(lambda: remote.is_answered)
         return remote.answer(request)
 
-    async def _connect(self, config: SessionConfig) -> tuple[Connection, MarksDialect]:
+    async def _connect(self, config: SessionConfig) -> tuple[Connection, Dialect]:
         """
         Connect to the first server that can be reached.
 
@@ -190,7 +190,7 @@ class Link:
 
     async def _connect_to(
         self, server: Server, config: SessionConfig
-    ) -> tuple[Connection, MarksDialect]:
+    ) -> tuple[Connection, Dialect]:
         self._server = server
         self._endpoint = None
         server.streams += 1
@@ -198,7 +198,8 @@ class Link:
         self._endpoint = server.source.endpoint()
         if server.declaration is None:
             await asyncio.to_thread(self._admit, server)
-        dialect = MarksDialect(config, model=self._endpoint.address.model)
+        declaration = server.declaration or Declaration()
+        dialect = declaration.new_dialect(config, model=self._endpoint.address.model)
         self._connection = await Connection.open(self._endpoint, dialect)
         server.find()
         self._connections += 1

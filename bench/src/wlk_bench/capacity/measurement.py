@@ -46,6 +46,7 @@ class PacedRun:
         other_cores: cores that other processes used meanwhile; None where it cannot be read.
         session_bytes: resident memory since the backend was loaded, divided by the sessions; None
             where it cannot be read.
+        service: what the chunks of this run cost; None with batching, where chunks share a cost.
 
     """
 
@@ -55,6 +56,18 @@ class PacedRun:
     utilisation: float
     other_cores: float | None
     session_bytes: float | None
+    service: ServiceTimes | None = attrs.field(default=None, repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class _Record:
+    """What a run in real time leaves: seconds, and bytes at its end."""
+
+    delays: list[float]
+    costs: list[list[float]]  # of the chunks of each session
+    busy: float
+    elapsed: float
+    memory: int | None
 
 
 @attrs.frozen(kw_only=True)
@@ -105,6 +118,9 @@ class Bench:
         by_streams = {width: measure(width, seconds) for width in widths}
         if not self.is_batching:  # the widest had all workers busy
             by_streams[self.workers] = by_streams.pop(widths[-1])
+        return self._service(by_streams)
+
+    def _service(self, by_streams: Mapping[int, tuple[tuple[float, ...], ...]]) -> ServiceTimes:
         return ServiceTimes(
             chunk_seconds=self.chunk_seconds,
             tick_seconds=self.tick_seconds,
@@ -119,21 +135,23 @@ class Bench:
         wall, cpu = time.monotonic(), time.process_time()
         machine = machine_cpu_seconds()
         drive = self._pace_by_cpu if self.is_cpu_clock else self._pace_by_wall
-        delays, busy, elapsed, after = drive(sessions, seconds)
+        record = drive(sessions, seconds)
         wall, cpu = time.monotonic() - wall, time.process_time() - cpu
         others = machine_cpu_seconds()
-        p99 = float(np.percentile(delays, 99))
+        p99 = float(np.percentile(record.delays, 99))
+        costs = tuple(tuple(trace) for trace in record.costs if trace)
         return PacedRun(
             sessions=sessions,
             p99_delay=p99,
             p99_lateness=p99 - self.tick_seconds,
-            utilisation=min(1.0, busy / (elapsed * self.cores)),
+            utilisation=min(1.0, record.busy / (record.elapsed * self.cores)),
             other_cores=None
             if machine is None or others is None
             else max(0.0, (others - machine - cpu) / wall),
             session_bytes=None
-            if self.idle_bytes is None or after is None
-            else max(0, after - self.idle_bytes) / sessions,
+            if self.idle_bytes is None or record.memory is None
+            else max(0, record.memory - self.idle_bytes) / sessions,
+            service=None if self.is_batching or not costs else self._service({self.workers: costs}),
         )
 
     def _chunk(self, stream: int, number: int) -> NDArray[np.float32]:
@@ -228,15 +246,14 @@ class Bench:
             for session in range(sessions)
         )
 
-    def _pace_by_wall(
-        self, count: int, seconds: float
-    ) -> tuple[list[float], float, float, int | None]:
-        """Return delays, processor seconds, elapsed seconds and the memory at the end."""
+    def _pace_by_wall(self, count: int, seconds: float) -> _Record:
         delays: list[float] = []
+        costs: list[list[float]] = [[] for _ in range(count)]
 
-        def on_done(_index: int, arrivals: list[float], _seconds: float) -> None:
+        def on_done(index: int, arrivals: list[float], cost: float) -> None:
             now = time.monotonic()
             delays.extend(now - arrival for arrival in arrivals)
+            costs[index].extend(cost / len(arrivals) for _ in arrivals)
 
         with (
             self._sessions(count, on_done) as sessions,
@@ -255,18 +272,19 @@ class Bench:
                 time.sleep(0.02)
             memory, now = resident_bytes(), time.monotonic()
             unfinished = [now - arrival for each in sessions for arrival in each.waiting]
-        return delays + unfinished, busy, elapsed, memory
+        return _Record(
+            delays=delays + unfinished, costs=costs, busy=busy, elapsed=elapsed, memory=memory
+        )
 
-    def _pace_by_cpu(
-        self, count: int, seconds: float
-    ) -> tuple[list[float], float, float, int | None]:
+    def _pace_by_cpu(self, count: int, seconds: float) -> _Record:
         clock = CpuClock()
         delays: list[float] = []
-        done: list[float] = []
-        idle = 0.0
+        costs: list[list[float]] = [[] for _ in range(count)]
+        done: list[tuple[int, list[float]]] = []
+        idle = spent = 0.0  # spent: on steps since the last chunk that was done
 
-        def on_done(_index: int, arrivals: list[float], _seconds: float) -> None:
-            done.extend(arrivals)
+        def on_done(index: int, arrivals: list[float], _seconds: float) -> None:
+            done.append((index, arrivals))
 
         with (
             self._sessions(count, on_done) as sessions,
@@ -276,9 +294,15 @@ class Bench:
             gc.collect()
 
             def step() -> bool:
+                nonlocal spent
+                began = clock.now
                 made = scheduler.step()
                 now = clock.read()
-                delays.extend(now - arrival for arrival in done)
+                spent += now - began
+                for index, arrivals in done:
+                    delays.extend(now - arrival for arrival in arrivals)
+                    costs[index].extend(spent / len(arrivals) for _ in arrivals)
+                    spent = 0.0
                 done.clear()
                 return made
 
@@ -294,11 +318,12 @@ class Bench:
                 sessions[index].arrive(chunk, moment)
                 attachments[index].notify()
             elapsed = clock.now - began
-            busy = elapsed - idle
             while step():
                 pass
             memory = resident_bytes()
-        return delays, busy, elapsed, memory
+        return _Record(
+            delays=delays, costs=costs, busy=elapsed - idle, elapsed=elapsed, memory=memory
+        )
 
 
 def _drop(_events: list[Event]) -> None:

@@ -27,17 +27,27 @@ class CheckedRun:
     A run in real time and its prediction, from costs that were measured right before and after.
 
     On a machine that is shared, costs change from minute to minute; `cost_ratio` is that of the
-    costs after the run to those before.
+    costs after the run to those before.  `from_own_costs` predicts the delays from what the chunks
+    of the run itself cost, so that the order and the waiting alone are predicted; None with
+    batching.
     """
 
     measured: PacedRun
     predicted: Prediction
+    from_own_costs: Prediction | None
     cost_ratio: float
 
     @property
     def ratio(self) -> float:
         """The predicted 99th percentile of the delay to the measured one."""
         return self.predicted.p99_delay / self.measured.p99_delay
+
+    @property
+    def own_ratio(self) -> float | None:
+        """The same of the prediction from the costs of the run itself."""
+        if self.from_own_costs is None:
+            return None
+        return self.from_own_costs.p99_delay / self.measured.p99_delay
 
 
 @attrs.frozen(kw_only=True)
@@ -99,6 +109,9 @@ def search(
             CheckedRun(
                 measured=measured,
                 predicted=predict(around, sessions, seconds=seconds),
+                from_own_costs=None
+                if measured.service is None
+                else predict(measured.service, sessions, seconds=seconds),
                 cost_ratio=after.mean / before.mean,
             )
         )

@@ -13,6 +13,8 @@ import attrs
 import numpy as np
 
 from wlk_bench.capacity.clocks import CpuClock, machine_cpu_seconds
+from wlk_bench.capacity.paced_run import PacedRun, Record
+from wlk_bench.capacity.prediction import first_chunks
 from wlk_bench.capacity.service_times import ServiceTimes
 from wlk_bench.capacity.timed_session import TimedSession
 from wlk_bench.environment import resident_bytes
@@ -25,49 +27,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_core.backend import Backend
-    from wlk_core.session import Event
+    from wlk_core.session import Attachment, Event
 
-__all__ = ["Bench", "PacedRun"]
+__all__ = ["Bench"]
 
+_POLL_SECONDS = 0.02
 _MIN_STREAMS = 8  # whose costs stand for all others
 _ANY_LATENESS = 1e9  # sessions are measured, not refused
-
-
-@attrs.frozen(kw_only=True)
-class PacedRun:
-    """
-    Sessions whose audio came in real time.
-
-    Attributes:
-        sessions: how many ran.
-        p99_delay: seconds from the arrival of a chunk until it was done, of 99 in 100 chunks.
-        p99_lateness: the same from the deadline of the chunk.
-        utilisation: processor time of this process, as a share of the cores of the measurement.
-        other_cores: cores that other processes used meanwhile; None where it cannot be read.
-        session_bytes: resident memory since the backend was loaded, divided by the sessions; None
-            where it cannot be read.
-        service: what the chunks of this run cost; None with batching, where chunks share a cost.
-
-    """
-
-    sessions: int
-    p99_delay: float
-    p99_lateness: float
-    utilisation: float
-    other_cores: float | None
-    session_bytes: float | None
-    service: ServiceTimes | None = attrs.field(default=None, repr=False)
-
-
-@attrs.frozen(kw_only=True)
-class _Record:
-    """What a run in real time leaves: seconds, and bytes at its end."""
-
-    delays: list[float]
-    costs: list[list[float]]  # of the chunks of each session
-    busy: float
-    elapsed: float
-    memory: int | None
+_ANY_BURST = 1e9  # audio before a run is sent at once, and is due at once
 
 
 @attrs.frozen(kw_only=True)
@@ -105,8 +72,9 @@ class Bench:
         """
         Measure what chunks cost, with streams that get the next chunk when one is done.
 
-        Each number of streams decodes *seconds* of audio of each, as fast as it can: no worker is
-        idle, so that the time divided by the chunks is the cost of a chunk.
+        Each number of streams decodes *seconds* of audio of each, and as much as a run sends before
+        it begins, as fast as it can: no worker is idle, so that the time divided by the chunks is
+        the cost of a chunk.
         """
         if self.is_cpu_clock or (self.workers == 1 and not self.is_batching):
             widths = [_MIN_STREAMS]
@@ -115,7 +83,7 @@ class Bench:
             if not self.is_batching:
                 widths = [*(w for w in widths if w < self.workers), 4 * self.workers]
         measure = self._costs_by_cpu if self.is_cpu_clock else self._costs_by_wall
-        by_streams = {width: measure(width, seconds) for width in widths}
+        by_streams = {width: measure(width, 2 * seconds) for width in widths}
         if not self.is_batching:  # the widest had all workers busy
             by_streams[self.workers] = by_streams.pop(widths[-1])
         return self._service(by_streams)
@@ -130,7 +98,11 @@ class Bench:
         )
 
     def paced_run(self, sessions: int, seconds: float) -> PacedRun:
-        """Run *sessions* in real time for *seconds*; chunks that never end count as they wait."""
+        """
+        Run *sessions* in real time for *seconds*; chunks that never end count as they wait.
+
+        Before, each session decodes up to as much audio, see `first_chunks`.
+        """
         gc.collect()
         wall, cpu = time.monotonic(), time.process_time()
         machine = machine_cpu_seconds()
@@ -180,6 +152,7 @@ class Bench:
             clock=clock,
             tick_seconds=self.tick_seconds,
             max_lateness=_ANY_LATENESS,
+            burst_seconds=_ANY_BURST,
         )
 
     def _costs_by_wall(self, streams: int, seconds: float) -> tuple[tuple[float, ...], ...]:
@@ -240,13 +213,32 @@ class Bench:
 
     def _schedule(self, sessions: int, seconds: float) -> list[tuple[float, int, int]]:
         """Return (arrival, session, number) of every chunk, the sessions spread over a chunk."""
+        rounds = max(1, round(seconds / self.chunk_seconds))
+        begun = first_chunks(sessions, rounds).tolist()
         return sorted(
-            ((number + 1 + session / sessions) * self.chunk_seconds, session, number)
-            for number in range(max(1, round(seconds / self.chunk_seconds)))
+            ((k + 1 + session / sessions) * self.chunk_seconds, session, begun[session] + k)
+            for k in range(rounds)
             for session in range(sessions)
         )
 
-    def _pace_by_wall(self, count: int, seconds: float) -> _Record:
+    def _begin(
+        self,
+        sessions: list[TimedSession],
+        attachments: list[Attachment],
+        seconds: float,
+        work: Callable[[], object],
+    ) -> None:
+        """Let each session decode what it has sent before the run; *work* does it, or waits."""
+        rounds = max(1, round(seconds / self.chunk_seconds))
+        begun = first_chunks(len(sessions), rounds).tolist()
+        for index, session in enumerate(sessions):
+            for number in range(begun[index]):
+                session.arrive(self._chunk(index, number), 0.0)
+            attachments[index].notify()
+        while any(session.waiting for session in sessions):
+            work()
+
+    def _pace_by_wall(self, count: int, seconds: float) -> Record:
         delays: list[float] = []
         costs: list[list[float]] = [[] for _ in range(count)]
 
@@ -260,6 +252,9 @@ class Bench:
             self._scheduler(workers=self.workers, clock=time.monotonic) as scheduler,
         ):
             attachments = [scheduler.attach(each, _drop, call=_directly) for each in sessions]
+            self._begin(sessions, attachments, seconds, partial(time.sleep, _POLL_SECONDS))
+            delays.clear()
+            costs[:] = ([] for _ in range(count))
             cpu, began = time.process_time(), time.monotonic()
             for arrival, index, number in self._schedule(count, seconds):
                 chunk = self._chunk(index, number)
@@ -269,14 +264,14 @@ class Bench:
             busy, elapsed = time.process_time() - cpu, time.monotonic() - began
             last = time.monotonic() + self.drain_seconds
             while any(session.waiting for session in sessions) and time.monotonic() < last:
-                time.sleep(0.02)
+                time.sleep(_POLL_SECONDS)
             memory, now = resident_bytes(), time.monotonic()
             unfinished = [now - arrival for each in sessions for arrival in each.waiting]
-        return _Record(
+        return Record(
             delays=delays + unfinished, costs=costs, busy=busy, elapsed=elapsed, memory=memory
         )
 
-    def _pace_by_cpu(self, count: int, seconds: float) -> _Record:
+    def _pace_by_cpu(self, count: int, seconds: float) -> Record:
         clock = CpuClock()
         delays: list[float] = []
         costs: list[list[float]] = [[] for _ in range(count)]
@@ -291,7 +286,10 @@ class Bench:
             self._scheduler(workers=0, clock=clock) as scheduler,
         ):
             attachments = [scheduler.attach(each, _drop, call=_directly) for each in sessions]
+            self._begin(sessions, attachments, seconds, scheduler.step)
+            done.clear()
             gc.collect()
+            clock.leave_out()
 
             def step() -> bool:
                 nonlocal spent
@@ -321,7 +319,7 @@ class Bench:
             while step():
                 pass
             memory = resident_bytes()
-        return _Record(
+        return Record(
             delays=delays, costs=costs, busy=elapsed - idle, elapsed=elapsed, memory=memory
         )
 

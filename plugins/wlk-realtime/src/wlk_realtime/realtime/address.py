@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import attrs
 
@@ -69,6 +69,13 @@ class Address:
                 "server on this machine: --model ws://127.0.0.1:8000/v1/realtime"
             )
         return address
+
+    @property
+    def session_url(self) -> str:
+        """The address of a session: a server of several models chooses one by its query."""
+        if self.model is None:
+            return self.url
+        return f"{self.url}{'&' if urlsplit(self.url).query else '?'}model={quote(self.model)}"
 
     @property
     def host(self) -> str:

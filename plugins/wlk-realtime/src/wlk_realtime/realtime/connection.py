@@ -55,7 +55,7 @@ class Connection:
         """
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         socket = await _Connect(
-            address.url,
+            address.session_url,
             additional_headers=headers,
             compression=None,  # base64 of audio does not shrink
             open_timeout=None,

@@ -396,6 +396,14 @@ def whisperlivekit(session: nox.Session) -> None:
 
 
 @nox.session(python=PYTHON, default=False)
+def sessions_peer(session: nox.Session) -> None:
+    """Measure streams beside whisperlivekit's: nox -s sessions_peer -- --sessions 8 24."""
+    whisper = ("plugins/wlk-whisper", "plugins/wlk-whisper-digits")
+    _install_peer(session, "core", "bench", "conformance", *whisper)
+    session.run("python", "benchmarks/sessions.py", "--peer", *session.posargs, env=ENVIRONMENT)
+
+
+@nox.session(python=PYTHON, default=False)
 def serve_peer(session: nox.Session) -> None:
     """Measure wlk-serve beside whisperlivekit's server: nox -s serve_peer -- --sessions 1 4."""
     _install_peer(session, "core", "bench", "serve", "plugins/wlk-whisper")

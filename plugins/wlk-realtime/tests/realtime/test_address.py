@@ -26,19 +26,6 @@ def test_a_model_is_the_address_of_a_server(reference, host, port, models, model
 
 
 @pytest.mark.parametrize(
-    ("reference", "session"),
-    [
-        ("ws://gpu/v1/realtime", "ws://gpu/v1/realtime"),
-        ("ws://gpu/v1/realtime#a/b c", "ws://gpu/v1/realtime?model=a/b%20c"),
-        ("ws://gpu/v1/realtime?x=1#small", "ws://gpu/v1/realtime?x=1&model=small"),
-    ],
-)
-def test_a_session_chooses_its_model_in_the_address(reference, session):
-    """A server of several models loads the one of the query before the first message."""
-    assert session == Address.parse(reference).session_url
-
-
-@pytest.mark.parametrize(
     "reference",
     [
         None,

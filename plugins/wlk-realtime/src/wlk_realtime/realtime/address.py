@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -70,12 +70,12 @@ class Address:
             )
         return address
 
-    @property
-    def session_url(self) -> str:
-        """The address of a session: a server of several models chooses one by its query."""
-        if self.model is None:
-            return self.url
-        return f"{self.url}{'&' if urlsplit(self.url).query else '?'}model={quote(self.model)}"
+    @classmethod
+    def parse_all(cls, reference: str | None) -> tuple[Address, ...]:
+        """Return the addresses of *reference*, separated by commas; see `parse`."""
+        if reference is None:
+            return (cls.parse(None),)
+        return tuple(cls.parse(text.strip()) for text in reference.split(","))
 
     @property
     def host(self) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
@@ -118,6 +121,23 @@ def test_a_decoder_of_a_batch_runs_without_the_others(network):
     expected = network.new_decoder(network.encode(windows([10, 12])[1])).forward(tokens)
 
     assert_close(expected, network.new_decoder(output).forward(tokens))
+
+
+def test_a_batch_is_free_when_its_decoders_are_gone(network):
+    """No cycle keeps keys and values until the next collection of garbage."""
+    gc.disable()
+    try:
+        batch = network.new_batch()
+        decoders = [network.new_decoder(output) for output in batch.encode(windows([8, 6]))]
+        batch.forward(
+            [DecoderPass(decoder=decoder, tokens=np.array([[4]])) for decoder in decoders]
+        )
+        alive = weakref.ref(batch)
+        del batch, decoders
+
+        assert alive() is None
+    finally:
+        gc.enable()
 
 
 def test_a_refused_pass_changes_nothing(network):

@@ -39,49 +39,53 @@ NO_WINDOW = 1 << 40  # positions; more than a decoder has
 
 
 @attrs.frozen(kw_only=True, eq=False)
+class _StreamMemory:
+    """The cross-attention keys and values of one stream, for each layer [frames, width]."""
+
+    frames: int
+    layers: tuple[KeysValues, ...]
+
+
+@attrs.frozen(kw_only=True, eq=False)
 class BatchEncoderOutput:
-    """
-    The cross-attention keys and values of one stream, and the batch that it belongs to.
-
-    Attributes:
-        batch: runs its decoders.
-        frames: encoder frames.
-        cross_kv: for each decoder layer, keys and values [frames, width].
-
-    """
+    """The encoder output of one stream in a batch."""
 
     batch: TorchBatch
-    frames: int
-    cross_kv: tuple[KeysValues, ...]
+    memory: _StreamMemory
+
+    @property
+    def frames(self) -> int:
+        """Encoder frames."""
+        return self.memory.frames
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class _CrossMemory:
     """Keys and values of several streams, padded to the longest, [streams, heads, frames, size]."""
 
-    outputs: tuple[BatchEncoderOutput, ...]
+    streams: tuple[_StreamMemory, ...]
     layers: tuple[KeysValues, ...]
     mask: torch.Tensor | None  #: bool[streams, 1, 1, frames], true where a stream has the frame
 
     @classmethod
-    def of(cls, outputs: Sequence[BatchEncoderOutput], decoder: Any) -> _CrossMemory:
+    def of(cls, streams: Sequence[_StreamMemory], decoder: Any) -> _CrossMemory:
         layers = []
         for index, layer in enumerate(decoder.layers):
             keys, values = (
                 torch.nn.utils.rnn.pad_sequence(
-                    [output.cross_kv[index][part] for output in outputs], batch_first=True
+                    [stream.layers[index][part] for stream in streams], batch_first=True
                 )
                 for part in range(2)
             )
             attention = layer.encoder_attn
             layers.append((split_heads(attention, keys), split_heads(attention, values)))
         device = layers[0][0].device
-        frames = torch.tensor([output.frames for output in outputs], device=device)
-        longest = max(output.frames for output in outputs)
+        frames = torch.tensor([stream.frames for stream in streams], device=device)
+        longest = max(stream.frames for stream in streams)
         mask = torch.arange(longest, device=device) < frames[:, None]
-        is_padded = min(output.frames for output in outputs) < longest
+        is_padded = min(stream.frames for stream in streams) < longest
         return cls(
-            outputs=tuple(outputs),
+            streams=tuple(streams),
             layers=tuple(layers),
             mask=mask[:, None, None] if is_padded else None,
         )
@@ -155,8 +159,10 @@ class TorchBatch:
         outputs = {
             index: BatchEncoderOutput(
                 batch=self,
-                frames=frames,
-                cross_kv=tuple((keys[row], values[row]) for keys, values in layers),
+                memory=_StreamMemory(
+                    frames=frames,
+                    layers=tuple((keys[row], values[row]) for keys, values in layers),
+                ),
             )
             for row, (index, frames) in enumerate(zip(order, lengths, strict=True))
         }
@@ -233,11 +239,12 @@ class TorchBatch:
 
     def _memory_of(self, passes: Sequence[DecoderPass[BatchDecoder]]) -> _CrossMemory:
         """Return the cross memory of the streams, made anew when a stream came or left."""
-        outputs = tuple(item.decoder.encoder_output for item in passes)
+        streams = tuple(item.decoder.encoder_output.memory for item in passes)
         memory = self._cross_memory
-        if memory is None or memory.outputs != outputs:
-            self._cross_memory = None  # before the new one is made, because both may not fit
-            memory = _CrossMemory.of(outputs, self._whisper.model.decoder)
+        if memory is None or memory.streams != streams:
+            # The old one goes before the new one is made, because both may not fit.
+            memory = self._cross_memory = None
+            memory = _CrossMemory.of(streams, self._whisper.model.decoder)
             self._cross_memory = memory
         return memory
 
@@ -341,7 +348,7 @@ class _CrossPass:
         parts = []
         for part, stream in zip(weights, self.attending, strict=True):
             rows, new = self.shapes[stream]
-            frames = self.memory.outputs[stream].frames
+            frames = self.memory.streams[stream].frames
             cut = part[:, : rows * new, :frames]
             parts.append(cut.reshape(len(part), rows, new, frames).transpose(0, 1))
         return parts

@@ -44,7 +44,7 @@ __all__ = ["Server"]
 
 _LOGGER = logging.getLogger(__name__)
 _MAX_JSON_BYTES = 65_536
-_HEALTH = {"/livez", "/readyz"}
+_HEALTH = {"/livez", "/readyz", "/health"}
 
 
 class Server:
@@ -68,6 +68,7 @@ class Server:
             *page_routes(),
             Route("/livez", self._livez),
             Route("/readyz", self._readyz),
+            Route("/health", self._readyz),  # its name at vLLM, speaches and whisperlivekit
             Route("/metrics", self._render_metrics),
             Route("/v1/models", self._models),
             Route("/v1/models/{name:path}", self._model),

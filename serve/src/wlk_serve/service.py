@@ -133,6 +133,7 @@ class Service:
             max_lateness=math.inf,
             on_step=self.metrics.step_seconds.observe,
         )
+        self.metrics.lateness.set_function(lambda: self.lateness)
         self._files = ThreadPoolExecutor(_MAX_FILES, "wlk-file")
         self._turns = threading.Semaphore(count)  # of recordings, to use the model
         self._closers = ThreadPoolExecutor(2, "wlk-close")

@@ -90,6 +90,11 @@ def _checked_name(
 @_number("--max-session-seconds", 21_600, "Length of a session over a socket.")
 @_number("--idle-seconds", 600, "How long a client of a socket may send nothing.")
 @_number("--drain-seconds", 20.0, "How long sessions may go on after SIGTERM.", lowest=0)
+@click.option(
+    "--end-with-stdin",
+    is_flag=True,
+    help="End when standard input ends, for programs that start a server of their own.",
+)
 @click.version_option(package_name="wlk-serve", message="wlk-serve %(version)s")
 def serve(
     *,
@@ -103,6 +108,7 @@ def serve(
     api_key_env: str | None,
     origins: tuple[str, ...],
     drain_seconds: float,
+    end_with_stdin: bool,
     **limits: int | None,
 ) -> None:
     """Serve one model to the clients of OpenAI's audio API."""
@@ -111,7 +117,10 @@ def serve(
     from wlk_core.untrusted import is_loopback  # noqa: PLC0415 -- as above
     from wlk_serve.admission import Admission as Checks  # noqa: PLC0415 -- as above
     from wlk_serve.admission import read_keys  # noqa: PLC0415 -- as above
+    from wlk_serve.standard_input import end_with_standard_input  # noqa: PLC0415 -- as above
 
+    if end_with_stdin:
+        end_with_standard_input()
     keys = read_keys(api_key_env)
     is_local = is_loopback(host)
     if not keys and not is_local:

@@ -116,6 +116,7 @@ class Service:
             speakers are asked for; None for a server without speakers.
         workers: threads for sessions, and as many recordings that use the model at a time; None
             for what the backend declares as `max_concurrent_calls`, else one a CPU core.
+        metrics: what is counted; None for new metrics.
 
     """
 
@@ -127,6 +128,7 @@ class Service:
         stream_options: Mapping[str, Any] | None = None,
         diarizers: DiarizerSource | None = None,
         workers: int | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         self._diarizers = diarizers
         delay = None if diarizers is None else diarizers.max_delay
@@ -136,14 +138,13 @@ class Service:
         count = workers or card.spec.max_concurrent_calls or os.cpu_count() or 1
         same_thread = card.spec.thread_affinity == "same-thread"
         # Load refuses connections (`check_load`), never the audio of a session that was accepted.
-        self.metrics = Metrics()
+        self.metrics = Metrics() if metrics is None else metrics
         self._scheduler = Scheduler(
             workers=count,
             same_thread=same_thread,
             max_lateness=math.inf,
             on_step=self.metrics.step_seconds.observe,
         )
-        self.metrics.lateness.set_function(lambda: self.lateness)
         self._files = ThreadPoolExecutor(_MAX_FILES, "wlk-file")
         self._turns = threading.Semaphore(count)  # of recordings, to use the model
         self._closers = ThreadPoolExecutor(2, "wlk-close")
@@ -303,6 +304,11 @@ class Service:
                     "no engine call came through in time", status=503, code="not_ready"
                 ) from None
             self._last_canary = time.monotonic()
+
+    async def wait_for_canary(self) -> None:
+        """Wait until no canary runs, as before `close`."""
+        async with self._canary:
+            pass
 
     async def _run_canary(self) -> None:
         processor = self._processor("transcribe", self.card.language, None)

@@ -64,12 +64,14 @@ class TranscriptionRequest:
     What a client asks for, but for the recording.
 
     Attributes:
+        model: the name of the model's card.
         granularities: the parts of verbose_json, "word" and "segment".
         ignored: names of fields that this server cannot honour, at most 20 of plain letters.
 
     """
 
     task: Task
+    model: str = ""
     language: str | None = None
     prompt: str | None = None
     response_format: ResponseFormat = "json"
@@ -155,6 +157,7 @@ def parse_form(
     granularities = _choices("timestamp_granularities", values, _GRANULARITIES) or {"segment"}
     return TranscriptionRequest(
         task=task,
+        model=card.name,
         language=language or card.language,
         prompt=single.get("prompt") if card.takes_prompt else None,
         response_format=response_format,

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 import hashlib
 from itertools import count
 import os
 from pathlib import Path
 import shutil
-import subprocess
-import sys
 import time
 import tomllib
 from typing import Any
@@ -63,6 +60,18 @@ CLIENTS = {
     "livekit": "livekit-plugins-openai==1.8.9",
     "pipecat": "pipecat-ai[openai]==1.14.0",
 }
+# vLLM without its engine: its realtime connection, and what that imports.
+VLLM = "vllm==0.33.0"
+VLLM_IMPORTS = (
+    "cachetools",
+    "cloudpickle",
+    "fastapi",
+    "msgspec",
+    "psutil",
+    "pybase64",
+    "regex",
+    "uvicorn",
+)
 TESTS = (
     "core/tests",
     "conformance/tests",
@@ -72,6 +81,7 @@ TESTS = (
     *(f"plugins/{path.name}/tests" for path in DISTRIBUTIONS if path.parent.name == "plugins"),
     "tests",
     "docs/tests",
+    "deploy/tests",
     "examples/tests",
 )
 AXE = "axe-core@4.14.1"  # the npm package that the session browser fetches
@@ -191,64 +201,34 @@ def slow(session: nox.Session) -> None:
     _test_rooms(session, "-m", "slow")
 
 
-def _report(session: nox.Session, name: str) -> Path:
-    """Return where the report of a proof is kept until docs/compliance.md is written."""
-    return session.cache_dir / "compliance" / f"{name}.json"
+def _prove(session: nox.Session, *arguments: str) -> None:
+    """Run the suite on backends of tests/proofs.toml: names, "--" and arguments of the suite."""
+    _run(session, "python", "tools/prove.py", "--reports", str(_reports(session)), *arguments)
 
 
-def _prove(session: nox.Session, names: list[str], *tiers: str) -> None:
-    """Run the suite on the named backends of tests/proofs.toml, two at a time."""
-
-    def prove(name: str) -> tuple[str, int, str]:
-        report = _report(session, name)
-        report.parent.mkdir(parents=True, exist_ok=True)
-        report.unlink(missing_ok=True)
-        proof = PROOFS[name]
-        if "test" in proof:  # this backend talks to something that its plugin's test starts
-            command = [BIN / "python", "-m", "pytest", "-c", ROOT / "pyproject.toml", "-q"]
-            command += [ROOT / proof["test"], f"--wlk-report={report}"]
-            command += [f"--wlk-{argument.removeprefix('--')}" for argument in tiers]
-        else:
-            command = [BIN / "wlk-conformance", *proof["arguments"], "--report", report]
-            command += tiers
-        done = subprocess.run(  # noqa: S603 -- the suite's own command
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            env={**os.environ, **ENVIRONMENT},
-        )
-        return name, done.returncode, done.stdout
-
-    failed = []
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        for name, status, output in pool.map(prove, names):
-            session.log("%s: exit status %d", name, status)
-            sys.stdout.write(output)
-            failed += [name] if status else []
-    if failed:
-        session.error(f"not compliant: {', '.join(failed)}")
+def _reports(session: nox.Session) -> Path:
+    """Return where the reports of proofs are kept until docs/compliance.md is written."""
+    return session.cache_dir / "compliance"
 
 
 @shared()
 def proofs(session: nox.Session) -> None:
     """Prove one backend of each plugin against the contract tier, with few generated sessions."""
-    _prove(session, QUICK_PROOFS, "--sessions=3")  # `speech` plays as many as by default
+    _prove(session, *QUICK_PROOFS, "--", "--sessions=3")  # `speech` plays as many as by default
 
 
 @shared(tags=["matrix"])
 def speech(session: nox.Session) -> None:
     """Prove one backend of each plugin against both tiers of the suite."""
-    _prove(session, QUICK_PROOFS, "--speech")
+    _prove(session, *QUICK_PROOFS, "--", "--speech")
 
 
 @shared(default=False)
 def compliance(session: nox.Session) -> None:
     """Prove every backend in both tiers, check docs/compliance.md (`-- --write` writes it)."""
-    _prove(session, list(PROOFS), "--speech")
+    _prove(session, "--", "--speech")
     page = ROOT / "docs" / "compliance.md"
-    reports = [str(_report(session, name)) for name in PROOFS]
+    reports = [str(_reports(session) / f"{name}.json") for name in PROOFS]
     text = str(_run(session, "python", "tools/compliance_page.py", *reports, silent=True))
     if "--write" in session.posargs:
         page.write_text(text, encoding="utf-8")
@@ -370,14 +350,29 @@ def clients(session: nox.Session, client: str) -> None:
 
 
 @nox.session(python=PYTHON, default=False)
+def vllm(session: nox.Session) -> None:
+    """Let the backend realtime use vLLM's own realtime connection, unmodified, without a GPU."""
+    names = ("wlk-realtime", "wlk-voxtral", "wlk-voxtral-hf")
+    parts = ("core", "conformance", *(f"plugins/{name}" for name in names))
+    sources = [argument for name in parts for argument in _editable(ROOT / name)]
+    session.install(TORCH)
+    session.install(*_group("test"), *sources, *VLLM_IMPORTS)
+    session.install("--no-deps", VLLM)  # 340 MB; what it requires is many times that
+    session.env["WLK_VLLM"] = "1"  # the conftest of these tests collects nothing otherwise
+    # `-W default`: warnings of foreign packages are no errors.
+    _pytest(session, "-W", "default", "plugins/wlk-realtime/tests/own_vllm")
+
+
+@nox.session(python=PYTHON, default=False)
 def ray(session: nox.Session) -> None:
     """Deploy wlk-serve on a local Ray Serve: replicas that are killed, drained and replaced."""
-    parts = ("core", "conformance", "plugins/wlk-realtime")
+    parts = ("core", "conformance", "plugins/wlk-realtime", "plugins/wlk-whisper")
     sources = [argument for name in parts for argument in _editable(ROOT / name)]
     session.install(*_group("test"), *sources, *_editable(ROOT / "serve", ("ray",)))
     session.env["RAY_USAGE_STATS_ENABLED"] = "0"
     # `-W default`: warnings of foreign packages are no errors.
-    _pytest(session, "-W", "default", "-o", "faulthandler_timeout=0", "serve/tests/ray")
+    tests = ("serve/tests/ray", "deploy/tests/test_kubernetes.py")
+    _pytest(session, "-W", "default", "-o", "faulthandler_timeout=0", *tests)
 
 
 @nox.session(python=PYTHON, default=False)
@@ -424,6 +419,14 @@ def whisperlivekit(session: nox.Session) -> None:
     """
     _install_peer(session, "core", "bench", "plugins/wlk-whisper", "plugins/wlk-whisper-digits")
     session.run("python", "benchmarks/peer_whisperlivekit.py", *session.posargs)
+
+
+@nox.session(python=PYTHON, default=False)
+def sessions_peer(session: nox.Session) -> None:
+    """Measure streams beside whisperlivekit's: nox -s sessions_peer -- --sessions 8 24."""
+    whisper = ("plugins/wlk-whisper", "plugins/wlk-whisper-digits")
+    _install_peer(session, "core", "bench", "conformance", *whisper)
+    session.run("python", "benchmarks/sessions.py", "--peer", *session.posargs, env=ENVIRONMENT)
 
 
 @nox.session(python=PYTHON, default=False)

@@ -175,19 +175,42 @@ def alignment_heads() -> str:
     return base64.b85encode(gzip.compress(mask.tobytes())).decode()
 
 
-def opened(options: dict[str, Any]) -> PublishedStream:
-    """Return a stream of the package on its own engine, counted."""
-    from whisperlivekit.core import TranscriptionEngine, online_factory  # noqa: PLC0415 -- heavy
+def check_version() -> None:
+    """Raise SystemExit where another release, or none, is installed."""
+    try:
+        found = metadata.version("whisperlivekit")
+    except metadata.PackageNotFoundError:
+        found = "none"
+    if found != VERSION:
+        raise SystemExit(
+            f"expected whisperlivekit {VERSION}, found {found}; run: nox -s whisperlivekit"
+        )
+
+
+def load_engine(options: dict[str, Any]) -> Any:
+    """Return the engine of the package, which all its streams share."""
+    from whisperlivekit.core import TranscriptionEngine  # noqa: PLC0415 -- heavy
 
     TranscriptionEngine.reset()
-    engine = TranscriptionEngine(**COMMON, **options)
-    counts = Counts()
+    return TranscriptionEngine(**COMMON, **options)
+
+
+def open_stream(engine: Any, counts: Counts) -> PublishedStream:
+    """Return another stream of *engine*, whose work *counts* counts."""
+    from whisperlivekit.core import online_factory  # noqa: PLC0415 -- heavy
+
+    return PublishedStream(inner=online_factory(engine.args, engine.asr), counts=counts)
+
+
+def opened(options: dict[str, Any]) -> PublishedStream:
+    """Return a stream of the package on its own engine, counted."""
+    engine, counts = load_engine(options), Counts()
     if options["backend"] == "faster-whisper":
         whisper = engine.asr.model
         whisper.model = CountedCTranslate2(whisper.model, counts)
     else:
         counted_torch(engine.asr.shared_model, counts)
-    return PublishedStream(inner=online_factory(engine.args, engine.asr), counts=counts)
+    return open_stream(engine, counts)
 
 
 def contenders() -> dict[str, dict[str, Any]]:
@@ -207,14 +230,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10.0, help="of audio; 10 by default")
     parser.add_argument("--output", type=Path, help="write the rows as JSON")
     arguments = parser.parse_args()
-    try:
-        found = metadata.version("whisperlivekit")
-    except metadata.PackageNotFoundError:
-        found = "none"
-    if found != VERSION:
-        raise SystemExit(
-            f"expected whisperlivekit {VERSION}, found {found}; run: nox -s whisperlivekit"
-        )
+    check_version()
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as benchmarks/whisper.py
     logging.disable(logging.INFO)  # it logs several lines a tick
     material = stream_of(60.0 * arguments.minutes)

@@ -4,6 +4,8 @@ How many sessions one model carries: lateness, voice activity detection, bytes, 
 The scripted engine is run in simulated time: the CPU time of each step is measured, and a clock of
 the benchmark moves by it.  So one worker has a core of its own whatever else the machine does.
 Models of `digits` are run in real time, by the wall clock, and share the machine with its load.
+With --peer the published whisperlivekit runs as many streams of the same checkpoint in the same run
+(`nox -s sessions_peer`), a thread for each, as its server does.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import argparse
 import gc
 import itertools
+import logging
 import threading
 import time
 import tracemalloc
@@ -27,9 +30,10 @@ from wlk_core.testing import CodedToken, encode, load_clip
 from wlk_core.vad import SilenceGate, SileroDetector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
+    from peer_whisperlivekit import PublishedStream
 
     from wlk_core import Event
 
@@ -252,11 +256,7 @@ def real_time(contender: Contender, counts: list[int], seconds: float) -> None:
             counts, (("a thread each", _by_threads), ("scheduler", _by_scheduler))
         ):
             delays: list[float] = []
-
-            def on_done(arrivals: list[float], delays: list[float] = delays) -> None:
-                now = time.monotonic()
-                delays.extend(now - arrival for arrival in arrivals)
-
+            on_done = _recorder(delays)
             sessions = [
                 TimedSession(backend.create_processor(**contender.stream_options), on_done)
                 for _ in range(count)
@@ -265,20 +265,82 @@ def real_time(contender: Contender, counts: list[int], seconds: float) -> None:
             print(f"  {contender.name:14} {count:3} sessions, {name:13}: {percentiles(delays)}")
 
 
+class PublishedSession:
+    """A stream of whisperlivekit that reports the chunks that are done."""
+
+    def __init__(self, stream: PublishedStream, on_done: Callable[[list[float]], object]) -> None:
+        self._stream = stream
+        self._on_done = on_done
+        self._arrivals: list[float] = []
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a chunk waits."""
+        return self._stream.has_backlog
+
+    def arrive(self, chunk: NDArray[np.float32], arrival: float) -> None:
+        """Receive a chunk that arrived at *arrival*."""
+        self._arrivals.append(arrival)
+        self._stream.insert_audio_chunk(chunk)
+
+    def step(self) -> None:
+        """Decode what was received, and report it."""
+        self._stream.process_iter()
+        self._on_done(self._arrivals)
+        self._arrivals = []
+
+
+def published(counts: list[int], seconds: float) -> None:
+    """Print the delay of steps of whisperlivekit, its engine shared by all streams."""
+    from peer_whisperlivekit import (  # noqa: PLC0415 -- an environment of its own
+        LOCAL_AGREEMENT,
+        Counts,
+        check_version,
+        load_engine,
+        open_stream,
+    )
+
+    check_version()
+    logging.disable(logging.INFO)  # it logs several lines a step
+    engine = load_engine(LOCAL_AGREEMENT)
+    for count in counts:
+        delays: list[float] = []
+        on_done = _recorder(delays)
+        sessions = [PublishedSession(open_stream(engine, Counts()), on_done) for _ in range(count)]
+        _by_threads(engine, sessions, seconds)
+        print(f"  {'whisperlivekit':14} {count:3} sessions, a thread each: {percentiles(delays)}")
+
+
+def _recorder(delays: list[float]) -> Callable[[list[float]], None]:
+    """Return what appends to *delays* how long ago chunks that are done arrived."""
+
+    def on_done(arrivals: list[float]) -> None:
+        now = time.monotonic()
+        delays.extend(now - arrival for arrival in arrivals)
+
+    return on_done
+
+
 def _clip() -> NDArray[np.float32]:
     return np.resize(load_clip("demo").audio, 600 * SAMPLE_RATE)
 
 
-def _by_threads(_backend: Any, sessions: list[TimedSession], seconds: float) -> None:
+def _by_threads(
+    _backend: Any, sessions: Sequence[TimedSession | PublishedSession], seconds: float
+) -> None:
     audio, began = _clip(), time.monotonic()
 
     def run(index: int) -> None:
+        session = sessions[index]
         for arrival, number, first in schedule(len(sessions), seconds):
-            if number == index:
-                time.sleep(max(0.0, began + arrival - time.monotonic()))
-                sessions[index].arrive(audio[first : first + CHUNK], began + arrival)
-                while sessions[index].has_work:
-                    sessions[index].step()
+            if number != index:
+                continue
+            while session.has_work and time.monotonic() < began + arrival:
+                session.step()
+            time.sleep(max(0.0, began + arrival - time.monotonic()))
+            session.arrive(audio[first : first + CHUNK], began + arrival)
+        while session.has_work:
+            session.step()
 
     threads = [threading.Thread(target=run, args=(index,)) for index in range(len(sessions))]
     for thread in threads:
@@ -308,6 +370,7 @@ def main() -> None:
     parser.add_argument("--hours", type=float, default=3.0)
     parser.add_argument("--sessions", type=int, nargs="*", default=[8, 24])
     parser.add_argument("--seconds", type=float, default=20.0, help="real time for each count")
+    parser.add_argument("--peer", action="store_true", help="run whisperlivekit as well")
     arguments = parser.parse_args()
     scripted(arguments.scripted, arguments.scripted_seconds)
     voice_activity_detection()
@@ -321,6 +384,8 @@ def main() -> None:
     )
     for contender in CONTENDERS:
         real_time(contender, arguments.sessions, arguments.seconds)
+    if arguments.peer:
+        published(arguments.sessions, arguments.seconds)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from contextlib import contextmanager
-import json
 import os
 from pathlib import Path
 import re
@@ -195,23 +194,3 @@ def test_systemd_accepts_the_unit(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert [] == [line for line in done.stderr.splitlines() if "wlk-serve" in line]
-
-
-def test_the_command_of_the_container_is_healthy():
-    """ENTRYPOINT, CMD and HEALTHCHECK work together, here with digits on another port."""
-    lines = block("dockerfile").replace("\\\n", "").splitlines()
-    values = dict(line.strip().split(" ", 1) for line in lines if line)
-    health = json.loads(values["HEALTHCHECK"].partition("CMD ")[2])
-    entry, command = json.loads(values["ENTRYPOINT"]), json.loads(values["CMD"])
-    port = free_port()
-    command = [argument.replace("small", "digits") for argument in command]
-    arguments = [*entry[1:], *command, "--port", str(port)]
-    environment = {**os.environ, "WLK_KEYS": "secret"}
-    started = [sys.executable, "-m", "wlk_serve", *arguments]
-    with running(started, stderr=subprocess.PIPE, text=True, env=environment) as server:
-        assert "ready on" in server.stderr.readline()
-        check = [argument.replace(":8000", f":{port}") for argument in health[1:]]
-        done = subprocess.run([sys.executable, *check], capture_output=True, text=True, check=False)
-
-    assert "wlk-serve" == entry[0]
-    assert (0, "") == (done.returncode, done.stderr)

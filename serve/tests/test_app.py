@@ -31,10 +31,11 @@ def fetch(address):
     return fetch
 
 
-def test_a_server_is_ready_when_a_canary_came_through(fetch):
-    """Both addresses need no key."""
+@pytest.mark.parametrize("path", ["/readyz", "/health"])
+def test_a_server_is_ready_when_a_canary_came_through(fetch, path):
+    """Neither address needs a key, and `/health` is what other servers call it."""
     assert 200 == fetch("GET", "/livez", x_api_key="")[0]
-    status, body, _ = fetch("GET", "/readyz", x_api_key="")
+    status, body, _ = fetch("GET", path, x_api_key="")
 
     assert (200, "ready") == (status, body["status"])
 

@@ -12,7 +12,7 @@ from wlk_serve import cli
 
 PINNED = (
     *("--host", "--port", "--backend", "--model", "--option", "--api-key-env"),
-    *("--allow-origin", "--max-sessions", "--drain-seconds"),
+    *("--allow-origin", "--max-sessions", "--drain-seconds", "--served-name"),
 )
 
 
@@ -45,6 +45,8 @@ def test_the_help_imports_no_server():
     [
         (["--port", "70000"], 2, "70000"),
         (["--max-sessions", "0"], 2, "max-sessions"),
+        (["--served-name", ""], 2, "expected a name of 1 to 200 printable characters, got ''"),
+        (["--served-name", "a\nb"], 2, "expected a name of 1 to 200 printable characters"),
         (["--host", "0.0.0.0"], 2, "--api-key-env"),  # noqa: S104 -- it is refused
         (["--api-key-env", "WLK_NO_SUCH_KEY"], 2, "expected a key in the variable"),
         (["--backend", "nope"], 1, "no backend called 'nope'"),

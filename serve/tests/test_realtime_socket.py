@@ -95,6 +95,15 @@ def test_a_client_with_too_many_messages_waiting_is_closed_as_too_slow(run, monk
     assert 1013 == socket.close_code
 
 
+@pytest.mark.parametrize("messages", [10, math.inf])
+def test_the_line_of_a_client_that_was_too_slow_has_its_close_code(run, caplog, messages):
+    """Whatever filled the queue."""
+    with caplog.at_level("INFO", "wlk_serve"):
+        run(Socket(sends=1, messages=messages))
+
+    assert ["end=1013"] == [record.getMessage().split()[-1] for record in caplog.records]
+
+
 def test_a_session_with_a_token_waits_after_its_client_was_too_slow(run):
     """It can be resumed, because nothing of it was lost."""
     assert run(Socket(sends=0, messages=1), is_resumable=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from wlk_bench.errors import (
     BenchError,
+    CapacityError,
     DataError,
     LogError,
     NotComparable,
@@ -16,6 +17,7 @@ from wlk_bench.reference import Reference, ReferenceSegment, ReferenceWord
 
 __all__ = [
     "BenchError",
+    "CapacityError",
     "DataError",
     "EventLog",
     "Header",

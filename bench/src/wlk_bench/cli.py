@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wlk_bench.capacity.command import capacity
 from wlk_bench.metrics.normalise import NORMALISERS
+from wlk_bench.screen import print_table
 from wlk_core.errors import WLKError
 
 if TYPE_CHECKING:
@@ -143,7 +145,7 @@ def run(
     result = run_benchmark(
         dataset, config, lambda: load(config, spec), output, observe=_progress(sys.stderr.isatty())
     )
-    _print(table(result))
+    print_table(table(result))
 
 
 @main.command()
@@ -162,7 +164,7 @@ def compare(a: Path, b: Path) -> None:
     grid = Table(title=names, title_justify="left", show_header=False, box=None)
     for row in comparison_rows(compared(*results)):
         grid.add_row(*row)
-    _print(grid)
+    print_table(grid)
 
 
 @main.command()
@@ -191,7 +193,7 @@ def selftest() -> None:
         wrong += not case.is_right
         verdict = "ok" if case.is_right else "WRONG"
         grid.add_row(case.metric, case.reason, _short(case.expected), _short(case.found), verdict)
-    _print(grid)
+    print_table(grid)
     click.echo(f"{total - wrong} of {total} cases are right")
     if wrong:
         click.get_current_context().exit(1)
@@ -238,8 +240,4 @@ def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _print(renderable: Any) -> None:
-    from rich.console import Console  # noqa: PLC0415 -- only a terminal needs it
-
-    is_terminal = sys.stdout.isatty()
-    Console(width=None if is_terminal else 160).print(renderable)
+main.add_command(capacity)

@@ -6,6 +6,7 @@ The errors of wlk-bench, as one tree below that of wlk_core.
   x LogError           an event log that is damaged or of another schema
   x ResultError        a result file or output directory that cannot be used
   x NotComparable      results whose figures do not mean the same
+  x CapacityError      a backend that cannot be measured, or keeps no session
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from wlk_core.errors import WLKError
 
 __all__ = [
     "BenchError",
+    "CapacityError",
     "DataError",
     "LogError",
     "NotComparable",
@@ -35,6 +37,10 @@ class LogError(BenchError, ValueError):
 
 class ResultError(BenchError, ValueError):
     """A result file or an output directory is not what the command takes."""
+
+
+class CapacityError(BenchError):
+    """A backend keeps no session in real time, or its report cannot be used."""
 
 
 class NotComparable(BenchError):  # noqa: N818 -- a relation between results, not a mistake

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from wlk_core.audio.source import AudioPath
     from wlk_core.processor import OnlineProcessor
     from wlk_core.session import Event, Transcription
+    from wlk_core.vad import GateParameters
 
 __all__ = ["API_FLOOR", "API_VERSION", "CAPABILITIES", "Backend", "BackendSpec", "Capability"]
 
@@ -94,7 +95,7 @@ class Backend(Protocol):
         *,
         language: str | None = None,
         task: str = "transcribe",
-        vad: bool = True,
+        vad: bool | GateParameters = True,
         chunk_seconds: float = 1.0,
         **options: Any,
     ) -> Transcription:
@@ -112,7 +113,7 @@ class Backend(Protocol):
         *,
         language: str | None = None,
         task: str = "transcribe",
-        vad: bool = True,
+        vad: bool | GateParameters = True,
         chunk_seconds: float = 1.0,
         **options: Any,
     ) -> Generator[Event]:
@@ -130,7 +131,7 @@ class Backend(Protocol):
         *,
         language: str | None = None,
         task: str = "transcribe",
-        vad: bool = True,
+        vad: bool | GateParameters = True,
         chunk_seconds: float = 1.0,
         **options: Any,
     ) -> Transcription:
@@ -143,7 +144,7 @@ class Backend(Protocol):
         *,
         language: str | None = None,
         task: str = "transcribe",
-        vad: bool = True,
+        vad: bool | GateParameters = True,
         chunk_seconds: float = 1.0,
         **options: Any,
     ) -> AsyncGenerator[Event]:

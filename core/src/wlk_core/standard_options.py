@@ -21,6 +21,7 @@ __all__ = [
     "DELAY_MS",
     "DRAFT_STEPS",
     "PROMPT",
+    "PYTHON",
     "REWIND_SECONDS",
     "TICK_SECONDS",
     "device",
@@ -72,6 +73,13 @@ PROMPT = Option(
     help="text given to the decoder before the audio: names, spelling, style",
     scope="stream",
     former_names=("init_prompt", "initial_prompt", "static_init_prompt", "hotwords"),
+)
+
+PYTHON = Option(
+    name="python",
+    help="Python or folder of another environment whose wlk-serve runs the model; several, "
+    "separated by commas, divide the streams among them",
+    former_names=("python_path", "venv"),
 )
 
 TICK_SECONDS = Option(

@@ -25,6 +25,20 @@ def test_a_click_stays_at_its_time(rate):
     assert len(audio) == round(len(samples) * 16_000 / rate)
 
 
+@pytest.mark.parametrize("rate", [8000, 24_000, 48_000])
+def test_the_target_rate_can_be_another(rate):
+    """A server may take audio at another rate than models do."""
+    samples = np.zeros(16_000 * 3 + 36, np.float32)
+    samples[32_000] = 1.0
+    resampler = Resampler(16_000, to_rate=rate)
+
+    out = [resampler.push(piece) for piece in np.array_split(samples, 41)]
+    audio = np.concatenate([*out, resampler.flush()])
+
+    assert int(np.argmax(np.abs(audio))) == 2 * rate
+    assert len(audio) == round(len(samples) * rate / 16_000)
+
+
 @settings(deadline=None, derandomize=True, max_examples=25)
 @given(cuts=st.lists(st.integers(0, 4410), max_size=8), rate=st.sampled_from([8000, 44100, 48000]))
 def test_the_cut_of_the_input_changes_nothing(cuts, rate):

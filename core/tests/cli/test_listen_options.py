@@ -92,8 +92,9 @@ def test_a_diarizer_or_parameter_that_is_not_there_is_one_line(  # noqa: PLR0917
     assert not getattr(toy_engine, "LOADED", [])
 
 
-def test_the_parameters_of_voice_activity_detection_reach_the_gate(
-    monkeypatch, command, microphone
+@pytest.mark.parametrize("name", ["listen", "transcribe"])
+def test_the_parameters_of_voice_activity_detection_reach_the_gate(  # noqa: PLR0917 -- fixtures
+    name, monkeypatch, command, microphone, save, spoken
 ):
     """Names are those of users; the gate gets lengths that add up to the silence."""
     seen = []
@@ -102,13 +103,15 @@ def test_the_parameters_of_voice_activity_detection_reach_the_gate(
         seen.append(lengths)
         return SilenceGate(_detector, **lengths)
 
-    monkeypatch.setattr("wlk_core.vad.SilenceGate", gate)
+    monkeypatch.setattr("wlk_core.vad.choice.SilenceGate", gate)
     microphone([])
+    start = [name] if name == "listen" else [name, save("a.wav", spoken(1))]
     options = ("--vad-threshold", "0.4", "--vad-silence", "0.7", "--vad-pre-roll", "0.1")
-    assert 0 == command("listen", *options).status
+    assert 0 == command(*start, *options).status
     (lengths,) = seen
 
     assert 0.4 == lengths["threshold"]
     assert 0.1 == lengths["pre_roll"]
     assert 0.6 == pytest.approx(lengths["hang_over"] + lengths["min_silence"])
-    assert "longer silence" in command("listen", "--vad-silence", "0.2").err
+    assert "longer silence" in command(*start, "--vad-silence", "0.2").err
+    assert "--no-vad excludes" in command(*start, "--no-vad", "--vad-silence", "0.8").err

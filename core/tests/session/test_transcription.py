@@ -9,13 +9,14 @@ import wave
 import numpy as np
 import pytest
 
-from wlk_core import AudioFormatError, StreamClosed
+from wlk_core import AudioFormatError, OptionError, StreamClosed
 from wlk_core.session import (
     atranscribe,
     transcribe,
 )
 from wlk_core.testing import silence
 from wlk_core.tokens import ASRToken
+from wlk_core.vad import GateParameters
 
 
 def run_transcribe(processor, audio, **options):
@@ -142,3 +143,32 @@ def test_a_transcription_writes_subtitles_and_json(open_stream):
         "segments": [],
         "silences": [],
     } == result.to_dict()
+
+
+@transcribing
+def test_the_length_of_a_pause_is_a_choice(run, open_stream, speech, monkeypatch):
+    """Parameters in the place of `vad` choose which pauses are left out."""
+
+    class Loudness:
+        frame_samples = 512
+
+        def __call__(self, frame):
+            return float(np.abs(frame).max() > 0)
+
+        def reset(self):
+            pass
+
+    monkeypatch.setattr("wlk_core.vad.choice.SileroDetector", Loudness)
+    audio = np.concatenate([speech, np.zeros(4_800, np.float32), speech])
+    short = GateParameters(silence_seconds=0.5, pre_roll=0.1)
+    by_default, chosen = (run(open_stream(), audio, vad=vad) for vad in (True, short))
+
+    assert () == by_default.silences
+    assert 2 == len(chosen.silences)  # between the two, and at the end
+
+
+@transcribing
+def test_voice_activity_detection_is_a_bool_or_its_parameters(run, open_stream, speech):
+    """Anything else is refused before a word is decoded."""
+    with pytest.raises(OptionError, match="expected `vad` as True, False or GateParameters"):
+        run(open_stream(), speech, vad="loud")

@@ -22,6 +22,7 @@ __all__ = ["run", "serve"]
 F = TypeVar("F", bound="Callable[..., Any]")
 
 _PROGRAM = "wlk-serve"
+_MOST_NAME_LETTERS = 200
 _MEGABYTE = 1_000_000
 _SIZES = {  # options in megabytes
     "max_upload_mb": "max_upload_bytes",
@@ -37,6 +38,16 @@ def _number(name: str, default: float | None, about: str, lowest: float = 1) -> 
     return click.option(name, type=type_, default=default, show_default=shown, help=about)
 
 
+def _checked_name(
+    _context: click.Context, _parameter: click.Parameter, name: str | None
+) -> str | None:
+    if name is not None and not (name and name.isprintable() and len(name) <= _MOST_NAME_LETTERS):
+        raise click.BadParameter(
+            f"expected a name of 1 to {_MOST_NAME_LETTERS} printable characters, got {name[:100]!r}"
+        )
+    return name
+
+
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
@@ -50,6 +61,13 @@ def _number(name: str, default: float | None, about: str, lowest: float = 1) -> 
 @click.option("--model", metavar="REF", help="Model to load; see: wlk-core models.")
 @click.option("--language", metavar="CODE|auto", help="Language where a client names none.")
 @click.option("--option", "pairs", metavar="KEY=VALUE", multiple=True, help="Backend option.")
+@click.option("--diarizer", metavar="NAME", help="Find speakers with this installed plugin.")
+@click.option(
+    "--served-name",
+    metavar="NAME",
+    callback=_checked_name,
+    help="Name of the model for clients, such as whisper-1, instead of its own.",
+)
 @click.option(
     "--api-key-env",
     metavar="NAME",
@@ -73,6 +91,11 @@ def _number(name: str, default: float | None, about: str, lowest: float = 1) -> 
 @_number("--max-session-seconds", 21_600, "Length of a session over a socket.")
 @_number("--idle-seconds", 600, "How long a client of a socket may send nothing.")
 @_number("--drain-seconds", 20.0, "How long sessions may go on after SIGTERM.", lowest=0)
+@click.option(
+    "--end-with-stdin",
+    is_flag=True,
+    help="End when standard input ends, for programs that start a server of their own.",
+)
 @click.version_option(package_name="wlk-serve", message="wlk-serve %(version)s")
 def serve(
     *,
@@ -82,9 +105,12 @@ def serve(
     model: str | None,
     language: str | None,
     pairs: tuple[str, ...],
+    diarizer: str | None,
+    served_name: str | None,
     api_key_env: str | None,
     origins: tuple[str, ...],
     drain_seconds: float,
+    end_with_stdin: bool,
     **limits: int | None,
 ) -> None:
     """Serve one model to the clients of OpenAI's audio API."""
@@ -93,7 +119,10 @@ def serve(
     from wlk_core.untrusted import is_loopback  # noqa: PLC0415 -- as above
     from wlk_serve.admission import Admission as Checks  # noqa: PLC0415 -- as above
     from wlk_serve.admission import read_keys  # noqa: PLC0415 -- as above
+    from wlk_serve.standard_input import end_with_standard_input  # noqa: PLC0415 -- as above
 
+    if end_with_stdin:
+        end_with_standard_input()
     keys = read_keys(api_key_env)
     is_local = is_loopback(host)
     if not keys and not is_local:
@@ -108,6 +137,8 @@ def serve(
     _serve(
         registry,
         settings,
+        diarizer=diarizer,
+        served_name=served_name,
         admission=Checks.of(keys, origins, is_local=is_local),
         host=host,
         port=port,
@@ -120,6 +151,8 @@ def _serve(
     registry: Registry,
     settings: Settings,
     *,
+    diarizer: str | None,
+    served_name: str | None,
     admission: Admission,
     host: str,
     port: int,
@@ -127,14 +160,18 @@ def _serve(
     drain_seconds: float,
 ) -> None:
     from wlk_serve.app import Server  # noqa: PLC0415 -- brings numpy and starlette
+    from wlk_serve.diarizers import DiarizerSource  # noqa: PLC0415 -- as above
     from wlk_serve.model_card import ModelCard  # noqa: PLC0415 -- as above
     from wlk_serve.runner import DrainingServer  # noqa: PLC0415 -- brings uvicorn
     from wlk_serve.service import Service  # noqa: PLC0415 -- brings numpy
 
-    card = ModelCard.of(settings.spec, settings.model, settings.language)
+    card = ModelCard.of(settings.spec, settings.model, settings.language, served_name=served_name)
+    diarizers = DiarizerSource.named(registry, diarizer)  # reported before a model is loaded
     with (
         settings.load(registry) as loaded,
-        Service(loaded, card, stream_options=settings.options.stream) as service,
+        Service(
+            loaded, card, stream_options=settings.options.stream, diarizers=diarizers
+        ) as service,
     ):
         loaded.warmup()
         _log_sessions()

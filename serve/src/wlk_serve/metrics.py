@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from wlk_serve.errors import RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 __all__ = ["Metrics"]
 
@@ -34,6 +34,9 @@ class _Nothing:
     def observe(self, amount: float) -> None:
         del amount
 
+    def set_function(self, function: Callable[[], float]) -> None:
+        del function
+
 
 class Metrics:
     """
@@ -48,6 +51,8 @@ class Metrics:
         backlog_seconds: audio that waits to be decoded, observed at each step with events.
         emission_latency: seconds of audio from the end of a word until it was committed.
         final_latency: seconds from the end of speech, or a client's commit, to `completed`.
+        lateness: seconds after its deadline at which one step in a hundred ends; read when metrics
+            are rendered.
         step_seconds: seconds that a step of a session took.
         send_queue_full: sockets that were closed because their client read too slowly.
 
@@ -88,6 +93,11 @@ class Metrics:
             "From the end of speech to the completed item",
             (),
             _LATENCY_BUCKETS,
+        )
+        self.lateness = self._new(
+            "Gauge",
+            "wlk_lateness_seconds",
+            "How long after its deadline one step in a hundred ends",
         )
         self.step_seconds = self._new(
             "Histogram", "wlk_step_seconds", "Steps of sessions", (), _STEP_BUCKETS

@@ -26,6 +26,9 @@ class ModelCard:
     Attributes:
         name: what clients write as `model`.
         spec: the backend.
+        is_digits: whether the model recognises the spoken digits alone, as those of tests.
+        speaker_delay: seconds of audio after which a speaker is known at the latest, None where a
+            server finds no speakers.
         language: the code that a session is forced to unless it names another, None to detect.
         vocabulary: the words of a backend that reads coded audio, which tests use; else empty.
 
@@ -35,14 +38,24 @@ class ModelCard:
     spec: BackendSpec
     language: str | None = None
     vocabulary: tuple[str, ...] = ()
+    is_digits: bool = False
+    speaker_delay: float | None = None
 
     @classmethod
-    def of(cls, spec: BackendSpec, model: str | None, language: str | None = None) -> Self:
-        """Return the card of *model*; a directory is named by its last part."""
+    def of(
+        cls,
+        spec: BackendSpec,
+        model: str | None,
+        language: str | None = None,
+        *,
+        served_name: str | None = None,
+    ) -> Self:
+        """Return the card of *model*; unless it has a `served_name`, a path gives its last part."""
         name = spec.name if model is None else model
         if PurePath(name).is_absolute() or name.startswith("."):
             name = PurePath(name).name or spec.name
-        return cls(name=name, spec=spec, language=language)
+        is_digits = name in spec.digit_models
+        return cls(name=served_name or name, spec=spec, language=language, is_digits=is_digits)
 
     def declared_by(self, backend: Backend) -> Self:
         """Return the card with what the loaded *backend* declares, which may be less."""
@@ -66,6 +79,10 @@ class ModelCard:
         """Whether the backend translates to English."""
         return "translation" in self.spec.capabilities
 
+    def has_name(self, name: object) -> bool:
+        """Return whether a client that writes *name* asks for this model."""
+        return name in (self.name, f"{self.spec.name}/{self.name}")
+
     def check_name(self, name: object, *, param: str = "model") -> None:
         """
         Check that a client asks for this model.
@@ -80,7 +97,7 @@ class ModelCard:
                 code="invalid_type",
                 param=param,
             )
-        if name not in {self.name, f"{self.spec.name}/{self.name}"}:
+        if not self.has_name(name):
             raise RequestError(
                 f"the model {name[:100]!r} is not served here; use {self.name!r}",
                 status=404,
@@ -124,7 +141,7 @@ class ModelCard:
                 "bounds": dict(spec.bounds),
                 "deviations": dict(spec.deviations),
                 "takes_prompt": self.takes_prompt,
-                "recognises_digits": self.name in spec.digit_models,
+                "recognises_digits": self.is_digits,
                 "vocabulary": list(self.vocabulary),
                 "include": [MARKS],
             },

@@ -143,7 +143,8 @@ class RealtimeSession:
         if queue is not self._queue:
             return  # another socket has taken the session over
         self._queue = None
-        self._outcome = str(self.close_code if code is None else code)
+        own_code = OVERLOADED if queue.is_full else self.close_code
+        self._outcome = str(own_code if code is None else code)
         if self.log is None or code in _DELIBERATE:
             self.close()
             return

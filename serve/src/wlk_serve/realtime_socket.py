@@ -25,7 +25,10 @@ _LOGGER = logging.getLogger(__name__)
 _GONE = (OSError, WebSocketDisconnect)  # what a client that leaves raises
 _LOST = 1006  # the close code of a socket that ended without one
 _SEND_SECONDS = 10.0  # for one message
-_MOST_WAITING_SECONDS = 60.0  # of audio, before the socket is no longer read
+# Of audio, before the socket is no longer read.  A client that sends a recording at once may ping,
+# and give up after 20 s without an answer, because its ping waits unread after its audio.  One more
+# append of 15 MiB is below what a session takes.
+_MOST_WAITING_SECONDS = 400.0
 _POLL_SECONDS = 0.05  # while it is not read
 _SUBPROTOCOL = "realtime"
 
@@ -62,7 +65,6 @@ class _Connection:
         self._session = session
         self._queue = queue
         self._client_code: int | None = None
-        self._has_stalled = False
 
     async def run(self) -> None:
         reader = asyncio.create_task(self._read())
@@ -79,14 +81,14 @@ class _Connection:
                     _LOGGER.error("a session failed", exc_info=error)
                     self._session.fail()
             code = self._code()
-            self._session.detach(self._queue, _LOST if self._has_stalled else self._client_code)
+            self._session.detach(self._queue, self._client_code)
             if self._client_code is None:
                 await self._close(code)
 
     def _code(self) -> int:
         if self._queue.close_code is not None:
             return self._queue.close_code
-        if self._queue.is_full or self._has_stalled:
+        if self._queue.is_full:
             self._session.record.metrics.send_queue_full.inc()
             return OVERLOADED
         return BROKEN if self._session.protocol.has_failed else self._session.close_code
@@ -107,6 +109,7 @@ class _Connection:
             text = message.get("text")
             data = message.get("bytes") or b"" if text is None else text
             self._session.receive(self._queue, data)
+            await self._queue.room()
             # Unread, so that TCP slows the client down; a step without events wakes no task.
             while self._session.backlog_seconds > _MOST_WAITING_SECONDS:  # noqa: ASYNC110
                 await asyncio.sleep(_POLL_SECONDS)
@@ -117,5 +120,5 @@ class _Connection:
                 async with asyncio.timeout(_SEND_SECONDS):
                     await self._socket.send_text(text)
             except TimeoutError:
-                self._has_stalled = True
+                self._queue.is_full = True  # the client reads nothing
                 return

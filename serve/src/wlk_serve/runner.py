@@ -8,6 +8,14 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from wlk_serve.connections import (
+    BACKLOG,
+    HttpConnection,
+    RealtimeConnection,
+    log_lack_of_files,
+    most_connections,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     import socket
@@ -18,6 +26,11 @@ if TYPE_CHECKING:
 __all__ = ["DrainingServer"]
 
 _MAX_MESSAGE_BYTES = 21 << 20  # an append of 15 MiB of audio is 20 MiB of base64
+_NOT_WORTH_A_LINE = (
+    "without completing handshake",  # of every WebSocket that is refused
+    "Invalid UTF-8 sequence received",  # with a traceback; the client gets 1007
+)
+_LAST_SECONDS = 10  # after the drain, for connections that do not end by themselves
 
 
 class DrainingServer(uvicorn.Server):
@@ -50,7 +63,11 @@ class DrainingServer(uvicorn.Server):
             server.app,
             host=host,
             port=port,
-            ws="websockets-sansio",
+            http=HttpConnection,
+            ws=RealtimeConnection,
+            backlog=BACKLOG,
+            limit_concurrency=most_connections(),
+            timeout_graceful_shutdown=_LAST_SECONDS,
             ws_max_size=_MAX_MESSAGE_BYTES,
             ws_per_message_deflate=False,  # base64 of audio does not shrink
             access_log=False,  # query strings may contain keys
@@ -69,6 +86,7 @@ class DrainingServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, then report the port."""
         self._loop = asyncio.get_running_loop()
+        log_lack_of_files(self._loop)
         await super().startup(sockets)
         if self.started:
             self._on_ready(self.servers[0].sockets[0].getsockname()[1])
@@ -91,5 +109,5 @@ class DrainingServer(uvicorn.Server):
 
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
-    """Leave out a line that uvicorn 0.54 writes for every WebSocket that is refused properly."""
-    return "without completing handshake" not in record.getMessage()
+    """Leave out what uvicorn 0.54 writes of clients that are answered properly."""
+    return not any(part in record.getMessage() for part in _NOT_WORTH_A_LINE)

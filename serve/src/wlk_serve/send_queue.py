@@ -46,6 +46,7 @@ class SendQueue:
         self._characters = 0  # of all but the first messages
         self._first = deque(first)
         self._changed = asyncio.Event()
+        self._taken = asyncio.Event()
         self._is_closed = False
         self.is_full = False
         self.close_code: int | None = None  #: of `close_with`
@@ -59,6 +60,7 @@ class SendQueue:
                 len(self._messages) >= self._max_messages or self._characters > self._max_characters
             )
             if self.is_full:
+                self._taken.set()
                 break
             if message["type"] in REPLACEABLE and self._messages:
                 kind, text = self._messages[-1]
@@ -74,6 +76,7 @@ class SendQueue:
         """Let `get` end after the messages that wait."""
         self._is_closed = True
         self._changed.set()
+        self._taken.set()
 
     def close_with(self, code: int) -> None:
         """Let `get` end at once, and the socket close with *code*."""
@@ -81,6 +84,18 @@ class SendQueue:
         self._first.clear()
         self._messages.clear()
         self.close()
+
+    async def room(self) -> None:
+        """
+        Wait until fewer than half of `max_messages` wait, or the queue is closed or full.
+
+        A client that causes messages is not read before: so it cannot fill the queue by itself.
+        """
+        while len(self._messages) * 2 >= self._max_messages and not (
+            self._is_closed or self.is_full
+        ):
+            self._taken.clear()
+            await self._taken.wait()
 
     async def get(self) -> str | None:
         """Return the next message; None when it is full, or closed and empty."""
@@ -90,6 +105,7 @@ class SendQueue:
             if self._messages:
                 _, text = self._messages.popleft()
                 self._characters -= len(text)
+                self._taken.set()
                 return text
             if self._is_closed:
                 return None

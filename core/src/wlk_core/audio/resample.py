@@ -22,33 +22,36 @@ _NO_AUDIO: NDArray[np.float32] = np.empty(0, dtype=np.float32)
 
 class Resampler:
     """
-    Resample one channel of float32 from `rate` samples a second to 16 kHz, without delay or drift.
+    Resample one channel of float32 from `rate` samples a second to `to_rate`, by default 16 kHz.
 
-    Sample n of the input stays at n / rate seconds, however the input is cut into pieces.  A few
-    milliseconds are held back until `flush`; n samples in give round(n * 16000 / rate) samples out
-    altogether.  At 16 kHz the samples are returned as they are, not copied.
+    There is neither delay nor drift: sample n of the input stays at n / rate seconds, however the
+    input is cut into pieces.  A few milliseconds are held back until `flush`; n samples in give
+    round(n * to_rate / rate) samples out altogether.  Where the rates are equal, the samples are
+    returned as they are, not copied.
 
     It is meant for live sources, because `decode_file` resamples by itself.
 
     Raises:
-        AudioFormatError: the rate is not a positive whole number.
+        AudioFormatError: a rate is not a positive whole number.
 
     """
 
-    def __init__(self, rate: int) -> None:
-        if rate != int(rate) or rate <= 0:
-            raise AudioFormatError(
-                f"expected a sample rate in Hz, a positive whole number, got {rate!r}"
-            )
+    def __init__(self, rate: int, *, to_rate: int = SAMPLE_RATE) -> None:
+        for value in (rate, to_rate):
+            if value != int(value) or value <= 0:
+                raise AudioFormatError(
+                    f"expected a sample rate in Hz, a positive whole number, got {value!r}"
+                )
         self.rate = int(rate)
+        self.to_rate = int(to_rate)
         self._samples_in = 0
         self._samples_out = 0
         self._open()
 
     def push(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Append float32[n]; return the samples that are ready at 16 kHz, float32[m], m >= 0."""
+        """Append float32[n]; return the samples that are ready at `to_rate`, float32[m], m >= 0."""
         self._samples_in += len(samples)
-        if self.rate == SAMPLE_RATE:
+        if self.rate == self.to_rate:
             return samples
         if len(samples) == 0:
             return _NO_AUDIO
@@ -60,9 +63,9 @@ class Resampler:
 
     def flush(self) -> NDArray[np.float32]:
         """Return the samples held back; the next push begins a new stream."""
-        if self.rate == SAMPLE_RATE:
+        if self.rate == self.to_rate:
             return _NO_AUDIO
-        due = (self._samples_in * SAMPLE_RATE * 2 + self.rate) // (
+        due = (self._samples_in * self.to_rate * 2 + self.rate) // (
             2 * self.rate
         ) - self._samples_out
         # FFmpeg rounds down, so one sample can be missing.  It repeats the last one, because the
@@ -78,7 +81,7 @@ class Resampler:
         from av import AudioFrame, AudioResampler  # noqa: PLC0415 -- loads the FFmpeg libraries
 
         self._frame_type = AudioFrame
-        self._ffmpeg_resampler = AudioResampler(format="flt", layout="mono", rate=SAMPLE_RATE)
+        self._ffmpeg_resampler = AudioResampler(format="flt", layout="mono", rate=self.to_rate)
 
     def _counted(self, frames: Iterable[AudioFrame]) -> NDArray[np.float32]:
         pieces = [frame.to_ndarray().reshape(-1) for frame in frames]

@@ -14,6 +14,7 @@ import attrs
 import click
 
 from wlk_core.cli.check import CheckResult, check_backend
+from wlk_core.cli.elsewhere import environment_rows
 from wlk_core.cli.main import print_error, registry_of
 from wlk_core.cli.plugins import plugin_rows
 from wlk_core.cli.tables import table
@@ -97,6 +98,7 @@ def _facts(registry: Registry) -> Iterator[tuple[str, str]]:
     path = config_path()
     yield "config", f"{path}{'' if path.exists() else ' (does not exist)'}"
     yield "models", _models(registry)
+    yield from environment_rows(registry)
 
 
 def _version(distribution: str) -> str:

@@ -12,12 +12,11 @@ import click
 from wlk_core.cli.live_run import LiveRun
 from wlk_core.cli.locks import locked
 from wlk_core.cli.main import registry_of
-from wlk_core.cli.options import BackendCommand, live_options
+from wlk_core.cli.options import BackendCommand, chosen_vad, live_options
 from wlk_core.config import choose_settings
 from wlk_core.errors import AudioDeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
     from wlk_core.annotators import Diarizer
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from wlk_core.cli.serialize import Outcome
     from wlk_core.cli.writers import Writer
     from wlk_core.config import Settings
-    from wlk_core.vad import SilenceGate
 
 __all__ = ["listen"]
 
@@ -48,24 +46,6 @@ __all__ = ["listen"]
     metavar="NAME",
     help="Find speakers with this installed plugin, for the live view and the files of --save.",
 )
-@click.option(
-    "--vad-threshold",
-    type=float,
-    metavar="P",
-    help="Probability from 0 to 1 from which a sound is speech.  [default: 0.5]",
-)
-@click.option(
-    "--vad-silence",
-    type=float,
-    metavar="S",
-    help="Seconds of quiet that end an utterance.  [default: 1.2]",
-)
-@click.option(
-    "--vad-pre-roll",
-    type=float,
-    metavar="S",
-    help="Seconds before speech that are decoded too.  [default: 0.4]",
-)
 @live_options
 @click.pass_context
 def listen(
@@ -77,9 +57,6 @@ def listen(
     saves: tuple[str, ...],
     force: bool,
     diarizer: str | None,
-    vad_threshold: float | None,
-    vad_silence: float | None,
-    vad_pre_roll: float | None,
     backend: str | None,
     model: str | None,
     language: str | None,
@@ -87,6 +64,9 @@ def listen(
     policy: str | None,
     pairs: tuple[str, ...],
     no_vad: bool,
+    vad_threshold: float | None,
+    vad_silence: float | None,
+    vad_pre_roll: float | None,
     offline: bool,
 ) -> int:
     """
@@ -106,6 +86,7 @@ def listen(
         choose_device,
     )
     from wlk_core.session import Session  # noqa: PLC0415 -- brings numpy
+    from wlk_core.vad import silence_gate  # noqa: PLC0415 -- loads a model
 
     if list_devices:
         devices = SoundDevice().devices()
@@ -117,12 +98,9 @@ def listen(
         return 0
     if device is not None and file is not None:
         raise click.UsageError("--device and --input exclude each other; choose one")
-    parameters = {
-        "threshold": vad_threshold,
-        "silence_seconds": vad_silence,
-        "pre_roll": vad_pre_roll,
-    }
-    new_gate = _gate_factory(parameters, vad=not no_vad)
+    vad = chosen_vad(
+        no_vad=no_vad, threshold=vad_threshold, silence=vad_silence, pre_roll=vad_pre_roll
+    )
     if offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # the frameworks under the backends read it too
     paths = check_saves(saves, is_forced=force, recording=file)
@@ -146,7 +124,9 @@ def listen(
             )
             source: LiveSource = Microphone(device) if file is None else FileSource(file)
             with closing(processor), closing(source):
-                session = Session(processor, gate=new_gate(), diarizer=finder, rate=source.rate)
+                session = Session(
+                    processor, gate=silence_gate(vad), diarizer=finder, rate=source.rate
+                )
                 title = "microphone" if file is None else os.path.basename(file)  # noqa: PTH119
                 view.begin(title, None)
                 run = LiveRun(
@@ -161,21 +141,6 @@ def listen(
                     outcome=_outcome(settings, title),
                 )
                 return run.execute()
-
-
-def _gate_factory(
-    parameters: Mapping[str, float | None], *, vad: bool
-) -> Callable[[], SilenceGate | None]:
-    """Return a function that opens the gate; the options are checked now."""
-    from wlk_core.vad import GateParameters, SilenceGate, SileroDetector  # noqa: PLC0415 -- numpy
-
-    chosen = {name: value for name, value in parameters.items() if value is not None}
-    if not vad:
-        if chosen:
-            raise click.UsageError("--no-vad excludes the options --vad-...; choose one")
-        return lambda: None
-    lengths = GateParameters(**chosen).lengths()
-    return lambda: SilenceGate(SileroDetector(), **lengths)
 
 
 def _closing(annotator: Diarizer | None) -> AbstractContextManager[object]:

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wlk_core.backend import BackendSpec
+    from wlk_core.vad import GateParameters
 
-__all__ = ["BackendCommand", "live_options", "stream_options"]
+__all__ = ["BackendCommand", "chosen_vad", "live_options", "stream_options"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -79,6 +80,24 @@ _AUDIO_OPTIONS = (
         is_flag=True,
         help="Give silences to the model too; voice activity detection leaves them out otherwise.",
     ),
+    click.option(
+        "--vad-threshold",
+        type=float,
+        metavar="P",
+        help="Probability from 0 to 1 from which a sound is speech.  [default: 0.5]",
+    ),
+    click.option(
+        "--vad-silence",
+        type=float,
+        metavar="S",
+        help="Seconds of quiet that end an utterance.  [default: 1.2]",
+    ),
+    click.option(
+        "--vad-pre-roll",
+        type=float,
+        metavar="S",
+        help="Seconds before speech that are decoded too.  [default: 0.4]",
+    ),
     click.option("--offline", is_flag=True, help="Never use the network."),
 )
 
@@ -91,6 +110,28 @@ def stream_options(command: F) -> F:
 def live_options(command: F) -> F:
     """Add the same options but --chunk-seconds, because live audio comes as it is spoken."""
     return _with_options(command, (*_BACKEND_OPTIONS, *_AUDIO_OPTIONS))
+
+
+def chosen_vad(
+    *, no_vad: bool, threshold: float | None, silence: float | None, pre_roll: float | None
+) -> bool | GateParameters:
+    """
+    Return voice activity detection as the options choose it; False for none.
+
+    Raises:
+        click.UsageError: `--no-vad` with another one of them.
+        OptionError: a value is out of range.
+
+    """
+    values = {"threshold": threshold, "silence_seconds": silence, "pre_roll": pre_roll}
+    chosen = {name: value for name, value in values.items() if value is not None}
+    if no_vad and chosen:
+        raise click.UsageError("--no-vad excludes the options --vad-...; choose one")
+    if not chosen:
+        return not no_vad
+    from wlk_core.vad import GateParameters as Chosen  # noqa: PLC0415 -- loads a model
+
+    return Chosen(**chosen)
 
 
 def _with_options(command: F, options: Sequence[Callable[[F], F]]) -> F:

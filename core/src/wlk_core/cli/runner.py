@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from wlk_core.cli.outputs import Output
     from wlk_core.cli.serialize import Outcome
     from wlk_core.session.events import Event
+    from wlk_core.vad import GateParameters
 
 __all__ = ["Job", "TranscribeConfig", "TranscribeRun", "session_events"]
 
@@ -39,7 +40,7 @@ class TranscribeConfig:
     stream_options: Mapping[str, Any] = attrs.field(factory=dict)
     chunk_seconds: float = 1.0
     realtime: bool = False
-    vad: bool = True
+    vad: bool | GateParameters = True
 
 
 @attrs.frozen(kw_only=True)
@@ -64,7 +65,7 @@ def session_events(
     """
     from wlk_core.audio import decode_file  # noqa: PLC0415 -- brings av
     from wlk_core.session import End, transcribe_stream  # noqa: PLC0415 -- brings numpy
-    from wlk_core.vad import SilenceGate, SileroDetector  # noqa: PLC0415 -- loads its model
+    from wlk_core.vad import silence_gate  # noqa: PLC0415 -- loads its model
 
     processor = STOPS.shielded(
         backend.create_processor(
@@ -77,7 +78,7 @@ def session_events(
             processor,
             STOPS.between(decode_file(file)),
             chunk_seconds=config.chunk_seconds,
-            gate=SilenceGate(SileroDetector()) if config.vad else None,
+            gate=silence_gate(config.vad),
             realtime=config.realtime,
         )
         for event in quietly(events):

@@ -8,7 +8,7 @@ import click
 
 from wlk_core.cli.locks import locked
 from wlk_core.cli.main import registry_of
-from wlk_core.cli.options import BackendCommand, stream_options
+from wlk_core.cli.options import BackendCommand, chosen_vad, stream_options
 from wlk_core.cli.outputs import plan_outputs
 from wlk_core.cli.terminal import echo
 from wlk_core.config import choose_settings
@@ -51,6 +51,9 @@ def transcribe(
     chunk_seconds: float,
     realtime: bool,
     no_vad: bool,
+    vad_threshold: float | None,
+    vad_silence: float | None,
+    vad_pre_roll: float | None,
     offline: bool,
     style: str,
     output: str | None,
@@ -62,6 +65,9 @@ def transcribe(
     FILE is any recording or video that FFmpeg reads, or - for standard input.  A file that cannot
     be read is one line on standard error and does not stop the others.
     """
+    vad = chosen_vad(
+        no_vad=no_vad, threshold=vad_threshold, silence=vad_silence, pre_roll=vad_pre_roll
+    )
     if offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # the frameworks under the backends read it too
     output = None if output == "-" else output
@@ -82,7 +88,7 @@ def transcribe(
         stream_options=settings.options.stream,
         chunk_seconds=chunk_seconds,
         realtime=realtime,
-        vad=not no_vad,
+        vad=vad,
     )
     run = TranscribeRun(
         config=config,

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from wlk_core.backend import BackendSpec
     from wlk_core.online.recognizer import Recognizer
     from wlk_core.session import Event, Transcription
+    from wlk_core.vad import GateParameters
 
 __all__ = ["LoadedBackend", "StreamConfig"]
 
@@ -190,7 +191,7 @@ class LoadedBackend(Generic[E]):
         *,
         language: str | None = None,
         task: str = "transcribe",
-        vad: bool = True,
+        vad: bool | GateParameters = True,
         chunk_seconds: float = 1.0,
         **options: Any,
     ) -> Transcription:
@@ -206,7 +207,7 @@ class LoadedBackend(Generic[E]):
         *,
         language: str | None = None,
         task: str = "transcribe",
-        vad: bool = True,
+        vad: bool | GateParameters = True,
         chunk_seconds: float = 1.0,
         **options: Any,
     ) -> Generator[Event]:
@@ -222,7 +223,7 @@ class LoadedBackend(Generic[E]):
         *,
         language: str | None = None,
         task: str = "transcribe",
-        vad: bool = True,
+        vad: bool | GateParameters = True,
         chunk_seconds: float = 1.0,
         **options: Any,
     ) -> Transcription:
@@ -240,7 +241,7 @@ class LoadedBackend(Generic[E]):
         *,
         language: str | None = None,
         task: str = "transcribe",
-        vad: bool = True,
+        vad: bool | GateParameters = True,
         chunk_seconds: float = 1.0,
         **options: Any,
     ) -> AsyncGenerator[Event]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from wlk_core.annotators import Diarizer
     from wlk_core.processor import OnlineProcessor
     from wlk_core.session.events import Event
     from wlk_core.vad.gate import SilenceGate
@@ -36,13 +37,14 @@ def transcribe_stream(
     chunk_seconds: float = 1.0,
     gate: SilenceGate | None = None,
     realtime: bool = False,
+    diarizer: Diarizer | None = None,
 ) -> Iterator[Event]:
     """
     Run *pieces*, float32 arrays of any lengths at 16 kHz, through *processor*.
 
     The audio is given in chunks of `chunk_seconds`.  With a gate, pauses are left out and reported
     to the processor as silences.  With `realtime` a chunk is given when it would have been spoken.
-    Times come from whole sample counts.
+    The caller closes the diarizer.  Times come from whole sample counts.
 
     Errors, those of *pieces* included, are raised when everything committed before them has been
     yielded.  After an error of *pieces* the audio before it is finished first, so that a damaged
@@ -58,7 +60,7 @@ def transcribe_stream(
         OptionError: `chunk_seconds` is not above 0.
 
     """
-    session = Session(processor, gate=gate)
+    session = Session(processor, gate=gate, diarizer=diarizer)
     began = time.perf_counter()
     failure: AudioFormatError | OSError | None = None
     chunks = rechunk(map(_validated, pieces), chunk_samples(chunk_seconds))

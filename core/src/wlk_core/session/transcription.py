@@ -18,7 +18,7 @@ from wlk_core.audio.chunks import Chunker
 from wlk_core.audio.convert import validate_audio
 from wlk_core.audio.decode import decode_file
 from wlk_core.captions import srt_text, vtt_text
-from wlk_core.errors import AudioFormatError, OptionError, WLKError
+from wlk_core.errors import AudioFormatError, WLKError
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.segments import Segment, segments_from_tokens
 from wlk_core.session.async_events import RecoverableEvents
@@ -38,11 +38,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from wlk_core.annotators import Diarizer
     from wlk_core.audio.source import AudioPath
     from wlk_core.processor import OnlineProcessor
     from wlk_core.session.events import Event
     from wlk_core.tokens import ASRToken, Silence
     from wlk_core.vad.gate import SilenceGate
+    from wlk_core.vad.parameters import GateParameters
 
 __all__ = ["Transcription", "astream", "atranscribe", "stream", "transcribe"]
 
@@ -97,7 +99,7 @@ def transcribe(
     audio: AudioPath | NDArray[np.float32],
     *,
     language: str | None = None,
-    vad: bool = True,
+    vad: bool | GateParameters = True,
     chunk_seconds: float = 1.0,
 ) -> Transcription:
     """
@@ -108,7 +110,8 @@ def transcribe(
         audio: a file of any format that FFmpeg reads, "-" for standard input, a binary file
             object, or float32[n] at 16 kHz.
         language: the code that the stream was forced to, for a recording without words.
-        vad: leave pauses out, because models invent words in silence.
+        vad: leave pauses out, because models invent words in silence; GateParameters choose
+            when speech begins and ends.
         chunk_seconds: how much audio the processor is given at a time.
 
     Raises:
@@ -129,15 +132,17 @@ def stream(
     processor: OnlineProcessor,
     chunks: Iterable[NDArray[np.float32]],
     *,
-    vad: bool = True,
+    vad: bool | GateParameters = True,
     chunk_seconds: float = 1.0,
+    diarizer: Diarizer | None = None,
 ) -> Generator[Event]:
     """
     Run *chunks* through *processor*, which is finished and closed afterwards.
 
     Each chunk is float32[n] at 16 kHz of any length n >= 0; it is copied, so that its memory may be
     reused.  The processor works whenever `chunk_seconds` of audio have come.  A loop that is left
-    early closes the processor without a finish; close the generator to do so at a known time.
+    early closes the processor without a finish; close the generator to do so at a known time.  The
+    spans of the diarizer, which the caller closes, are `SpeakerTurn` events.
 
     Yields:
         The events of a Session in the order in which they happen, and one End.
@@ -153,7 +158,9 @@ def stream(
         _require_chunks(chunks)
         pieces = map(_own_copy, chunks)
         gate = _gate(vad=vad)
-        yield from transcribe_stream(processor, pieces, chunk_seconds=chunk_seconds, gate=gate)
+        yield from transcribe_stream(
+            processor, pieces, chunk_seconds=chunk_seconds, gate=gate, diarizer=diarizer
+        )
 
 
 async def atranscribe(
@@ -161,7 +168,7 @@ async def atranscribe(
     audio: AudioPath | NDArray[np.float32],
     *,
     language: str | None = None,
-    vad: bool = True,
+    vad: bool | GateParameters = True,
     chunk_seconds: float = 1.0,
 ) -> Transcription:
     """Transcribe a whole recording without blocking the event loop; see `transcribe`, `astream`."""
@@ -178,7 +185,7 @@ def astream(
     processor: OnlineProcessor,
     chunks: AsyncIterable[NDArray[np.float32]] | Iterable[NDArray[np.float32]],
     *,
-    vad: bool = True,
+    vad: bool | GateParameters = True,
     chunk_seconds: float = 1.0,
 ) -> AsyncGenerator[Event]:
     """
@@ -206,7 +213,7 @@ async def _astream(
     chunks: AsyncIterable[NDArray[np.float32]] | Iterable[NDArray[np.float32]],
     late: deque[Event],
     *,
-    vad: bool,
+    vad: bool | GateParameters,
     chunk_seconds: float,
 ) -> AsyncGenerator[Event]:
     failure: AudioFormatError | OSError | None = None
@@ -313,14 +320,12 @@ def _pieces(audio: AudioPath | NDArray[np.float32]) -> Generator[NDArray[np.floa
         )
 
 
-def _gate(*, vad: bool) -> SilenceGate | None:
-    if not isinstance(vad, bool):
-        raise OptionError(f"expected `vad` as True or False, got {shown(vad)}")
-    if not vad:
+def _gate(*, vad: bool | GateParameters) -> SilenceGate | None:
+    if vad is False:
         return None
-    from wlk_core.vad import SilenceGate, SileroDetector  # noqa: PLC0415 -- loads a model
+    from wlk_core.vad import silence_gate  # noqa: PLC0415 -- loads a model
 
-    return SilenceGate(SileroDetector())
+    return silence_gate(vad)
 
 
 class _TranscriptionBuilder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wlk_core.vad.choice import silence_gate
 from wlk_core.vad.detector import SileroDetector, SpeechDetector
 from wlk_core.vad.gate import GateEvent, SilenceEnded, SilenceGate, SilenceStarted, SpeechAudio
 from wlk_core.vad.parameters import GateParameters
@@ -15,4 +16,5 @@ __all__ = [
     "SileroDetector",
     "SpeechAudio",
     "SpeechDetector",
+    "silence_gate",
 ]

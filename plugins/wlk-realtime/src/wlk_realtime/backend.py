@@ -13,8 +13,12 @@ from wlk_core.plugins import SAMPLE_RATE, LoadedBackend, OptionError, StreamConf
 from wlk_realtime.engine.exchange import SessionConfig
 from wlk_realtime.engine.recognizer import RemoteRecognizer
 from wlk_realtime.realtime.address import Address
+from wlk_realtime.realtime.child import start_children
+from wlk_realtime.realtime.child_process import commands_of
 from wlk_realtime.realtime.client import Client
 from wlk_realtime.realtime.key import read_key
+from wlk_realtime.realtime.server import Endpoint, Remote
+from wlk_realtime.realtime.tls import tls_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
         OnlineStream,
         Recognizer,
     )
+    from wlk_realtime.realtime.server import Source
 
 __all__ = ["RealtimeBackend", "load"]
 
@@ -42,8 +47,11 @@ class RealtimeBackend(LoadedBackend[Client]):
     Loading sends nothing; the first stream, `warmup` or `declared` reaches the server.
     """
 
-    def __init__(self, spec: BackendSpec, client: Client) -> None:
-        super().__init__(spec, client, open_stream=_open_stream, warmup=_warm_up)
+    def __init__(self, spec: BackendSpec, client: Client, *, model: str | None) -> None:
+        super().__init__(
+            spec, client, open_stream=_open_stream, warmup=_warm_up, release=Client.close
+        )
+        self._model = model
         self._is_declared = False
 
     def declared(self) -> BackendSpec:
@@ -63,7 +71,9 @@ class RealtimeBackend(LoadedBackend[Client]):
                 languages=declaration.languages,
                 max_delay=declaration.max_delay,
                 bounds=declaration.bounds,
-                digit_models=(_reference(client.address),) if declaration.recognises_digits else (),
+                digit_models=(self._model,)
+                if declaration.recognises_digits and self._model is not None
+                else (),
             )
             if declaration.vocabulary:
                 self.vocabulary = declaration.vocabulary
@@ -88,24 +98,54 @@ def load(
     model: str | None,
     *,
     api_key_env: str = "WLK_REALTIME_API_KEY",
+    ca_file: str | None = None,
+    dialect: str = "auto",
     timeout_seconds: float = 30.0,
+    python: str | None = None,
+    backend: str | None = None,
+    backend_options: str = "",
+    start_seconds: float = 300.0,
 ) -> RealtimeBackend:
     """
-    Prepare a client; nothing is sent.
+    Prepare a client of the servers that *model* names, or start those of *python*.
+
+    Nothing is sent to a server that runs elsewhere.
 
     Raises:
         ModelNotFoundError: *model* is no address of a server.
         OptionError: an option is invalid.
-        BackendUnavailable: the network is switched off, or the key is no key.
+        BackendUnavailable: the network is switched off, the key is no key, or a server of *python*
+            does not start.
 
     """
-    address = Address.parse(model)
+    sources: list[Source]
+    if python is None:
+        if backend is not None or backend_options:
+            raise OptionError(
+                "realtime: backend and backend_options belong to a server of another environment; "
+                "name its Python with --option python=/path/to/venv/bin/python"
+            )
+        sources = _remotes(model, api_key_env=api_key_env, ca_file=ca_file)
+    else:
+        sources = start_children(
+            commands_of(python, backend, model, backend_options), start_seconds=start_seconds
+        )
+    client = Client(sources, timeout_seconds=timeout_seconds, dialect=dialect)
+    return RealtimeBackend(spec, client, model=model)
+
+
+def _remotes(model: str | None, *, api_key_env: str, ca_file: str | None) -> list[Source]:
+    addresses = Address.parse_all(model)
     key = read_key(api_key_env)
-    if not address.is_encrypted and not address.is_local:
-        logger.warning("key and audio go to %s without encryption", address.url)
-    client = Client(address, key=key, key_variable=api_key_env, timeout_seconds=timeout_seconds)
-    logger.info("audio goes to %s", address.url)
-    return RealtimeBackend(spec, client)
+    tls = tls_context(ca_file)
+    for address in addresses:
+        if not address.is_encrypted and not address.is_local:
+            logger.warning("key and audio go to %s without encryption", address.url)
+        logger.info("audio goes to %s", address.url)
+    return [
+        Remote(Endpoint(address=address, key=key, tls=tls), key_variable=api_key_env)
+        for address in addresses
+    ]
 
 
 def _open_stream(
@@ -115,7 +155,7 @@ def _open_stream(
     prompt = config.options["prompt"]
     if prompt is not None and not declaration.takes_prompt:
         raise OptionError(
-            f"realtime: the backend {declaration.backend} at {client.address.url} takes no prompt; "
+            f"realtime: the backend {declaration.backend} at {client.name} takes no prompt; "
             "leave it out"
         )
     if config.language is not None:
@@ -144,7 +184,3 @@ def _warm_up(client: Client, calls: EngineCalls) -> None:
             pass
     finally:
         recognizer.close()
-
-
-def _reference(address: Address) -> str:
-    return address.url if address.model is None else f"{address.url}#{address.model}"

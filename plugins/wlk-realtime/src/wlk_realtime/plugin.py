@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 from wlk_core.plugins import BackendSpec, hookimpl, standard_options
 from wlk_realtime.languages import LANGUAGES
-from wlk_realtime.options import API_KEY_ENV, TIMEOUT_SECONDS
+from wlk_realtime.options import (
+    API_KEY_ENV,
+    BACKEND,
+    BACKEND_OPTIONS,
+    CA_FILE,
+    DIALECT,
+    START_SECONDS,
+    TIMEOUT_SECONDS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,9 +25,19 @@ __all__ = ["REALTIME", "wlk_backends"]
 REALTIME = BackendSpec(
     name="realtime",
     api=1,
-    summary="A model on another machine, at a realtime server; sends the audio there",
+    summary="A model at a realtime server or in another environment; sends the audio there",
     load="wlk_realtime.backend:load",
-    options=(API_KEY_ENV, TIMEOUT_SECONDS, standard_options.PROMPT),
+    options=(
+        API_KEY_ENV,
+        CA_FILE,
+        DIALECT,
+        TIMEOUT_SECONDS,
+        standard_options.PYTHON,
+        BACKEND,
+        BACKEND_OPTIONS,
+        START_SECONDS,
+        standard_options.PROMPT,
+    ),
     capabilities=frozenset(
         {
             "hypothesis",

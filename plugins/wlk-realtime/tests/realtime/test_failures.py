@@ -141,12 +141,12 @@ def test_a_server_that_is_no_realtime_server(answer, remedy, is_retryable, monke
 
 
 @pytest.mark.parametrize("answer", [PAGE, MISSING, b"220 mail.example ESMTP\r\n"])
-def test_a_server_without_a_list_of_models_is_no_wlk_serve(answer):
-    """The message names what to check."""
+def test_a_server_without_a_list_of_models_is_connected_to(answer):
+    """It may be a realtime server nevertheless; the message shows how to write its address."""
     with tcp(answer) as url:
         error = failure(url)
 
-    assert "check address, key and model" in str(error)
+    assert "--model ws://HOST:PORT/v1/realtime" in str(error)
 
 
 def answering(*messages):

@@ -122,11 +122,13 @@ def list_config(directory):
 
 def list_shards(directory):
     """Leave a list instead of the names of the files."""
+    remove_weights(directory)
     (directory / "model.safetensors.index.json").write_text('{"weight_map": ["model.safetensors"]}')
 
 
 def number_shards(directory):
     """Leave numbers instead of the names of the files."""
+    remove_weights(directory)
     (directory / "model.safetensors.index.json").write_text('{"weight_map": {"a": [1], "b": 2}}')
 
 
@@ -137,6 +139,7 @@ def remove_tokenizer(directory):
 
 def escape_directory(directory):
     """Name weights outside the directory."""
+    remove_weights(directory)
     (directory / "model.safetensors.index.json").write_text(
         json.dumps({"weight_map": {"proj_out.weight": "../model.safetensors"}})
     )

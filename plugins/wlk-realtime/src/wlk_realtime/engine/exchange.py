@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from wlk_core.plugins import Word
 
-__all__ = ["Answer", "Decoded", "Dialect", "Request", "Seen", "SessionConfig"]
+__all__ = ["Answer", "Conversation", "Decoded", "Dialect", "Request", "Seen", "SessionConfig"]
 
 
 @attrs.frozen(kw_only=True)
@@ -99,12 +99,11 @@ class Answer:
     seen: Seen
 
 
-class Dialect(Protocol):
+class Conversation(Protocol):
     """
-    One session in the messages of a kind of server, without input and output.
+    Messages that open a session, and those that answer a server, without input and output.
 
-    `send` is called when the last request was answered.  Anything that a server must not send
-    raises ServerMessageError from `receive`.
+    Anything that a server must not send raises ServerMessageError from `receive`.
     """
 
     def begin(self) -> list[str]:
@@ -119,6 +118,14 @@ class Dialect(Protocol):
     def is_ready(self) -> bool:
         """Whether the session is open."""
         ...
+
+
+class Dialect(Conversation, Protocol):
+    """
+    One session in the messages of a kind of server.
+
+    `send` is called when the last request was answered.
+    """
 
     def send(self, audio: NDArray[np.float32], *, is_last: bool) -> list[str]:
         """Return the messages that append *audio* and, with `is_last`, end the utterance."""

@@ -14,8 +14,8 @@ from wlk_realtime.engine.exchange import Decoded
 from wlk_realtime.engine.messages import (
     Message,
     ServerMessageError,
-    ServerRefusalError,
     parse,
+    refusal_of,
     shortened,
     to_seconds,
     to_words,
@@ -32,8 +32,6 @@ __all__ = ["MARKS", "MarksDialect"]
 MARKS = "wlk.marks"
 _FORMAT = {"type": "audio/wlk-f32le", "rate": SAMPLE_RATE}
 _COUNTERS = tuple(field.name for field in attrs.fields(WorkCounters))
-# Errors of a request that another session would repeat.
-_LASTING = {"model_not_found", "invalid_value", "invalid_type", "invalid_event"}
 
 
 class MarksDialect:
@@ -100,9 +98,9 @@ class MarksDialect:
             case "wlk.marked":
                 self._apply(message)
             case "error":
-                raise _refusal(message.get("error"))
+                raise refusal_of(message.get("error"))
             case kind if kind.endswith("transcription.failed"):
-                raise _refusal(message.get("error"))
+                raise refusal_of(message.get("error"))
         return []
 
     def take(self) -> Decoded:
@@ -159,12 +157,3 @@ def _language(records: Any) -> str | None:
 def _counters(stats: Message) -> dict[str, int]:
     whole = {name: value for name, value in stats.items() if isinstance(value, int)}
     return {name: value for name, value in whole.items() if value >= 0}
-
-
-def _refusal(error: Any) -> ServerRefusalError:
-    fields = error if isinstance(error, dict) else {"message": error}
-    code = fields.get("code")
-    return ServerRefusalError(
-        f"{shortened(fields.get('message'))} ({shortened(code)})",
-        is_retryable=code not in _LASTING,
-    )

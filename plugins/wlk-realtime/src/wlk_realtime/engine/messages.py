@@ -13,6 +13,7 @@ __all__ = [
     "ServerMessageError",
     "ServerRefusalError",
     "parse",
+    "refusal_of",
     "shortened",
     "to_number",
     "to_seconds",
@@ -21,6 +22,8 @@ __all__ = [
 
 Message: TypeAlias = "dict[str, Any]"
 _QUOTED = 200  # characters of a server's message
+# Errors of a request that another session would repeat.
+_LASTING = {"model_not_found", "invalid_value", "invalid_type", "invalid_event"}
 _LATE = 0.02  # seconds that a word may reach beyond the audio, as rounding allows
 
 
@@ -109,6 +112,16 @@ def shortened(value: object) -> str:
     text = value if isinstance(value, str) else repr(value)
     line = " ".join("".join(c if c.isprintable() else " " for c in text[: 2 * _QUOTED]).split())
     return repr(line if len(line) <= _QUOTED else f"{line[:_QUOTED]}...")
+
+
+def refusal_of(error: object) -> ServerRefusalError:
+    """Return the error of a server, an object with `message`, `code` and `type`."""
+    fields = error if isinstance(error, dict) else {"message": error}
+    code = fields.get("code")
+    return ServerRefusalError(
+        f"{shortened(fields.get('message'))} ({shortened(code)})",
+        is_retryable=code not in _LASTING,
+    )
 
 
 def _probability(value: object) -> float | None:

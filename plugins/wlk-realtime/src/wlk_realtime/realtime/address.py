@@ -70,6 +70,13 @@ class Address:
             )
         return address
 
+    @classmethod
+    def parse_all(cls, reference: str | None) -> tuple[Address, ...]:
+        """Return the addresses of *reference*, separated by commas; see `parse`."""
+        if reference is None:
+            return (cls.parse(None),)
+        return tuple(cls.parse(text.strip()) for text in reference.split(","))
+
     @property
     def host(self) -> str:
         """The name or address of the machine."""

@@ -1,22 +1,39 @@
-"""The client of one server: its declaration, and the links of all streams."""
+"""The client of a backend: its servers, what they declare together, the links of all streams."""
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+import logging
 import threading
 from typing import TYPE_CHECKING
+import weakref
 
 from wlk_core.plugins import BackendError
 from wlk_realtime.engine.exchange import SessionConfig
-from wlk_realtime.realtime.declaration import Declaration, declaration_of, fetch_models
-from wlk_realtime.realtime.errors import backend_error
+from wlk_realtime.engine.messages import ServerMessageError
+from wlk_realtime.realtime.declaration import (
+    Declaration,
+    common_declaration,
+    declaration_of,
+    fetch_models,
+    is_wlk_serve,
+)
+from wlk_realtime.realtime.errors import EXPECTED_ERRORS, backend_error
 from wlk_realtime.realtime.event_loop import EventLoopThread
+from wlk_realtime.realtime.greeting import greeted, handshake_of
 from wlk_realtime.realtime.link import Link
+from wlk_realtime.realtime.server import Server, ranked
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from wlk_realtime.engine.exchange import Answer, Request
-    from wlk_realtime.realtime.address import Address
+    from wlk_realtime.realtime.server import Source
 
 __all__ = ["Client"]
+
+_LOGGER = logging.getLogger(__name__)
 
 
 class Client:
@@ -24,29 +41,38 @@ class Client:
     Holds the sockets of a backend, in one thread; any thread may call it.
 
     The thread runs while streams are open.
+
+    Args:
+        sources: the servers, one at least; they are closed with the client.
+        timeout_seconds: the time of a request, connecting included.
+        dialect: the messages that a server must speak, "auto" for any.
+
     """
 
     def __init__(
-        self, address: Address, *, key: str | None, key_variable: str, timeout_seconds: float
+        self, sources: Sequence[Source], *, timeout_seconds: float, dialect: str = "auto"
     ) -> None:
-        self.address = address
-        self._key = key
-        self._key_variable = key_variable
+        self._dialect = dialect
+        self.servers = tuple(map(Server, sources))
+        self.name = ", ".join(source.name for source in sources)
         self._timeout_seconds = timeout_seconds
         self._loop = EventLoopThread("wlk-realtime")
         self._lock = threading.Lock()
         self._links: set[Link] = set()
-        self._checked: set[str] = set()  # languages that the model takes
+        self._checked: set[str] = set()  # languages that the models take
         self._declaring = threading.Lock()
         self._declaration: Declaration | None = None
+        self._is_closed = False
+        # Servers that this process has started end with it, and with a client that is forgotten.
+        self._end_sources = weakref.finalize(self, _close_all, tuple(sources))
 
     @property
     def declaration(self) -> Declaration:
         """
-        What the server declares, requested once.
+        What all servers declare that can be reached, requested once.
 
         Raises:
-            BackendError: it cannot be reached, or is no server that this client can use.
+            BackendError: none can be reached, or none is a server that this client can use.
 
         """
         with self._declaring:
@@ -54,31 +80,9 @@ class Client:
                 self._declaration = self._declared()
             return self._declaration
 
-    def _declared(self) -> Declaration:
-        try:
-            models = fetch_models(self.address, key=self._key, timeout=self._timeout_seconds)
-        except OSError as error:
-            failure = error
-        else:
-            declaration = declaration_of(models, self.address.model)
-            if not declaration.has_marks:
-                raise BackendError(
-                    f"realtime: {self.address.url} lists no model of a wlk-serve"
-                    + (f" called {self.address.model}" if self.address.model else "")
-                    + "; check address, key and model, and start the server with: wlk-serve",
-                    retryable=False,
-                )
-            return declaration
-        raise backend_error(failure, self.address, key_variable=self._key_variable)
-
     def open_link(self) -> Link:
         """Return a link for a stream; it connects with its first request."""
-        link = Link(
-            self.address,
-            key=self._key,
-            key_variable=self._key_variable,
-            timeout_seconds=self._timeout_seconds,
-        )
+        link = Link(self._usable, self._admit, timeout_seconds=self._timeout_seconds)
         with self._lock:
             self._links.add(link)
         return link
@@ -89,7 +93,7 @@ class Client:
 
     def check_language(self, language: str) -> None:
         """
-        Check with the server that its model can be forced to *language*; once for each.
+        Check with a server that its model can be forced to *language*; once for each.
 
         Raises:
             OptionError: it cannot.
@@ -116,3 +120,81 @@ class Client:
         with self._lock:
             if not self._links:
                 self._loop.stop()
+        self._end()
+
+    def close(self) -> None:
+        """End servers that this process has started, once the last link is closed."""
+        self._is_closed = True
+        self._end()
+
+    def _end(self) -> None:
+        with self._lock:
+            is_idle = not self._links
+        if self._is_closed and is_idle:
+            self._end_sources()
+
+    def _usable(self) -> list[Server]:
+        """Return the servers that declare all that the backend has declared, the best first."""
+        return ranked(tuple(server for server in self.servers if not server.is_other))
+
+    def _admit(self, server: Server) -> None:
+        """
+        Check a server that could not be reached before: the backend has declared without it.
+
+        Raises:
+            one of EXPECTED_ERRORS: it cannot be reached, or declares less than the others.
+
+        """
+        if server.declaration is not None or len(self.servers) == 1:
+            return
+        declaration = self._fetched(server)
+        if not declaration.has(self.declaration):
+            server.is_other = True
+            _LOGGER.warning(
+                "%s is left out, because it declares less than %s", server.source.name, self.name
+            )
+            raise ServerMessageError("less capabilities or languages than the other servers")
+        server.declaration = declaration
+
+    def _declared(self) -> Declaration:
+        with ThreadPoolExecutor(len(self.servers)) as pool:
+            failures = [failure for failure in pool.map(self._reach, self.servers) if failure]
+        reached = [server.declaration for server in self.servers if server.declaration is not None]
+        if not reached:
+            raise failures[0]
+        for failure in failures:
+            _LOGGER.warning("%s", failure)
+        return common_declaration(reached)
+
+    def _reach(self, server: Server) -> BackendError | None:
+        """Note what *server* declares; return why that is not possible."""
+        source = server.source
+        try:
+            declaration = self._fetched(server)
+        except EXPECTED_ERRORS as error:
+            return backend_error(error, source.name, key_variable=source.key_variable)
+        if not declaration.has_marks and declaration.server is None:
+            model = source.endpoint().address.model
+            return BackendError(
+                f"realtime: {source.name} lists no model of a wlk-serve"
+                + (f" called {model}" if model else "")
+                + "; check address, key and model, and start the server with: wlk-serve",
+                retryable=False,
+            )
+        server.declaration = declaration
+        return None
+
+    def _fetched(self, server: Server) -> Declaration:
+        endpoint = server.source.endpoint()
+        models = fetch_models(endpoint, timeout=self._timeout_seconds)
+        declaration = declaration_of(models, endpoint.address.model)
+        if is_wlk_serve(models) and self._dialect != "vllm":
+            return declaration
+        handshake = handshake_of(models, self._dialect, model=endpoint.address.model)
+        # This runs in a thread without an event loop, see `_declared` and `Link`.
+        return asyncio.run(greeted(endpoint, handshake, timeout_seconds=self._timeout_seconds))
+
+
+def _close_all(sources: Sequence[Source]) -> None:
+    for source in sources:
+        source.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
@@ -14,8 +14,8 @@ from wlk_realtime.realtime.errors import EXPECTED_ERRORS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wlk_realtime.engine.exchange import Dialect
-    from wlk_realtime.realtime.address import Address
+    from wlk_realtime.engine.exchange import Conversation
+    from wlk_realtime.realtime.server import Endpoint
 
 __all__ = ["Connection"]
 
@@ -37,15 +37,15 @@ class Connection:
     Any of EXPECTED_ERRORS ends it: `error` has the first one, and every call raises it.
     """
 
-    def __init__(self, socket: ClientConnection, dialect: Dialect) -> None:
+    def __init__(self, socket: ClientConnection, conversation: Conversation) -> None:
         self._socket = socket
-        self._dialect = dialect
+        self._conversation = conversation
         self._changed = asyncio.Event()
         self.error: Exception | None = None
         self._reader = asyncio.create_task(self._read())
 
     @classmethod
-    async def open(cls, address: Address, dialect: Dialect, *, key: str | None) -> Connection:
+    async def open(cls, endpoint: Endpoint, conversation: Conversation) -> Connection:
         """
         Connect and open the session; the caller bounds the time.
 
@@ -53,7 +53,11 @@ class Connection:
             one of EXPECTED_ERRORS.
 
         """
+        address, key = endpoint.address, endpoint.key
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        tls: dict[str, Any] = (
+            {"ssl": endpoint.tls} if address.is_encrypted and endpoint.tls is not None else {}
+        )
         socket = await _Connect(
             address.url,
             additional_headers=headers,
@@ -62,11 +66,12 @@ class Connection:
             close_timeout=_CLOSE_SECONDS,
             max_size=_MAX_MESSAGE_BYTES,
             proxy=None if address.is_local else True,
+            **tls,
         )
-        connection = cls(socket, dialect)
+        connection = cls(socket, conversation)
         try:
-            await connection.send(dialect.begin())
-            await connection.wait_until(lambda: dialect.is_ready)
+            await connection.send(conversation.begin())
+            await connection.wait_until(lambda: conversation.is_ready)
         except BaseException:
             await connection.abort()
             raise
@@ -106,7 +111,7 @@ class Connection:
         try:
             while True:
                 text = await self._socket.recv()
-                for message in self._dialect.receive(text):
+                for message in self._conversation.receive(text):
                     await self._socket.send(message)
                 self._changed.set()
         except (*EXPECTED_ERRORS, ConnectionClosed) as error:

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_realtime.engine.marks import MARKS
+from wlk_realtime.engine.marks import MARKS, MarksDialect
 from wlk_realtime.engine.messages import to_number
 
 if TYPE_CHECKING:
-    from wlk_realtime.realtime.address import Address
+    from collections.abc import Sequence
 
-__all__ = ["Declaration", "declaration_of", "fetch_models"]
+    from wlk_realtime.engine.exchange import Dialect, SessionConfig
+    from wlk_realtime.engine.handshake import Server
+    from wlk_realtime.realtime.server import Endpoint
+
+__all__ = ["Declaration", "common_declaration", "declaration_of", "fetch_models", "is_wlk_serve"]
 
 _MOST_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 16
@@ -39,6 +43,7 @@ class Declaration:
         takes_prompt: whether a session takes text before its audio.
         recognises_digits: whether its model recognises spoken English digits.
         vocabulary: the words of a backend that reads coded audio; empty for any other.
+        server: what the handshake with a server showed that is no wlk-serve; None for a wlk-serve.
 
     """
 
@@ -51,9 +56,49 @@ class Declaration:
     takes_prompt: bool = False
     recognises_digits: bool = False
     vocabulary: tuple[str, ...] = ()
+    server: Server | None = None
+
+    def new_dialect(self, config: SessionConfig, *, model: str | None) -> Dialect:
+        """Return a session of *model* in the messages of the server."""
+        if self.server is None:
+            return MarksDialect(config, model=model)
+        return self.server.open()
+
+    def has(self, other: Declaration) -> bool:
+        """Return whether a stream of *other* can go on at this server."""
+        return (
+            self.has_marks >= other.has_marks
+            and self.capabilities >= other.capabilities
+            and set(self.languages) >= set(other.languages)
+            and self.takes_prompt >= other.takes_prompt
+            and self.vocabulary == other.vocabulary
+        )
 
 
-def fetch_models(address: Address, *, key: str | None, timeout: float) -> list[dict[str, Any]]:
+def common_declaration(declarations: Sequence[Declaration]) -> Declaration:
+    """Return what every one of *declarations* declares; at least one."""
+    first = declarations[0]
+    if len(declarations) == 1:
+        return first
+    delays = [each.max_delay for each in declarations if each.max_delay is not None]
+    names = set(first.bounds).intersection(*(each.bounds for each in declarations))
+    vocabularies = {each.vocabulary for each in declarations}
+    return Declaration(
+        has_marks=all(each.has_marks for each in declarations),
+        backend=", ".join(dict.fromkeys(each.backend for each in declarations)),
+        capabilities=frozenset.intersection(*(each.capabilities for each in declarations)),
+        languages=tuple(
+            code for code in first.languages if all(code in each.languages for each in declarations)
+        ),
+        max_delay=max(delays) if len(delays) == len(declarations) else None,
+        bounds={name: max(each.bounds[name] for each in declarations) for name in sorted(names)},
+        takes_prompt=all(each.takes_prompt for each in declarations),
+        recognises_digits=all(each.recognises_digits for each in declarations),
+        vocabulary=first.vocabulary if len(vocabularies) == 1 else (),
+    )
+
+
+def fetch_models(endpoint: Endpoint, *, timeout: float) -> list[dict[str, Any]]:
     """
     Return the list of models of the server; empty where it has none.
 
@@ -62,9 +107,13 @@ def fetch_models(address: Address, *, key: str | None, timeout: float) -> list[d
 
     """
     deadline = time.monotonic() + timeout
+    address, key = endpoint.address, endpoint.key
     connection = (
         http.client.HTTPSConnection(
-            address.host, address.port, timeout=timeout, context=ssl.create_default_context()
+            address.host,
+            address.port,
+            timeout=timeout,
+            context=endpoint.tls or ssl.create_default_context(),
         )
         if address.is_encrypted
         else http.client.HTTPConnection(address.host, address.port, timeout=timeout)
@@ -105,6 +154,11 @@ def declaration_of(models: list[dict[str, Any]], name: str | None) -> Declaratio
             vocabulary=_texts(declared.get("vocabulary")),
         )
     return Declaration()
+
+
+def is_wlk_serve(models: list[dict[str, Any]]) -> bool:
+    """Return whether a list of models is that of a wlk-serve."""
+    return any(isinstance(entry.get("wlk"), dict) for entry in models)
 
 
 def _models(body: bytes) -> list[dict[str, Any]]:

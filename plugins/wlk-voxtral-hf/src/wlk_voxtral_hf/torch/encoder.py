@@ -8,7 +8,8 @@ import attrs
 import torch
 from torch.nn import functional
 
-from wlk_voxtral_hf.torch.attention import AttentionPass
+from wlk_core.frameworks.packed_attention import AttentionPass
+from wlk_voxtral_hf.torch.attention import attend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from wlk_voxtral_hf.torch.pages import PagedCache, PagePool
+    from wlk_core.frameworks.kv_pages import PagedCache, PagePool
 
 __all__ = ["EncoderCache", "encode"]
 
@@ -94,7 +95,7 @@ def _layers(encoder: Any, attention: AttentionPass, states: Tensor) -> Tensor:
     cos, sin = encoder.rotary_emb(states, position_ids=attention.position_ids)
     for index, layer in enumerate(encoder.layers):
         normal = layer.self_attn_layer_norm(states)
-        states = states + attention.attend(layer.self_attn, index, normal, (cos, sin))
+        states = states + attend(attention, layer.self_attn, index, normal, (cos, sin))
         states = states + layer.mlp(layer.final_layer_norm(states))
     normalized: Tensor = encoder.norm(states)
     return normalized

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import torch
 
+from wlk_core.frameworks.kv_pages import PagePool
+from wlk_core.frameworks.packed_attention import AttentionPass
 from wlk_voxtral.batch import DecoderRow, EncoderRow
 from wlk_voxtral.engine import predictions_of
-from wlk_voxtral_hf.torch.attention import AttentionPass
+from wlk_voxtral_hf.torch.attention import attend
 from wlk_voxtral_hf.torch.encoder import encode
-from wlk_voxtral_hf.torch.pages import PagePool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from wlk_core.frameworks.kv_pages import PagedCache
     from wlk_core.streaming import TokenPrediction
     from wlk_voxtral_hf.torch.encoder import EncoderCache
-    from wlk_voxtral_hf.torch.pages import PagedCache
 
 __all__ = ["TorchNetwork"]
 
@@ -192,7 +193,7 @@ def _layers(decoder: Any, attention: AttentionPass, states: Tensor, scales: Tens
     rotation = decoder.rotary_emb(states, position_ids=attention.position_ids)
     for index, layer in enumerate(decoder.layers):
         normal = layer.input_layernorm(states)
-        states = states + attention.attend(layer.self_attn, index, normal, rotation)
+        states = states + attend(attention, layer.self_attn, index, normal, rotation)
         normal = layer.post_attention_layernorm(states) * scales[index]
         states = states + layer.mlp(normal)
     normalized: Tensor = decoder.norm(states)

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-import torch
 
-from wlk_voxtral_hf.torch.pages import FIRST_PAGES, PAGE, PagePool
+torch = pytest.importorskip("torch", exc_type=ImportError)
+
+from wlk_core.frameworks.kv_pages import FIRST_PAGES, PAGE, PagePool  # noqa: E402 -- needs torch
 
 WINDOW = 40
 

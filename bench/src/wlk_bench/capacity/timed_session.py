@@ -1,0 +1,72 @@
+"""A session that reports the chunks that are done."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from wlk_core.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wlk_core.processor import OnlineProcessor
+    from wlk_core.session import Event
+
+__all__ = ["TimedSession"]
+
+_ANY_BACKLOG = 1e9  # seconds: a session that falls back is measured, not refused
+
+
+class TimedSession(Session):
+    """
+    A session whose audio comes in chunks of one length.
+
+    `on_done` is called in the thread of a step with the arrival times of the chunks that the step
+    has brought to their end, and with the seconds of the steps since those before.
+    """
+
+    def __init__(
+        self,
+        processor: OnlineProcessor,
+        chunk_seconds: float,
+        on_done: Callable[[list[float], float], object],
+    ) -> None:
+        super().__init__(processor, max_backlog_seconds=_ANY_BACKLOG)
+        self.processor = processor
+        self._chunk_seconds = chunk_seconds
+        self._on_done = on_done
+        self._arrivals: list[float] = []  # of chunks that are not done
+        self._counting = threading.Lock()
+        self._seconds = 0.0  # of steps since the last chunk that was done
+
+    @property
+    def waiting(self) -> tuple[float, ...]:
+        """The arrivals of the chunks that are not done."""
+        return tuple(self._arrivals)
+
+    def arrive(self, chunk: NDArray[np.float32], arrival: float) -> None:
+        """Receive a chunk that arrived at *arrival*, by the clock of the caller."""
+        with self._counting:
+            self._arrivals.append(arrival)
+            self.receive(chunk)
+
+    def step(self) -> list[Event]:
+        """Step, and report the chunks that are done."""
+        began = time.perf_counter()
+        events = super().step()
+        self._seconds += time.perf_counter() - began
+        with self._counting:
+            # `has_work` is true for the next chunk too, so it does not show that this one is done.
+            waiting = round(self.backlog_seconds / self._chunk_seconds)
+            done = max(0, len(self._arrivals) - waiting - self.processor.has_backlog)
+            arrivals = self._arrivals[:done]
+            del self._arrivals[:done]
+        if arrivals:
+            seconds, self._seconds = self._seconds, 0.0
+            self._on_done(arrivals, seconds)
+        return events

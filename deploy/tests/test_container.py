@@ -1,0 +1,178 @@
+"""The container file and the compose file: they agree with the server and with each other."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tomllib
+
+import pytest
+import yaml
+
+DEPLOY = Path(__file__).resolve().parents[1]
+ROOT = DEPLOY.parent
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+SERVICES = COMPOSE["services"]
+
+
+def instructions():
+    """Return the instructions of the container file, each a name and its text."""
+    text = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    joined = "\n".join(lines).replace("\\\n", " ").splitlines()
+    return [tuple(line.split(" ", 1)) for line in joined if line]
+
+
+def instruction(name):
+    """Return the text of the only instruction of a name."""
+    (text,) = [text for found, text in instructions() if found == name]
+    return text
+
+
+def seconds(duration):
+    """Return the seconds of a duration such as "60s" or "5m"."""
+    (match,) = re.findall(r"^(\d+)([sm])$", duration)
+    return int(match[0]) * {"s": 1, "m": 60}[match[1]]
+
+
+def default_of(option):
+    """Return the default of an option of wlk-serve."""
+    from wlk_serve.cli import serve  # noqa: PLC0415 -- the other tests need no server
+
+    return {name: parameter.default for parameter in serve.params for name in parameter.opts}[
+        option
+    ]
+
+
+def test_nothing_is_copied_into_the_image():
+    """Code comes from packages only."""
+    assert {"COPY", "ADD"}.isdisjoint(name for name, _ in instructions())
+
+
+def test_the_packages_of_the_image_are_distributions_of_the_project():
+    """Names and extras exist; the wheels of a checkout are those of the comment."""
+    (packages,) = re.findall(r'PACKAGES="([^"]*)"', (DEPLOY / "Containerfile").read_text())
+    projects = {}
+    for path in [*ROOT.glob("*/pyproject.toml"), *ROOT.glob("plugins/*/pyproject.toml")]:
+        project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
+        projects[project["name"]] = set(project.get("optional-dependencies", ()))
+
+    for name, extra in re.findall(r"([\w-]+)(?:\[(\w+)\])?", packages):
+        assert name in projects
+        assert not extra or extra in projects[name]
+
+
+def test_the_image_runs_without_rights():
+    """The user is a number, as Kubernetes needs it to know that it is not root."""
+    assert re.fullmatch(r"[1-9]\d+:[1-9]\d+", instruction("USER"))
+
+
+def test_signals_reach_the_server():
+    """Entry point and command are lists: a shell would not pass SIGTERM on."""
+    entry, command = json.loads(instruction("ENTRYPOINT")), json.loads(instruction("CMD"))
+
+    assert "wlk-serve" == entry[0]
+    assert "digits" in command
+    assert SERVICES["server"]["init"] is True
+
+
+def test_the_ports_are_those_of_the_server():
+    """The image exposes it, compose publishes it to this machine only, Prometheus reads it."""
+    port = default_of("--port")
+    config = yaml.safe_load((DEPLOY / "prometheus/prometheus.yml").read_text(encoding="utf-8"))
+    (target,) = config["scrape_configs"][0]["static_configs"][0]["targets"]
+
+    assert str(port) == instruction("EXPOSE")
+    assert [f"127.0.0.1:{port}:{port}"] == SERVICES["server"]["ports"]
+    assert f"server:{port}" == target
+    assert all(entry.startswith("127.0.0.1:") for s in SERVICES.values() for entry in s["ports"])
+
+
+def test_a_stop_waits_for_the_drain_and_the_last_words():
+    """A container that is killed earlier would cut sessions."""
+    from wlk_serve.sessions import _FLUSH_SECONDS  # noqa: PLC0415 -- as above
+
+    needed = default_of("--drain-seconds") + _FLUSH_SECONDS
+
+    assert needed < seconds(SERVICES["server"]["stop_grace_period"])
+
+
+def test_every_file_that_compose_mounts_exists():
+    """The paths are relative to the compose file; the other volumes are declared."""
+    mounts = [entry.split(":")[0] for s in SERVICES.values() for entry in s.get("volumes", [])]
+    folders = [path for path in mounts if path.startswith(".")]
+
+    assert [] == [path for path in folders if not (DEPLOY / path).is_dir()]
+    assert set(COMPOSE["volumes"]) == set(mounts) - set(folders)
+    assert (DEPLOY / SERVICES["server"]["build"]["dockerfile"]).is_file()
+
+
+def test_the_key_of_prometheus_is_where_its_configuration_expects_it():
+    """Compose mounts a secret below /run/secrets; a read-only root would refuse this one."""
+    config = yaml.safe_load((DEPLOY / "prometheus/prometheus.yml").read_text(encoding="utf-8"))
+    (secret,) = SERVICES["prometheus"]["secrets"]
+    variable = COMPOSE["secrets"][secret]["environment"]
+    path = config["scrape_configs"][0]["authorization"]["credentials_file"]
+
+    assert f"/run/secrets/{secret}" == path
+    assert f"${{{variable}:?" in SERVICES["server"]["environment"]["WLK_KEYS"]
+    assert "read_only" not in SERVICES["prometheus"]
+
+
+def test_no_service_has_rights_that_it_does_not_need():
+    """Capabilities are dropped; where the root is writable, there is a reason."""
+    for service in SERVICES.values():
+        assert ["ALL"] == service["cap_drop"]
+        assert ["no-new-privileges:true"] == service["security_opt"]
+    assert SERVICES["server"]["read_only"] is True
+
+
+@pytest.mark.slow
+def test_compose_accepts_its_file():
+    """The program itself reads it, without a daemon."""
+    docker = shutil.which("docker")
+    if docker is None:
+        pytest.skip("docker is not installed")
+    plugin = subprocess.run([docker, "compose", "version"], capture_output=True, check=False)
+    if plugin.returncode:
+        pytest.skip("docker has no compose")
+    command = [docker, "compose", "-f", str(DEPLOY / "compose.yaml"), "config", "--quiet"]
+    keys = {"WLK_KEYS": "first", "WLK_METRICS_KEY": "second"}
+    done = subprocess.run(
+        command, env={**os.environ, **keys}, capture_output=True, text=True, check=False
+    )
+
+    assert (0, "") == (done.returncode, done.stderr)
+
+
+@pytest.mark.slow
+def test_the_command_of_the_container_is_healthy_and_drains(tmp_path):
+    """ENTRYPOINT, CMD and HEALTHCHECK work together, here on another port; SIGTERM ends it."""
+    health = json.loads(instruction("HEALTHCHECK").partition("CMD ")[2])
+    arguments = [*json.loads(instruction("ENTRYPOINT"))[1:], *json.loads(instruction("CMD"))]
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+    started = [sys.executable, "-m", "wlk_serve", *arguments, "--port", str(port)]
+    environment = {**os.environ, "WLK_KEYS": "secret", "HF_HOME": str(tmp_path)}
+    with subprocess.Popen(started, stderr=subprocess.PIPE, text=True, env=environment) as server:
+        try:
+            assert "ready on" in server.stderr.readline()
+            check = [argument.replace(":8000", f":{port}") for argument in health[1:]]
+            done = subprocess.run(
+                [sys.executable, *check], capture_output=True, text=True, check=False
+            )
+            server.send_signal(signal.SIGTERM)
+            status = server.wait(120)
+        finally:
+            server.kill()
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert 0 == status
+    assert [] == list(tmp_path.iterdir())

@@ -1,0 +1,1 @@
+"""The dialect of vLLM's realtime endpoint, which transcribes with Voxtral Realtime."""

@@ -1,0 +1,94 @@
+"""Streams at a server with OpenAI's messages and no extension."""
+
+from __future__ import annotations
+
+import numpy as np
+from openai_server import RATE, SmallOpenAi
+import pytest
+from web_sockets import running
+
+from wlk_core import load_backend
+from wlk_core.errors import BackendError
+
+AUDIO = (0.3 * np.sin(np.arange(16_000 * 7 // 2) * 0.2)).astype(np.float32)
+
+
+def transcribed(backend, *, pauses=1):
+    """Return the tokens of utterances of 3.5 s."""
+    stream = backend.create_processor()
+    tokens = []
+    for _ in range(pauses):
+        for piece in np.split(AUDIO, 7):
+            stream.insert_audio_chunk(piece)
+            tokens += stream.process_iter().committed
+        tokens += stream.start_silence().committed
+        stream.end_silence(10.0)
+    tokens += stream.finish().committed
+    stream.close()
+    return tokens
+
+
+@pytest.mark.parametrize(
+    "server",
+    [SmallOpenAi(), SmallOpenAi(is_live=False), SmallOpenAi(is_live=False, is_flat=True)],
+    ids=["deltas", "transcripts", "the beta's fields"],
+)
+def test_the_text_is_that_of_the_server(server):
+    """Each utterance is an item; its words lie in it."""
+    with running(server) as url, load_backend("realtime", url) as backend:
+        tokens = transcribed(backend, pauses=2)
+        capabilities = backend.spec.capabilities
+
+    assert "word0 word1 word2 word0 word1 word2" == "".join(token.text for token in tokens)
+    assert all(token.end <= 3.5 for token in tokens[:3])
+    assert all(13.5 <= token.start <= token.end <= 17.0 for token in tokens[3:])
+    assert {"speaker-turns"} == capabilities
+
+
+def test_audio_goes_out_at_24_kilohertz():
+    """To the sample, each utterance for itself, and at least the tenth of a second."""
+    server = SmallOpenAi()
+    with running(server) as url, load_backend("realtime", url) as backend:
+        stream = backend.create_processor()
+        for samples in (16_000, 8_001, 160):
+            stream.insert_audio_chunk(AUDIO[:samples])
+            stream.start_silence()
+            stream.end_silence(1.0)
+        stream.close()
+
+    assert [24_000, 12_002, 2_400] == [len(item) for item in server.items]
+    times = np.arange(RATE // 10, RATE // 2) / RATE
+    truth = 0.3 * np.sin(times * 16_000 * 0.2)
+    assert truth == pytest.approx(server.items[0][RATE // 10 : RATE // 2] / 32_768, abs=0.01)
+
+
+def test_a_session_asks_for_the_named_model_and_no_turn_detection():
+    """The fields are those of the greeting."""
+    for server in (SmallOpenAi(), SmallOpenAi(is_flat=True)):
+        with running(server) as url, load_backend("realtime", f"{url}#small") as backend:
+            backend.warmup()
+        update = server.updates[0]
+        source = update if server.is_flat else update["audio"]["input"]
+        name = "input_audio_transcription" if server.is_flat else "transcription"
+
+        assert (None, {"model": "small"}) == (source["turn_detection"], source[name])
+
+
+@pytest.mark.parametrize(
+    ("server", "options", "message"),
+    [
+        (SmallOpenAi(has_detection=True), {}, "without turn detection"),
+        (SmallOpenAi(), {"dialect": "vllm"}, "leave the option dialect out"),
+    ],
+)
+def test_a_server_that_cannot_be_used_is_refused_before_audio_is_sent(server, options, message):
+    """One line with the address."""
+    with (
+        running(server) as url,
+        load_backend("realtime", url, **options) as backend,
+        pytest.raises(BackendError, match=message) as raised,
+    ):
+        backend.create_processor()
+
+    assert url in str(raised.value)
+    assert [] == server.items

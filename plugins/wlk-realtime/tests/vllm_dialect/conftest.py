@@ -1,0 +1,8 @@
+"""The small server of vLLM's messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+import sys
+
+sys.path[:0] = [str(Path(__file__).parent)]

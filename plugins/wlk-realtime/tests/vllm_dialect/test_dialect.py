@@ -1,0 +1,181 @@
+"""The messages of a session at vLLM, one by one."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+from bursts import STEP
+import numpy as np
+import pytest
+
+from wlk_realtime.engine.messages import ServerMessageError, ServerRefusalError
+from wlk_realtime.engine.vllm.dialect import VllmDialect
+from wlk_realtime.engine.vllm.server import VllmServer
+
+SERVER = VllmServer(
+    model="voxtral", is_timed=True, prompt_steps=39, extra_steps=10, max_model_len=45_000
+)
+
+
+def steps(count):
+    """Return noise of so many steps."""
+    return np.random.default_rng(0).uniform(-0.5, 0.5, count * STEP).astype(np.float32)
+
+
+def event(kind, **fields):
+    """Return a message of the server."""
+    return json.dumps({"type": kind, **fields})
+
+
+def delta(text=""):
+    """Return the text of a step."""
+    return event("transcription.delta", delta=text)
+
+
+def done(tokens):
+    """Return the end of a generation."""
+    return event("transcription.done", text="", usage={"completion_tokens": tokens})
+
+
+def kinds(messages):
+    """Return type and finality of each message."""
+    parsed = map(json.loads, messages)
+    return [(m["type"].rpartition(".")[2], m.get("final", False)) for m in parsed]
+
+
+@pytest.fixture
+def dialect():
+    """Return a session that was greeted."""
+    dialect = VllmDialect(SERVER)
+    dialect.receive(event("session.created", id="sess-1", created=1))
+    return dialect
+
+
+def test_a_session_names_its_model():
+    """At the top level; it is open with the greeting, because nothing is acknowledged."""
+    dialect = VllmDialect(SERVER)
+
+    assert [{"type": "session.update", "model": "voxtral"}] == list(
+        map(json.loads, dialect.begin())
+    )
+    assert not dialect.is_ready
+    dialect.receive(event("session.created", id="sess-1", created=1))
+    assert dialect.is_ready
+
+
+def test_an_utterance_is_a_generation(dialect):
+    """It begins with its audio, and no commit is sent while it runs."""
+    first = kinds(dialect.send(steps(4), is_last=False))
+    second = kinds(dialect.send(steps(4), is_last=False))
+    last = kinds(dialect.send(steps(1), is_last=True))
+
+    assert [("commit", False), ("append", False)] == first
+    assert [("append", False)] == second
+    assert [("append", False), ("commit", True)] == last
+
+
+def test_audio_is_sent_as_integers_in_whole_steps(dialect):
+    """Louder samples are clipped, and silence completes the last step."""
+    audio = np.array([0.5, -0.5, 2.0, -2.0], np.float32)
+
+    _, append, _ = map(json.loads, dialect.send(audio, is_last=True))
+
+    sent = np.frombuffer(base64.b64decode(append["audio"]), "<i2")
+    assert STEP == len(sent)
+    assert [16_384, -16_384, 32_767, -32_768, 0] == sent[:5].tolist()
+
+
+def test_a_request_is_answered_when_no_text_can_come(dialect):
+    """The text of a step needs the delay and the begin of the step after it."""
+    dialect.send(steps(9), is_last=False)
+    dialect.receive(delta())
+    is_early = dialect.is_answered
+    dialect.receive(delta())
+
+    assert (False, True) == (is_early, dialect.is_answered)
+    assert 8 * STEP == dialect.take().processed_samples
+
+
+def test_audio_after_the_end_waits_until_the_generation_is_done():
+    """VLLM would drop it."""
+    short = VllmServer(
+        model="voxtral", is_timed=True, prompt_steps=39, extra_steps=10, max_model_len=49 + 125
+    )
+    dialect = VllmDialect(short)
+    sent = kinds(dialect.send(steps(130), is_last=True))
+    for _ in range(135):
+        dialect.receive(delta())
+    more = kinds(dialect.receive(done(135)))
+
+    assert [("commit", False), ("append", False), ("commit", True)] == sent == more
+    assert not dialect.is_answered
+    for _ in range(15):
+        dialect.receive(delta())
+    assert [] == dialect.receive(done(15))
+    assert dialect.is_answered
+    assert 130 * STEP == dialect.take().processed_samples
+
+
+def test_an_utterance_without_audio_is_no_generation(dialect):
+    """There is nothing to end."""
+    assert [] == dialect.send(np.empty(0, np.float32), is_last=True)
+    assert dialect.is_answered
+
+
+@pytest.mark.parametrize(
+    ("messages", "error", "problem"),
+    [
+        ([event("transcription.delta", delta=7)], ServerMessageError, "text of a delta"),
+        ([event("transcription.delta")], ServerMessageError, "text of a delta"),
+        ([delta()] * 5, ServerMessageError, "text 5 came for 4 steps"),
+        ([delta("<asr_text>one")], ServerRefusalError, "Qwen3-ASR"),
+        ([done(0)], ServerRefusalError, "max_model_len"),
+        (["nonsense"], ServerMessageError, "expected a JSON object"),
+        ([delta("one")[:20]], ServerMessageError, "expected a JSON object"),
+        ([event("error", error="no\nmemory", code="processing_error")], ServerRefusalError, "no m"),
+    ],
+    ids=[
+        "a number", "nothing", "text beyond the audio", "another model", "an end by itself",
+        "nonsense", "half a message", "an error",
+    ],
+)  # fmt: skip
+def test_a_message_that_vllm_does_not_send_is_an_error(dialect, messages, error, problem):
+    """One line, and no word of it."""
+    dialect.send(steps(4), is_last=False)
+
+    with pytest.raises(error, match=problem) as raised:
+        for message in messages:
+            dialect.receive(message)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("deltas", "tokens"), [(14, 15), (13, 13), (14, None)], ids=["tokens", "steps", "no count"]
+)
+def test_counts_that_disagree_are_an_error(dialect, deltas, tokens):
+    """Audio was dropped, or texts were merged: words would have wrong times."""
+    dialect.send(steps(4), is_last=True)
+    for _ in range(deltas):
+        dialect.receive(delta())
+
+    with pytest.raises(ServerMessageError, match="which are 14 of each"):
+        dialect.receive(done(tokens))
+
+
+def test_text_without_audio_is_an_error(dialect):
+    """As is an end that comes twice."""
+    for message in (delta("one"), done(10)):
+        with pytest.raises(ServerMessageError):
+            dialect.receive(message)
+
+
+@pytest.mark.parametrize(
+    ("code", "is_retryable"),
+    [("model_not_found", False), ("invalid_event", False), ("processing_error", True)],
+)
+def test_an_error_of_the_engine_can_be_tried_again(dialect, code, is_retryable):
+    """What another session would repeat cannot."""
+    with pytest.raises(ServerRefusalError) as raised:
+        dialect.receive(event("error", error="wrong", code=code))
+    assert is_retryable == raised.value.is_retryable

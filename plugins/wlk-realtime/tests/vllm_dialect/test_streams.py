@@ -1,0 +1,204 @@
+"""Streams at a server with vLLM's messages."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from bursts import DELAY_STEPS, STEP, spoken, true_end
+import numpy as np
+import pytest
+from small_server import SmallVllm
+from web_sockets import running
+
+from wlk_core import load_backend
+from wlk_core.errors import BackendError, OptionError
+
+BURSTS = ((0.5, 0.9), (1.2, 1.75), (2.4, 3.01))
+UTTERANCE = spoken(*BURSTS, seconds=3.5)
+
+
+@contextmanager
+def stream_at(server, **options):
+    """Yield a stream at *server*."""
+    with (
+        running(server) as url,
+        load_backend("realtime", url, timeout_seconds=60, **options) as backend,
+    ):
+        stream = backend.create_processor()
+        yield stream
+        stream.close()
+
+
+def fed(stream, audio, *, chunk=4000):
+    """Return the tokens that come while *audio* is inserted in chunks of so many samples."""
+    tokens = []
+    for first in range(0, len(audio), chunk):
+        stream.insert_audio_chunk(audio[first : first + chunk])
+        committed, _ = stream.process_iter()
+        tokens += committed
+    return tokens
+
+
+def times(tokens):
+    """Return start, end and text of each."""
+    return [(round(t.start, 3), round(t.end, 3), t.text.strip()) for t in tokens]
+
+
+def expected(bursts, *, origin=0.0, first=0):
+    """Return the words of *bursts*: the start to the sample, the end to the step."""
+    return [
+        (round(origin + start, 3), round(origin + true_end(end), 3), f"word{first + number}")
+        for number, (start, end) in enumerate(bursts)
+    ]
+
+
+@pytest.mark.parametrize("chunk", [512, 1280, 8000, 56_000])
+def test_words_have_the_times_of_their_steps(chunk):
+    """Whatever the chunks are: deltas are counted, and starts come from the audio."""
+    with stream_at(SmallVllm()) as stream:
+        tokens = [*fed(stream, UTTERANCE, chunk=chunk), *stream.finish().committed]
+
+    assert expected(BURSTS) == times(tokens)
+
+
+def test_a_word_comes_with_the_step_that_completes_it():
+    """The delay of the model, the marker, the text, and a step without text."""
+    server = SmallVllm()
+    with stream_at(server) as stream:
+        last = round(true_end(0.9) / 0.08) - 1  # the step with the marker
+        complete = last + 2 + DELAY_STEPS + 2  # steps of audio, the look-ahead included
+        before = fed(stream, UTTERANCE[: (complete - 1) * STEP], chunk=STEP)
+        shown = stream.get_buffer().text
+        after = fed(stream, UTTERANCE[(complete - 1) * STEP : complete * STEP])
+
+    assert ([], "word0") == (before, shown.strip())
+    assert expected(BURSTS[:1]) == times(after)
+
+
+def test_every_silence_ends_a_generation():
+    """The clock goes on, and no message is ignored or lost."""
+    server = SmallVllm()
+    with stream_at(server) as stream:
+        tokens = fed(stream, UTTERANCE)
+        for pause in (0.3, 60.0):
+            tokens += stream.start_silence().committed
+            stream.end_silence(pause)
+            tokens += fed(stream, UTTERANCE)
+        tokens += stream.finish().committed
+
+    later = (*expected(BURSTS, origin=3.8), *expected(BURSTS, origin=67.3))
+    assert [*expected(BURSTS), *later] == times(tokens)
+    assert (0, 0) == (server.ignored_commits, server.dropped_samples)
+    assert 5 == server.received.count(("input_audio_buffer.commit", True))  # two by the handshake
+
+
+def test_an_utterance_longer_than_the_context_loses_nothing():
+    """Generations end in pauses before max_model_len, with no word lost, doubled or out of time."""
+    bursts = [(0.7 * n + 0.1, 0.7 * n + 0.45) for n in range(60)]
+    audio = spoken(*bursts, seconds=42.5)
+    server = SmallVllm(max_model_len=39 + 10 + 130)  # 10.4 s of audio
+    with stream_at(server) as stream:
+        tokens = [*fed(stream, audio), *stream.finish().committed]
+
+    found = times(tokens)
+    truth = expected(bursts)
+    assert [start for start, *_ in truth] == [start for start, *_ in found]
+    assert [end for _, end, _ in found] == pytest.approx([end for _, end, _ in truth], abs=0.08)
+    assert server.received.count(("input_audio_buffer.commit", True)) > 6
+    assert (0, 0) == (server.ignored_commits, server.dropped_samples)
+    assert " " == tokens[30].text[0]
+
+
+def test_audio_that_does_not_fit_waits_for_the_end():
+    """One insert of several contexts is sent in their order."""
+    bursts = [(0.7 * n + 0.1, 0.7 * n + 0.45) for n in range(60)]
+    server = SmallVllm(max_model_len=39 + 10 + 130)
+    with stream_at(server) as stream:
+        stream.insert_audio_chunk(spoken(*bursts, seconds=42.5))
+        tokens = stream.finish().committed
+
+    assert [start for start, _ in bursts] == pytest.approx([token.start for token in tokens])
+    assert 0 == server.dropped_samples
+
+
+@pytest.mark.parametrize(
+    "server",
+    [SmallVllm(merge=2), SmallVllm(tokens=lambda count: count + 1)],
+    ids=["texts are merged", "counts disagree"],
+)
+def test_times_are_unknown_where_texts_cannot_be_counted(server):
+    """The declaration shows it, and the words are those of the server."""
+    with running(server) as url, load_backend("realtime", url, timeout_seconds=60) as backend:
+        stream = backend.create_processor()
+        tokens = [*fed(stream, UTTERANCE), *stream.finish().committed]
+        stream.close()
+        capabilities = backend.spec.capabilities
+
+    assert {"speaker-turns"} == capabilities
+    assert ["word0", "word1", "word2"] == [token.text.strip() for token in tokens]
+    assert all(0 <= token.start <= token.end <= 3.5 for token in tokens)
+
+
+def test_what_is_declared_is_what_the_handshake_showed():
+    """No probability, no language, no prompt."""
+    with running(SmallVllm()) as url, load_backend("realtime", url, timeout_seconds=60) as backend:
+        backend.warmup()
+        with pytest.raises(OptionError, match="takes no prompt"):
+            backend.create_processor(prompt="names")
+        with pytest.raises(OptionError):
+            backend.create_processor(language="en")
+        spec = backend.spec
+
+    assert {"word-times", "hypothesis", "bounded-state", "speaker-turns"} == spec.capabilities
+    assert () == spec.languages
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        ("#large", {}, "does not exist"),
+        ("", {"dialect": "openai"}, "leave the option dialect out"),
+    ],
+)
+def test_a_server_that_is_not_the_wanted_one(model, options, message):
+    """One line with the address."""
+    with (
+        running(SmallVllm()) as url,
+        load_backend("realtime", url + model, **options) as backend,
+        pytest.raises(BackendError, match=message) as raised,
+    ):
+        backend.warmup()
+
+    assert url in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_context_that_is_too_short_is_refused():
+    """The message names vLLM's option."""
+    with (
+        running(SmallVllm(max_model_len=100)) as url,
+        load_backend("realtime", url) as backend,
+        pytest.raises(BackendError, match="--max-model-len"),
+    ):
+        backend.warmup()
+
+
+def test_a_generation_that_ends_by_itself_is_decoded_again():
+    """Where the list of models has no limit: a retryable error, after which no word is lost."""
+    bursts = [(0.7 * n + 0.1, 0.7 * n + 0.45) for n in range(20)]
+    server = SmallVllm(max_model_len=39 + 130)
+    server.models = lambda: {"data": [{"id": "voxtral"}]}
+    tokens, failures = [], []
+    with stream_at(server) as stream:
+        for audio in np.split(spoken(*bursts, seconds=14.4), 18):
+            stream.insert_audio_chunk(audio)
+            try:
+                tokens += stream.process_iter().committed
+            except BackendError as error:
+                failures.append(error)
+                server.max_model_len = 45_000
+        tokens += stream.finish().committed
+
+    assert ["max_model_len" in str(error) for error in failures] == [True]
+    assert failures[0].retryable
+    assert [start for start, _ in bursts] == pytest.approx([token.start for token in tokens])

@@ -18,23 +18,30 @@ class FaultyProxy:
     Relays WebSockets to a server; a context manager.
 
     `faults` has the number of a message of the server, counted from 1 over all connections, and
-    what happens to it: "cut" the connection before it, "duplicate" it, "truncate" it to its half.
+    what happens to it: "cut" the connection before it, "duplicate" it, "truncate" it to its half,
+    "delay" it until the client has given up.  `tls` is the context of a proxy with a certificate.
     """
 
-    def __init__(self, upstream, faults):
+    def __init__(self, upstream, faults=(), tls=None, host="127.0.0.1"):
         self._upstream = upstream
         self._faults = dict(faults)
         self._count = 0
         self.connections = 0
         self._server = serve(
-            self._relay, "127.0.0.1", 0, process_request=self._answer, max_size=None
+            self._relay,
+            "127.0.0.1",
+            0,
+            process_request=self._answer,
+            max_size=None,
+            ssl=tls,
         )
+        self._origin = f"{'ws' if tls is None else 'wss'}://{host}"
         self._thread = threading.Thread(target=self._server.serve_forever)
 
     @property
     def url(self):
         """The address as users write it."""
-        return f"ws://127.0.0.1:{self._server.socket.getsockname()[1]}/v1/realtime"
+        return f"{self._origin}:{self._server.socket.getsockname()[1]}/v1/realtime"
 
     @property
     def is_spent(self):
@@ -60,7 +67,7 @@ class FaultyProxy:
             upwards.start()
             try:
                 for message in server:
-                    if not self._pass(client, message):
+                    if not self._pass(client, message, upwards):
                         break
             except ConnectionClosed:
                 pass
@@ -68,12 +75,14 @@ class FaultyProxy:
             client.close()
             upwards.join()
 
-    def _pass(self, client, message):
+    def _pass(self, client, message, upwards):
         """Send *message* or what its fault makes of it; return whether to go on."""
         self._count += 1
         fault = self._faults.pop(self._count, None)
         if fault == "cut":
             return False
+        if fault == "delay":
+            upwards.join()  # until the client has closed its side
         client.send(message[: len(message) // 2] if fault == "truncate" else message)
         if fault == "duplicate":
             client.send(message)

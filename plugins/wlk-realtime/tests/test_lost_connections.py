@@ -112,6 +112,17 @@ def test_damaged_connections_change_no_word(faults, scripted_server, parts, expe
     assert failures >= first_fails
 
 
+def test_answers_that_come_too_late_change_no_word(scripted_server, parts, expected):
+    """The call ends in time, and an answer to it that comes later reaches no other call."""
+    with FaultyProxy(scripted_server.url, {9: "delay", 120: "delay"}) as proxy:
+        with load_backend("realtime", proxy.url, timeout_seconds=5) as backend:
+            tokens, failures = transcribe(backend, parts)
+        assert proxy.is_spent
+
+    check_same(expected, tokens)
+    assert failures >= 2
+
+
 @pytest.mark.parametrize("seed", [5])
 def test_a_server_that_is_killed_and_started_again_changes_no_word(
     seed, own_server, parts, expected

@@ -93,10 +93,15 @@ def _can_retry(error: Exception) -> bool:
     return True
 
 
-def _message(error: Exception, key_variable: str) -> str:  # noqa: C901, PLR0911 -- a case for each error
+def _message(error: Exception, key_variable: str) -> str:  # noqa: C901, PLR0911, PLR0912 -- a case for each error
     match error:
         case InvalidStatus():
             return _status(error, key_variable)
+        case InvalidMessage():
+            return (
+                f"sends no HTTP: {shortened(str(error))}; write the address as --model "
+                "ws://HOST:PORT/v1/realtime, or with wss:// where the server has TLS"
+            )
         case InvalidHandshake() | InvalidURI():
             return (
                 f"is no WebSocket of a realtime server: {shortened(str(error))}; write the "
@@ -106,7 +111,7 @@ def _message(error: Exception, key_variable: str) -> str:  # noqa: C901, PLR0911
             remedy = _REMEDIES.get(error.verify_code, _TRUST)
             reason = error.verify_message.rstrip(".")
             return f"has a certificate that is not trusted ({reason}); {remedy}"
-        case ssl.SSLError():
+        case ssl.SSLError() | ssl.SSLEOFError():
             return (
                 f"does not speak TLS as expected ({error.reason or error}); a server without TLS "
                 "has an address that begins with ws://"
@@ -117,6 +122,11 @@ def _message(error: Exception, key_variable: str) -> str:  # noqa: C901, PLR0911
             return "did not answer in time; allow more with --option timeout_seconds=SECONDS"
         case socket.gaierror():
             return "has a host name that is not known; check the address and the network"
+        case ConnectionResetError() | BrokenPipeError():
+            return (
+                "closed the connection before it answered; check that it runs, and that the "
+                "address begins with wss:// where it has TLS and with ws:// where it has none"
+            )
         case ConnectionRefusedError():
             return "has no server: the connection was refused; start it with: wlk-serve"
         case ConnectionClosed() | EOFError():

@@ -62,16 +62,7 @@ CLIENTS = {
 }
 # vLLM without its engine: its realtime connection, and what that imports.
 VLLM = "vllm==0.33.0"
-VLLM_IMPORTS = (
-    "cachetools",
-    "cloudpickle",
-    "fastapi",
-    "msgspec",
-    "psutil",
-    "pybase64",
-    "regex",
-    "uvicorn",
-)
+VLLM_IMPORTS = ("fastapi", "pybase64", "regex", "uvicorn")
 TESTS = (
     "core/tests",
     "conformance/tests",

@@ -60,6 +60,18 @@ CLIENTS = {
     "livekit": "livekit-plugins-openai==1.8.9",
     "pipecat": "pipecat-ai[openai]==1.14.0",
 }
+# vLLM without its engine: its realtime connection, and what that imports.
+VLLM = "vllm==0.33.0"
+VLLM_IMPORTS = (
+    "cachetools",
+    "cloudpickle",
+    "fastapi",
+    "msgspec",
+    "psutil",
+    "pybase64",
+    "regex",
+    "uvicorn",
+)
 TESTS = (
     "core/tests",
     "conformance/tests",
@@ -343,14 +355,29 @@ def clients(session: nox.Session, client: str) -> None:
 
 
 @nox.session(python=PYTHON, default=False)
+def vllm(session: nox.Session) -> None:
+    """Let the backend realtime use vLLM's own realtime connection, unmodified, without a GPU."""
+    names = ("wlk-realtime", "wlk-voxtral", "wlk-voxtral-hf")
+    parts = ("core", "conformance", *(f"plugins/{name}" for name in names))
+    sources = [argument for name in parts for argument in _editable(ROOT / name)]
+    session.install(TORCH)
+    session.install(*_group("test"), *sources, *VLLM_IMPORTS)
+    session.install("--no-deps", VLLM)  # 340 MB; what it requires is many times that
+    session.env["WLK_VLLM"] = "1"  # the conftest of these tests collects nothing otherwise
+    # `-W default`: warnings of foreign packages are no errors.
+    _pytest(session, "-W", "default", "plugins/wlk-realtime/tests/own_vllm")
+
+
+@nox.session(python=PYTHON, default=False)
 def ray(session: nox.Session) -> None:
     """Deploy wlk-serve on a local Ray Serve: replicas that are killed, drained and replaced."""
-    parts = ("core", "conformance", "plugins/wlk-realtime")
+    parts = ("core", "conformance", "plugins/wlk-realtime", "plugins/wlk-whisper")
     sources = [argument for name in parts for argument in _editable(ROOT / name)]
     session.install(*_group("test"), *sources, *_editable(ROOT / "serve", ("ray",)))
     session.env["RAY_USAGE_STATS_ENABLED"] = "0"
     # `-W default`: warnings of foreign packages are no errors.
-    _pytest(session, "-W", "default", "-o", "faulthandler_timeout=0", "serve/tests/ray")
+    tests = ("serve/tests/ray", "deploy/tests/test_kubernetes.py")
+    _pytest(session, "-W", "default", "-o", "faulthandler_timeout=0", *tests)
 
 
 @nox.session(python=PYTHON, default=False)

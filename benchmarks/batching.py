@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from wlk_core.plugins import EngineCalls
 
 STEP_SECONDS = 0.08  # a step of Voxtral
+ROUNDING = 1e-4  # of a probability
 MILLI = 1000.0
 DRAIN_SECONDS = 30.0  # how long sessions that fall back are waited for
 
@@ -47,6 +48,11 @@ class Contender:
     chunk_seconds: float  #: of sessions in real time
     target: float  #: seconds, p95 of a chunk that is done, with 24 sessions
 
+    @property
+    def title(self) -> str:
+        """The name, with the policy where it is an option."""
+        return " ".join((self.name, self.stream_options.get("policy", ""))).strip()
+
 
 CONTENDERS = (
     Contender(
@@ -57,6 +63,24 @@ CONTENDERS = (
         due_seconds=STEP_SECONDS,
         chunk_seconds=0.24,
         target=0.24,
+    ),
+    Contender(
+        name="whisper",
+        load_options={},
+        stream_options={"tick_seconds": 0.5, "policy": "alignatt"},
+        calls_apart=None,
+        due_seconds=0.5,
+        chunk_seconds=0.5,
+        target=0.5,
+    ),
+    Contender(
+        name="whisper",
+        load_options={},
+        stream_options={"tick_seconds": 0.5, "policy": "local-agreement"},
+        calls_apart=None,
+        due_seconds=0.5,
+        chunk_seconds=0.5,
+        target=0.5,
     ),
     Contender(
         name="faster-whisper",
@@ -95,41 +119,81 @@ def clips(count: int, seconds: float) -> list[NDArray[np.float32]]:
 
 
 class Passes:
-    """The passes of a network's decoder, counted."""
+    """The passes of a network, counted: one for each stream, or for several of them."""
 
     def __init__(self, network: Any) -> None:
-        self.count = 0
-        # `forward` of the network runs a batch of one, so this counts every pass once.
-        self._forward_batch = network.forward_batch
-        network.forward_batch = self._counted
+        self.encoder = self.decoder = 0
+        if hasattr(network, "forward_batch"):  # Voxtral: of one stream, too
+            self._count(network, "encode_batch", "encoder")
+            self._count(network, "forward_batch", "decoder")
+        elif hasattr(network, "new_batch"):  # Whisper
+            self._count(network, "encode", "encoder")
+            self._count_made(network, "new_decoder", {"forward": "decoder"})
+            self._count_made(network, "new_batch", {"encode": "encoder", "forward": "decoder"})
 
-    def _counted(self, rows: Any) -> Any:
-        self.count += 1
-        return self._forward_batch(rows)
+    @property
+    def count(self) -> tuple[int, int]:
+        """The passes of encoder and decoder so far."""
+        return self.encoder, self.decoder
+
+    def _count(self, owner: Any, method: str, counter: str) -> None:
+        run = getattr(owner, method)
+
+        def counted(*arguments: Any, **options: Any) -> Any:
+            setattr(self, counter, getattr(self, counter) + 1)
+            return run(*arguments, **options)
+
+        setattr(owner, method, counted)
+
+    def _count_made(self, network: Any, method: str, counters: dict[str, str]) -> None:
+        make = getattr(network, method)
+
+        def made(*arguments: Any) -> Any:
+            owner = make(*arguments)
+            if not hasattr(owner, "encoder_output"):  # a decoder of a batch, which counts itself
+                for name, counter in counters.items():
+                    self._count(owner, name, counter)
+            return owner
+
+        setattr(network, method, made)
 
 
 def due_together(contender: Contender, streams: int, seconds: float) -> None:
-    """Print forwards, runs and calls of streams that are due at the same time, and their words."""
+    """Print passes, runs and calls of streams that are due at the same time, and their words."""
     backend = load(contender)
     calls: EngineCalls = backend.engine_calls
-    network = getattr(backend.engine, "network", None)
-    passes = Passes(network) if hasattr(network, "forward_batch") else None
+    passes = Passes(getattr(backend.engine, "network", None))
     audio = clips(streams, seconds)
-    solo = [_words(_run(backend, contender, clip, None)) for clip in audio]
-    first = calls.count, calls.batch_count, 0 if passes is None else passes.count
+    began, first = time.process_time(), passes.count
+    solo = [_run(backend, contender, clip, None) for clip in audio]
+    solo_seconds, alone = time.process_time() - began, _since(first, passes)
+    count, run_count = calls.count, calls.batch_count
+    began, first = time.process_time(), passes.count
     with ThreadPoolExecutor(streams) as threads:
         turn = threading.Barrier(streams)
         drivers = list(threads.map(lambda clip: _run(backend, contender, clip, turn), audio))
-    made, runs = calls.count - first[0], calls.batch_count - first[1]
-    same = sum(_words(driver) == words for driver, words in zip(drivers, solo, strict=True))
+    batch_seconds, together = time.process_time() - began, _since(first, passes)
+    made, runs = calls.count - count, calls.batch_count - run_count
+    same = sum(_has_words_of(driver, other) for driver, other in zip(drivers, solo, strict=True))
     print(
-        f"{contender.name}: {streams} streams that are due together each "
+        f"{contender.title}: {streams} streams that are due together each "
         f"{contender.due_seconds:g} s: {made} engine calls in {runs or made} runs "
-        f"({(runs or made) / made:.2f} a call), words and times of {same} of {streams} as alone"
+        f"({(runs or made) / made:.2f} a call), words, times and probabilities of {same} of "
+        f"{streams} as alone"
     )
-    if passes is not None:
+    print(f"  {solo_seconds:.1f} s of processor time alone, {batch_seconds:.1f} s together")
+    if sum(alone):
+        print(
+            f"  encoder: {alone[0]} passes alone, {together[0]} together; decoder: {alone[1]} and "
+            f"{together[1]}; {sum(together) / sum(alone):.2f} of all"
+        )
+    if contender.due_seconds == STEP_SECONDS:
         steps = max(driver.processor.stats.encoder_frames for driver in drivers) / 8
-        print(f"  {(passes.count - first[2]) / steps:.2f} forwards in each step of 80 ms")
+        print(f"  {together[1] / steps:.2f} forwards in each step of 80 ms")
+
+
+def _since(first: tuple[int, int], passes: Passes) -> tuple[int, int]:
+    return passes.encoder - first[0], passes.decoder - first[1]
 
 
 def _run(
@@ -149,8 +213,13 @@ def _run(
     return driver
 
 
-def _words(driver: StreamDriver) -> list[tuple[str, float, float]]:
-    return [(token.text, token.start, token.end) for token in driver.tokens]
+def _has_words_of(driver: StreamDriver, other: StreamDriver) -> bool:
+    """Return whether text and times are equal, and probabilities up to rounding."""
+    return len(driver.tokens) == len(other.tokens) and all(
+        (token.text, token.start, token.end) == (same.text, same.start, same.end)
+        and (token.probability is None or abs(token.probability - same.probability) < ROUNDING)
+        for token, same in zip(driver.tokens, other.tokens, strict=True)
+    )
 
 
 class TimedSession(Session):
@@ -196,7 +265,7 @@ def real_time(contender: Contender, count: int, seconds: float) -> None:
             delays = [delay for session in sessions for delay in session.delays]
             p50, p95 = np.percentile(delays, [50, 95])
             print(
-                f"  {contender.name:14} {count:3} sessions, {contender.chunk_seconds:g} s chunks, "
+                f"  {contender.title:14} {count:3} sessions, {contender.chunk_seconds:g} s chunks, "
                 f"{'as declared' if is_batching else 'apart':11}, {name:13}: "
                 f"p50 {p50 * MILLI:7.1f}  p95 {p95 * MILLI:7.1f} ms "
                 f"(target {contender.target * MILLI:g}), "
@@ -269,7 +338,7 @@ def _directly(function: Callable[[], object]) -> None:
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--backends", nargs="*", default=[c.name for c in CONTENDERS])
+    parser.add_argument("--backends", nargs="*", default=sorted({c.name for c in CONTENDERS}))
     parser.add_argument("--streams", type=int, default=8, help="that are due together")
     parser.add_argument("--sessions", type=int, nargs="*", default=[24])
     parser.add_argument("--seconds", type=float, default=20.0, help="of audio in each measurement")
@@ -282,7 +351,7 @@ def main() -> None:
             for count in arguments.sessions:
                 real_time(contender, count, arguments.seconds)
         except BackendUnavailable as error:
-            print(f"{contender.name}: {error}")
+            print(f"{contender.title}: {error}")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -16,18 +16,22 @@ from wlk_core.plugins import (
     LocalAgreementRecognizer,
     Word,
 )
-from wlk_whisper.engine.alignatt import AlignAttOptions, transcribe_aligned
+from wlk_whisper.engine.alignatt import AlignAttOptions, transcribe_aligned_passes
 from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine
 from wlk_whisper.engine.features import SAMPLES_PER_ENCODER_FRAME
 from wlk_whisper.engine.timing import ENCODER_FRAME_SECONDS
-from wlk_whisper.engine.transcribe import transcribe
+from wlk_whisper.engine.transcribe import transcribe_passes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
+    from wlk_whisper.engine.passes import Passes
 
 __all__ = ["loaded_backend", "open_stream", "warm_up"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 WARMUP_WORD = " a"  # any text of one token
 
@@ -65,7 +69,9 @@ def open_stream(
     if config.policy != "alignatt":
         return partial(
             LocalAgreementRecognizer,
-            calls.wrap(partial(transcribe, engine=engine, options=decoding)),
+            _engine_call(
+                engine, calls, partial(transcribe_passes, engine=engine, options=decoding)
+            ),
             language=config.language,
             prompt=prompt,
             tick_seconds=options["tick_seconds"],
@@ -80,7 +86,11 @@ def open_stream(
     )
     return partial(
         AlignAttRecognizer,
-        calls.wrap(partial(transcribe_aligned, engine=engine, options=decoding, alignatt=alignatt)),
+        _engine_call(
+            engine,
+            calls,
+            partial(transcribe_aligned_passes, engine=engine, options=decoding, alignatt=alignatt),
+        ),
         policy=AlignAtt(
             border_frames=_encoder_frames(options["border_seconds"]), rewind_frames=rewind_frames
         ),
@@ -89,6 +99,18 @@ def open_stream(
         tick_seconds=options["tick_seconds"],
         buffer_seconds=buffer_seconds,
     )
+
+
+def _engine_call(
+    engine: WhisperEngine, calls: EngineCalls, passes: Callable[P, Passes[T]]
+) -> Callable[P, T]:
+    """Return *passes* as an engine call, which is taken together with those of other streams."""
+    answer: Callable[[Callable[[], Passes[T]]], T] = calls.wrap_batch(engine.run)
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return answer(partial(passes, *args, **kwargs))
+
+    return call
 
 
 def warm_up(engine: WhisperEngine, calls: EngineCalls) -> None:
@@ -102,18 +124,20 @@ def warm_up(engine: WhisperEngine, calls: EngineCalls) -> None:
     silence = np.zeros(SAMPLE_RATE, dtype=np.float32)
     language = (engine.checkpoint.languages or ("en",))[0]
     decoding = DecodingOptions(is_fitted=engine.checkpoint.takes_shorter_input)
-    calls.wrap(transcribe)(silence, engine=engine, options=decoding, prompt="", language=language)
+    _engine_call(engine, calls, transcribe_passes)(
+        silence, engine=engine, options=decoding, prompt="", language=language
+    )
     tokenizer = engine.tokenizer(language, decoding.task)
     token = tokenizer.encode(WARMUP_WORD)[0]
 
-    def align() -> None:
-        encoder_output, _ = engine.encode(silence, is_fitted=decoding.is_fitted)
-        engine.align(tokenizer, encoder_output, [token], len(silence))
+    def align() -> Passes[None]:
+        encoder_output, _ = yield from engine.encode(silence, is_fitted=decoding.is_fitted)
+        yield from engine.align(tokenizer, encoder_output, [token], len(silence))
 
-    calls.wrap(align)()
+    _engine_call(engine, calls, align)()
     if engine.alignment_heads.are_known:
         word = Word(text=WARMUP_WORD, start=0.0, end=0.5)
-        calls.wrap(transcribe_aligned)(
+        _engine_call(engine, calls, transcribe_aligned_passes)(
             silence,
             engine=engine,
             options=decoding,

@@ -207,7 +207,7 @@ WHISPER = BackendSpec(
         *DECODING,
         *ALIGNATT,
     ),
-    capabilities=CAPABILITIES,
+    capabilities=CAPABILITIES | {"batching"},
     languages=LANGUAGES,
     policies=("alignatt", "local-agreement"),
     models=TRANSFORMERS_MODELS,
@@ -215,6 +215,7 @@ WHISPER = BackendSpec(
     model_files=TRANSFORMERS_FILES,
     max_delay=3.0,
     bounds=BOUNDS,
+    max_concurrent_calls=16,  # a pass over the next tokens of 16 streams costs little more than one
     preference=30,
     requires={
         "torch": "pip install 'wlk-whisper[torch]'",

@@ -16,9 +16,10 @@ import numpy as np
 
 from wlk_core.plugins import SAMPLE_RATE, AlignedHypothesis, AlignedWord
 from wlk_core.streaming import keep_spoken_repetitions
-from wlk_whisper.engine.decoding import decode
-from wlk_whisper.engine.engine import NO_SPEECH_THRESHOLD
+from wlk_whisper.engine.decoding import decode_passes
+from wlk_whisper.engine.engine import contains_no_speech
 from wlk_whisper.engine.features import audio_encoder_frames
+from wlk_whisper.engine.passes import run_alone
 from wlk_whisper.engine.prompt import build_prompt
 from wlk_whisper.engine.timing import token_boundaries
 from wlk_whisper.engine.token_budget import token_budget
@@ -32,10 +33,11 @@ if TYPE_CHECKING:
 
     from wlk_whisper.engine.decoding import DecodingResult
     from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine
+    from wlk_whisper.engine.passes import Passes
     from wlk_whisper.engine.prompt import Prompt
     from wlk_whisper.engine.tokenizer import Tokenizer
 
-__all__ = ["AlignAttOptions", "transcribe_aligned"]
+__all__ = ["AlignAttOptions", "transcribe_aligned", "transcribe_aligned_passes"]
 
 
 @attrs.frozen(kw_only=True)
@@ -67,10 +69,45 @@ def transcribe_aligned(
     token and, warped in time, where words begin and end.  Calls share no state and *first_sample*
     is ignored, because the encoder output of earlier audio changes with the audio after it.
     """
+    passes = transcribe_aligned_passes(
+        audio,
+        engine=engine,
+        options=options,
+        alignatt=alignatt,
+        context=context,
+        prompt=prompt,
+        language=language,
+        is_last=is_last,
+        first_sample=first_sample,
+        remainder_samples=remainder_samples,
+    )
+    return run_alone(engine.network, passes)
+
+
+def transcribe_aligned_passes(
+    audio: NDArray[np.float32],
+    *,
+    engine: WhisperEngine,
+    options: DecodingOptions,
+    alignatt: AlignAttOptions,
+    context: tuple[AlignedWord, ...],
+    prompt: str,
+    language: str | None,
+    is_last: bool,
+    first_sample: int = 0,
+    remainder_samples: int = 0,
+) -> Passes[AlignedHypothesis]:
+    """
+    Return what `transcribe_aligned` returns.
+
+    Raises:
+        ChoiceTooClose: a choice may be another one in a pass without other streams.
+
+    """
     del first_sample, remainder_samples  # cuts lie between words
-    encoder_output, work = engine.encode(audio, is_fitted=options.is_fitted)
+    encoder_output, work = yield from engine.encode(audio, is_fitted=options.is_fitted)
     if language is None:
-        language, detection_work = engine.detect_language(encoder_output)
+        language, detection_work = yield from engine.detect_language(encoder_output)
         work += detection_work
     tokenizer = engine.tokenizer(language, options.task)
     forced = build_prompt(
@@ -87,7 +124,7 @@ def transcribe_aligned(
         # The end of text may follow committed words at once, because the text begins with them.
         nothing = np.zeros(0, dtype=np.int64)
         logit_filter = attrs.evolve(logit_filter, begin_suppress_tokens=nothing)
-    result = decode(
+    result = yield from decode_passes(
         engine.network,
         encoder_output,
         forced.tokens,
@@ -99,7 +136,7 @@ def transcribe_aligned(
         should_stop=None if is_last else partial(_rewinds, rewind_frames=alignatt.rewind_frames),
     )
     work += result.work
-    if result.no_speech_prob > NO_SPEECH_THRESHOLD and not forced.prefix:
+    if not forced.prefix and contains_no_speech(result):
         return AlignedHypothesis(language=language, work=work)
     words, detokenised = _new_words(tokenizer, result, forced, is_last=is_last)
     work = attrs.evolve(work, detokenised_ids=(work.detokenised_ids or 0) + detokenised)
@@ -129,6 +166,7 @@ def _new_words(
         first_row=len(forced.start) - 1,
         audio_frames=result.cross_attention.shape[-1],
         unused_rows=0,
+        rounding=result.rounding,
     )[len(forced.prefix) :]
     # A last token that was never an input has no end of its own.
     boundaries = np.append(boundaries, boundaries[-1])[: len(tokens) + 1]

@@ -9,6 +9,8 @@ import numpy as np
 
 from wlk_core.plugins import WorkCounters
 from wlk_core.streaming import Loop, find_loop
+from wlk_whisper.engine.network import ALONE, ChoiceTooClose
+from wlk_whisper.engine.passes import decoder_pass, run_alone
 from wlk_whisper.engine.timing import AttentionStatistics
 
 if TYPE_CHECKING:
@@ -17,9 +19,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_whisper.engine.logit_filters import LogitFilter
-    from wlk_whisper.engine.network import Decoder, DecoderOutput, EncoderOutput, Network
+    from wlk_whisper.engine.network import (
+        Decoder,
+        DecoderOutput,
+        EncoderOutput,
+        Network,
+        Rounding,
+    )
+    from wlk_whisper.engine.passes import Passes
 
-__all__ = ["DecodingResult", "StopCondition", "decode"]
+__all__ = ["DecodingResult", "StopCondition", "decode", "decode_passes"]
 
 # Speech rarely repeats an n-gram this often within a window.  Where it does, decoding stops and
 # the next window decodes the rest.
@@ -60,6 +69,7 @@ class DecodingResult:
         has_ended: whether the text ends with the end of text; false where the budget, a loop or the
             stop condition cut it.
         loop: the repetition that stopped the search, as indices of `tokens`.
+        rounding: of all numbers.
 
     """
 
@@ -71,6 +81,7 @@ class DecodingResult:
     has_ended: bool
     loop: Loop | None
     work: WorkCounters
+    rounding: Rounding = ALONE
 
 
 def decode(
@@ -109,6 +120,42 @@ def decode(
         ValueError: the prompt is empty or has no positions left for a token.
 
     """
+    return run_alone(
+        network,
+        decode_passes(
+            network,
+            encoder_output,
+            prompt,
+            logit_filter=logit_filter,
+            budget=budget,
+            beam_size=beam_size,
+            output_attention=output_attention,
+            audio_frames=audio_frames,
+            should_stop=should_stop,
+        ),
+    )
+
+
+def decode_passes(
+    network: Network,
+    encoder_output: EncoderOutput,
+    prompt: Sequence[int],
+    *,
+    logit_filter: LogitFilter,
+    budget: int,
+    beam_size: int = 1,
+    output_attention: bool = False,
+    audio_frames: int | None = None,
+    should_stop: StopCondition | None = None,
+) -> Passes[DecodingResult]:
+    """
+    Return what `decode` returns.
+
+    Raises:
+        ValueError: as `decode`.
+        ChoiceTooClose: a choice may be another one in a pass without other streams.
+
+    """
     room = min(budget, network.n_text_ctx - len(prompt))
     if not prompt or room < 1:
         raise ValueError(
@@ -117,7 +164,7 @@ def decode(
         )
     decoder = network.new_decoder(encoder_output)
     search = _Search(decoder, logit_filter, beam_size, output_attention, audio_frames, room)
-    search.start(prompt)
+    yield from search.start(prompt)
     while not search.is_finished:
         best = search.open[0]
         loop = _find_loop(best.tokens)
@@ -125,7 +172,7 @@ def decode(
             if search.ended:
                 break  # a better text has ended already; open ones continue after its end
             return search.result(best, has_ended=False, loop=loop)
-        search.step()
+        yield from search.step()
     best, has_ended = search.best()
     return search.result(best, has_ended=has_ended, loop=None)
 
@@ -145,6 +192,7 @@ class _Hypothesis:
     score: float = 0.0
     frames: tuple[int, ...] = ()  #: the most attended frame when each token was predicted
     statistics: AttentionStatistics | None = None
+    probes: AttentionStatistics | None = None  #: of the attention with other rounding
     attention: tuple[NDArray[np.float32], ...] = ()  #: float32[heads, new, frames] of each pass
 
     @property
@@ -162,12 +210,25 @@ class _Hypothesis:
             frames=self.frames + frame,
         )
 
-    def with_attention(self, attention: NDArray[np.float32]) -> _Hypothesis:
-        """Return the hypothesis with the attention of the newest forward pass."""
-        statistics = AttentionStatistics() if self.statistics is None else self.statistics
+    def with_attention(self, attention: NDArray[np.float32], rounding: Rounding) -> _Hypothesis:
+        """
+        Return the hypothesis with the attention of the newest forward pass.
+
+        Raises:
+            ChoiceTooClose: attention within its *rounding* may give another frame.
+
+        """
+        statistics = (self.statistics or AttentionStatistics()).with_rows(attention)
+        probes = self.probes
+        if rounding.attention:
+            varied = rounding.probes(attention, seed=statistics.count)
+            probes = (probes or AttentionStatistics()).with_rows(varied)
+            if (probes.frames != statistics.frame).any():
+                raise ChoiceTooClose("a token may attend to another encoder frame")
         return attrs.evolve(
             self,
-            statistics=statistics.with_rows(attention),
+            statistics=statistics,
+            probes=probes,
             attention=(*self.attention, attention),
         )
 
@@ -188,25 +249,29 @@ class _Search:
     is_finished: bool = False
     no_speech_prob: float = 0.0
     work: WorkCounters = attrs.Factory(WorkCounters)
+    rounding: Rounding = ALONE
 
-    def start(self, prompt: Sequence[int]) -> None:
+    def start(self, prompt: Sequence[int]) -> Passes[None]:
         """Run the prompt and choose the first tokens."""
         sot = self.logit_filter.sot
         start = list(prompt).index(sot) if sot in prompt else None
         logits_to_keep = (-1,) if start is None else (start, -1)
-        output = self._forward(np.array([prompt], dtype=np.int64), logits_to_keep)
+        output = yield from self._forward(np.array([prompt], dtype=np.int64), logits_to_keep)
         if start is not None:
             self.no_speech_prob = self.logit_filter.no_speech_probability(output.logits[0, 0])
         self._extend(output)
 
-    def step(self) -> None:
+    def step(self) -> Passes[None]:
         """Run the newest token of every open hypothesis and choose the next ones."""
         newest = np.array([[row.tokens[-1]] for row in self.open], dtype=np.int64)
-        self._extend(self._forward(newest, (-1,)))
+        self._extend((yield from self._forward(newest, (-1,))))
 
     def best(self) -> tuple[_Hypothesis, bool]:
         """Return the best finished hypothesis, and whether it ended with the end of text."""
-        hypothesis, _, has_ended = max(self.ended, key=lambda entry: entry[1])
+        ranked = sorted(self.ended, key=lambda entry: entry[1], reverse=True)
+        hypothesis, score, has_ended = ranked[0]
+        for _, other, _ in ranked[1:2]:
+            self.rounding.require_lead(score - other)  # both are means
         return hypothesis, has_ended
 
     def result(
@@ -222,17 +287,25 @@ class _Search:
             has_ended=has_ended,
             loop=loop,
             work=self.work,
+            rounding=self.rounding,
         )
 
-    def _forward(self, tokens: NDArray[np.int64], logits_to_keep: tuple[int, ...]) -> DecoderOutput:
-        output = self.decoder.forward(
-            tokens, logits_to_keep=logits_to_keep, output_attention=self.output_attention
+    def _forward(
+        self, tokens: NDArray[np.int64], logits_to_keep: tuple[int, ...]
+    ) -> Passes[DecoderOutput]:
+        output = yield from decoder_pass(
+            self.decoder,
+            tokens,
+            logits_to_keep=logits_to_keep,
+            output_attention=self.output_attention,
         )
+        self.rounding = output.rounding
         self.work += WorkCounters(decoder_positions=tokens.size, decoder_forwards=1, host_syncs=1)
         if output.cross_attention is not None:
             attention = output.cross_attention[..., : self.audio_frames]
             self.open = [
-                row.with_attention(attention[index]) for index, row in enumerate(self.open)
+                row.with_attention(attention[index], output.rounding)
+                for index, row in enumerate(self.open)
             ]
         return output
 
@@ -240,7 +313,7 @@ class _Search:
         """Extend the open hypotheses by the tokens that *output* predicts."""
         logprobs = np.stack(
             [
-                self.logit_filter.logprobs(logits[-1], row.tokens)
+                self.logit_filter.logprobs(logits[-1], row.tokens, rounding=output.rounding)
                 for logits, row in zip(output.logits, self.open, strict=True)
             ]
         )
@@ -274,13 +347,26 @@ class _Search:
     def _candidates(self, logprobs: NDArray[np.float32]) -> list[tuple[int, int]]:
         """Return the likeliest continuations as (row, token), twice as many as rows are kept."""
         if self.beam_size == 1:
-            return [(0, int(logprobs[0].argmax()))]
+            best = int(logprobs[0].argmax())
+            if self.rounding.margin:
+                others = logprobs[0].copy()
+                others[best] = -np.inf
+                self.rounding.require_lead(float(logprobs[0, best] - others.max()))
+            return [(0, best)]
         scores = logprobs + np.array([[row.score] for row in self.open])
         # Each row has one end of text, so at least half of the candidates continue.
         count = min(2 * self.beam_size, scores.size - 1)
         flat = scores.ravel()
-        likeliest = np.argpartition(-flat, count)[:count]
+        likeliest = np.argpartition(-flat, count)[: count + 1]
         likeliest = likeliest[np.argsort(-flat[likeliest], kind="stable")]
+        if self.rounding.margin:
+            ranked = flat[likeliest]
+            leads = -np.diff(ranked[np.isfinite(ranked)])
+            # A score is a sum over all tokens of the text.
+            self.rounding.require_lead(
+                float(leads.min(initial=np.inf)), steps=len(self.open[0].tokens) + 1
+            )
+        likeliest = likeliest[:count]
         rows, tokens = np.divmod(likeliest, scores.shape[1])
         return [
             (int(row), int(token))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 import numpy as np
 
 from wlk_core.plugins import WorkCounters
 from wlk_whisper.engine.features import audio_encoder_frames, log_mel, window_mel_frames
-from wlk_whisper.engine.language_detection import detect_language, is_multilingual
+from wlk_whisper.engine.language_detection import detect_language_passes, is_multilingual
 from wlk_whisper.engine.logit_filters import LogitFilter, log_softmax
+from wlk_whisper.engine.passes import decoder_pass, encoder_pass, run
 from wlk_whisper.engine.timing import token_boundaries
 from wlk_whisper.engine.words import words_from_tokens
 
@@ -23,11 +24,15 @@ if TYPE_CHECKING:
 
     from wlk_whisper.checkpoint import Checkpoint
     from wlk_whisper.engine.alignment_heads import AlignmentHeads
+    from wlk_whisper.engine.decoding import DecodingResult
     from wlk_whisper.engine.network import EncoderOutput, Network
+    from wlk_whisper.engine.passes import Passes
     from wlk_whisper.engine.tokenizer import Tokenizer
     from wlk_whisper.engine.words import WordSpan
 
-__all__ = ["NO_SPEECH_THRESHOLD", "DecodingOptions", "WhisperEngine"]
+__all__ = ["NO_SPEECH_THRESHOLD", "DecodingOptions", "WhisperEngine", "contains_no_speech"]
+
+T = TypeVar("T")
 
 NO_SPEECH_THRESHOLD = 0.9  # a window whose probability of no speech is above it has no words
 
@@ -77,17 +82,25 @@ class WhisperEngine:
         """Whether the model has language and task tokens."""
         return is_multilingual(self.network)
 
+    def run(self, calls: Sequence[Callable[[], Passes[T]]]) -> list[T]:
+        """
+        Return the answers of engine calls of several streams, each as alone.
+
+        What a call raises is raised for all: make each of them again alone.
+        """
+        return run(self.network, calls)
+
     def encode(
         self, audio: NDArray[np.float32], *, is_fitted: bool
-    ) -> tuple[EncoderOutput, WorkCounters]:
+    ) -> Passes[tuple[EncoderOutput, WorkCounters]]:
         """Return the encoder output of *audio* in its window, and the work counters."""
         mel_frames = window_mel_frames(len(audio), is_fitted=is_fitted)
-        output = self.network.encode(log_mel(self.feature_extractor, audio, mel_frames))
+        output = yield from encoder_pass(log_mel(self.feature_extractor, audio, mel_frames))
         return output, WorkCounters(encoder_frames=mel_frames)
 
-    def detect_language(self, encoder_output: EncoderOutput) -> tuple[str, WorkCounters]:
+    def detect_language(self, encoder_output: EncoderOutput) -> Passes[tuple[str, WorkCounters]]:
         """Return the likeliest of the checkpoint's languages, and the work counters."""
-        return detect_language(
+        return detect_language_passes(
             self.network, encoder_output, self.hf_tokenizer, languages=self.checkpoint.languages
         )
 
@@ -112,7 +125,7 @@ class WhisperEngine:
         encoder_output: EncoderOutput,
         tokens: Sequence[int],
         samples: int,
-    ) -> tuple[tuple[WordSpan, ...], WorkCounters]:
+    ) -> Passes[tuple[tuple[WordSpan, ...], WorkCounters]]:
         """
         Return the words of text *tokens* with the times of the alignment heads.
 
@@ -123,7 +136,8 @@ class WhisperEngine:
         forced = [*tokenizer.sot_sequence, tokenizer.no_timestamps, *tokens, tokenizer.eot]
         forced = forced[: self.network.n_text_ctx]
         tokens = forced[first_row + 1 : -1]
-        output = self.network.new_decoder(encoder_output).forward(
+        output = yield from decoder_pass(
+            self.network.new_decoder(encoder_output),
             np.array([forced], dtype=np.int64),
             logits_to_keep=range(first_row, first_row + len(tokens)),
             output_attention=True,
@@ -134,6 +148,7 @@ class WhisperEngine:
             output.cross_attention[0],
             first_row=first_row,
             audio_frames=audio_encoder_frames(samples),
+            rounding=output.rounding,
         )
         probabilities = np.array(
             [
@@ -150,3 +165,16 @@ class WhisperEngine:
             detokenised_ids=2 * len(tokens),  # the text as a whole, and piece by piece
         )
         return words, work
+
+
+def contains_no_speech(result: DecodingResult) -> bool:
+    """
+    Return whether the window has no words because its probability of no speech is too high.
+
+    Raises:
+        ChoiceTooClose: the probability is so close to the threshold that rounding may decide.
+
+    """
+    # A probability moves by less than the logits that it comes from.
+    result.rounding.require_lead(abs(result.no_speech_prob - NO_SPEECH_THRESHOLD))
+    return result.no_speech_prob > NO_SPEECH_THRESHOLD

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wlk_core.plugins import WorkCounters
+from wlk_whisper.engine.passes import decoder_pass, run_alone
 from wlk_whisper.languages import LANGUAGES
 
 if TYPE_CHECKING:
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer as HfTokenizer
 
     from wlk_whisper.engine.network import EncoderOutput, Network
+    from wlk_whisper.engine.passes import Passes
 
-__all__ = ["detect_language", "is_multilingual"]
+__all__ = ["detect_language", "detect_language_passes", "is_multilingual"]
 
 MULTILINGUAL_ROWS = 51865  # n_vocab of multilingual Whisper; English-only models have fewer
 
@@ -39,6 +41,18 @@ def detect_language(
     *languages* are the candidates, None for all of Whisper's.  An English-only model returns
     English without a forward pass.
     """
+    passes = detect_language_passes(network, encoder_output, hf_tokenizer, languages=languages)
+    return run_alone(network, passes)
+
+
+def detect_language_passes(
+    network: Network,
+    encoder_output: EncoderOutput,
+    hf_tokenizer: HfTokenizer,
+    *,
+    languages: Sequence[str] | None = None,
+) -> Passes[tuple[str, WorkCounters]]:
+    """Return what `detect_language` returns."""
     if not is_multilingual(network):
         return "en", WorkCounters()
     codes = [code for code in LANGUAGES if languages is None or code in languages]
@@ -46,6 +60,9 @@ def detect_language(
     # Codes without a token (yue, before large-v3) are left out.
     ids_with_token = {code: token for code, token in ids.items() if token is not None}
     start = np.array([[hf_tokenizer.token_to_id("<|startoftranscript|>")]], dtype=np.int64)
-    logits = network.new_decoder(encoder_output).forward(start).logits[0, -1]
-    language = max(ids_with_token, key=lambda code: float(logits[ids_with_token[code]]))
+    output = yield from decoder_pass(network.new_decoder(encoder_output), start)
+    logits = {code: float(output.logits[0, -1, token]) for code, token in ids_with_token.items()}
+    language = max(logits, key=logits.__getitem__)
+    for code in logits.keys() - {language}:
+        output.rounding.require_lead(logits[language] - logits[code])
     return language, WorkCounters(decoder_positions=1, decoder_forwards=1, host_syncs=1)

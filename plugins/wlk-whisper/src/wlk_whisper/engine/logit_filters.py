@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Self
 import attrs
 import numpy as np
 
+from wlk_whisper.engine.network import ALONE
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from wlk_whisper.engine.network import Rounding
     from wlk_whisper.engine.tokenizer import Tokenizer
 
 __all__ = ["LogitFilter", "log_softmax"]
@@ -75,13 +78,19 @@ class LogitFilter:
             has_timestamps=has_timestamps,
         )
 
-    def logprobs(self, logits: NDArray[np.float32], tokens: Sequence[int]) -> NDArray[np.float32]:
+    def logprobs(
+        self, logits: NDArray[np.float32], tokens: Sequence[int], *, rounding: Rounding = ALONE
+    ) -> NDArray[np.float32]:
         """
         Return the log-probabilities float32[vocabulary] of the token after *tokens*.
 
         Args:
             logits: float32[vocabulary], not changed.
             tokens: all tokens after the prompt.
+            rounding: of the logits.
+
+        Raises:
+            ChoiceTooClose: text and timestamps are so close that rounding may decide.
 
         """
         allowed = logits.copy()
@@ -89,7 +98,7 @@ class LogitFilter:
         if not tokens:
             allowed[self.begin_suppress_tokens] = -np.inf
         if self.has_timestamps:
-            self._apply_timestamp_rules(allowed, tokens)
+            self._apply_timestamp_rules(allowed, tokens, rounding)
         else:
             allowed[self.timestamp_begin :] = -np.inf
         return log_softmax(allowed)
@@ -98,7 +107,9 @@ class LogitFilter:
         """Return the probability of no speech, from the logits after the start of transcript."""
         return float(np.exp(log_softmax(logits)[self.no_speech]))
 
-    def _apply_timestamp_rules(self, allowed: NDArray[np.float32], tokens: Sequence[int]) -> None:
+    def _apply_timestamp_rules(
+        self, allowed: NDArray[np.float32], tokens: Sequence[int], rounding: Rounding
+    ) -> None:
         begin = self.timestamp_begin
         if not tokens:
             allowed[:begin] = -np.inf
@@ -112,7 +123,9 @@ class LogitFilter:
             return
         if tokens[-1] >= begin:
             allowed[: self.eot] = -np.inf  # a segment has ended: the next timestamp or the end
-        if _log_sum_exp(allowed[begin:]) > allowed[:begin].max():
+        lead = _log_sum_exp(allowed[begin:]) - float(allowed[:begin].max())
+        rounding.require_lead(abs(lead))
+        if lead > 0:
             allowed[:begin] = -np.inf
 
 

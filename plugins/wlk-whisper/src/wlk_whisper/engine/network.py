@@ -2,19 +2,84 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import attrs
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["MEL_FRAMES_PER_ENCODER_FRAME", "Decoder", "DecoderOutput", "EncoderOutput", "Network"]
+    from wlk_whisper.engine.passes import DecoderPass
 
+__all__ = [
+    "ALONE",
+    "MEL_FRAMES_PER_ENCODER_FRAME",
+    "Batch",
+    "BatchNetwork",
+    "ChoiceTooClose",
+    "Decoder",
+    "DecoderOutput",
+    "EncoderOutput",
+    "Network",
+    "Rounding",
+]
+
+PROBES = 4  # two pairs
 MEL_FRAMES_PER_ENCODER_FRAME = 2  # the stride of the encoder's second convolution: 20 ms
+
+
+class ChoiceTooClose(Exception):  # noqa: N818 -- no error: the call is made again alone
+    """A choice that the same engine call could make differently when it runs alone."""
+
+
+@attrs.frozen(kw_only=True)
+class Rounding:
+    """
+    How far outputs may be from those of the same pass without other streams.
+
+    Attributes:
+        margin: by how many logits a choice must lead.
+        attention: the share of itself by which an attention weight may differ; 0 where times and
+            frames are not checked.
+
+    """
+
+    margin: float = 0.0
+    attention: float = 0.0
+
+    def require_lead(self, lead: float, *, steps: int = 1) -> None:
+        """
+        Check that a choice leads the next one by enough.
+
+        Args:
+            lead: in logits, or in log-probabilities.
+            steps: how many choices *lead* is the sum of.
+
+        Raises:
+            ChoiceTooClose: it may be another one alone.
+
+        """
+        if lead < self.margin * steps:
+            raise ChoiceTooClose(f"a choice leads by {lead} only")
+
+    def probes(self, attention: NDArray[np.float32], *, seed: int) -> NDArray[np.float32]:
+        """
+        Return float32[PROBES, ...]: *attention* with random differences of at most its rounding.
+
+        A choice that all of them share holds (Vignes 1993, stochastic arithmetic).  Probes are
+        pairs of opposite differences, so that one of each pair crosses a border that is close.
+        """
+        shape = (PROBES // 2, *attention.shape)
+        differences = np.random.default_rng(seed).uniform(-self.attention, self.attention, shape)
+        factors = 1 + np.concatenate([differences, -differences])
+        varied: NDArray[np.float32] = (attention * factors).astype(np.float32)
+        return varied
+
+
+ALONE = Rounding()  #: of a pass without other streams
 
 
 class EncoderOutput(Protocol):
@@ -35,11 +100,13 @@ class DecoderOutput:
         logits: float32[rows, kept, vocabulary], at the requested positions.
         cross_attention: float32[rows, heads, new, frames], the softmax weights of the alignment
             heads from every new position to the encoder frames; None unless requested.
+        rounding: how far both may be from those of a pass without other streams.
 
     """
 
     logits: NDArray[np.float32]
     cross_attention: NDArray[np.float32] | None = None
+    rounding: Rounding = ALONE
 
 
 class Decoder(Protocol):
@@ -101,4 +168,34 @@ class Network(Protocol):
 
     def new_decoder(self, encoder_output: Any) -> Decoder:
         """Return a decoder of one row without tokens over an output of `encode`."""
+        ...
+
+
+class Batch(Protocol):
+    """
+    Passes over several streams at once, for one run of engine calls in one thread.
+
+    The output of each stream is that of `Network.encode` or `Decoder.forward` for it alone, up to
+    the rounding that it states.
+    """
+
+    def encode(self, features: Sequence[NDArray[np.float32]]) -> Sequence[EncoderOutput]:
+        """Return what `Network.encode` returns for each stream, for decoders of this batch."""
+        ...
+
+    def forward(self, passes: Sequence[DecoderPass[Any]]) -> Sequence[DecoderOutput]:
+        """Return what `Decoder.forward` returns for each stream."""
+        ...
+
+
+@runtime_checkable
+class BatchNetwork(Network, Protocol):
+    """A Network that can also run several streams in one pass."""
+
+    def new_batch(self) -> Batch | None:
+        """
+        Return what runs several streams; `new_decoder` takes its encoder outputs, too.
+
+        None where the arithmetic is so coarse that common passes would leave few choices certain.
+        """
         ...

@@ -8,9 +8,12 @@ import attrs
 import numpy as np
 
 from wlk_whisper.engine.dtw import dtw, first_columns
+from wlk_whisper.engine.network import ALONE, ChoiceTooClose
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from wlk_whisper.engine.network import Rounding
 
 __all__ = [
     "ENCODER_FRAME_SECONDS",
@@ -75,6 +78,7 @@ def token_boundaries(
     first_row: int,
     audio_frames: int | None = None,
     unused_rows: int = 1,
+    rounding: Rounding = ALONE,
 ) -> NDArray[np.int64]:
     """
     Return where each token begins, in encoder frames that never decrease.
@@ -89,18 +93,73 @@ def token_boundaries(
         audio_frames: how many encoder frames contain audio; None means all.
         unused_rows: rows at the end that predicted no token: one where the end of text was an
             input, as in the alignment of a known text, none where it was only predicted.
+        rounding: of the attention.
 
     Returns:
         int64[rows - first_row - unused_rows].
+
+    Raises:
+        ChoiceTooClose: attention that differs by its rounding may give other boundaries.
 
     """
     kept = cross_attention if audio_frames is None else renormalize(cross_attention, audio_frames)
     weights = kept.astype(np.float64)
     deviation = np.maximum(weights.std(axis=1, keepdims=True), MIN_DEVIATION)
     normal = (weights - weights.mean(axis=1, keepdims=True)) / deviation
-    text = normal[:, first_row : normal.shape[1] - unused_rows]
-    rows, columns = dtw(-median_filter(text).mean(axis=0))
+    text = slice(first_row, normal.shape[1] - unused_rows)
+    cost = -median_filter(normal[:, text]).mean(axis=0)
+    rows, columns = dtw(cost)
+    if rounding.attention:
+        peak = weights.max(axis=1, keepdims=True)
+        # Twice, because the weights were divided by their sum.
+        error = _score_errors(normal[:, text], peak / deviation, 2 * rounding.attention)
+        _require_only_path(cost, error, rows, columns)
     return first_columns(rows, columns)
+
+
+def _score_errors(
+    normal: NDArray[np.float64], peak: NDArray[np.float64], share: float
+) -> NDArray[np.float64]:
+    """
+    Return how far the mean over the heads of filtered, normalised weights may be from exact.
+
+    To first order: a weight, its mean and its deviation each differ by *share* of the largest
+    weight of their frame.  A median differs by no more than the largest difference in its window.
+
+    Args:
+        normal: float64[heads, ..., frames], before the filter.
+        peak: the largest weight of each frame in deviations, for the same axes.
+        share: of a weight.
+
+    """
+    errors = share * peak * (2 + np.abs(normal))
+    half = MEDIAN_FILTER_WIDTH // 2
+    edges = [(0, 0)] * (errors.ndim - 1) + [(half, half)]
+    padded = np.pad(errors, edges)
+    frames = errors.shape[-1]
+    largest = padded[..., :frames]
+    for shift in range(1, MEDIAN_FILTER_WIDTH):
+        largest = np.maximum(largest, padded[..., shift : shift + frames])
+    mean: NDArray[np.float64] = largest.mean(axis=0)
+    return mean
+
+
+def _require_only_path(
+    cost: NDArray[np.float64],
+    error: NDArray[np.float64],
+    rows: NDArray[np.int64],
+    columns: NDArray[np.int64],
+) -> None:
+    """
+    Check that the cheapest path stays it, whatever the costs are within their errors.
+
+    Costs that are worst for this path are those where it is dearer and all other cells are cheaper.
+    """
+    worst = cost - error
+    worst[rows, columns] = (cost + error)[rows, columns]
+    other_rows, other_columns = dtw(worst)
+    if not (np.array_equal(rows, other_rows) and np.array_equal(columns, other_columns)):
+        raise ChoiceTooClose("a word may begin in another encoder frame")
 
 
 @attrs.frozen(eq=False)
@@ -110,24 +169,30 @@ class AttentionStatistics:
 
     Each row is normalised over the rows up to it (Chan, Golub and LeVeque, 1979), so a row costs
     heads x frames whatever came before.  Objects are immutable, so the hypotheses of a beam share
-    them.
+    them.  Arrays may have further axes in front: as many attentions side by side.
     """
 
     count: int = 0
-    frame: int = -1  #: the encoder frame that the newest row attends to most
+    frames: NDArray[np.int64] = attrs.field(factory=lambda: np.array(-1))  #: for each attention
     _mean: NDArray[np.float64] | float = attrs.field(default=0.0, alias="mean")
     _squares: NDArray[np.float64] | float = attrs.field(default=0.0, alias="squares")
 
+    @property
+    def frame(self) -> int:
+        """The encoder frame that the newest row of a single attention attends to most."""
+        return int(self.frames)
+
     def with_rows(self, attention: NDArray[np.float32]) -> AttentionStatistics:
-        """Return the statistics including float32[heads, rows, frames], at least one row."""
+        """Return the statistics including float32[..., heads, rows, frames], at least one row."""
         weights = attention.astype(np.float64)
-        rows = weights.shape[1]
+        rows = weights.shape[-2]
         count = self.count + rows
-        mean = weights.mean(axis=1)
-        squares = np.square(weights - mean[:, None]).sum(axis=1)
+        mean = weights.mean(axis=-2)
+        squares = np.square(weights - mean[..., None, :]).sum(axis=-2)
         delta = mean - self._mean
         squares = squares + self._squares + np.square(delta) * (self.count * rows / count)
         mean = self._mean + delta * (rows / count)
         deviation = np.maximum(np.sqrt(squares / count), MIN_DEVIATION)
-        normal = median_filter((weights[:, -1] - mean) / deviation)
-        return AttentionStatistics(count, int(normal.mean(axis=0).argmax()), mean, squares)
+        normal = median_filter((weights[..., -1, :] - mean) / deviation)
+        frames = np.asarray(normal.mean(axis=-2).argmax(axis=-1))
+        return AttentionStatistics(count, frames, mean, squares)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wlk_core.plugins import Hypothesis
-from wlk_whisper.engine.decoding import decode
-from wlk_whisper.engine.engine import NO_SPEECH_THRESHOLD
+from wlk_whisper.engine.decoding import decode_passes
+from wlk_whisper.engine.engine import contains_no_speech
+from wlk_whisper.engine.passes import run_alone
 from wlk_whisper.engine.prompt import previous_tokens
 from wlk_whisper.engine.token_budget import token_budget
 from wlk_whisper.engine.word_times import drop_loop, tighten_to_speech
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine
+    from wlk_whisper.engine.passes import Passes
 
-__all__ = ["transcribe"]
+__all__ = ["transcribe", "transcribe_passes"]
 
 
 def transcribe(
@@ -36,13 +38,34 @@ def transcribe(
     of their tokens.  A window whose probability of no speech is above NO_SPEECH_THRESHOLD has no
     words.
     """
-    encoder_output, work = engine.encode(audio, is_fitted=options.is_fitted)
+    passes = transcribe_passes(
+        audio, engine=engine, options=options, prompt=prompt, language=language
+    )
+    return run_alone(engine.network, passes)
+
+
+def transcribe_passes(
+    audio: NDArray[np.float32],
+    *,
+    engine: WhisperEngine,
+    options: DecodingOptions,
+    prompt: str,
+    language: str | None,
+) -> Passes[Hypothesis]:
+    """
+    Return what `transcribe` returns.
+
+    Raises:
+        ChoiceTooClose: a choice may be another one in a pass without other streams.
+
+    """
+    encoder_output, work = yield from engine.encode(audio, is_fitted=options.is_fitted)
     if language is None:
-        language, detection_work = engine.detect_language(encoder_output)
+        language, detection_work = yield from engine.detect_language(encoder_output)
         work += detection_work
     tokenizer = engine.tokenizer(language, options.task)
     previous = previous_tokens(tokenizer, prompt, n_text_ctx=engine.network.n_text_ctx)
-    result = decode(
+    result = yield from decode_passes(
         engine.network,
         encoder_output,
         [*previous, *tokenizer.sot_sequence],
@@ -52,9 +75,9 @@ def transcribe(
     )
     work += result.work
     tokens = [token for token in result.tokens if token < tokenizer.eot]
-    if not tokens or result.no_speech_prob > NO_SPEECH_THRESHOLD:
+    if not tokens or contains_no_speech(result):
         return Hypothesis(language=language, work=work)
-    spans, alignment_work = engine.align(tokenizer, encoder_output, tokens, len(audio))
+    spans, alignment_work = yield from engine.align(tokenizer, encoder_output, tokens, len(audio))
     words = drop_loop([span.word for span in spans])
     return Hypothesis(
         words=tighten_to_speech(words, audio), language=language, work=work + alignment_work

@@ -1,0 +1,140 @@
+"""The layers of transformers' Whisper, each around an attention that the caller brings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn import functional
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "AttendingHeads",
+    "KeysValues",
+    "attention_weights",
+    "embed_audio",
+    "encoder_layer",
+    "keys_and_values",
+    "merge_heads",
+    "mlp",
+    "queries",
+    "split_heads",
+    "to_host",
+]
+
+KeysValues = tuple[torch.Tensor, torch.Tensor]
+"""Keys and values, each [rows, heads, positions, head size]."""
+
+
+class AttendingHeads:
+    """
+    The alignment heads, by layer, as a pass of the decoder computes them.
+
+    Args:
+        alignment_heads: (layer, head) pairs in the order of `DecoderOutput.cross_attention`.
+
+    """
+
+    def __init__(self, alignment_heads: Sequence[tuple[int, int]]) -> None:
+        self._of_layer: dict[int, list[int]] = {}
+        for layer, head in alignment_heads:
+            self._of_layer.setdefault(layer, []).append(head)
+        # Attention is computed layer by layer and returned in the order of alignment_heads.
+        computed = [(layer, head) for layer in sorted(self._of_layer) for head in self[layer]]
+        self._order = [computed.index(pair) for pair in alignment_heads]
+
+    def __getitem__(self, layer: int) -> Sequence[int]:
+        """Return the alignment heads of a layer."""
+        return self._of_layer.get(layer, ())
+
+    def in_order(self, weights: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return the weights of all layers, each [rows, heads, ...], in the order of the heads."""
+        return torch.cat(list(weights), dim=1)[:, self._order]
+
+
+def embed_audio(encoder: Any, inputs: torch.Tensor) -> torch.Tensor:
+    """Return [rows, encoder frames, width] of log-mel features [rows, mels, mel frames]."""
+    states = functional.gelu(encoder.conv1(inputs))
+    states = functional.gelu(encoder.conv2(states)).transpose(1, 2)
+    embedded: torch.Tensor = states + encoder.embed_positions.weight[: states.shape[1]]
+    return embedded
+
+
+def encoder_layer(
+    layer: Any,
+    states: torch.Tensor,
+    attend: Callable[[Any, torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
+    """Return *states* after a layer whose self-attention is *attend*, before the projection out."""
+    mixed = attend(layer.self_attn, layer.self_attn_layer_norm(states))
+    states = mlp(layer, states + layer.self_attn.out_proj(mixed))
+    if states.dtype == torch.float16:  # large models overflow it (transformers #18146)
+        limit = torch.finfo(states.dtype).max - 1000
+        states = states.clamp(min=-limit, max=limit)
+    return states
+
+
+def mlp(layer: Any, states: torch.Tensor) -> torch.Tensor:
+    """Return *states* after the feed-forward part of a layer."""
+    normal = layer.final_layer_norm(states)
+    output: torch.Tensor = states + layer.fc2(layer.activation_fn(layer.fc1(normal)))
+    return output
+
+
+def attention_weights(
+    queries: torch.Tensor,
+    keys: torch.Tensor,
+    heads: Sequence[int],
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """
+    Return the softmax weights float32[rows, heads, new, frames] of some heads.
+
+    The fused kernel that mixes the values returns none.  Computing these heads a second time costs
+    little, and the logits are the same with and without it.  *mask* is true where a frame exists.
+    """
+    head_queries, head_keys = queries[:, list(heads)].float(), keys[:, list(heads)].float()
+    scores = head_queries @ head_keys.transpose(2, 3) * queries.shape[-1] ** -0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    weights: torch.Tensor = scores.softmax(dim=-1)
+    return weights
+
+
+def queries(attention: Any, states: torch.Tensor) -> torch.Tensor:
+    """Return the queries [rows, heads, positions, head size]."""
+    return split_heads(attention, attention.q_proj(states))
+
+
+def keys_and_values(attention: Any, states: torch.Tensor) -> KeysValues:
+    """Return the keys and the values."""
+    return (
+        split_heads(attention, attention.k_proj(states)),
+        split_heads(attention, attention.v_proj(states)),
+    )
+
+
+def split_heads(attention: Any, states: torch.Tensor) -> torch.Tensor:
+    """Return [rows, positions, width] as [rows, heads, positions, head size]."""
+    rows, positions, _ = states.shape
+    return states.view(rows, positions, attention.num_heads, -1).transpose(1, 2)
+
+
+def merge_heads(states: torch.Tensor) -> torch.Tensor:
+    """Return [rows, heads, positions, head size] as [rows, positions, width]."""
+    return states.transpose(1, 2).flatten(2)
+
+
+def to_host(*tensors: torch.Tensor) -> list[NDArray[np.float32]]:
+    """Return float32 tensors as arrays, in one transfer."""
+    packed = torch.cat([tensor.reshape(-1) for tensor in tensors]).cpu().numpy()
+    arrays, first = [], 0
+    for tensor in tensors:
+        arrays.append(packed[first : first + tensor.numel()].reshape(tensor.shape))
+        first += tensor.numel()
+    return arrays

@@ -1,0 +1,184 @@
+"""Engine calls whose passes run together have the answers that each of them has alone."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from hypothesis import given
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from wlk_whisper.engine.decoding import decode_passes
+from wlk_whisper.engine.logit_filters import LogitFilter
+from wlk_whisper.engine.network import ALONE, ChoiceTooClose, DecoderOutput, Rounding
+from wlk_whisper.engine.passes import encoder_pass, run, run_alone, run_together
+
+SOT, EOT = 21, 20
+ROUNDING = Rounding(margin=0.2, attention=0.05)
+
+
+class NoisyBatch:
+    """Passes over several decoders, each output with differences of at most its rounding."""
+
+    def __init__(self, network, rounding=ALONE, seed=0):
+        self.network, self.rounding = network, rounding
+        self.random = np.random.default_rng(seed)
+        self.widths = []
+
+    def encode(self, features):
+        """Encode one after the other."""
+        self.widths.append(len(features))
+        return [self.network.encode(window) for window in features]
+
+    def forward(self, passes):
+        """Run one after the other, and add differences."""
+        self.widths.append(len(passes))
+        return [self.noisy(item) for item in passes]
+
+    def noisy(self, item):
+        """Return the output of one pass."""
+        output = item.decoder.forward(
+            item.tokens, logits_to_keep=item.logits_to_keep, output_attention=item.output_attention
+        )
+        attention, half = output.cross_attention, self.rounding.margin / 2
+        if attention is not None:
+            share = self.rounding.attention / 2
+            attention = attention * self.random.uniform(1 - share, 1 + share, attention.shape)
+            attention = attention.astype(np.float32)
+        noise = self.random.uniform(-half, half, output.logits.shape)
+        return DecoderOutput(
+            logits=(output.logits + noise).astype(np.float32),
+            cross_attention=attention,
+            rounding=self.rounding,
+        )
+
+
+def search(network, *, frames=24, prompt=(SOT, 23), budget=6, beam_size=1, has_attention=True):
+    """Return an engine call: an encoder pass and a search."""
+    encoder_output = yield from encoder_pass(np.zeros((80, 2 * frames), dtype=np.float32))
+    logit_filter = LogitFilter(
+        sot=SOT,
+        eot=EOT,
+        no_speech=22,
+        timestamp_begin=25,
+        suppress_tokens=np.array([3, 7, 21, 22, 23, 24]),
+        begin_suppress_tokens=np.array([EOT]),
+        has_timestamps=not has_attention,
+        max_initial_timestamp=4,
+    )
+    return (
+        yield from decode_passes(
+            network,
+            encoder_output,
+            prompt,
+            logit_filter=logit_filter,
+            budget=budget,
+            beam_size=beam_size,
+            output_attention=has_attention,
+        )
+    )
+
+
+def choices(result):
+    """Return what was chosen."""
+    return result.tokens, result.frames.tolist(), result.has_ended, result.work
+
+
+requests = st.fixed_dictionaries(
+    {
+        "frames": st.integers(8, 24),
+        "prompt": st.lists(st.integers(0, 19), max_size=4).map(lambda words: (SOT, 23, *words)),
+        "budget": st.integers(1, 7),
+        "beam_size": st.sampled_from([1, 1, 1, 3]),
+        "has_attention": st.booleans(),
+    }
+)
+
+
+@given(st.lists(requests, min_size=1, max_size=5), st.integers(0, 2**32), st.booleans())
+def test_any_group_of_calls_has_the_choices_of_each_alone(toy, group, seed, is_noisy):
+    """Whatever rounding does within its bounds: tokens, frames and work are equal."""
+    network = toy(seed=seed)
+    calls = [partial(search, network, **request) for request in group]
+    batch = NoisyBatch(network, ROUNDING if is_noisy else ALONE, seed)
+
+    answers = run_together(network, batch, calls)
+
+    assert [choices(run_alone(network, call())) for call in calls] == list(map(choices, answers))
+    assert max(batch.widths) == len(group)
+
+
+def test_a_call_that_has_ended_leaves_the_batch(toy):
+    """Later passes have the calls that go on, and no others."""
+    network = toy()
+    batch = NoisyBatch(network)
+    run_together(
+        network, batch, [partial(search, network, budget=budget) for budget in (1, 3, 3, 5)]
+    )
+
+    assert [4, 4, 3, 3] == batch.widths[:4]
+    assert batch.widths[4:] in ([1], [1, 1])
+
+
+def test_a_choice_that_is_too_close_is_made_again_alone(toy):
+    """The other calls of the batch go on."""
+    network = toy()
+    batch = NoisyBatch(network, Rounding(margin=1e-9))
+    begun = []
+
+    def close_in_a_batch():
+        begun.append(len(begun))
+        output = yield from encoder_pass(np.zeros((80, 8), dtype=np.float32))
+        if len(begun) == 1:
+            raise ChoiceTooClose
+        return output.frames
+
+    other = partial(search, network)
+    answers = run_together(network, batch, [close_in_a_batch, other])
+
+    assert [0, 1] == begun
+    assert 4 == answers[0]
+    assert choices(run_alone(network, other())) == choices(answers[1])
+
+
+def test_what_a_call_raises_is_raised_for_the_batch(toy):
+    """The caller makes each call again alone, so that the error reaches its own stream."""
+    network = toy()
+    with pytest.raises(ValueError, match="a prompt of 1 to 63 tokens"):
+        run_together(
+            network,
+            NoisyBatch(network),
+            [partial(search, network), partial(search, network, prompt=())],
+        )
+
+
+@pytest.mark.parametrize(("count", "batches"), [(1, 0), (3, 1)])
+def test_a_call_that_is_alone_needs_no_batch(toy, count, batches):
+    """A single call runs as it would without other streams."""
+    made = []
+
+    class Network(toy):
+        def new_batch(self):
+            made.append(NoisyBatch(self))
+            return made[-1]
+
+    network = Network()
+    answers = run(network, [partial(search, network)] * count)
+
+    assert batches == len(made)
+    assert [choices(run_alone(network, search(network)))] * count == list(map(choices, answers))
+
+
+@pytest.mark.parametrize("batch", [None, "absent"])
+def test_a_network_without_batches_runs_each_call_alone(toy, batch):
+    """It has no method, or arithmetic that is too coarse."""
+
+    class Coarse(toy):
+        def new_batch(self):
+            return batch
+
+    network = toy() if batch == "absent" else Coarse()
+    answers = run(network, [partial(search, network)] * 2)
+
+    assert [choices(run_alone(network, search(network)))] * 2 == list(map(choices, answers))

@@ -1,0 +1,146 @@
+"""Choices that rounding may decide are refused, and all others hold."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from wlk_whisper.engine.decoding import DecodingResult
+from wlk_whisper.engine.engine import contains_no_speech
+from wlk_whisper.engine.language_detection import detect_language_passes
+from wlk_whisper.engine.logit_filters import LogitFilter
+from wlk_whisper.engine.network import ALONE, PROBES, ChoiceTooClose, DecoderOutput, Rounding
+from wlk_whisper.engine.timing import token_boundaries
+
+COARSE = Rounding(margin=0.5, attention=0.01)
+
+
+def attention(seed, *, heads=3, rows=8, frames=30):
+    """Return softmax weights float32[heads, rows, frames]: a text along the audio, and noise."""
+    random = np.random.default_rng(seed)
+    distance = np.arange(frames) - np.linspace(0, frames, rows)[:, None]
+    scores = -np.square(distance / 3) + random.normal(size=(heads, rows, frames))
+    weights = np.exp(scores)
+    return (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
+
+
+@pytest.mark.parametrize(("lead", "steps"), [(0.4, 1), (0.9, 2), (0.0, 1)])
+def test_a_lead_below_the_margin_is_too_close(lead, steps):
+    """A sum of several choices needs as many margins; alone, every lead holds."""
+    with pytest.raises(ChoiceTooClose, match="leads by"):
+        COARSE.require_lead(lead, steps=steps)
+    COARSE.require_lead(0.5 * steps, steps=steps)
+    ALONE.require_lead(lead, steps=steps)
+
+
+def test_probes_are_pairs_of_opposite_differences_within_the_rounding():
+    """The mean of a pair is the attention itself, and the same seed gives the same probes."""
+    weights = attention(1)
+    probes = COARSE.probes(weights, seed=4)
+    pairs = probes.reshape(2, PROBES // 2, *weights.shape)
+
+    assert np.abs(probes / weights - 1).max() <= 0.01 + 1e-6
+    np.testing.assert_allclose(pairs.mean(axis=0), weights[None].repeat(2, axis=0), rtol=1e-6)
+    assert (probes[0] > weights).any()
+    assert (probes[0] < weights).any()
+    np.testing.assert_array_equal(probes, COARSE.probes(weights, seed=4))
+
+
+@given(st.integers(0, 2**32), st.integers(0, 2**32), st.floats(1e-4, 0.05))
+def test_boundaries_that_hold_are_those_of_any_attention_within_the_rounding(seed, other, share):
+    """Where they might differ, the alignment is refused."""
+    weights = attention(seed)
+    noise = np.random.default_rng(other).uniform(1 - share / 2, 1 + share / 2, weights.shape)
+    expected = token_boundaries(weights, first_row=1, audio_frames=28)
+    try:
+        boundaries = token_boundaries(
+            weights, first_row=1, audio_frames=28, rounding=Rounding(attention=share)
+        )
+    except ChoiceTooClose:
+        return
+
+    assert expected.tolist() == boundaries.tolist()
+    varied = (weights * noise).astype(np.float32)
+    assert expected.tolist() == token_boundaries(varied, first_row=1, audio_frames=28).tolist()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_fine_rounding_refuses_few_alignments(seed):
+    """An alignment with clear boundaries holds; one of equal costs does not."""
+    fine = Rounding(attention=1e-6)
+    even = np.full((3, 8, 30), 1 / 30, dtype=np.float32)
+    even[:, ::2] *= 1 + 1e-6
+
+    assert len(token_boundaries(attention(seed), first_row=1, rounding=fine)) == 6
+    with pytest.raises(ChoiceTooClose, match="another encoder frame"):
+        token_boundaries(even, first_row=1, rounding=fine)
+
+
+@pytest.mark.parametrize("lead", [0.3, -0.3, 2.0, -2.0])
+def test_text_and_timestamps_that_are_close_are_refused(lead):
+    """All timestamps together compete with the likeliest text token."""
+    logit_filter = LogitFilter(
+        sot=1,
+        eot=0,
+        no_speech=2,
+        timestamp_begin=6,
+        suppress_tokens=np.array([1, 2]),
+        begin_suppress_tokens=np.array([0]),
+        has_timestamps=True,
+    )
+    logits = np.full(8, -20.0, dtype=np.float32)
+    logits[4], logits[7] = 3.0, 3.0 + lead
+    tokens = (6, 3)
+    if abs(lead) < COARSE.margin:
+        with pytest.raises(ChoiceTooClose):
+            logit_filter.logprobs(logits, tokens, rounding=COARSE)
+    expected = logit_filter.logprobs(logits, tokens)
+
+    assert (lead > 0) == (int(expected.argmax()) == 7)
+    if abs(lead) > COARSE.margin:
+        np.testing.assert_array_equal(
+            expected, logit_filter.logprobs(logits, tokens, rounding=COARSE)
+        )
+
+
+@pytest.mark.parametrize(("probability", "is_close"), [(0.9, True), (0.1, False)])
+def test_a_probability_of_no_speech_at_its_threshold_is_refused(probability, is_close):
+    """Alone, every probability decides."""
+    fields = {"tokens": (), "logprobs": np.zeros(0), "frames": np.zeros(0), "work": None}
+    fields |= {"cross_attention": None, "has_ended": True, "loop": None}
+    result, alone = (
+        DecodingResult(no_speech_prob=probability, rounding=rounding, **fields)
+        for rounding in (COARSE, ALONE)
+    )
+
+    assert not contains_no_speech(alone)
+    if is_close:
+        with pytest.raises(ChoiceTooClose):
+            contains_no_speech(result)
+    else:
+        assert not contains_no_speech(result)
+
+
+@pytest.mark.parametrize("lead", [0.2, 3.0])
+def test_two_languages_that_are_close_are_refused(toy, lead):
+    """A language is chosen among the likeliest of the candidates."""
+
+    class Tokens:
+        def token_to_id(self, text):
+            return {"<|startoftranscript|>": 1, "<|en|>": 5, "<|de|>": 7}.get(text)
+
+    network = toy(n_vocab=51865, width=1)
+    passes = detect_language_passes(
+        network, network.encode(np.zeros((80, 4))), Tokens(), languages=("en", "de")
+    )
+    next(passes)
+    logits = np.zeros((1, 1, 9), dtype=np.float32)
+    logits[..., 7] = lead
+    output = DecoderOutput(logits=logits, rounding=COARSE)
+
+    with pytest.raises(ChoiceTooClose if lead < COARSE.margin else StopIteration) as ended:
+        passes.send(output)
+    if lead > COARSE.margin:
+        assert "de" == ended.value.value[0]

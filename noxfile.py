@@ -387,13 +387,13 @@ def frameworks(session: nox.Session) -> None:
     sources = [argument for name in shared_parts for argument in _editable(ROOT / name)]
     session.install(*_group("test"), *sources, *_editable(ROOT / "plugins/wlk-realtime"))
     for extra in ("torch", "mlx"):
-        place = Path(session.create_tmp()) / extra
-        session.run("python", "-m", "venv", "--clear", str(place))
-        pip = (str(place / "bin/python"), "-m", "pip", "install", "--quiet")
+        folder = Path(session.create_tmp()) / extra
+        session.run("python", "-m", "venv", "--clear", str(folder))
+        pip = (str(folder / "bin/python"), "-m", "pip", "install", "--quiet")
         session.run(*pip, TORCH, external=True)  # mlx-whisper requires it too
         whisper = _editable(ROOT / "plugins/wlk-whisper", (extra,))
         session.run(*pip, *sources, *whisper, external=True)
-        session.env[f"WLK_{extra.upper()}_PYTHON"] = str(place)
+        session.env[f"WLK_{extra.upper()}_PYTHON"] = str(folder)
     session.env["WLK_FULL"] = "1"
     test = "plugins/wlk-realtime/tests/test_two_frameworks.py"
     _pytest(session, "-o", "faulthandler_timeout=0", test)
@@ -489,7 +489,7 @@ def full(session: nox.Session) -> None:
             _run(session, "wlk-conformance", *arguments)
     for backend in OVER_THE_WIRE:
         session.log("%s through wlk-serve, as a process of its own", backend)
-        place = ("--option", f"python={BIN / 'python'}", "--option", f"backend={backend}")
-        _run(session, "wlk-conformance", "realtime", "--model", "digits", *place)
+        source = ("--option", f"python={BIN / 'python'}", "--option", f"backend={backend}")
+        _run(session, "wlk-conformance", "realtime", "--model", "digits", *source)
     for script, *arguments in BENCHMARKS:
         _run(session, "python", f"benchmarks/{script}", *arguments)

@@ -193,10 +193,10 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=200, help="at once; 0 for none")
     parser.add_argument("--many-seconds", type=float, default=30.0, help="of each of them")
     arguments = parser.parse_args()
-    place = {"python": sys.executable, "backend": arguments.backend}
+    child_options = {"python": sys.executable, "backend": arguments.backend}
     with (
         load_backend(arguments.backend, "digits") as local,
-        load_backend("realtime", "digits", **place) as remote,
+        load_backend("realtime", "digits", **child_options) as remote,
     ):
         local.warmup()
         remote.warmup()

@@ -1,4 +1,4 @@
-"""Certificates that are not trusted, and TLS where a server has none: each has its remedy."""
+"""Certificates that are not trusted, and TLS at a server without it: one line with the remedy."""
 
 from __future__ import annotations
 

@@ -27,6 +27,8 @@ class ModelCard:
         name: what clients write as `model`.
         spec: the backend.
         is_digits: whether the model recognises the spoken digits alone, as those of tests.
+        speaker_delay: seconds of audio after which a speaker is known at the latest, None where a
+            server finds no speakers.
         language: the code that a session is forced to unless it names another, None to detect.
         vocabulary: the words of a backend that reads coded audio, which tests use; else empty.
 
@@ -37,6 +39,7 @@ class ModelCard:
     language: str | None = None
     vocabulary: tuple[str, ...] = ()
     is_digits: bool = False
+    speaker_delay: float | None = None
 
     @classmethod
     def of(

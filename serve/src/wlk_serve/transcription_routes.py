@@ -13,6 +13,7 @@ from wlk_serve.errors import RequestError, as_request_error
 from wlk_serve.growing_file import GrowingFile
 from wlk_serve.protocols.openai_rest import (
     Recognized,
+    SpeakerLines,
     TranscriptionStream,
     parse_form,
     render,
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from wlk_core.tokens import ASRToken
     from wlk_serve.models import Models
     from wlk_serve.protocols.openai_rest import Task, TranscriptionRequest
+    from wlk_serve.recordings import Result
     from wlk_serve.service import Service
     from wlk_serve.upload_record import UploadRecord
 
@@ -176,8 +177,8 @@ async def _while_connected(request: Request, work: asyncio.Future[T]) -> T:
 
 
 async def _last(
-    first: tuple[ASRToken, ...] | Recognized,
-    results: AsyncGenerator[tuple[ASRToken, ...] | Recognized],
+    first: Result,
+    results: AsyncGenerator[Result],
 ) -> Recognized:
     if isinstance(first, Recognized):
         return first
@@ -189,8 +190,8 @@ async def _last(
 
 async def _events(
     request: TranscriptionRequest,
-    first: tuple[ASRToken, ...] | Recognized,
-    results: AsyncGenerator[tuple[ASRToken, ...] | Recognized],
+    first: Result,
+    results: AsyncGenerator[Result],
     record: UploadRecord,
     stack: AsyncExitStack,
 ) -> AsyncGenerator[str]:
@@ -210,8 +211,13 @@ async def _events(
             yield stream.failed(answer)
 
 
-def _event(stream: TranscriptionStream, result: tuple[ASRToken, ...] | Recognized) -> str:
-    return stream.done(result) if isinstance(result, Recognized) else stream.delta(result)
+def _event(stream: TranscriptionStream, result: Result) -> str:
+    match result:
+        case Recognized():
+            return stream.done(result)
+        case SpeakerLines():
+            return stream.segments(result)
+    return stream.delta(result)
 
 
 def _note_outcome(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from wlk_core.config import choose_settings
+from wlk_serve.diarizers import DiarizerSource
 from wlk_serve.metrics import Metrics
 from wlk_serve.model_card import ModelCard
 from wlk_serve.model_pool import ModelPool
@@ -39,9 +40,10 @@ def model_pool(settings: ReplicaSettings, registry: Registry) -> ModelPool:
 
     Raises:
         OptionError: two models have the same name, or the backend refuses a setting.
-        BackendUnavailable: the backend is not installed.
+        BackendUnavailable: the backend or the diarizer is not installed.
 
     """
+    diarizers = DiarizerSource.named(registry, settings.diarizer)
     chosen: dict[str, Settings] = {}
     cards = []
     for model in settings.models or (settings.model,):
@@ -52,7 +54,11 @@ def model_pool(settings: ReplicaSettings, registry: Registry) -> ModelPool:
             language=settings.language,
             pairs=settings.options,
         )
-        card = ModelCard.of(options.spec, options.model, options.language)
+        card = ModelCard.of(
+            options.spec, options.model, options.language, served_name=settings.served_name
+        )
+        if diarizers is not None:
+            card = attrs.evolve(card, speaker_delay=diarizers.max_delay)
         chosen[card.name] = options
         cards.append(card)
     metrics = Metrics()
@@ -62,7 +68,13 @@ def model_pool(settings: ReplicaSettings, registry: Registry) -> ModelPool:
             options = chosen[card.name]
             backend = stack.enter_context(options.load(registry))
             backend.warmup()
-            service = Service(backend, card, stream_options=options.options.stream, metrics=metrics)
+            service = Service(
+                backend,
+                card,
+                stream_options=options.options.stream,
+                diarizers=diarizers,
+                metrics=metrics,
+            )
             return _Model(service=stack.enter_context(service), open=stack.pop_all())
 
     return ModelPool(cards, load, most=settings.max_models, metrics=metrics)

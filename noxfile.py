@@ -366,12 +366,13 @@ def vllm(session: nox.Session) -> None:
 @nox.session(python=PYTHON, default=False)
 def ray(session: nox.Session) -> None:
     """Deploy wlk-serve on a local Ray Serve: replicas that are killed, drained and replaced."""
-    parts = ("core", "conformance", "plugins/wlk-realtime")
+    parts = ("core", "conformance", "plugins/wlk-realtime", "plugins/wlk-whisper")
     sources = [argument for name in parts for argument in _editable(ROOT / name)]
     session.install(*_group("test"), *sources, *_editable(ROOT / "serve", ("ray",)))
     session.env["RAY_USAGE_STATS_ENABLED"] = "0"
     # `-W default`: warnings of foreign packages are no errors.
-    _pytest(session, "-W", "default", "-o", "faulthandler_timeout=0", "serve/tests/ray")
+    tests = ("serve/tests/ray", "deploy/tests/test_kubernetes.py")
+    _pytest(session, "-W", "default", "-o", "faulthandler_timeout=0", *tests)
 
 
 @nox.session(python=PYTHON, default=False)

@@ -35,7 +35,8 @@ def compliance_page(reports: list[dict[str, Any]]) -> str:
     """
     Return the page in Markdown: a line for each report, and a table of the exceptions.
 
-    Nothing in it depends on the machine.
+    Nothing in it depends on the machine.  Backends of one title are distinguished by `proof`, the
+    name of the report.
 
     Raises:
         ValueError: there is no report, or reports of different suites.
@@ -46,6 +47,7 @@ def compliance_page(reports: list[dict[str, Any]]) -> str:
         raise ValueError(
             f"expected reports of one suite, got {', '.join(sorted(suites)) or 'no report'}"
         )
+    reports = _titled(reports)
     summary = [_summary(report) for report in reports]
     exceptions = _exceptions(reports)
     return "".join(
@@ -57,7 +59,7 @@ def _summary(report: dict[str, Any]) -> str:
     count = Counter(rule["outcome"] for rule in report["rules"])
     tested = len(report["rules"]) - count["n/a"]
     verdict = report["verdict"] if report["verdict"] == "compliant" else f"**{report['verdict']}**"
-    cells = (_title(report), verdict, f"{tested} of {len(report['rules'])}", count["pass"])
+    cells = (report["title"], verdict, f"{tested} of {len(report['rules'])}", count["pass"])
     absent = len(report["not_tested"]["not declared"])
     return _row(*cells, count["deviation"], absent, count["n/a"] - absent)
 
@@ -71,7 +73,7 @@ def _exceptions(reports: list[dict[str, Any]]) -> list[str]:
             rules.setdefault(rule["id"], len(rules))
             if rule["outcome"] != "pass":
                 key = (rule["id"], rule["outcome"], _reason(rule, report))
-                backends.setdefault(key, []).append(_title(report))
+                backends.setdefault(key, []).append(report["title"])
     keys = sorted(backends, key=lambda key: (rules[key[0]], ORDER.index(key[1])))
     return [
         _row(
@@ -91,6 +93,15 @@ def _reason(rule: dict[str, Any], report: dict[str, Any]) -> str:
     return reason.removeprefix(f"{report['backend']} ")
 
 
+def _titled(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the reports, each with its `title`."""
+    count = Counter(_title(report) for report in reports)
+    return [
+        {**report, "title": title if count[title] == 1 else f"{title} ({report['proof']})"}
+        for report, title in ((report, _title(report)) for report in reports)
+    ]
+
+
 def _title(report: dict[str, Any]) -> str:
     """Return the backend, and its policy and engine where one was chosen."""
     options = report["options"]
@@ -105,5 +116,8 @@ def _row(*cells: object) -> str:
 if __name__ == "__main__":
     if len(sys.argv) == 1:
         sys.exit("expected reports of wlk-conformance, got none; write one with --report PATH")
-    loaded = [json.loads(Path(name).read_text(encoding="utf-8")) for name in sys.argv[1:]]
+    loaded = [
+        {**json.loads(path.read_text(encoding="utf-8")), "proof": path.stem}
+        for path in map(Path, sys.argv[1:])
+    ]
     sys.stdout.write(compliance_page(loaded))

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from wlk_bench.capacity import prediction
-from wlk_bench.capacity.measurement import Bench, PacedRun
+from wlk_bench.capacity.measurement import Bench
+from wlk_bench.capacity.paced_run import PacedRun
 from wlk_bench.capacity.prediction import predict
 from wlk_bench.capacity.report import build_report, read_report
 from wlk_bench.capacity.search import search
@@ -84,9 +85,13 @@ def test_the_search_finds_the_sessions_that_are_kept(keeps):
 def test_the_search_makes_no_more_runs_than_are_allowed(max_runs):
     """A machine that keeps far more than was predicted is not fully measured then."""
     machine = FakeBench(1000)
+    capacity = found(machine, max_runs=max_runs)
+    below = machine.counts[max_runs:]
 
-    assert found(machine, max_runs=max_runs).lost is None
-    assert max_runs == len(machine.counts)
+    assert capacity.lost is None
+    assert capacity.sessions == max(machine.counts[:max_runs])
+    assert all(sessions < capacity.sessions for sessions in below)
+    assert len(below) <= 2
 
 
 @pytest.mark.parametrize("max_runs", [1, 3, 9])
@@ -117,17 +122,18 @@ def test_a_chunk_is_done_when_its_steps_are_not_when_the_next_one_is():
 @pytest.mark.parametrize("is_cpu_clock", [True, False])
 @pytest.mark.slow
 def test_sessions_that_a_machine_keeps_are_measured(bench, is_cpu_clock):
-    """Every chunk has a cost and a delay, on both clocks, however loaded the machine is."""
+    """Every chunk has a cost: those before a run, and those of the run by themselves."""
     bench = attrs.evolve(bench, is_cpu_clock=is_cpu_clock)
     service = bench.service_times(2.0)
     run = bench.paced_run(3, 2.0)
 
     assert {1} == set(service.by_streams)
-    assert all(len(trace) == 4 for trace in service.by_streams[1])
+    assert all(len(trace) == 8 for trace in service.by_streams[1])
     assert min(map(min, service.by_streams[1])) > 0
     assert run.p99_delay > 0
     assert run.p99_lateness == run.p99_delay - 0.5
     assert 0 < run.utilisation <= 1
+    assert [4, 4, 4] == [len(trace) for trace in run.service.by_streams[1]]
 
 
 @pytest.mark.slow
@@ -141,12 +147,12 @@ def test_streams_that_are_due_together_are_measured_by_their_number(bench):
 
 @pytest.mark.slow
 def test_a_batching_engine_is_measured_by_the_turns_of_its_streams(bench):
-    """One turn for each chunk, for one, two and four streams."""
+    """One turn for each chunk of twice the seconds, for one, two and four streams."""
     bench = attrs.evolve(bench, is_cpu_clock=False, is_batching=True, workers=4)
     service = bench.service_times(2.0)
 
     assert {1, 2, 4} == set(service.by_streams)
-    assert [4, 4, 4] == [len(traces[0]) for traces in service.by_streams.values()]
+    assert [8, 8, 8] == [len(traces[0]) for traces in service.by_streams.values()]
 
 
 @pytest.fixture
@@ -221,7 +227,7 @@ def test_the_command_measures_and_checks_itself(tmp_path, capsys, monkeypatch):
 
     printed = capsys.readouterr()
     assert 0 == status
-    assert printed.err.startswith("at most 2 runs of 1 s")
+    assert printed.err.startswith("at most 4 runs of 1 s")
     assert "4 sessions: p99" in printed.err
     assert "sessions per core" in printed.out
     assert "p99 measured" in printed.out

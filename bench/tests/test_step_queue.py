@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_bench.capacity.prediction import predict, predict_sessions
+from wlk_bench.capacity.prediction import first_chunks, predict, predict_sessions
 from wlk_bench.capacity.service_times import ServiceTimes
 from wlk_bench.capacity.step_queue import StepQueue
 from wlk_core.session.deadlines import DeadlineQueue
@@ -206,6 +206,18 @@ def test_costs_survive_a_report():
     service = batching({1: 0.2, 3: 0.4})
 
     assert service == ServiceTimes.from_json(service.to_json())
+
+
+@given(st.integers(1, 200), st.integers(1, 60))
+def test_streams_of_a_run_began_at_different_times(sessions, rounds):
+    """However many there are, each half of the run has about half of them."""
+    begun = first_chunks(sessions, rounds)
+
+    assert begun.min() >= 0
+    assert begun.max() < rounds
+    assert abs(np.mean(begun < rounds / 2) - np.mean(np.arange(rounds) < rounds / 2)) <= max(
+        1 / rounds, 2 / sessions
+    )
 
 
 def test_a_stream_that_is_longer_repeats_its_second_half():

@@ -6,6 +6,7 @@ import pytest
 
 from wlk_conformance.quality import align
 from wlk_conformance.scripted import DIGIT_WORDS
+from wlk_conformance.seams import CHANGES_ITS_MIND, STAYS_UNDECIDED
 from wlk_conformance.sessions.oracle import Life, check_life
 from wlk_conformance.sessions.tape import Tape
 from wlk_conformance.sessions.vocabularies import VOCABULARIES, Vocabulary
@@ -72,17 +73,24 @@ def test_a_flush_without_a_pause_leaves_the_join_open():
         assert [] == rules(committed, VOCABULARIES["pieces"])
 
 
-@pytest.mark.parametrize(("is_mistaken", "broken"), [(True, []), (False, ["IN-05"])])
-def test_an_engine_that_changes_its_mind_mistakes_a_word_that_is_cut_off(is_mistaken, broken):
-    """The last word ends with the audio, so it may be the next one of the vocabulary."""
-    committed = life("zero", " one", " three", cells=13)
-
-    assert broken == rules(committed, is_mistaken=is_mistaken)
+@pytest.mark.parametrize(("habits", "broken"), [([CHANGES_ITS_MIND], []), ([], ["IN-05"])])
+@pytest.mark.parametrize("last", [" three", " four"])
+def test_an_engine_that_changes_its_mind_mistakes_a_word_at_the_end(last, habits, broken):
+    """The last word ends with the audio, so it may be one of the next two of the vocabulary."""
+    assert broken == rules(life("zero", " one", last, cells=13), habits=habits)
 
 
 def test_a_word_inside_the_audio_is_never_mistaken():
     """An engine that changes its mind corrects itself before a word is final."""
-    assert ["IN-05"] == rules(life("zero", " two", " two", cells=13), is_mistaken=True)
+    committed = life("two", " one", " two", cells=13)
+
+    assert ["IN-05"] == rules(committed, habits=[CHANGES_ITS_MIND])
+
+
+@pytest.mark.parametrize(("habits", "broken"), [([STAYS_UNDECIDED], []), ([], ["IN-05"])])
+def test_an_engine_that_stays_undecided_mistakes_any_word(habits, broken):
+    """Any word may be the third after it in the vocabulary."""
+    assert broken == rules(life("three", " one", " two", cells=13), habits=habits)
 
 
 def test_a_word_that_may_be_missing_is_left_out_first():

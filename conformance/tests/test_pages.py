@@ -47,6 +47,18 @@ def test_a_backend_is_a_line():
     assert "| `second` | compliant | 1 of 3 | 0 | 1 | 1 | 1 |\n" in page
 
 
+def test_two_proofs_of_a_backend_are_distinguished_by_their_names():
+    """A backend at two servers is listed twice, and a reason names the proof that it belongs to."""
+    first, second = (
+        {**report("remote", A=outcome), "proof": proof}
+        for proof, outcome in (("remote", "pass"), ("remote-digits", "n/a"))
+    )
+    page = compliance_page([first, second])
+
+    assert "| `remote` (remote) | compliant |" in page
+    assert "| A | n/a | `remote` (remote-digits) | why |\n" in page
+
+
 @pytest.mark.parametrize("name", ["policy", "engine"])
 def test_a_policy_or_engine_that_was_chosen_has_a_line_of_its_own(name):
     """A backend may be proven with each of them; other options are not shown."""

@@ -104,6 +104,16 @@ def test_generated_sessions_contain_every_engine():
     assert {None, 0.1, 1.0, 10.0, "auto"} == ticks
 
 
+def test_every_policy_occurs_in_every_theme():
+    """Themes and policies take turns at different steps, so that each meets each."""
+    sessions = [generate(0, index, SCRIPTED) for index in range(SESSIONS)]
+    met = {
+        (drawn.name.partition(": ")[2], drawn.actions[0].options["policy"]) for drawn in sessions
+    }
+
+    assert {(theme, policy) for theme in THEMES for policy in SCRIPTED_SPEC.policies} == met
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_sound_backend_keeps_every_rule_in_every_session(seed):

@@ -113,7 +113,7 @@ def digits():
 
 
 @contextmanager
-def serve_digits(digits, limits=None, keys=("secret",)):
+def serve_digits(digits, limits=None, keys=("secret",), diarizers=None):
     """Yield the address of a server in a thread, and the server; drain it at the end."""
     from wlk_serve.admission import Admission  # noqa: PLC0415 -- as above
     from wlk_serve.app import Server  # noqa: PLC0415 -- as above
@@ -128,7 +128,8 @@ def serve_digits(digits, limits=None, keys=("secret",)):
         ports.append(port)
         is_ready.set()
 
-    with Service(backend, ModelCard.of(spec, "digits", "en"), workers=1) as service:
+    card = ModelCard.of(spec, "digits", "en")
+    with Service(backend, card, workers=1, diarizers=diarizers) as service:
         admission = Admission.of(keys, ["https://captions.example"], is_local=True)
         application = Server(service, admission=admission, limits=limits or Limits())
         server = DrainingServer(

@@ -105,3 +105,14 @@ def test_no_bytes_make_a_form_fail_in_another_way(body, content_type):
             parsed([b"--x\r\n" + body], kind)
         except RequestError as error:
             assert "invalid_form" == error.code
+
+
+@pytest.mark.parametrize("name", ["known_speaker_references", "known_speaker_references[]"])
+def test_recordings_of_known_speakers_are_left_out(name):
+    """They are megabytes each, and the request only needs to know that they came."""
+    body = part(name, b"data:audio/wav;base64," + b"A" * (3 << 20)) + BODY
+
+    fields, has_file, _ = parsed([body])
+
+    assert (name, "") == fields[0]
+    assert has_file

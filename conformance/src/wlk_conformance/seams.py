@@ -16,6 +16,8 @@ __all__ = [
     "HABITS",
     "MOVED_SECONDS",
     "MOVES_TIMES",
+    "RECENT_SECONDS",
+    "STAYS_UNDECIDED",
     "SupportsCodedAudio",
     "SupportsDeclaration",
     "SupportsEngineCalls",
@@ -26,7 +28,9 @@ __all__ = [
 #: What models do, and an engine that reads coded audio does not do by itself.
 CHANGES_ITS_MIND = "changes its mind"
 MOVES_TIMES = "moves times"
-HABITS = (CHANGES_ITS_MIND, MOVES_TIMES)
+STAYS_UNDECIDED = "stays undecided"
+HABITS = (CHANGES_ITS_MIND, MOVES_TIMES, STAYS_UNDECIDED)
+RECENT_SECONDS = 0.4  # below the shortest time between two calls of an engine that has habits
 MOVED_SECONDS = 0.04
 
 
@@ -77,9 +81,15 @@ class SupportsHabits(Protocol):
     """
     A backend that reads coded audio and imitates habits of models, those of HABITS that are set.
 
-    An engine that changes its mind takes a word that the end of its audio cuts off for another
-    one: `vocabulary[i % n]` instead of `vocabulary[i - 1]`, of n words.  An engine that moves times
-    gives a word other times in each call, at most MOVED_SECONDS away from those of its audio.
+    Each takes some words for later ones of the vocabulary, which begins again after its end.
+
+    - One that changes its mind takes a word that the end of its audio cuts off for the next one.
+      If its hypotheses are compared with each other, it takes a word that ended less than
+      RECENT_SECONDS before the end for the one after that.
+    - One that stays undecided takes every word for the third after it, in every second hypothesis,
+      if its hypotheses are compared with each other.
+    - One that moves times gives a word other times in each call, at most MOVED_SECONDS away from
+      those of its audio.
     """
 
     habits: frozenset[str]

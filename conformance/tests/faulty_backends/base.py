@@ -42,6 +42,7 @@ FAMILIES = (
 )  # fmt: skip
 SESSION_FAMILIES = (
     "late_text", "late_times", "rare_audio", "rare_states", "rare_failures", "hidden_costs",
+    "policies",
 )  # fmt: skip
 
 

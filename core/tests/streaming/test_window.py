@@ -156,6 +156,16 @@ def test_a_word_over_half_the_window_is_cut():
     assert (0, 14 * RATE) == (forced, window.start)
 
 
+def test_a_forced_cut_spares_a_word_that_is_placed_too_late():
+    """The sound begins at 13.76 s and its word at 13.8 s: the cut lies in the silence before."""
+    audio = bursts((1.0, 13.6), (13.76, 28.0), seconds=28.0)
+    upcoming = [Word(13.0, 13.6, " one"), Word(13.8, 14.3, " two")]
+    window, forced = filled(audio, upcoming=upcoming)
+
+    assert 1 == forced
+    assert 13.6 * RATE < window.start < 13.76 * RATE
+
+
 @pytest.mark.parametrize("is_forced", [False, True])
 def test_after_a_cut_the_next_word_is_new_and_a_remainder_is_not(is_forced):
     """The cut is at 3.9 s; the word before it ended by 4.05 s, whatever its alignment claims."""

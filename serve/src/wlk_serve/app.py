@@ -22,21 +22,24 @@ from wlk_serve.admission import Admission
 from wlk_serve.client_secrets import parse_secret_request
 from wlk_serve.errors import RequestError, as_request_error, error_response
 from wlk_serve.limits import Limits, Usage
+from wlk_serve.model_pool import ModelPool
+from wlk_serve.models import OneModel
 from wlk_serve.page_routes import is_page, page_routes
-from wlk_serve.protocols.realtime_config import default_config, update_config
+from wlk_serve.protocols.realtime_config import default_config, model_name, update_config
 from wlk_serve.realtime_route import RealtimeRoute
 from wlk_serve.sessions import Sessions
 from wlk_serve.transcription_routes import transcribe_upload
 from wlk_serve.upload_record import UploadRecord
-from wlk_serve.uploads import read_body
+from wlk_serve.uploads import Upload, read_body
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from wlk_serve.metrics import Metrics
+    from wlk_serve.models import Models
     from wlk_serve.protocols.openai_rest import Task
     from wlk_serve.service import Service
 
@@ -48,36 +51,39 @@ _HEALTH = {"/livez", "/readyz", "/health"}
 
 
 class Server:
-    """The application of one service: `app` for an ASGI server, `sessions` to drain it."""
+    """The application of one model or several: `app` for an ASGI server, `sessions` to drain it."""
 
     def __init__(
         self,
-        service: Service,
+        service: Service | ModelPool,
         *,
         admission: Admission | None = None,
         limits: Limits | None = None,
     ) -> None:
-        self._service = service
+        self._models: Models = service if isinstance(service, ModelPool) else OneModel(service)
         self._admission = Admission() if admission is None else admission
         self._limits = Limits() if limits is None else limits
         self.sessions = Sessions(self._limits.max_sessions, self._limits.max_sessions_per_key)
         self._metrics = service.metrics
+        self._metrics.lateness.set_function(lambda: self._models.lateness)
         self._usage = Usage(self._limits)
-        realtime = RealtimeRoute(service, self._admission, self.sessions, self._limits, self._usage)
+        realtime = RealtimeRoute(
+            self._models, self._admission, self.sessions, self._limits, self._usage
+        )
         routes = [
             *page_routes(),
             Route("/livez", self._livez),
             Route("/readyz", self._readyz),
             Route("/health", self._readyz),  # its name at vLLM, speaches and whisperlivekit
             Route("/metrics", self._render_metrics),
-            Route("/v1/models", self._models),
-            Route("/v1/models/{name:path}", self._model),
+            Route("/v1/models", self._list_models),
+            Route("/v1/models/{name:path}", self._find_model),
             Route("/v1/audio/transcriptions", self._transcriptions, methods=["POST"]),
             Route("/v1/audio/translations", self._translations, methods=["POST"]),
             Route("/v1/realtime/client_secrets", self._client_secrets, methods=["POST"]),
             WebSocketRoute("/v1/realtime", realtime.serve),
         ]
-        handlers: Mapping[Any, Callable[[Request, Exception], Response]] = {
+        handlers: Mapping[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
             WLKError: self._refuse,
             HTTPException: self._refuse_address,
             Exception: self._refuse_unexpected,
@@ -91,19 +97,19 @@ class Server:
     async def _readyz(self, _request: Request) -> Response:
         if self.sessions.is_draining:
             raise RequestError("the server shuts down", status=503, code="not_ready")
-        await self._service.check_canary(self._limits.canary_seconds)
+        await self._models.check_canary(self._limits.canary_seconds)
         return JSONResponse({"status": "ready", "sessions": len(self.sessions)})
 
     async def _render_metrics(self, _request: Request) -> Response:
         text, media_type = self._metrics.render()
         return Response(text, media_type=media_type)
 
-    async def _models(self, _request: Request) -> Response:
-        return JSONResponse({"object": "list", "data": [self._service.card.record()]})
+    async def _list_models(self, _request: Request) -> Response:
+        records = [card.record() for card in self._models.cards]
+        return JSONResponse({"object": "list", "data": records})
 
-    async def _model(self, request: Request) -> Response:
-        self._service.card.check_name(request.path_params["name"])
-        return JSONResponse(self._service.card.record())
+    async def _find_model(self, request: Request) -> Response:
+        return JSONResponse(self._models.card(request.path_params["name"]).record())
 
     async def _transcriptions(self, request: Request) -> Response:
         return await self._transcribe(request, "transcribe")
@@ -114,10 +120,13 @@ class Server:
     async def _transcribe(self, request: Request, task: Task) -> Response:
         key_id = self._admission.key_id(request.headers)
         with ExitStack() as stack:
-            stack.enter_context(self.sessions.entered(key_id=key_id))
+            upload = Upload()
+            stack.enter_context(self.sessions.entered(upload, key_id=key_id))
             record = UploadRecord(self._metrics, self._limits, self._usage, key_id)
             stack.callback(record.close)
-            return await transcribe_upload(request, self._service, record, task, stack.pop_all())
+            return await transcribe_upload(
+                request, self._models, record, task, upload=upload, count=stack.pop_all()
+            )
 
     async def _client_secrets(self, request: Request) -> Response:
         try:
@@ -126,7 +135,8 @@ class Server:
             raise RequestError("expected a body of JSON", code="invalid_json") from None
         wish = parse_secret_request(body)
         wish = attrs.evolve(wish, key_id=self._admission.key_id(request.headers))
-        config = update_config(default_config(self._service.card), wish.session, self._service.card)
+        card = self._models.card(model_name(wish.session))
+        config = update_config(default_config(card), wish.session, card)
         value, expires_at = self._admission.secrets.mint(wish, time.time())
         session = {
             "id": f"sess_{secrets.token_hex(12)}",
@@ -135,19 +145,19 @@ class Server:
         }
         return JSONResponse({"value": value, "expires_at": expires_at, "session": session})
 
-    def _refuse(self, _request: Request, error: Exception) -> Response:
+    async def _refuse(self, _request: Request, error: Exception) -> Response:
         answer = as_request_error(error)
         self._metrics.count_error(answer)
         return error_response(answer)
 
-    def _refuse_address(self, request: Request, error: Exception) -> Response:
+    async def _refuse_address(self, request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         message = f"{request.method} {request.url.path[:200]} is not served here"
-        return self._refuse(request, RequestError(message, status=status, code="unknown_url"))
+        return await self._refuse(request, RequestError(message, status=status, code="unknown_url"))
 
-    def _refuse_unexpected(self, request: Request, error: Exception) -> Response:
+    async def _refuse_unexpected(self, request: Request, error: Exception) -> Response:
         _LOGGER.error("a request failed", exc_info=error)
-        return self._refuse(request, error)
+        return await self._refuse(request, error)
 
 
 class _Guard:

@@ -61,6 +61,7 @@ def _checked_name(
 @click.option("--model", metavar="REF", help="Model to load; see: wlk-core models.")
 @click.option("--language", metavar="CODE|auto", help="Language where a client names none.")
 @click.option("--option", "pairs", metavar="KEY=VALUE", multiple=True, help="Backend option.")
+@click.option("--diarizer", metavar="NAME", help="Find speakers with this installed plugin.")
 @click.option(
     "--served-name",
     metavar="NAME",
@@ -104,6 +105,7 @@ def serve(
     model: str | None,
     language: str | None,
     pairs: tuple[str, ...],
+    diarizer: str | None,
     served_name: str | None,
     api_key_env: str | None,
     origins: tuple[str, ...],
@@ -135,6 +137,7 @@ def serve(
     _serve(
         registry,
         settings,
+        diarizer=diarizer,
         served_name=served_name,
         admission=Checks.of(keys, origins, is_local=is_local),
         host=host,
@@ -148,6 +151,7 @@ def _serve(
     registry: Registry,
     settings: Settings,
     *,
+    diarizer: str | None,
     served_name: str | None,
     admission: Admission,
     host: str,
@@ -156,14 +160,18 @@ def _serve(
     drain_seconds: float,
 ) -> None:
     from wlk_serve.app import Server  # noqa: PLC0415 -- brings numpy and starlette
+    from wlk_serve.diarizers import DiarizerSource  # noqa: PLC0415 -- as above
     from wlk_serve.model_card import ModelCard  # noqa: PLC0415 -- as above
     from wlk_serve.runner import DrainingServer  # noqa: PLC0415 -- brings uvicorn
     from wlk_serve.service import Service  # noqa: PLC0415 -- brings numpy
 
     card = ModelCard.of(settings.spec, settings.model, settings.language, served_name=served_name)
+    diarizers = DiarizerSource.named(registry, diarizer)  # reported before a model is loaded
     with (
         settings.load(registry) as loaded,
-        Service(loaded, card, stream_options=settings.options.stream) as service,
+        Service(
+            loaded, card, stream_options=settings.options.stream, diarizers=diarizers
+        ) as service,
     ):
         loaded.warmup()
         _log_sessions()

@@ -27,6 +27,8 @@ class ModelCard:
         name: what clients write as `model`.
         spec: the backend.
         is_digits: whether the model recognises the spoken digits alone, as those of tests.
+        speaker_delay: seconds of audio after which a speaker is known at the latest, None where a
+            server finds no speakers.
         language: the code that a session is forced to unless it names another, None to detect.
         vocabulary: the words of a backend that reads coded audio, which tests use; else empty.
 
@@ -37,6 +39,7 @@ class ModelCard:
     language: str | None = None
     vocabulary: tuple[str, ...] = ()
     is_digits: bool = False
+    speaker_delay: float | None = None
 
     @classmethod
     def of(
@@ -76,6 +79,10 @@ class ModelCard:
         """Whether the backend translates to English."""
         return "translation" in self.spec.capabilities
 
+    def has_name(self, name: object) -> bool:
+        """Return whether a client that writes *name* asks for this model."""
+        return name in (self.name, f"{self.spec.name}/{self.name}")
+
     def check_name(self, name: object, *, param: str = "model") -> None:
         """
         Check that a client asks for this model.
@@ -90,7 +97,7 @@ class ModelCard:
                 code="invalid_type",
                 param=param,
             )
-        if name not in {self.name, f"{self.spec.name}/{self.name}"}:
+        if not self.has_name(name):
             raise RequestError(
                 f"the model {name[:100]!r} is not served here; use {self.name!r}",
                 status=404,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from wlk_core.errors import WLKError
 from wlk_serve.errors import RequestError, as_request_error, error_response
-from wlk_serve.protocols.realtime_config import default_config, update_config
+from wlk_serve.protocols.realtime_config import default_config, model_name, update_config
 from wlk_serve.realtime_session import RealtimeSession
 from wlk_serve.realtime_socket import accept, refuse, serve_session
 from wlk_serve.resume import parse_last_seq, resume_expired
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from wlk_serve.admission import Admission
     from wlk_serve.limits import Limits, Usage
+    from wlk_serve.models import Models
     from wlk_serve.protocols.realtime_config import RealtimeConfig
     from wlk_serve.service import Service
     from wlk_serve.sessions import Sessions
@@ -32,13 +33,13 @@ class RealtimeRoute:
 
     def __init__(
         self,
-        service: Service,
+        models: Models,
         admission: Admission,
         sessions: Sessions,
         limits: Limits,
         usage: Usage,
     ) -> None:
-        self._service = service
+        self._models = models
         self._admission = admission
         self._sessions = sessions
         self._limits = limits
@@ -48,42 +49,60 @@ class RealtimeRoute:
     async def serve(self, socket: WebSocket) -> None:
         """Answer a WebSocket that was not accepted yet."""
         wish = socket.query_params.get("wlk_resume")
-        try:
-            last = parse_last_seq(socket.query_params.getlist("wlk_last_seq"))
-            config = self._checked(socket) if wish in {None, _NEW} else None
-        except WLKError as error:
-            answer = as_request_error(error)
-            self._service.metrics.count_error(answer)
-            await socket.send_denial_response(error_response(answer))
-            return
-        if config is None:
-            await self._resume(socket, wish or "", last)
-        else:
-            await self._open(socket, config, is_resumable=wish == _NEW)
+        with ExitStack() as lease:  # of the model of a new session
+            try:
+                last = parse_last_seq(socket.query_params.getlist("wlk_last_seq"))
+                checked = await self._checked(socket, lease) if wish in {None, _NEW} else None
+            except WLKError as error:
+                answer = as_request_error(error)
+                self._models.metrics.count_error(answer)
+                await socket.send_denial_response(error_response(answer))
+                return
+            if checked is None:
+                await self._resume(socket, wish or "", last)
+            else:
+                await self._open(socket, *checked, lease, is_resumable=wish == _NEW)
 
-    def _checked(self, socket: WebSocket) -> RealtimeConfig:
-        """Return the configuration of a new session; raises WLKError for one that is refused."""
-        if (model := socket.query_params.get("model")) is not None:
-            self._service.card.check_name(model)
+    async def _checked(self, socket: WebSocket, lease: ExitStack) -> tuple[Service, RealtimeConfig]:
+        """
+        Return the service and the configuration of a new session.
+
+        Raises:
+            WLKError: the session is refused.
+
+        """
+        fields = self._admission.secret_session(socket.headers)
+        model = socket.query_params.get("model", model_name(fields))
+        card = self._models.card(model)
         if socket.query_params.get("intent", "transcription") != "transcription":
             raise RequestError(
                 "expected intent=transcription", code="invalid_value", param="intent"
             )
-        config = default_config(self._service.card)
-        fields = self._admission.secret_session(socket.headers)
+        config = default_config(card)
         if fields is not None:
-            config = update_config(config, fields, self._service.card)
-        self._service.check_load()
-        self._sessions.check(self._admission.key_id(socket.headers))
-        return config
+            config = update_config(config, fields, card)
+        key_id = self._admission.key_id(socket.headers)
+        self._sessions.check(key_id)  # a model is not loaded for a session that is refused
+        service = await self._models.lease(model, lease)
+        service.check_load()
+        self._sessions.check(key_id)  # others may have come while the model was loaded
+        return service, config
 
-    async def _open(self, socket: WebSocket, config: RealtimeConfig, *, is_resumable: bool) -> None:
+    async def _open(
+        self,
+        socket: WebSocket,
+        service: Service,
+        config: RealtimeConfig,
+        lease: ExitStack,
+        *,
+        is_resumable: bool,
+    ) -> None:
         is_beta = socket.headers.get("openai-beta") == "realtime=v1"
         offers_beta = "openai-beta.realtime-v1" in socket.scope.get("subprotocols", [])
         key_id = self._admission.key_id(socket.headers)
-        count = ExitStack()
+        count = lease.pop_all()  # the session may outlive its socket
         session = RealtimeSession(
-            self._service,
+            service,
             config=config,
             key_id=key_id,
             limits=self._limits,
@@ -110,7 +129,7 @@ class RealtimeRoute:
                 raise resume_expired("the session is over or was never here; open a new one")
             queue = session.resume(last)
         except RequestError as error:
-            self._service.metrics.count_error(error)
+            self._models.metrics.count_error(error)
             await refuse(socket, error, _EXPIRED)
             return
         await serve_session(socket, session, queue)

@@ -5,37 +5,37 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 import math
 import os
 import threading
 import time
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
+import attrs
 import numpy as np
 
 from wlk_core.audio import decode_file
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.session import Commit, End, Failure, Scheduler, Session
+from wlk_core.session import Failure, Scheduler, Session, stream
 from wlk_core.vad import SilenceGate, SileroDetector
 from wlk_serve.errors import RequestError
 from wlk_serve.metrics import Metrics
-from wlk_serve.protocols.openai_rest import Recognized
+from wlk_serve.recordings import Recording, in_turns
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+    from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
     from types import TracebackType
-
-    from numpy.typing import NDArray
 
     from wlk_core.backend import Backend
     from wlk_core.processor import OnlineProcessor
     from wlk_core.session.attachment import Attachment
     from wlk_core.session.events import Event
-    from wlk_core.tokens import ASRToken
+    from wlk_serve.diarizers import DiarizerSource, LateDiarizer
     from wlk_serve.model_card import ModelCard
     from wlk_serve.protocols.openai_rest import TranscriptionRequest
     from wlk_serve.protocols.streams import StreamConfig
+    from wlk_serve.recordings import Result
 
 __all__ = ["Service", "SessionStream"]
 
@@ -50,10 +50,15 @@ class SessionStream:
     """A session that a scheduler steps, whose events go to a callback in the event loop."""
 
     def __init__(
-        self, session: Session, processor: OnlineProcessor, close: Callable[[SessionStream], object]
+        self,
+        session: Session,
+        processor: OnlineProcessor,
+        diarizer: LateDiarizer | None,
+        close: Callable[[SessionStream], object],
     ) -> None:
         self.session = session
         self.processor = processor
+        self.diarizer = diarizer
         self.attachment: Attachment | None = None
         self.commit_times: deque[float] = deque()  #: of commits whose endpoints have not come yet
         self._close = close
@@ -107,8 +112,11 @@ class Service:
         backend: the loaded backend.
         card: what clients may know of it.
         stream_options: the options of scope "stream" of every stream.
+        diarizers: opens a diarizer for each session over a socket, and for each recording whose
+            speakers are asked for; None for a server without speakers.
         workers: threads for sessions, and as many recordings that use the model at a time; None
             for what the backend declares as `max_concurrent_calls`, else one a CPU core.
+        metrics: what is counted; None for new metrics.
 
     """
 
@@ -118,22 +126,25 @@ class Service:
         card: ModelCard,
         *,
         stream_options: Mapping[str, Any] | None = None,
+        diarizers: DiarizerSource | None = None,
         workers: int | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
-        self.card = card.declared_by(backend)
+        self._diarizers = diarizers
+        delay = None if diarizers is None else diarizers.max_delay
+        self.card = attrs.evolve(card.declared_by(backend), speaker_delay=delay)
         self._backend = backend
         self._stream_options = dict(stream_options or {})
         count = workers or card.spec.max_concurrent_calls or os.cpu_count() or 1
         same_thread = card.spec.thread_affinity == "same-thread"
         # Load refuses connections (`check_load`), never the audio of a session that was accepted.
-        self.metrics = Metrics()
+        self.metrics = Metrics() if metrics is None else metrics
         self._scheduler = Scheduler(
             workers=count,
             same_thread=same_thread,
             max_lateness=math.inf,
             on_step=self.metrics.step_seconds.observe,
         )
-        self.metrics.lateness.set_function(lambda: self.lateness)
         self._files = ThreadPoolExecutor(_MAX_FILES, "wlk-file")
         self._turns = threading.Semaphore(count)  # of recordings, to use the model
         self._closers = ThreadPoolExecutor(2, "wlk-close")
@@ -192,14 +203,16 @@ class Service:
         """
         loop = asyncio.get_running_loop()
         processor = self._processor("transcribe", config.language, config.prompt)
+        diarizer = None if self._diarizers is None else self._diarizers.open()
         session = Session(
             processor,
             gate=_gate(config),
+            diarizer=diarizer,
             encoding=config.encoding,
             rate=config.rate,
             max_backlog_seconds=_MAX_BACKLOG_SECONDS,
         )
-        stream = SessionStream(session, processor, self._close_stream)
+        stream = SessionStream(session, processor, diarizer, self._close_stream)
         stream.attachment = self._scheduler.attach(
             session, lambda events: on_events(stream, events), call=loop.call_soon_threadsafe
         )
@@ -210,9 +223,11 @@ class Service:
         file: BinaryIO,
         request: TranscriptionRequest,
         use: Callable[[float], object],
-    ) -> AsyncGenerator[tuple[ASRToken, ...] | Recognized]:
+    ) -> AsyncGenerator[Result]:
         """
         Yield the committed tokens of a recording as they come, and at last all of them.
+
+        Where speakers are asked for, their lines are yielded too, as they become certain.
 
         Args:
             file: the recording.
@@ -221,7 +236,8 @@ class Service:
                 RequestError.
 
         Raises:
-            RequestError, WLKError: the recording holds no audio, or the engine failed.
+            RequestError, WLKError: the recording holds no audio, or the engine or the diarizer
+                failed.
 
         """
         loop = asyncio.get_running_loop()
@@ -233,38 +249,41 @@ class Service:
 
         def run() -> None:
             try:
-                options = self._options(request.prompt)
-                pieces = _in_turns(decode_file(file), self._turns, use)
-                stream = self._backend.stream(
-                    pieces, language=request.language, task=request.task, **options
-                )
-                with self._turns, closing(stream):
-                    for event in stream:
-                        if is_stopped.is_set():
-                            return
-                        publish(event)
+                for event in self._recording_events(file, request, use):
+                    if is_stopped.is_set():
+                        return
+                    publish(event)
                 publish(None)
             except Exception as error:  # noqa: BLE001 -- raised again in the event loop
                 publish(error)
 
         job = loop.run_in_executor(self._files, run)
-        tokens: list[ASRToken] = []
-        duration = 0.0
+        result = Recording(request, self.card.speaker_delay)
         try:
             while (event := await events.get()) is not None:
                 if isinstance(event, Exception):
                     raise event
-                if isinstance(event, Commit):
-                    tokens += event.tokens
-                    yield event.tokens
-                elif isinstance(event, End):
-                    duration = event.audio_time
+                for part in result.add(event):
+                    yield part
         finally:
             is_stopped.set()
             await asyncio.wait([job])  # the file is closed after this
-        detected = [token.detected_language for token in tokens if token.detected_language]
-        language = detected[-1] if detected else request.language
-        yield Recognized(tokens=tuple(tokens), duration=duration, language=language)
+        yield result.recognized()
+
+    def _recording_events(
+        self, file: BinaryIO, request: TranscriptionRequest, use: Callable[[float], object]
+    ) -> Iterator[Event]:
+        """Yield the events of a recording, in the thread that decodes it."""
+        with ExitStack() as stack:
+            diarizer = None
+            if request.has_speakers and self._diarizers is not None:
+                diarizer = stack.enter_context(closing(self._diarizers.open()))
+            processor = self._processor(request.task, request.language, request.prompt)
+            pieces = in_turns(decode_file(file), self._turns, use)
+            events = stream(processor, pieces, diarizer=diarizer)
+            stack.enter_context(self._turns)
+            stack.enter_context(closing(events))
+            yield from events
 
     async def check_canary(self, max_age: float) -> None:
         """
@@ -285,6 +304,11 @@ class Service:
                     "no engine call came through in time", status=503, code="not_ready"
                 ) from None
             self._last_canary = time.monotonic()
+
+    async def wait_for_canary(self) -> None:
+        """Wait until no canary runs, as before `close`."""
+        async with self._canary:
+            pass
 
     async def _run_canary(self) -> None:
         processor = self._processor("transcribe", self.card.language, None)
@@ -314,6 +338,8 @@ class Service:
             if stream.attachment is not None:
                 stream.attachment.detach()
             stream.processor.close()
+            if stream.diarizer is not None:
+                stream.diarizer.close()
 
         self._closers.submit(close)
 
@@ -332,22 +358,3 @@ def _gate(config: StreamConfig) -> SilenceGate | None:
         hang_over=times.hang_over,
         min_silence=times.min_silence,
     )
-
-
-def _in_turns(
-    pieces: Iterable[NDArray[np.float32]],
-    turns: threading.Semaphore,
-    use: Callable[[float], object],
-) -> Iterator[NDArray[np.float32]]:
-    """Yield *pieces*; give the turn back while the next one is awaited, as of a slow upload."""
-    iterator = iter(pieces)
-    while True:
-        turns.release()
-        try:
-            piece = next(iterator, None)
-        finally:
-            turns.acquire()
-        if piece is None:
-            return
-        use(len(piece) / SAMPLE_RATE)
-        yield piece

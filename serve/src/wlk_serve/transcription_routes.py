@@ -13,12 +13,13 @@ from wlk_serve.errors import RequestError, as_request_error
 from wlk_serve.growing_file import GrowingFile
 from wlk_serve.protocols.openai_rest import (
     Recognized,
+    SpeakerLines,
     TranscriptionStream,
     parse_form,
     render,
 )
 from wlk_serve.upload_form import UploadForm
-from wlk_serve.uploads import receive_body
+from wlk_serve.uploads import Upload, receive_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from wlk_core.tokens import ASRToken
+    from wlk_serve.models import Models
     from wlk_serve.protocols.openai_rest import Task, TranscriptionRequest
+    from wlk_serve.recordings import Result
     from wlk_serve.service import Service
     from wlk_serve.upload_record import UploadRecord
 
@@ -38,7 +40,13 @@ _FEW_BYTES = 4096  # parsing more is left to a thread
 
 
 async def transcribe_upload(
-    request: Request, service: Service, record: UploadRecord, task: Task, count: ExitStack
+    request: Request,
+    models: Models,
+    record: UploadRecord,
+    task: Task,
+    *,
+    upload: Upload,
+    count: ExitStack,
 ) -> Response:
     """
     Answer a request for a transcription or a translation.
@@ -47,9 +55,10 @@ async def transcribe_upload(
 
     Args:
         request: whose body was not read yet.
-        service: transcribes.
+        models: one of them transcribes.
         record: counts what the request uses.
         task: what is asked for.
+        upload: what a shutdown ends.
         count: closed when the response was sent, or an error raised.
 
     """
@@ -59,29 +68,31 @@ async def transcribe_upload(
         file = GrowingFile()
         stack.callback(file.close)
         form = UploadForm(request.headers.get("content-type", ""), file)
-        parts = receive_body(request, record.max_bytes, record.use_bytes)
+        parts = receive_body(request, record.max_bytes, record.use_bytes, upload)
         await stack.enter_async_context(aclosing(parts))
-        early = await _wish_before_file(form, parts, service, task)
+        early = await _wish_before_file(form, parts, models, task)
         job = None
         if early is not None:
+            service = await models.lease(early.model, stack)
             job = await stack.enter_async_context(_Recognition(service, file, early, record))
         await _feed(form, parts)
         form.finish()
         file.finish()
-        wish = parse_form(form.fields, service.card, task)
+        wish = _wish(form, models, task)
         _check_file(form, file)
         if job is None or wish != early:  # a field after the file
             if job is not None:
                 await job.stop()
                 file.seek(0)
+            service = await models.lease(wish.model, stack)
             job = await stack.enter_async_context(_Recognition(service, file, wish, record))
         headers = {"x-wlk-ignored": ", ".join(wish.ignored)} if wish.ignored else {}
-        first = await _while_connected(request, job.first)
+        first = await _while_connected(request, upload, job.first)
         if wish.streams:  # a recording without audio was refused with its status
             events = _events(wish, first, job.results, record, stack.pop_all())
             return StreamingResponse(events, media_type="text/event-stream", headers=headers)
         work = asyncio.ensure_future(_last(first, job.results))
-        recognized = await _while_connected(request, work)
+        recognized = await _while_connected(request, upload, work)
         record.record.add_words(len(recognized.tokens))
         media_type, body = render(wish, recognized)
         return Response(body.encode("utf-8", "replace"), media_type=media_type, headers=headers)
@@ -120,15 +131,22 @@ class _Recognition:
 
 
 async def _wish_before_file(
-    form: UploadForm, parts: AsyncGenerator[bytes], service: Service, task: Task
+    form: UploadForm, parts: AsyncGenerator[bytes], models: Models, task: Task
 ) -> TranscriptionRequest | None:
     """Read until the recording begins; return the request if its fields came before."""
     async for data in parts:
         form.feed(data)
         if form.has_file:
             names = {name for name, _ in form.fields}
-            return parse_form(form.fields, service.card, task) if "model" in names else None
+            return _wish(form, models, task) if "model" in names else None
     return None
+
+
+def _wish(form: UploadForm, models: Models, task: Task) -> TranscriptionRequest:
+    """Return the request of the fields that came, which the model of its name checks."""
+    names = [text for name, text in form.fields if name.removesuffix("[]") == "model"]
+    card = models.card(names[-1] if names and names[-1] else None)
+    return parse_form(form.fields, card, task)
 
 
 async def _feed(form: UploadForm, parts: AsyncGenerator[bytes]) -> None:
@@ -150,14 +168,16 @@ def _check_file(form: UploadForm, file: GrowingFile) -> None:
         raise RequestError("the recording is empty", code="invalid_audio", param="file")
 
 
-async def _while_connected(request: Request, work: asyncio.Future[T]) -> T:
-    """Return the result of *work*; a client that leaves ends it."""
+async def _while_connected(request: Request, upload: Upload, work: asyncio.Future[T]) -> T:
+    """Return the result of *work*; a client that leaves ends it, and so does a shutdown."""
     left = asyncio.ensure_future(request.receive())  # after the body comes the disconnect alone
     try:
-        tasks: set[asyncio.Future[Any]] = {work, left}
+        tasks: set[asyncio.Future[Any]] = {work, left, upload.closed}
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         if work.done():
             return work.result()
+        if upload.closed.done():
+            raise upload.shutdown_error()
         raise RequestError("the client left", status=499, code="client_closed_request")
     finally:
         for task in (work, left):
@@ -166,8 +186,8 @@ async def _while_connected(request: Request, work: asyncio.Future[T]) -> T:
 
 
 async def _last(
-    first: tuple[ASRToken, ...] | Recognized,
-    results: AsyncGenerator[tuple[ASRToken, ...] | Recognized],
+    first: Result,
+    results: AsyncGenerator[Result],
 ) -> Recognized:
     if isinstance(first, Recognized):
         return first
@@ -179,8 +199,8 @@ async def _last(
 
 async def _events(
     request: TranscriptionRequest,
-    first: tuple[ASRToken, ...] | Recognized,
-    results: AsyncGenerator[tuple[ASRToken, ...] | Recognized],
+    first: Result,
+    results: AsyncGenerator[Result],
     record: UploadRecord,
     stack: AsyncExitStack,
 ) -> AsyncGenerator[str]:
@@ -200,8 +220,13 @@ async def _events(
             yield stream.failed(answer)
 
 
-def _event(stream: TranscriptionStream, result: tuple[ASRToken, ...] | Recognized) -> str:
-    return stream.done(result) if isinstance(result, Recognized) else stream.delta(result)
+def _event(stream: TranscriptionStream, result: Result) -> str:
+    match result:
+        case Recognized():
+            return stream.done(result)
+        case SpeakerLines():
+            return stream.segments(result)
+    return stream.delta(result)
 
 
 def _note_outcome(

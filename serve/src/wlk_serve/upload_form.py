@@ -17,6 +17,7 @@ __all__ = ["UploadForm", "Writable"]
 _MAX_FIELDS = 100
 _MAX_FIELD_BYTES = 1 << 20  # prompts and keywords
 _FILE = "file"
+_UNUSED = {"known_speaker_references", "known_speaker_references[]"}  # megabytes that nothing reads
 
 
 class Writable(Protocol):
@@ -31,7 +32,7 @@ class UploadForm:
     """
     The fields of a form and its one file, which is written while it arrives.
 
-    A plain object without sockets.
+    A plain object without sockets.  Recordings of known speakers are left out of their fields.
 
     Args:
         content_type: the header of the request; a form of another type has no fields.
@@ -127,6 +128,8 @@ class UploadForm:
     def _add_data(self, data: bytes, start: int, end: int) -> None:
         if self._value is None:
             self._file.write(data[start:end])
+            return
+        if self._name in _UNUSED:
             return
         self._value += data[start:end]
         if len(self._value) > _MAX_FIELD_BYTES:

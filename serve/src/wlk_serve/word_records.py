@@ -12,8 +12,16 @@ if TYPE_CHECKING:
 
     from wlk_core.tokens import ASRToken
 
-__all__ = ["detected_languages", "logprob_records", "span_record", "word_records"]
+__all__ = [
+    "detected_languages",
+    "logprob_records",
+    "span_record",
+    "speaker_name",
+    "word_records",
+]
 
+_UNKNOWN_SPEAKER = "unknown"  # OpenAI's segments have a text in any case
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _LEAST_PROBABILITY = 1e-10  # JSON has no infinity
 
 
@@ -32,9 +40,23 @@ def word_records(tokens: Iterable[ASRToken], offset: float = 0.0) -> list[dict[s
             "confidence": None if token.probability is None else round(token.probability, 4),
         }
         if token.speaker is not None:
-            record["speaker"] = str(token.speaker)
+            record["speaker"] = speaker_name(token.speaker)
         records.append(record)
     return records
+
+
+def speaker_name(speaker: int | str | None) -> str:
+    """Return the name of a speaker: a number becomes "A" to "Z", "AA" and so on, as OpenAI's."""
+    if speaker is None:
+        return _UNKNOWN_SPEAKER
+    if isinstance(speaker, str) or speaker < 0:
+        return str(speaker)
+    name = ""
+    number = speaker
+    while number >= 0:
+        number, letter = divmod(number, len(_LETTERS))
+        name, number = _LETTERS[letter] + name, number - 1
+    return name
 
 
 def span_record(tokens: Iterable[ASRToken], offset: float = 0.0) -> dict[str, float]:

@@ -6,9 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 import json
 import os
 from pathlib import Path
+import shutil
 import signal
 import socket
 import threading
+import time
 import urllib.request
 
 import pytest
@@ -117,6 +119,17 @@ def status_of(port, path):
         return answer.status, json.loads(answer.read())
 
 
+def connect_when_free(url):
+    """Return a connection; try again while another model is in use, as its last socket closes."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return connect(url, open_timeout=60)
+        except InvalidStatus as refused:
+            if refused.response.status_code != 503 or time.monotonic() > deadline:
+                raise
+
+
 class Turnstile:
     """Stops every session before some chunks until all of them have come there."""
 
@@ -208,6 +221,30 @@ def test_an_application_that_drains_ends_its_sessions_with_their_words(port):
     assert 1012 == closed.value.rcvd.code
     assert 503 == refused.value.response.status_code
     assert "session.created" == created["type"]
+
+
+def test_a_replica_holds_one_of_two_models_at_a_time(port, tmp_path):
+    """The query chooses; a model with a session stays, and clients of the other one get 503."""
+    whisper = pytest.importorskip("wlk_whisper", reason="runs in the session: nox -s ray")
+    bundled = Path(whisper.__file__).parent / "digits/ctranslate2"
+    other = shutil.copytree(bundled, tmp_path / "other")
+    models = ["digits", str(other)]
+    alone = {"min_replicas": 1, "max_replicas": 1}
+    deploy({"backend": "faster-whisper", "model": None, "models": models, **alone})
+    url = f"ws://127.0.0.1:{port}/v1/realtime"
+    created = []
+    for name in ("other", "digits"):
+        with connect_when_free(f"{url}?model={name}") as client:
+            created.append(json.loads(client.recv(timeout=60)))
+            with pytest.raises(InvalidStatus) as refused:
+                connect(f"{url}?model={'digits' if name == 'other' else 'other'}", open_timeout=60)
+            assert 503 == refused.value.response.status_code
+            assert "retry-after" in refused.value.response.headers
+
+    sessions = [message["session"]["audio"]["input"]["transcription"] for message in created]
+    assert ["other", "digits"] == [session["model"] for session in sessions]
+    listed = status_of(port, "/v1/models")[1]["data"]
+    assert ["digits", "other"] == [model["id"] for model in listed]
 
 
 def test_the_addresses_are_those_of_wlk_serve(port):

@@ -60,7 +60,7 @@ _COUNT = click.IntRange(min=1)
 @click.option("--seconds", type=float, callback=_above_zero, default=20.0, show_default=True,
               help="Audio of each session in a run.")  # fmt: skip
 @click.option("--runs", type=_COUNT, default=6, show_default=True,
-              help="Runs in real time at most.")  # fmt: skip
+              help="Runs in real time that search, at most; two more compare.")  # fmt: skip
 @click.option("--measured", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="Take the figures of this report instead of measuring.")  # fmt: skip
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False),
@@ -170,18 +170,19 @@ def _measure(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the report of a measurement of this machine."""
     from wlk_bench.capacity.machine import open_bench  # noqa: PLC0415 -- brings numpy
     from wlk_bench.capacity.report import build_report  # noqa: PLC0415 -- as above
-    from wlk_bench.capacity.search import search  # noqa: PLC0415 -- as above
+    from wlk_bench.capacity.search import RUNS_BELOW, search  # noqa: PLC0415 -- as above
 
     runs, seconds = arguments["runs"], arguments["seconds"]
     names = ("backend", "model", "options", "language", "data", "tick", "cores", "clock")
     with open_bench(**{name: arguments[name] for name in names}) as (bench, config):
-        # Costs are measured once more than runs; decoding takes less than the audio where a
-        # session is kept at all.
-        longest = (runs * (seconds + bench.drain_seconds) + (runs + 1) * seconds) / _MINUTE
+        # Before a run, sessions decode up to as much audio as it has; costs take less where several
+        # sessions are kept.
+        most = runs + RUNS_BELOW
+        about = most * 2 * seconds / _MINUTE
+        longest = most * (4 * seconds + bench.drain_seconds) / _MINUTE
         click.echo(
-            f"at most {runs} runs of {seconds:g} s, and the costs of chunks {runs + 1} times: "
-            f"about {runs * 2 * seconds / _MINUTE:.1f} min, {longest:.1f} min at most "
-            "where the machine keeps up",
+            f"at most {most} runs of {seconds:g} s, and the costs of chunks around each: about "
+            f"{about:.1f} min, at most {longest:.1f} min on a machine that is quiet",
             err=True,
         )
         found = search(

@@ -13,6 +13,8 @@ import attrs
 import numpy as np
 
 from wlk_bench.capacity.clocks import CpuClock, machine_cpu_seconds
+from wlk_bench.capacity.paced_run import PacedRun, Record
+from wlk_bench.capacity.prediction import first_chunks
 from wlk_bench.capacity.service_times import ServiceTimes
 from wlk_bench.capacity.timed_session import TimedSession
 from wlk_bench.environment import resident_bytes
@@ -25,36 +27,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_core.backend import Backend
-    from wlk_core.session import Event
+    from wlk_core.session import Attachment, Event
 
-__all__ = ["Bench", "PacedRun"]
+__all__ = ["Bench"]
 
+_POLL_SECONDS = 0.02
 _MIN_STREAMS = 8  # whose costs stand for all others
 _ANY_LATENESS = 1e9  # sessions are measured, not refused
-
-
-@attrs.frozen(kw_only=True)
-class PacedRun:
-    """
-    Sessions whose audio came in real time.
-
-    Attributes:
-        sessions: how many ran.
-        p99_delay: seconds from the arrival of a chunk until it was done, of 99 in 100 chunks.
-        p99_lateness: the same from the deadline of the chunk.
-        utilisation: processor time of this process, as a share of the cores of the measurement.
-        other_cores: cores that other processes used meanwhile; None where it cannot be read.
-        session_bytes: resident memory since the backend was loaded, divided by the sessions; None
-            where it cannot be read.
-
-    """
-
-    sessions: int
-    p99_delay: float
-    p99_lateness: float
-    utilisation: float
-    other_cores: float | None
-    session_bytes: float | None
+_ANY_BURST = 1e9  # audio before a run is sent at once, and is due at once
 
 
 @attrs.frozen(kw_only=True)
@@ -92,8 +72,9 @@ class Bench:
         """
         Measure what chunks cost, with streams that get the next chunk when one is done.
 
-        Each number of streams decodes *seconds* of audio of each, as fast as it can: no worker is
-        idle, so that the time divided by the chunks is the cost of a chunk.
+        Each number of streams decodes *seconds* of audio of each, and as much as a run sends before
+        it begins, as fast as it can: no worker is idle, so that the time divided by the chunks is
+        the cost of a chunk.
         """
         if self.is_cpu_clock or (self.workers == 1 and not self.is_batching):
             widths = [_MIN_STREAMS]
@@ -102,9 +83,12 @@ class Bench:
             if not self.is_batching:
                 widths = [*(w for w in widths if w < self.workers), 4 * self.workers]
         measure = self._costs_by_cpu if self.is_cpu_clock else self._costs_by_wall
-        by_streams = {width: measure(width, seconds) for width in widths}
+        by_streams = {width: measure(width, 2 * seconds) for width in widths}
         if not self.is_batching:  # the widest had all workers busy
             by_streams[self.workers] = by_streams.pop(widths[-1])
+        return self._service(by_streams)
+
+    def _service(self, by_streams: Mapping[int, tuple[tuple[float, ...], ...]]) -> ServiceTimes:
         return ServiceTimes(
             chunk_seconds=self.chunk_seconds,
             tick_seconds=self.tick_seconds,
@@ -114,26 +98,32 @@ class Bench:
         )
 
     def paced_run(self, sessions: int, seconds: float) -> PacedRun:
-        """Run *sessions* in real time for *seconds*; chunks that never end count as they wait."""
+        """
+        Run *sessions* in real time for *seconds*; chunks that never end count as they wait.
+
+        Before, each session decodes up to as much audio, see `first_chunks`.
+        """
         gc.collect()
         wall, cpu = time.monotonic(), time.process_time()
         machine = machine_cpu_seconds()
         drive = self._pace_by_cpu if self.is_cpu_clock else self._pace_by_wall
-        delays, busy, elapsed, after = drive(sessions, seconds)
+        record = drive(sessions, seconds)
         wall, cpu = time.monotonic() - wall, time.process_time() - cpu
         others = machine_cpu_seconds()
-        p99 = float(np.percentile(delays, 99))
+        p99 = float(np.percentile(record.delays, 99))
+        costs = tuple(tuple(trace) for trace in record.costs if trace)
         return PacedRun(
             sessions=sessions,
             p99_delay=p99,
             p99_lateness=p99 - self.tick_seconds,
-            utilisation=min(1.0, busy / (elapsed * self.cores)),
+            utilisation=min(1.0, record.busy / (record.elapsed * self.cores)),
             other_cores=None
             if machine is None or others is None
             else max(0.0, (others - machine - cpu) / wall),
             session_bytes=None
-            if self.idle_bytes is None or after is None
-            else max(0, after - self.idle_bytes) / sessions,
+            if self.idle_bytes is None or record.memory is None
+            else max(0, record.memory - self.idle_bytes) / sessions,
+            service=None if self.is_batching or not costs else self._service({self.workers: costs}),
         )
 
     def _chunk(self, stream: int, number: int) -> NDArray[np.float32]:
@@ -162,6 +152,7 @@ class Bench:
             clock=clock,
             tick_seconds=self.tick_seconds,
             max_lateness=_ANY_LATENESS,
+            burst_seconds=_ANY_BURST,
         )
 
     def _costs_by_wall(self, streams: int, seconds: float) -> tuple[tuple[float, ...], ...]:
@@ -222,27 +213,48 @@ class Bench:
 
     def _schedule(self, sessions: int, seconds: float) -> list[tuple[float, int, int]]:
         """Return (arrival, session, number) of every chunk, the sessions spread over a chunk."""
+        rounds = max(1, round(seconds / self.chunk_seconds))
+        begun = first_chunks(sessions, rounds).tolist()
         return sorted(
-            ((number + 1 + session / sessions) * self.chunk_seconds, session, number)
-            for number in range(max(1, round(seconds / self.chunk_seconds)))
+            ((k + 1 + session / sessions) * self.chunk_seconds, session, begun[session] + k)
+            for k in range(rounds)
             for session in range(sessions)
         )
 
-    def _pace_by_wall(
-        self, count: int, seconds: float
-    ) -> tuple[list[float], float, float, int | None]:
-        """Return delays, processor seconds, elapsed seconds and the memory at the end."""
-        delays: list[float] = []
+    def _begin(
+        self,
+        sessions: list[TimedSession],
+        attachments: list[Attachment],
+        seconds: float,
+        work: Callable[[], object],
+    ) -> None:
+        """Let each session decode what it has sent before the run; *work* does it, or waits."""
+        rounds = max(1, round(seconds / self.chunk_seconds))
+        begun = first_chunks(len(sessions), rounds).tolist()
+        for index, session in enumerate(sessions):
+            for number in range(begun[index]):
+                session.arrive(self._chunk(index, number), 0.0)
+            attachments[index].notify()
+        while any(session.waiting for session in sessions):
+            work()
 
-        def on_done(_index: int, arrivals: list[float], _seconds: float) -> None:
+    def _pace_by_wall(self, count: int, seconds: float) -> Record:
+        delays: list[float] = []
+        costs: list[list[float]] = [[] for _ in range(count)]
+
+        def on_done(index: int, arrivals: list[float], cost: float) -> None:
             now = time.monotonic()
             delays.extend(now - arrival for arrival in arrivals)
+            costs[index].extend(cost / len(arrivals) for _ in arrivals)
 
         with (
             self._sessions(count, on_done) as sessions,
             self._scheduler(workers=self.workers, clock=time.monotonic) as scheduler,
         ):
             attachments = [scheduler.attach(each, _drop, call=_directly) for each in sessions]
+            self._begin(sessions, attachments, seconds, partial(time.sleep, _POLL_SECONDS))
+            delays.clear()
+            costs[:] = ([] for _ in range(count))
             cpu, began = time.process_time(), time.monotonic()
             for arrival, index, number in self._schedule(count, seconds):
                 chunk = self._chunk(index, number)
@@ -252,33 +264,43 @@ class Bench:
             busy, elapsed = time.process_time() - cpu, time.monotonic() - began
             last = time.monotonic() + self.drain_seconds
             while any(session.waiting for session in sessions) and time.monotonic() < last:
-                time.sleep(0.02)
+                time.sleep(_POLL_SECONDS)
             memory, now = resident_bytes(), time.monotonic()
             unfinished = [now - arrival for each in sessions for arrival in each.waiting]
-        return delays + unfinished, busy, elapsed, memory
+        return Record(
+            delays=delays + unfinished, costs=costs, busy=busy, elapsed=elapsed, memory=memory
+        )
 
-    def _pace_by_cpu(
-        self, count: int, seconds: float
-    ) -> tuple[list[float], float, float, int | None]:
+    def _pace_by_cpu(self, count: int, seconds: float) -> Record:
         clock = CpuClock()
         delays: list[float] = []
-        done: list[float] = []
-        idle = 0.0
+        costs: list[list[float]] = [[] for _ in range(count)]
+        done: list[tuple[int, list[float]]] = []
+        idle = spent = 0.0  # spent: on steps since the last chunk that was done
 
-        def on_done(_index: int, arrivals: list[float], _seconds: float) -> None:
-            done.extend(arrivals)
+        def on_done(index: int, arrivals: list[float], _seconds: float) -> None:
+            done.append((index, arrivals))
 
         with (
             self._sessions(count, on_done) as sessions,
             self._scheduler(workers=0, clock=clock) as scheduler,
         ):
             attachments = [scheduler.attach(each, _drop, call=_directly) for each in sessions]
+            self._begin(sessions, attachments, seconds, scheduler.step)
+            done.clear()
             gc.collect()
+            clock.leave_out()
 
             def step() -> bool:
+                nonlocal spent
+                began = clock.now
                 made = scheduler.step()
                 now = clock.read()
-                delays.extend(now - arrival for arrival in done)
+                spent += now - began
+                for index, arrivals in done:
+                    delays.extend(now - arrival for arrival in arrivals)
+                    costs[index].extend(spent / len(arrivals) for _ in arrivals)
+                    spent = 0.0
                 done.clear()
                 return made
 
@@ -294,11 +316,12 @@ class Bench:
                 sessions[index].arrive(chunk, moment)
                 attachments[index].notify()
             elapsed = clock.now - began
-            busy = elapsed - idle
             while step():
                 pass
             memory = resident_bytes()
-        return delays, busy, elapsed, memory
+        return Record(
+            delays=delays, costs=costs, busy=elapsed - idle, elapsed=elapsed, memory=memory
+        )
 
 
 def _drop(_events: list[Event]) -> None:

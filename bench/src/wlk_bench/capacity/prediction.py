@@ -10,11 +10,15 @@ import numpy as np
 from wlk_bench.capacity.step_queue import StepQueue
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from wlk_bench.capacity.service_times import ServiceTimes
 
-__all__ = ["MOST_SESSIONS", "Prediction", "predict", "predict_sessions"]
+__all__ = ["MOST_SESSIONS", "Prediction", "first_chunks", "predict", "predict_sessions"]
 
 MOST_SESSIONS = 20_000  #: of one replica; a backend that keeps more does no work
+
+_GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 
 @attrs.frozen(kw_only=True)
@@ -36,12 +40,26 @@ class Prediction:
     utilisation: float
 
 
-def predict(service: ServiceTimes, sessions: int, *, seconds: float) -> Prediction:
+def first_chunks(sessions: int, rounds: int) -> NDArray[np.int64]:
+    """
+    Return how many chunks each session has sent before a run of *rounds* chunks begins.
+
+    Streams that began at the same time would cost most at the same time, because the audio that is
+    decoded again grows until words are committed.  Multiples of the golden ratio spread any number
+    of them evenly.
+    """
+    spread = np.arange(sessions) * _GOLDEN_RATIO % 1.0
+    return np.asarray(spread * rounds, dtype=np.int64)
+
+
+def predict(
+    service: ServiceTimes, sessions: int, *, seconds: float, has_begun: bool = True
+) -> Prediction:
     """
     Return what *sessions* bring that send a chunk each `chunk_seconds`, for that many *seconds*.
 
-    Their chunks are spread evenly over `chunk_seconds`, as in the measured runs, and all streams
-    begin at the same time.
+    Their chunks are spread evenly over `chunk_seconds`, as in the measured runs.  The streams have
+    begun before at different times, see `first_chunks`; without *has_begun* each begins now.
     """
     chunk = service.chunk_seconds
     numbers = np.arange(max(1, round(seconds / chunk)))
@@ -49,7 +67,9 @@ def predict(service: ServiceTimes, sessions: int, *, seconds: float) -> Predicti
     chunks = np.tile(numbers, sessions)
     arrivals = (chunks + 1 + streams / sessions) * chunk
     queue = StepQueue(service)
-    queue.add(arrivals, arrivals + service.tick_seconds, service.costs(streams, chunks))
+    begun = first_chunks(sessions, len(numbers) if has_begun else 0)
+    costs = service.costs(streams, chunks + begun[streams])
+    queue.add(arrivals, arrivals + service.tick_seconds, costs)
     delays, _ = queue.advance()
     p99 = float(np.percentile(delays, 99))
     servers = 1 if service.is_batching else service.workers

@@ -54,7 +54,14 @@ def build_report(
         "utilisation": best.utilisation,
         "costs": _costs(capacity.service),
         "service": capacity.service.to_json(),
-        "runs": [{**attrs.asdict(run), "ratio": run.ratio} for run in capacity.runs],
+        "runs": [
+            {
+                **attrs.asdict(run, filter=lambda field, _value: field.name != "service"),
+                "ratio": run.ratio,
+                "own_ratio": run.own_ratio,
+            }
+            for run in capacity.runs
+        ],
     }
 
 
@@ -106,7 +113,7 @@ def read_report(path: Path) -> dict[str, Any]:
 
 
 def check_rows(report: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Yield each run beside its prediction: sessions, p99, ratio, utilisation, other load."""
+    """Yield each run beside its prediction: sessions, p99, ratios, utilisation, other load."""
     for run in sorted(report["runs"], key=lambda run: run["measured"]["sessions"]):
         measured, predicted = run["measured"], run["predicted"]
         others = measured["other_cores"]
@@ -115,6 +122,7 @@ def check_rows(report: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
             f"{measured['p99_delay'] * _MILLI:.0f} ms",
             f"{predicted['p99_delay'] * _MILLI:.0f} ms",
             f"{run['ratio']:.2f}",
+            "-" if run["own_ratio"] is None else f"{run['own_ratio']:.2f}",
             f"{measured['utilisation']:.0%}",
             f"{predicted['utilisation']:.0%}",
             "-" if others is None else f"{others:.2f}",
@@ -140,8 +148,8 @@ def tables(report: Mapping[str, Any]) -> Iterator[Table]:
         times = [f"{cost[name] * _MILLI:.1f} ms" for name in names]
         costs.add_row(str(cost["streams"]), str(cost["count"]), *times)
     yield costs
-    columns = ["sessions", "p99 measured", "predicted", "ratio", "busy", "predicted", "others"]
-    columns += ["cost after / before"]
+    columns = ["sessions", "p99 measured", "predicted", "ratio", "own costs"]
+    columns += ["busy", "predicted", "others", "cost after / before"]
     title = "p99 from the arrival of a chunk until it is done"
     check = Table(*columns, title=title, title_justify="left", box=None)
     for row in check_rows(report):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import attrs
@@ -12,12 +13,15 @@ from wlk_bench.errors import CapacityError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wlk_bench.capacity.measurement import Bench, PacedRun
+    from wlk_bench.capacity.measurement import Bench
+    from wlk_bench.capacity.paced_run import PacedRun
     from wlk_bench.capacity.service_times import ServiceTimes
 
-__all__ = ["Capacity", "CheckedRun", "search"]
+__all__ = ["RUNS_BELOW", "Capacity", "CheckedRun", "search"]
 
 _RESOLUTION = 0.05  # of the sessions, at which the search ends
+_SHARES_BELOW = (0.6, 0.8)  # of the sessions that were kept, for two runs that compare alone
+RUNS_BELOW = len(_SHARES_BELOW)  #: runs that compare alone, after the search
 _STEPS = (0.1, 0.2, 0.4, 0.6, 0.8)  # of the sessions, as long as all runs are on one side
 
 
@@ -27,17 +31,27 @@ class CheckedRun:
     A run in real time and its prediction, from costs that were measured right before and after.
 
     On a machine that is shared, costs change from minute to minute; `cost_ratio` is that of the
-    costs after the run to those before.
+    costs after the run to those before.  `from_own_costs` predicts the delays from what the chunks
+    of the run itself cost, so that the order and the waiting alone are predicted; None with
+    batching.
     """
 
     measured: PacedRun
     predicted: Prediction
+    from_own_costs: Prediction | None
     cost_ratio: float
 
     @property
     def ratio(self) -> float:
         """The predicted 99th percentile of the delay to the measured one."""
         return self.predicted.p99_delay / self.measured.p99_delay
+
+    @property
+    def own_ratio(self) -> float | None:
+        """The same of the prediction from the costs of the run itself."""
+        if self.from_own_costs is None:
+            return None
+        return self.from_own_costs.p99_delay / self.measured.p99_delay
 
 
 @attrs.frozen(kw_only=True)
@@ -81,7 +95,8 @@ def search(
     Return the most sessions of which 99 in 100 chunks are at most *p99_lateness* late.
 
     The first run has the predicted sessions; the next ones have more or fewer until the bracket is
-    narrow, or *max_runs* were made.
+    narrow, or *max_runs* were made.  Two more runs have fewer sessions than were kept: near the
+    capacity a small change of costs changes delays by far, so predictions are compared below too.
 
     Raises:
         CapacityError: one session does not keep the lateness.
@@ -90,8 +105,8 @@ def search(
     before = pooled = bench.service_times(seconds)
     guess = predict_sessions(before, p99_lateness=p99_lateness, seconds=seconds)
     runs: list[CheckedRun] = []
-    kept, lost = 0, None
-    for sessions in _counts(max(1, guess), runs, p99_lateness, max_runs):
+    counts = chain(_counts(max(1, guess), runs, p99_lateness, max_runs), _below(runs, p99_lateness))
+    for sessions in counts:
         measured = bench.paced_run(sessions, seconds)
         after = bench.service_times(seconds)
         around = before.merged(after)
@@ -99,6 +114,9 @@ def search(
             CheckedRun(
                 measured=measured,
                 predicted=predict(around, sessions, seconds=seconds),
+                from_own_costs=None
+                if measured.service is None
+                else predict(measured.service, sessions, seconds=seconds, has_begun=False),
                 cost_ratio=after.mean / before.mean,
             )
         )
@@ -129,6 +147,15 @@ def _bracket(runs: list[CheckedRun], p99_lateness: float) -> tuple[int, int | No
     kept = max((run.sessions for run in measured if run.p99_lateness <= p99_lateness), default=0)
     lost = [run.sessions for run in measured if run.sessions > kept]
     return kept, min(lost, default=None)
+
+
+def _below(runs: list[CheckedRun], p99_lateness: float) -> Iterator[int]:
+    """Yield sessions below those that were kept, which no run had."""
+    kept = _bracket(runs, p99_lateness)[0]
+    for share in _SHARES_BELOW:
+        sessions = round(share * kept)
+        if sessions and all(run.measured.sessions != sessions for run in runs):
+            yield sessions
 
 
 def _counts(

@@ -11,7 +11,7 @@ from wlk_conformance.scripted.alignment import BUFFER_SECONDS, FRAME_SAMPLES, PO
 from wlk_conformance.scripted.engine import DIGIT_WORDS, ScriptedEngine
 from wlk_conformance.scripted.native import NativeRecognizer, cut_step
 from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
-from wlk_conformance.seams import CHANGES_ITS_MIND, HABITS, MOVES_TIMES
+from wlk_conformance.seams import CHANGES_ITS_MIND, HABITS, MOVES_TIMES, STAYS_UNDECIDED
 from wlk_core.plugins import (
     AlignAttRecognizer,
     LoadedBackend,
@@ -66,6 +66,7 @@ class ScriptedBackend(LoadedBackend[ScriptedEngine]):
         is_set = {
             CHANGES_ITS_MIND: self.engine.changes_mind,
             MOVES_TIMES: self.engine.moves_times,
+            STAYS_UNDECIDED: self.engine.stays_undecided,
         }
         return frozenset(habit for habit in HABITS if is_set[habit])
 
@@ -74,6 +75,7 @@ class ScriptedBackend(LoadedBackend[ScriptedEngine]):
         names = frozenset(habits)
         self.engine.changes_mind = CHANGES_ITS_MIND in names
         self.engine.moves_times = MOVES_TIMES in names
+        self.engine.stays_undecided = STAYS_UNDECIDED in names
 
 
 def load(spec: BackendSpec, model: str | None) -> ScriptedBackend:

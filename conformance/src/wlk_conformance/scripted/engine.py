@@ -8,7 +8,7 @@ import attrs
 
 from wlk_conformance.scripted.alignment import aligned_word, jitter
 from wlk_conformance.scripted.native import decode_step
-from wlk_conformance.seams import MOVED_SECONDS
+from wlk_conformance.seams import MOVED_SECONDS, RECENT_SECONDS
 from wlk_core.online import AlignedHypothesis, Hypothesis, WorkCounters
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming import Word
@@ -42,13 +42,15 @@ class ScriptedEngine:
     A token is recognised by its first half cell, so that audio which is cut anywhere gives it to
     exactly one side.  Audio that is not coded is silence.  With `changes_mind`, an engine that
     transcribes a buffer takes a token that the buffer's end cuts off for the next word of the
-    vocabulary, as models do, and corrects itself when the rest of the audio arrives.  With
-    `moves_times` the times of a word are a little different in each buffer.
+    vocabulary, as models do, one that has just ended for the word after that, and corrects itself
+    when more audio arrives.  With `moves_times` the times of a word are a little different in each
+    buffer.  With `stays_undecided` it spells every word otherwise in every second hypothesis.
     """
 
     vocabulary: Sequence[str] = DIGIT_WORDS
     changes_mind: bool = attrs.field(default=False, kw_only=True)
     moves_times: bool = attrs.field(default=False, kw_only=True)
+    stays_undecided: bool = attrs.field(default=False, kw_only=True)
 
     def transcribe(
         self, audio: NDArray[np.float32], *, prompt: str, language: str | None
@@ -59,7 +61,7 @@ class ScriptedEngine:
             Word(
                 self._moved(token, token.start, samples=len(audio)),
                 self._moved(token, token.end, samples=len(audio)),
-                self._spelling(token, is_cut_off=token.end == len(audio)),
+                self._undecided_spelling(token, samples=len(audio)),
                 1.0,
             )
             for token in self._tokens(audio)
@@ -88,7 +90,7 @@ class ScriptedEngine:
         words = tuple(
             aligned_word(
                 token,
-                self._spelling(token, is_cut_off=token.end == len(audio)),
+                self._spelling(token, samples=len(audio)),
                 first_sample=first_sample,
                 samples=len(audio),
                 seed=len(audio) if self.moves_times else 0,
@@ -111,9 +113,20 @@ class ScriptedEngine:
         """Decode a step of 80 ms, as a natively streaming model does; see native.decode_step."""
         return decode_step(audio, state, self.vocabulary)
 
-    def _spelling(self, token: DetectedToken, *, is_cut_off: bool) -> str:
-        is_mistaken = self.changes_mind and is_cut_off
-        return self.vocabulary[token.id % len(self.vocabulary) if is_mistaken else token.id - 1]
+    def _spelling(self, token: DetectedToken, *, samples: int, later: int = 0) -> str:
+        """Return the word of *token* in a buffer of *samples* samples, or one that is *later*."""
+        if self.changes_mind and token.end == samples:
+            later += 1
+        return self.vocabulary[(token.id - 1 + later) % len(self.vocabulary)]
+
+    def _undecided_spelling(self, token: DetectedToken, *, samples: int) -> str:
+        """Return the same of a hypothesis that another one has to agree with."""
+        later = 0
+        if self.changes_mind and 0 < samples - token.end < RECENT_SECONDS * SAMPLE_RATE:
+            later = 2
+        if self.stays_undecided and samples // SAMPLE_RATE % 2:
+            later += 3
+        return self._spelling(token, samples=samples, later=later)
 
     def _moved(self, token: DetectedToken, sample: int, *, samples: int) -> float:
         """Return the time of *sample*, an end of *token*, in a buffer of *samples* samples."""

@@ -89,6 +89,7 @@ class _Theme:
     neighbours: bool = False
     drains: float = 0.25
     options: float = 0.2
+    habits: float = 0.4  # of the sessions: their engine has habits of models
 
 
 THEMES: Mapping[str, _Theme] = {
@@ -101,7 +102,7 @@ THEMES: Mapping[str, _Theme] = {
     "clock": _Theme(clocks=0.9, pauses=0.15, chunks=(*TINY, *USUAL)),
     "speakers": _Theme(turns=0.5, pauses=0.1, chunks=USUAL, seconds=16.0),
     "monologue": _Theme(chunks=(16_000, *BIG), seconds=100.0, pauses=0.0, flushes=0.0, turns=0.0,
-                        clocks=0.0, refusals=0.0, resets=0.0),
+                        clocks=0.0, refusals=0.0, resets=0.0, habits=0.9),
     "threads": _Theme(threads=0.6, holds=0.4, reads=0.4, pauses=0.25, flushes=0.25, chunks=USUAL),
     "lives": _Theme(resets=0.25, chunks=USUAL, seconds=16.0, flushes=0.15),
     "options": _Theme(options=1.0, streams=(2, 3), seconds=8.0),
@@ -117,7 +118,6 @@ SHORTEST = 3.0  # seconds of a stream
 SPARSE = 0.2  # share of the tapes with long quiet stretches
 QUIET_CELLS = (0, 0, 0, 0, 0, 0, 12, 45, 150)  # of 80 ms, added between two words
 OTHER_WORDS = 0.3  # share of the sessions whose engine has another vocabulary
-OTHER_HABITS = 0.4  # share of the sessions whose engine has habits of models
 
 
 def generate(seed: int, index: int, profile: Profile) -> Session:
@@ -127,7 +127,9 @@ def generate(seed: int, index: int, profile: Profile) -> Session:
     rng = Random(f"{seed}:{index}")  # noqa: S311 -- reproducible, not secret
     # What an engine is like is drawn apart, so that the calls are the same on any engine.
     engine_rng = Random(f"{seed}:{index}:engine")  # noqa: S311 -- see above
-    draw = _Draw(rng, engine_rng, profile, themes[name], index)
+    # Policies take turns in the sessions of a theme too, whatever the number of themes.
+    turn = index + index // len(themes)
+    draw = _Draw(rng, engine_rng, profile, themes[name], turn)
     return draw.session(f"seed {seed}, session {index}: {name}")
 
 
@@ -135,13 +137,13 @@ class _Draw:
     """One session in the making."""
 
     def __init__(
-        self, rng: Random, engine_rng: Random, profile: Profile, theme: _Theme, index: int
+        self, rng: Random, engine_rng: Random, profile: Profile, theme: _Theme, turn: int
     ) -> None:
         self._rng = rng
         self._engine_rng = engine_rng
         self._profile = profile
         self._theme = theme
-        self._index = index
+        self._turn = turn
         self._habits = self._drawn_habits()
 
     def session(self, name: str) -> Session:
@@ -168,9 +170,10 @@ class _Draw:
 
     def _drawn_habits(self) -> tuple[str, ...]:
         rng, habits = self._engine_rng, self._profile.habits
-        if not habits or rng.random() >= OTHER_HABITS:
+        if not habits or rng.random() >= self._theme.habits:
             return ()
-        return tuple(rng.sample(habits, rng.randint(1, len(habits))))
+        drawn = rng.sample(habits, rng.randint(1, len(habits)))
+        return tuple(habit for habit in habits if habit in drawn)
 
     def _vocabulary(self) -> str:
         if not self._profile.has_vocabularies or self._engine_rng.random() >= OTHER_WORDS:
@@ -307,7 +310,7 @@ class _Draw:
     def _options(self, stream: int) -> dict[str, Any]:
         profile, options = self._profile, dict[str, Any]()
         if profile.policies:
-            options["policy"] = profile.policies[(self._index + stream) % len(profile.policies)]
+            options["policy"] = profile.policies[(self._turn + stream) % len(profile.policies)]
         if self._chance(self._theme.options):
             if profile.languages:
                 options["language"] = self._choice(profile.languages)

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import attrs
 
 from wlk_conformance.quality import align
+from wlk_conformance.seams import CHANGES_ITS_MIND, RECENT_SECONDS, STAYS_UNDECIDED
 from wlk_conformance.sessions.clock import StreamClock
 from wlk_conformance.sessions.violation import Violation
+from wlk_core import SAMPLE_RATE
 from wlk_core.testing import CELL_SAMPLES, CELL_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from wlk_conformance.sessions.tape import Tape
     from wlk_conformance.sessions.vocabularies import Vocabulary
@@ -23,6 +25,7 @@ __all__ = ["ExpectedWord", "Life", "check_life", "expected_words"]
 
 HALF_CELL = CELL_SAMPLES // 2  # of its first samples decide which side of a cut has a word
 ENOUGH = 480  # samples of a word on its side of a cut with which every engine detects it
+RECENT_SAMPLES = RECENT_SECONDS * SAMPLE_RATE
 UNCERTAIN = 0.5  # of an error is a word left out that may be missing
 TOLERANCE = CELL_SECONDS + 1e-3  # seconds, as TIME-05 allows on scripted engines
 
@@ -46,8 +49,7 @@ class ExpectedWord:
 
     Attributes:
         text: with its own spacing.
-        mistaken: another text that is accepted as well, because the engine changes its mind about
-            words that the end of its audio cuts off; empty where the engine does not.
+        mistaken: other texts that are accepted as well, because of the habits of the engine.
         start, end: the ranges of its times in seconds.
         origin, half, stop: its first sample, the end of its first half cell, and its end.
         is_certain: it may not be missing.
@@ -55,7 +57,7 @@ class ExpectedWord:
     """
 
     text: str
-    mistaken: str = ""
+    mistaken: tuple[str, ...] = ()
     start: tuple[float, float]
     end: tuple[float, float]
     origin: int
@@ -65,14 +67,14 @@ class ExpectedWord:
 
 
 def expected_words(
-    life: Life, tape: Tape, vocabulary: Sequence[str], *, is_mistaken: bool = False
+    life: Life, tape: Tape, vocabulary: Sequence[str], *, habits: Collection[str] = ()
 ) -> list[ExpectedWord]:
     """
     Return the words of the tape that lie in *life*.
 
     A word that a silence or a flush cuts is recognised on the side that has the end of its first
     half cell.  An engine may keep its audio over a flush without silence, so either side of such a
-    cut is accepted.
+    cut is accepted.  The *habits* of the engine decide which mistakes are.
     """
     clock, total = life.clock, life.clock.samples
     pauses = [sample for sample, _ in clock.pauses]
@@ -85,11 +87,15 @@ def expected_words(
             continue
         hard = _part(origin, stop, half, pauses, total)
         soft = _part(origin, stop, half, [*pauses, *life.cuts], total)
-        is_cut_off = is_mistaken and bool({soft[1], hard[1]} & {*pauses, *life.cuts, total})
+        ends, cuts = {soft[1], hard[1]}, {*pauses, *life.cuts, total}
+        is_recent = any(0 <= cut - end < RECENT_SAMPLES for cut in cuts for end in ends)
         words.append(
             ExpectedWord(
                 text=vocabulary[id_ - 1],
-                mistaken=vocabulary[id_ % len(vocabulary)] if is_cut_off else "",
+                mistaken=tuple(
+                    vocabulary[(id_ - 1 + later) % len(vocabulary)]
+                    for later in _mistakes(habits, is_recent=is_recent)
+                ),
                 start=_range(clock.time_of(hard[0]), clock.time_of(soft[0])),
                 end=_range(
                     clock.time_of(soft[0] if life.may_end_early else soft[1], is_before_pause=True),
@@ -105,14 +111,14 @@ def expected_words(
 
 
 def check_life(
-    life: Life, tape: Tape, vocabulary: Vocabulary, *, is_mistaken: bool = False
+    life: Life, tape: Tape, vocabulary: Vocabulary, *, habits: Collection[str] = ()
 ) -> Iterator[Violation]:
     """
     Compare the tokens of *life* with the words of its audio.
 
-    With `is_mistaken` the engine changes its mind about words that the end of its audio cuts off.
+    An engine with *habits*, see SupportsHabits, makes mistakes that are accepted.
     """
-    expected = expected_words(life, tape, vocabulary.words, is_mistaken=is_mistaken)
+    expected = expected_words(life, tape, vocabulary.words, habits=habits)
     tokens = life.tokens
     text = "".join(token.text for token in tokens)
     words = text.split()
@@ -180,8 +186,8 @@ def _misspelled(
     """
     before, last = "", None
     for word, token in words:
-        is_mistaken = token.text.strip() != word.text.strip()
-        own = word.mistaken if is_mistaken else word.text
+        texts = (word.text, *word.mistaken)
+        own = next((text for text in texts if text.strip() == token.text.strip()), word.text)
         apart = vocabulary.joined(before, own)
         allowed = {own if last else own.lstrip()}
         if last is not None and _lie_between(life, last.half, word.half - 1, is_pause=True):
@@ -210,11 +216,19 @@ def _corrected(words: Sequence[str], expected: Sequence[ExpectedWord]) -> list[s
     corrected, rest = list(words), iter(expected)
     for index, actual in enumerate(corrected):
         for word in rest:
-            if word.mistaken and actual == word.mistaken.strip():
+            if actual in {text.strip() for text in word.mistaken}:
                 corrected[index] = word.text.strip()
             if word.is_certain or corrected[index] == word.text.strip():
                 break
     return corrected
+
+
+def _mistakes(habits: Collection[str], *, is_recent: bool) -> list[int]:
+    """Return how much later in the vocabulary a mistaken word may be; see SupportsHabits."""
+    later = {0, 1, 2} if is_recent and CHANGES_ITS_MIND in habits else {0}
+    if STAYS_UNDECIDED in habits:
+        later |= {number + 3 for number in later}
+    return sorted(later - {0})
 
 
 def _part(origin: int, stop: int, half: int, cuts: Sequence[int], total: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_conformance.seams import CHANGES_ITS_MIND, SupportsCodedAudio, SupportsHabits
+from wlk_conformance.seams import SupportsCodedAudio, SupportsHabits
 from wlk_conformance.sessions.actions import Action, Session
 from wlk_conformance.sessions.monitor import Monitor
 from wlk_conformance.sessions.oracle import Life, check_life
@@ -328,13 +328,12 @@ class Player:
         if self._played.violations or not isinstance(self._source, CodedSpeech):
             return
         vocabulary = VOCABULARIES.get(session.vocabulary, Vocabulary(self._source.vocabulary))
-        is_mistaken = CHANGES_ITS_MIND in session.habits
         for number, stream in sorted(self._streams.items()):
             tape = session.tapes[number % len(session.tapes)]
             if tape.kind != "coded":
                 continue
             for life in stream.lives:
-                for violation in check_life(life, tape, vocabulary, is_mistaken=is_mistaken):
+                for violation in check_life(life, tape, vocabulary, habits=session.habits):
                     self._played.violations.append(
                         attrs.evolve(violation, stream=f"stream {number}")
                     )

@@ -204,20 +204,26 @@ class BoundedWindow(Generic[T]):
         final = round((max(last.end, following) + SEARCH_SECONDS / 2) * SAMPLE_RATE)
         first = max(first, round(last.middle * SAMPLE_RATE), self.start)
         final = max(first, min(final, self.processed))
-        audio = self._audio.view(first, final)
-        return first + lowest_energy_sample(audio, window=ENERGY_WINDOW)
+        return self._quietest(first, final)
 
     def _forced_cut(self, following: float) -> int:
         """
         Return where a window is cut that would outgrow the engine's limit.
 
         That is before the first non-final word, which starts at *following* seconds, if what is
-        left then has room.  Otherwise it is the middle, because a word that spans half the window
-        is an alignment error.
+        left then has room.  It is the quietest place shortly before, because a model may place the
+        start of a word too late.  Otherwise it is the middle, because a word that spans half the
+        window is an alignment error.
         """
         middle = (self.start + self.processed) // 2
-        cut = self._on_whole_cut(min(middle, round(following * SAMPLE_RATE)))
+        final = max(self.start, min(middle, round(following * SAMPLE_RATE)))
+        first = max(self.start, final - round(SEARCH_SECONDS * SAMPLE_RATE))
+        cut = self._on_whole_cut(self._quietest(first, final))
         return cut if self.processed - cut <= self._max_samples else middle
+
+    def _quietest(self, first: int, final: int) -> int:
+        """Return the number of the quietest sample from *first* to *final*."""
+        return first + lowest_energy_sample(self._audio.view(first, final), window=ENERGY_WINDOW)
 
     def _on_whole_cut(self, sample: int) -> int:
         return sample // self._cut_samples * self._cut_samples

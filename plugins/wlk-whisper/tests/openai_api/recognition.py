@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 
 from wlk_core import load_backend
 
@@ -18,16 +19,21 @@ class DigitsRecognizer:
     def __init__(self):
         self._backend = load_backend("faster-whisper", "digits", device="cpu", cpu_threads=1)
         self._responses = {}
+        self._lock = threading.Lock()
 
     def transcribe(self, request):
         """Return a verbose_json response, the same one for the same request."""
         prompt, language = (request.fields.get(name, [None])[0] for name in ("prompt", "language"))
         key = hashlib.sha256(request.audio.tobytes()).hexdigest(), prompt, language, request.path
-        if key not in self._responses:
-            if len(self._responses) == MAX_RESPONSES:
-                del self._responses[next(iter(self._responses))]
-            self._responses[key] = self._run(request, prompt, language or "english")
-        return self._responses[key]
+        with self._lock:
+            response = self._responses.get(key)
+        if response is None:
+            response = self._run(request, prompt, language or "english")
+            with self._lock:
+                self._responses[key] = response
+                while len(self._responses) > MAX_RESPONSES:
+                    del self._responses[next(iter(self._responses))]
+        return response
 
     def _run(self, request, prompt, language):
         # The language is only repeated, because the checkpoint recognises English alone.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
-from wlk_core.errors import WLKError
+from wlk_core.errors import BackendError, WLKError
 from wlk_core.session.events import (
     Commit,
     End,
@@ -17,6 +17,7 @@ from wlk_core.session.events import (
     Failure,
     HypothesisChange,
     Marked,
+    SpeakerTurn,
     SpeechStarted,
 )
 from wlk_serve.errors import RequestError, as_request_error
@@ -36,7 +37,7 @@ from wlk_serve.protocols.streams import StreamConfig
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from wlk_core.tokens import ASRToken
+    from wlk_core.tokens import ASRToken, SpeakerSpan
     from wlk_serve.model_card import ModelCard
     from wlk_serve.protocols.streams import AudioStream, OpenStream
 
@@ -96,7 +97,8 @@ class RealtimeProtocol:
         self.session_id = new_id("sess")  #: its name on the wire
         self._event_numbers = itertools.count(1)
         self._config = default_config(card) if config is None else config
-        self._items = Conversation(new_id)
+        self._items = Conversation(new_id, speaker_delay=card.speaker_delay)
+        self._speaker_delay = card.speaker_delay  # None once the diarizer is switched off
         self._items.has_logprobs = LOGPROBS in self._config.include
         self._marks = Marks()
         self._marks.is_enabled = MARKS in self._config.include
@@ -148,6 +150,7 @@ class RealtimeProtocol:
             for event in waiting:
                 if run.is_cleared and not run.commits:
                     break
+                answers += self._apply_speakers(event, run)
                 answers += self._apply_event(event, run)
             self._drop_finished(run, waiting)
         return self._out(answers)
@@ -280,6 +283,7 @@ class RealtimeProtocol:
         config = _stream_config(self._config)
         offset = self.samples / self._config.format.rate
         stream = self._open_stream(config)
+        self._speaker_delay = self._card.speaker_delay
         run = _Run(stream=stream, offset=offset, is_vad=config.gate is not None)
         if config.gate is not None:
             run.silence_seconds = config.gate.pre_roll + config.gate.min_silence
@@ -322,8 +326,25 @@ class RealtimeProtocol:
             case Failure() if event.is_final:
                 self.has_failed = self.is_over = True
                 yield from self._items.fail(as_request_error(event.error).record())
-            case End() if self.is_ending and run is self._runs[-1] and not run.is_vad:
-                yield from self._complete_uncommitted()
+            case End():
+                yield from self._end_run(run)
+
+    def _apply_speakers(self, event: Event, run: _Run) -> Iterator[Message]:
+        match event:
+            case SpeakerTurn(span):
+                yield from self._items.find_speaker(_moved(span, run.offset))
+            case Endpoint():
+                self._items.advance(event.time + run.offset)
+            case Failure(error=BackendError(retryable=False), is_final=False):
+                self._speaker_delay = None  # an error event would end some clients
+                yield from self._items.settle_speakers()
+                yield self._session_message("session.updated")
+
+    def _end_run(self, run: _Run) -> Iterator[Message]:
+        if self.is_ending and run is self._runs[-1] and not run.is_vad:
+            yield from self._complete_uncommitted()
+        yield from self._items.settle_speakers()
+        self._items.begin_speakers()
 
     def _complete_uncommitted(self) -> Iterator[Message]:
         if self._uncommitted and not self.has_failed:
@@ -336,13 +357,17 @@ class RealtimeProtocol:
         return samples / self._config.format.rate
 
     def _session_message(self, kind: str) -> Message:
+        config = self._config.record()
+        if self._card.speaker_delay is not None:
+            delay = self._speaker_delay
+            config["wlk"]["speakers"] = None if delay is None else {"seconds": delay}
         return {
             "type": kind,
             "session": {
                 "id": self.session_id,
                 "object": "realtime.transcription_session",
                 "expires_at": self._expires_at,
-                **self._config.record(),
+                **config,
             },
         }
 
@@ -368,6 +393,10 @@ def _stream_config(config: RealtimeConfig) -> StreamConfig:
         gate=None if vad is None else vad.gate_times(),
         leaves_out_pauses=vad is not None or MARKS not in config.include,
     )
+
+
+def _moved(span: SpeakerSpan, offset: float) -> SpeakerSpan:
+    return attrs.evolve(span, start=span.start + offset, end=span.end + offset)
 
 
 def _shifted(tokens: Sequence[ASRToken], offset: float) -> tuple[ASRToken, ...]:

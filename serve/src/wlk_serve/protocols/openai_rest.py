@@ -17,6 +17,7 @@ from wlk_serve.errors import RequestError
 from wlk_serve.word_records import (
     detected_languages,
     logprob_records,
+    speaker_name,
     word_records,
 )
 
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from wlk_core.segments import Segment
+    from wlk_core.session.timeline import TextLine
     from wlk_core.tokens import ASRToken
     from wlk_serve.model_card import ModelCard
 
 __all__ = [
     "Recognized",
     "ResponseFormat",
+    "SpeakerLines",
     "Task",
     "TranscriptionRequest",
     "TranscriptionStream",
@@ -38,12 +41,13 @@ __all__ = [
 ]
 
 Task = Literal["transcribe", "translate"]
-ResponseFormat = Literal["json", "text", "srt", "verbose_json", "vtt"]
+ResponseFormat = Literal["json", "text", "srt", "verbose_json", "vtt", "diarized_json"]
 _MEDIA_TYPES: dict[str, str] = {
     "json": "application/json",
     "text": "text/plain; charset=utf-8",
     "srt": "text/plain; charset=utf-8",
     "verbose_json": "application/json",
+    "diarized_json": "application/json",
     "vtt": "text/vtt; charset=utf-8",
 }
 _FIELD_NAME = re.compile(r"[A-Za-z0-9_.\[\]-]{1,64}")  # what a header can carry
@@ -60,12 +64,14 @@ class TranscriptionRequest:
     What a client asks for, but for the recording.
 
     Attributes:
+        model: the name of the model's card.
         granularities: the parts of verbose_json, "word" and "segment".
         ignored: names of fields that this server cannot honour, at most 20 of plain letters.
 
     """
 
     task: Task
+    model: str = ""
     language: str | None = None
     prompt: str | None = None
     response_format: ResponseFormat = "json"
@@ -74,14 +80,27 @@ class TranscriptionRequest:
     streams: bool = False
     ignored: tuple[str, ...] = ()
 
+    @property
+    def has_speakers(self) -> bool:
+        """Whether the answer needs a diarizer."""
+        return self.response_format == "diarized_json"
+
+
+@attrs.frozen
+class SpeakerLines:
+    """Text of one speaker each that became certain, in its order."""
+
+    lines: tuple[TextLine, ...]
+
 
 @attrs.frozen(kw_only=True)
 class Recognized:
-    """The committed tokens of a recording, its length in seconds and its language."""
+    """The tokens of a recording, its length in seconds, its language and its speakers' lines."""
 
     tokens: tuple[ASRToken, ...]
     duration: float
     language: str | None = None
+    speaker_lines: tuple[TextLine, ...] = ()
 
     @property
     def text(self) -> str:
@@ -124,16 +143,21 @@ def parse_form(
         ignored.add("keywords")
     language = card.check_language(single.get("language", ""))
     response_format = _response_format(single.get("response_format", "json"))
+    if response_format == "diarized_json":
+        _check_speakers(card, task)
+        ignored |= {name for name in ("include", "timestamp_granularities") if name in values}
     streams = _truth("stream", single.get("stream", "false"))
-    if streams and response_format not in {"json", "text"}:
+    if streams and response_format not in {"json", "text", "diarized_json"}:
         raise RequestError(
-            f"expected `response_format` json or text with `stream`, got {response_format}",
+            "expected `response_format` json, text or diarized_json with `stream`, "
+            f"got {response_format}",
             code="invalid_value",
             param="response_format",
         )
     granularities = _choices("timestamp_granularities", values, _GRANULARITIES) or {"segment"}
     return TranscriptionRequest(
         task=task,
+        model=card.name,
         language=language or card.language,
         prompt=single.get("prompt") if card.takes_prompt else None,
         response_format=response_format,
@@ -156,6 +180,8 @@ def render(request: TranscriptionRequest, recognized: Recognized) -> tuple[str, 
             return media_type, vtt_text(recognized.tokens)
         case "verbose_json":
             return media_type, _json(_verbose_record(request, recognized))
+        case "diarized_json":
+            return media_type, _json(_diarized_record(request, recognized))
     return media_type, _json(_plain_record(request, recognized))
 
 
@@ -166,6 +192,7 @@ class TranscriptionStream:
         self._request = request
         self._held = ""  # white space at the end so far, which the transcript may not have
         self._has_text = False
+        self._segments = 0
 
     def delta(self, tokens: Sequence[ASRToken]) -> str:
         """Return the event for newly committed *tokens*; empty where they add no text."""
@@ -184,6 +211,12 @@ class TranscriptionStream:
         if self._request.has_logprobs:
             record["logprobs"] = logprob_records(tokens) or []
         return _event(record)
+
+    def segments(self, found: SpeakerLines) -> str:
+        """Return the events for the text of speakers that became certain."""
+        first = self._segments
+        self._segments += len(found.lines)
+        return "".join(map(_event, _speaker_records(found.lines, first)))
 
     def done(self, recognized: Recognized) -> str:
         """Return the last event."""
@@ -223,6 +256,31 @@ def _verbose_record(request: TranscriptionRequest, recognized: Recognized) -> di
     return record
 
 
+def _diarized_record(request: TranscriptionRequest, recognized: Recognized) -> dict[str, Any]:
+    return {
+        "task": request.task,
+        "duration": round_seconds(recognized.duration),
+        "text": recognized.text,
+        "segments": _speaker_records(recognized.speaker_lines),
+        "usage": _usage(recognized),
+    }
+
+
+def _speaker_records(lines: Iterable[TextLine], first: int = 0) -> list[dict[str, Any]]:
+    """Return OpenAI's segments, which are its events too; *first* is the number of the first."""
+    return [
+        {
+            "type": "transcript.text.segment",
+            "id": f"seg_{number}",
+            "start": round_seconds(line.start),
+            "end": round_seconds(line.end),
+            "text": line.text,
+            "speaker": speaker_name(line.speaker),
+        }
+        for number, line in enumerate(lines, first)
+    ]
+
+
 def _segment_record(number: int, segment: Segment, tokens: Sequence[ASRToken]) -> dict[str, Any]:
     """Return a segment; what only Whisper's own decoder has is left out or neutral."""
     text = segment.text.encode("utf-8", "replace")
@@ -242,7 +300,7 @@ def _segment_record(number: int, segment: Segment, tokens: Sequence[ASRToken]) -
         mean = math.fsum(entry["logprob"] for entry in logprobs) / len(logprobs)
         record["avg_logprob"] = round(mean, 6)
     if segment.speaker is not None:
-        record["speaker"] = str(segment.speaker)
+        record["speaker"] = speaker_name(segment.speaker)
     return record
 
 
@@ -256,6 +314,20 @@ def _response_format(value: str) -> ResponseFormat:
     raise RequestError(
         f"expected `response_format` among {', '.join(get_args(ResponseFormat))}, "
         f"got {value[:100]!r}",
+        code="invalid_value",
+        param="response_format",
+    )
+
+
+def _check_speakers(card: ModelCard, task: Task) -> None:
+    if task == "translate":
+        message = "a translation has no speakers; use /v1/audio/transcriptions"
+    elif card.speaker_delay is None:
+        message = "this server finds no speakers; start it with: wlk-core serve --diarizer NAME"
+    else:
+        return
+    raise RequestError(
+        f"expected another `response_format` than diarized_json: {message}",
         code="invalid_value",
         param="response_format",
     )

@@ -23,6 +23,7 @@ __all__ = [
     "RealtimeConfig",
     "ServerVad",
     "default_config",
+    "model_name",
     "update_config",
 ]
 
@@ -148,6 +149,13 @@ class RealtimeConfig:
 def default_config(card: ModelCard) -> RealtimeConfig:
     """Return the configuration of a session that no client has configured."""
     return RealtimeConfig(model=card.name, language=card.language)
+
+
+def model_name(session: object) -> object:
+    """Return what *session*, which need not be valid, names as its model; None for nothing."""
+    for key in ("audio", "input", "transcription", "model"):
+        session = session.get(key) if isinstance(session, dict) else None
+    return session
 
 
 def update_config(config: RealtimeConfig, session: object, card: ModelCard) -> RealtimeConfig:

@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 
 from wlk_core.session.records import round_seconds
+from wlk_serve.protocols.speaker_segments import SpeakerSegments
 from wlk_serve.word_records import (
     detected_languages,
     logprob_records,
     span_record,
+    speaker_name,
     word_records,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from wlk_core.tokens import ASRToken
+    from wlk_core.session.timeline import TextLine
+    from wlk_core.tokens import ASRToken, SpeakerSpan
 
 __all__ = ["Conversation", "Item"]
 
@@ -68,15 +71,18 @@ class Item:
             **_details(tokens, has_logprobs=has_logprobs),
         }
 
-    def completed(self, *, has_logprobs: bool) -> Message:
-        """Return the last message of the item."""
+    def completed(
+        self, *, has_logprobs: bool, labelled: Sequence[ASRToken] | None = None
+    ) -> Message:
+        """Return the last message of the item, with its tokens as *labelled* by now."""
+        tokens = self._tokens if labelled is None else labelled
         message = {
             "type": f"{_TRANSCRIPTION}.completed",
             "item_id": self.id,
             "content_index": 0,
             "transcript": self._transcript,
             "usage": {"type": "duration", "seconds": round_seconds(self.seconds)},
-            **_details(self._tokens, has_logprobs=has_logprobs),
+            **_details(tokens, has_logprobs=has_logprobs),
         }
         if languages := detected_languages(self._tokens):
             message["languages"] = languages
@@ -118,10 +124,16 @@ class Conversation:
     The items in their order; its methods return the messages of what happened.
 
     Text belongs to the oldest item that was committed and not completed, else to the open one.
+
+    Args:
+        new_id: returns an identifier with a prefix.
+        speaker_delay: how late a speaker is known, in seconds; None where no speakers are found.
+
     """
 
-    def __init__(self, new_id: Callable[[str], str]) -> None:
+    def __init__(self, new_id: Callable[[str], str], *, speaker_delay: float | None = None) -> None:
         self._new_id = new_id
+        self._speakers = None if speaker_delay is None else SpeakerSegments(speaker_delay)
         self._pending: deque[Item] = deque()  # committed by the client, not completed yet
         self._open: Item | None = None
         self._previous_id: str | None = None
@@ -152,7 +164,10 @@ class Conversation:
 
     def extend(self, tokens: Sequence[ASRToken]) -> Iterator[Message]:
         """Append committed *tokens*."""
-        delta = self._speaking_item().delta(tokens, has_logprobs=self.has_logprobs)
+        item = self._speaking_item()
+        if self._speakers is not None:
+            tokens = self._speakers.extend(item.id, tokens)
+        delta = item.delta(tokens, has_logprobs=self.has_logprobs)
         if delta is not None:
             yield delta
 
@@ -179,8 +194,37 @@ class Conversation:
 
     def complete(self) -> Iterator[Message]:
         """Complete the oldest item that was committed."""
-        if self._pending:
-            yield self._pending.popleft().completed(has_logprobs=self.has_logprobs)
+        if not self._pending:
+            return
+        item = self._pending.popleft()
+        labelled = None
+        if self._speakers is not None:
+            labelled = self._speakers.labelled(item.id)
+            self._speakers.end(item.id)
+        yield item.completed(has_logprobs=self.has_logprobs, labelled=labelled)
+        yield from self._segments()
+
+    def find_speaker(self, span: SpeakerSpan) -> Iterator[Message]:
+        """Apply what a diarizer found."""
+        if self._speakers is not None:
+            self._speakers.add_span(span)
+            yield from self._segments()
+
+    def advance(self, time: float) -> None:
+        """Declare that all audio before *time* has reached the diarizer."""
+        if self._speakers is not None:
+            self._speakers.advance(time)
+
+    def settle_speakers(self) -> Iterator[Message]:
+        """Declare that the diarizer finds no more speakers, until `begin_speakers`."""
+        if self._speakers is not None:
+            self._speakers.settle()
+            yield from self._segments()
+
+    def begin_speakers(self) -> None:
+        """Declare that another diarizer begins."""
+        if self._speakers is not None:
+            self._speakers.begin()
 
     def fail(self, error: Message) -> Iterator[Message]:
         """Report that no item will be completed any more."""
@@ -193,6 +237,13 @@ class Conversation:
     def clear(self) -> None:
         """Abandon the open item."""
         self._open = None
+        if self._speakers is not None:
+            self._speakers.discard()
+
+    def _segments(self) -> Iterator[Message]:
+        if self._speakers is not None:
+            for item_id, line in self._speakers.take():
+                yield _segment(item_id, self._new_id("seg"), line)
 
     def _open_item(self) -> Item:
         if self._open is None:
@@ -201,6 +252,20 @@ class Conversation:
 
     def _speaking_item(self) -> Item:
         return self._pending[0] if self._pending else self._open_item()
+
+
+def _segment(item_id: str, segment_id: str, line: TextLine) -> Message:
+    return {
+        "type": f"{_TRANSCRIPTION}.segment",
+        "item_id": item_id,
+        "content_index": 0,
+        "id": segment_id,
+        "start": round_seconds(line.start),
+        "end": round_seconds(line.end),
+        "speaker": speaker_name(line.speaker),
+        "text": line.text,
+        "words": word_records(line.tokens),
+    }
 
 
 def _details(tokens: Sequence[ASRToken], *, has_logprobs: bool) -> Message:

@@ -1,23 +1,20 @@
-"""The deployment of Ray Serve whose replicas hold a loaded model each."""
+"""The deployment of Ray Serve whose replicas hold loaded models."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from ray import serve
 
-from wlk_core.config import choose_settings
 from wlk_core.errors import OptionError
 from wlk_core.registry import Registry
 from wlk_serve.admission import Admission, read_keys
 from wlk_serve.app import Server
 from wlk_serve.limits import Limits
-from wlk_serve.model_card import ModelCard
 from wlk_serve.ray.autoscaling import LATENESS, ScalingPolicy
+from wlk_serve.ray.models import model_pool
 from wlk_serve.ray.settings import ReplicaSettings
-from wlk_serve.service import Service
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -47,7 +44,7 @@ def _application() -> ASGIApp:
 @serve.ingress(_application)
 class Replica:
     """
-    One loaded model and its sessions.
+    The loaded models and their sessions.
 
     A socket stays on its replica to the end.  A client that loses its replica opens another session
     and sends again what was not committed; the backend `realtime` of wlk-realtime does so.
@@ -56,24 +53,11 @@ class Replica:
     def __init__(self, settings: ReplicaSettings) -> None:
         self._settings = settings
         self._drain: asyncio.Task[None] | None = None
-        self._open = ExitStack()
-        registry = Registry()
-        chosen = choose_settings(
-            registry,
-            backend=settings.backend,
-            model=settings.model,
-            language=settings.language,
-            pairs=settings.options,
-        )
-        backend = self._open.enter_context(chosen.load(registry))
-        backend.warmup()
-        card = ModelCard.of(chosen.spec, chosen.model, chosen.language)
-        self._service = self._open.enter_context(
-            Service(backend, card, stream_options=chosen.options.stream)
-        )
+        self._models = model_pool(settings, Registry())
+        self._models.load_default()
         keys = read_keys(settings.api_key_env)
         self.server = Server(
-            self._service,
+            self._models,
             admission=Admission.of(keys, settings.allow_origins, is_local=not keys),
             limits=Limits(
                 max_sessions=settings.max_sessions, max_session_seconds=settings.session_seconds
@@ -100,15 +84,16 @@ class Replica:
 
     async def record_autoscaling_stats(self) -> dict[str, float]:
         """Return how late the steps of the sessions end, in seconds."""
-        return {LATENESS: self._service.lateness}
+        return {LATENESS: self._models.lateness}
 
     async def check_health(self) -> None:
         """Let a short session come through; Ray replaces a replica where it does not."""
-        await self._service.check_canary(max_age=30.0)
+        await self._models.check_canary(max_age=30.0)
 
     def __del__(self) -> None:
-        """Close the model; Ray calls this when the replica stops."""
-        self._open.close()
+        """Close the models; Ray calls this when the replica stops."""
+        if hasattr(self, "_models"):  # not where the settings were refused
+            self._models.close()
 
 
 def build(arguments: dict[str, Any]) -> serve.Application:

@@ -33,8 +33,13 @@ class ReplicaSettings:
     Attributes:
         backend: name of a backend; None for the default of the machine.
         model: the model; None for the backend's default.
+        models: models of the backend among which clients choose, the default one first; in place
+            of `model`.
+        max_models: how many of them a replica holds at a time.
         language: language where a client names none.
         options: options of the backend, as texts KEY=VALUE.
+        diarizer: name of an installed diarizer; None for no speakers.
+        served_name: the name of the model for clients; None for its own.
         api_key_env: variable of the replicas' environment with the keys of clients, separated by
             commas; None for a server that answers to this machine's own names only.
         allow_origins: web sites whose pages may use the server.
@@ -53,8 +58,12 @@ class ReplicaSettings:
 
     backend: str | None = None
     model: str | None = None
+    models: tuple[str, ...] = ()
+    max_models: int = attrs.field(default=1, validator=_positive)
     language: str | None = None
     options: tuple[str, ...] = ()
+    diarizer: str | None = None
+    served_name: str | None = None
     api_key_env: str | None = None
     allow_origins: tuple[str, ...] = ()
     max_sessions: int = attrs.field(default=20, validator=_positive)
@@ -66,7 +75,13 @@ class ReplicaSettings:
     num_gpus: float = attrs.field(default=0.0, validator=_not_negative)
 
     def __attrs_post_init__(self) -> None:
-        """Check the bounds of the replicas against each other."""
+        """Check the settings against each other."""
+        if self.served_name is not None and self.models:
+            raise OptionError("expected served_name or models, got both; models have their names")
+        if self.model is not None and self.models:
+            raise OptionError(
+                f"expected model or models, got both: {self.model} and {', '.join(self.models)}"
+            )
         if self.max_replicas < self.min_replicas:
             raise OptionError(
                 f"expected max_replicas of at least min_replicas ({self.min_replicas}), "

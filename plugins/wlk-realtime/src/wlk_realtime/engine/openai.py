@@ -10,6 +10,7 @@ import numpy as np
 
 from wlk_core.audio import Resampler
 from wlk_core.plugins import SAMPLE_RATE
+from wlk_core.streaming import joined
 from wlk_realtime.engine.exchange import Decoded
 from wlk_realtime.engine.messages import (
     Message,
@@ -19,12 +20,14 @@ from wlk_realtime.engine.messages import (
     shortened,
 )
 from wlk_realtime.engine.pcm import base64_pcm16
-from wlk_realtime.engine.untimed_words import UntimedWords
+from wlk_realtime.engine.pieces import AudioPieces
+from wlk_realtime.engine.untimed_words import LONGEST_PIECE_STEPS, UntimedWords
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_core.plugins import Word
+    from wlk_realtime.engine.pieces import Part
 
 __all__ = ["OpenAiDialect", "OpenAiProbe", "OpenAiServer"]
 
@@ -103,20 +106,20 @@ class OpenAiDialect:
     """
     A session at OpenAI, Azure, SGLang, speaches and others.
 
-    An utterance is an item.  Its deltas are final text, and its transcript brings the rest, or all
-    of it where a server sends no deltas.
+    An utterance is an item, or several where it is long.  Deltas are a hypothesis, and the
+    transcript of the item is final, because some servers decode again and some send no deltas.
     """
 
     def __init__(self, server: OpenAiServer) -> None:
         self._server = server
         self._is_ready = False
-        self._is_committed = False  # and not completed
+        self._pieces = AudioPieces(LONGEST_PIECE_STEPS)
         self._resampler = Resampler(SAMPLE_RATE, to_rate=_RATE)
         self._first_sample = 0  # of the item, in the session
         self._samples = 0  # of the item
-        self._text = ""  # of the item so far
-        self._untimed = UntimedWords()
+        self._text = UntimedWords()  # of the item so far
         self._words: list[Word] = []
+        self._tail = ""  # the last word of the utterance
 
     def begin(self) -> list[str]:
         """Return the configuration of the session."""
@@ -129,29 +132,18 @@ class OpenAiDialect:
 
     @property
     def is_answered(self) -> bool:
-        """Whether the transcript of a complete utterance came."""
-        return not self._is_committed
+        """Whether the transcripts of all items came that have ended."""
+        return self._pieces.is_idle
 
     def send(self, audio: NDArray[np.float32], *, is_last: bool) -> list[str]:
-        """Return an append and, at the end of an utterance with audio, a commit."""
-        self._samples += len(audio)
-        self._untimed.append(audio)
-        pieces = [self._resampler.push(audio)]
-        if is_last and self._samples:
-            missing = max(0, _SHORTEST_SAMPLES - self._samples)
-            pieces += [self._resampler.push(np.zeros(missing, np.float32)), self._resampler.flush()]
-        resampled = np.concatenate(pieces)
-        messages: list[Message] = []
-        if len(resampled):
-            text = base64_pcm16(resampled)
-            messages.append({"type": "input_audio_buffer.append", "audio": text})
-        if is_last and self._samples:
-            self._is_committed = True
-            messages.append({"type": "input_audio_buffer.commit"})
-        return [json.dumps(message) for message in messages]
+        """Return appends, and a commit at the end of an item."""
+        if not self._samples:
+            self._tail = ""
+        self._pieces.append(audio, is_last=is_last)
+        return self._advance()
 
     def receive(self, text: str | bytes) -> list[str]:
-        """Apply a message; there is nothing to send."""
+        """Apply a message; return what was held for it."""
         message = parse(text)
         match message["type"]:
             case kind if kind in _UPDATED:
@@ -161,6 +153,7 @@ class OpenAiDialect:
                 self._add(_text(message, "delta"))
             case kind if kind == f"{_TRANSCRIPTION}completed":
                 self._complete(_text(message, "transcript"))
+                return self._advance()
             case kind if kind in ("error", f"{_TRANSCRIPTION}failed"):
                 raise refusal_of(message.get("error"))
         return []
@@ -168,28 +161,57 @@ class OpenAiDialect:
     def take(self) -> Decoded:
         """Return the words since the last call."""
         words, self._words = tuple(self._words), []
-        return Decoded(words=words, processed_samples=self._first_sample + self._samples)
+        return Decoded(
+            words=words,
+            hypothesis=tuple(self._of_session()),
+            processed_samples=self._first_sample + self._samples,
+        )
+
+    def _advance(self) -> list[str]:
+        messages: list[str] = []
+        while (part := self._pieces.take()) is not None:
+            messages += map(json.dumps, self._messages(part))
+        return messages
+
+    def _messages(self, part: Part) -> list[Message]:
+        self._samples += len(part.audio)
+        pieces = [self._resampler.push(part.audio)]
+        if part.is_last:
+            missing = max(0, _SHORTEST_SAMPLES - self._samples)
+            pieces += [self._resampler.push(np.zeros(missing, np.float32)), self._resampler.flush()]
+        resampled = np.concatenate(pieces)
+        messages: list[Message] = []
+        if len(resampled):
+            text = base64_pcm16(resampled)
+            messages.append({"type": "input_audio_buffer.append", "audio": text})
+        if part.is_last:
+            messages.append({"type": "input_audio_buffer.commit"})
+        return messages
 
     def _add(self, text: str) -> None:
         if not self._samples:
             raise ServerMessageError(f"text came without audio, {shortened(text)}")
-        self._text += text
-        self._commit(self._untimed.push(text))
+        self._text.push(text)
 
     def _complete(self, transcript: str) -> None:
-        if not self._is_committed:
+        if not self._pieces.is_closed:
             raise ServerMessageError(f"a transcript came too early, {shortened(transcript)}")
-        # deltas are final: a transcript that reads otherwise changes nothing
-        if transcript.lstrip().startswith(self._text.lstrip()):
-            begin = len(transcript) - len(transcript.lstrip()) + len(self._text.lstrip())
-            self._add(transcript[begin:])
-        self._commit(self._untimed.finish())
+        self._text.replace(transcript)
+        words = self._of_session()
+        self._words += words
+        self._tail = words[-1].text if words else self._tail
         self._first_sample += self._samples
-        self._samples, self._text, self._is_committed = 0, "", False
-        self._untimed = UntimedWords()
+        self._samples = 0
+        self._text = UntimedWords()
+        self._pieces.finish()
 
-    def _commit(self, words: list[Word]) -> None:
-        self._words += [word.shifted(self._first_sample / SAMPLE_RATE) for word in words]
+    def _of_session(self) -> list[Word]:
+        """Return the words of the item in seconds of the session, joined to those before."""
+        seconds = self._first_sample / SAMPLE_RATE
+        words = [word.shifted(seconds) for word in self._text.over(self._samples)]
+        if words and self._tail:
+            words[0] = attrs.evolve(words[0], text=joined(self._tail, words[0].text))
+        return words
 
 
 def _text(message: Message, name: str) -> str:

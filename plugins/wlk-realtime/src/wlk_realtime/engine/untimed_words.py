@@ -3,59 +3,39 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from wlk_core.plugins import SAMPLE_RATE, Word
-from wlk_core.streaming import needs_space
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+__all__ = ["LONGEST_PIECE_STEPS", "UntimedWords"]
 
-__all__ = ["UntimedWords"]
+# 24 s: less than the audio that a stream keeps for another connection, because no word of a piece
+# is final before its end.
+LONGEST_PIECE_STEPS = 300
 
-_PIECES = re.compile(r"\s*\S+|\s+")  # a word with the space before it
+_WORDS = re.compile(r"\s*\S+")  # with the space before it
 
 
 class UntimedWords:
     """
-    Divide text into words, each between the audio that was sent when text came before and now.
+    The text of a piece of audio, divided evenly over it.
 
-    Such times are bounds for captions, and not times of words.
+    The order is that of the text, and all times lie in the audio of the piece; nothing more is
+    known of them.
     """
 
     def __init__(self) -> None:
-        self._samples = 0
-        self._last = 0  # where the last words came
         self._text = ""
 
-    @property
-    def pending(self) -> tuple[Word, ...]:
-        """No hypothesis: what was sent is not changed by such a server."""
-        return ()
+    def push(self, text: str) -> None:
+        """Append *text*."""
+        self._text += text
 
-    def append(self, audio: NDArray[np.float32]) -> None:
-        """Append float32[n] that was sent."""
-        self._samples += len(audio)
+    def replace(self, text: str) -> None:
+        """Take *text* for all that came, because it is what the server finally decoded."""
+        self._text = text
 
-    def push(self, text: str) -> list[Word]:
-        """Take a text; return the words that are complete."""
-        texts: list[str] = []
-        for piece in _PIECES.findall(text):
-            if piece[0].isspace() or not needs_space(self._text, "a"):
-                texts.append(self._text)
-                self._text = ""
-            self._text += piece
-        return self._timed(texts)
-
-    def finish(self) -> list[Word]:
-        """Return the word that is left."""
-        text, self._text = self._text, ""
-        return self._timed([text])
-
-    def _timed(self, texts: list[str]) -> list[Word]:
-        times = (self._last / SAMPLE_RATE, self._samples / SAMPLE_RATE)
-        words = [Word(*times, text) for text in texts if text.strip()]
-        if words:
-            self._last = self._samples
-        return words
+    def over(self, samples: int) -> list[Word]:
+        """Return the words, in seconds of a piece of so many samples."""
+        texts = _WORDS.findall(self._text)
+        step = samples / SAMPLE_RATE / max(1, len(texts))
+        return [Word(step * n, step * (n + 1), text) for n, text in enumerate(texts)]

@@ -52,12 +52,14 @@ def declaration_by(server: Server) -> Declaration:
     """Return what is known of a server; only what the handshake showed."""
     if not isinstance(server, VllmServer):
         return Declaration(backend="openai", server=server)
-    capabilities = {"hypothesis", "word-times"} if server.is_timed else set[str]()
+    if not server.is_timed:
+        return Declaration(backend=server.model, server=server)
+    capabilities = {"hypothesis", "word-times"}
     if server.longest_generation is not None:
         capabilities.add("bounded-state")
     return Declaration(
         backend=server.model,
         capabilities=frozenset(capabilities),
-        max_delay=_MAX_DELAY if server.is_timed else None,
+        max_delay=_MAX_DELAY,
         server=server,
     )

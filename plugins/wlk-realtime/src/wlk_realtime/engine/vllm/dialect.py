@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 import attrs
@@ -17,6 +16,8 @@ from wlk_realtime.engine.messages import (
     parse,
     shortened,
 )
+from wlk_realtime.engine.pieces import AudioPieces
+from wlk_realtime.engine.rotation import STEP_SAMPLES
 from wlk_realtime.engine.untimed_words import UntimedWords
 from wlk_realtime.engine.vllm.messages import (
     FINAL,
@@ -27,8 +28,7 @@ from wlk_realtime.engine.vllm.messages import (
     refusal_of,
     update,
 )
-from wlk_realtime.engine.vllm.rotation import Rotation
-from wlk_realtime.engine.vllm.step_words import STEP_SAMPLES, StepWords
+from wlk_realtime.engine.vllm.step_words import StepWords
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_core.plugins import Word
+    from wlk_realtime.engine.pieces import Part
     from wlk_realtime.engine.vllm.messages import Done
     from wlk_realtime.engine.vllm.server import VllmServer
 
@@ -45,18 +46,40 @@ __all__ = ["VllmDialect"]
 class _Generation:
     """What was sent for one generation, and what came."""
 
-    def __init__(self, server: VllmServer, first_sample: int) -> None:
+    def __init__(self, *, is_timed: bool, first_sample: int) -> None:
         self.first_sample = first_sample  # of the session
         self.samples = 0
-        self.is_final = False  # its end was sent
         self.deltas = 0
-        self.words: StepWords | UntimedWords = StepWords() if server.is_timed else UntimedWords()
-        self.rotation = Rotation(server.longest_generation)
+        self.timed = StepWords() if is_timed else None
+        self.untimed = UntimedWords()
 
     @property
     def steps(self) -> int:
         """How many steps of audio were sent, the last one padded."""
         return -(-self.samples // STEP_SAMPLES)
+
+    @property
+    def pending(self) -> Sequence[Word]:
+        """The words that are not final."""
+        return self.untimed.over(self.samples) if self.timed is None else self.timed.pending
+
+    def append(self, audio: NDArray[np.float32]) -> None:
+        """Note audio that was sent."""
+        self.samples += len(audio)
+        if self.timed is not None:
+            self.timed.append(audio)
+
+    def push(self, text: str) -> Sequence[Word]:
+        """Take a text; return the words that it completes."""
+        self.deltas += 1
+        if self.timed is not None:
+            return self.timed.push(text)
+        self.untimed.push(text)
+        return ()
+
+    def finish(self) -> Sequence[Word]:
+        """Return the words that are left."""
+        return self.untimed.over(self.samples) if self.timed is None else self.timed.finish()
 
 
 class VllmDialect:
@@ -71,8 +94,7 @@ class VllmDialect:
         self._server = server
         self._is_ready = False
         self._generation: _Generation | None = None
-        self._held: deque[NDArray[np.float32]] = deque()  # steps
-        self._is_ending = False  # the utterance ends after what is held
+        self._pieces = AudioPieces(server.longest_generation)
         self._sent_samples = 0
         self._words: list[Word] = []
         self._tail = ""  # the last word of the utterance
@@ -90,7 +112,7 @@ class VllmDialect:
     @property
     def is_answered(self) -> bool:
         """Whether the texts of all steps came that need no later audio."""
-        if self._held or self._is_ending:
+        if not self._pieces.is_idle:
             return False
         generation = self._generation
         if generation is None or not self._server.is_timed:
@@ -101,8 +123,7 @@ class VllmDialect:
         """Return appends, and commits where a generation begins or ends."""
         if self._generation is None:
             self._tail = ""
-        self._held += [audio[i : i + STEP_SAMPLES] for i in range(0, len(audio), STEP_SAMPLES)]
-        self._is_ending = is_last
+        self._pieces.append(audio, is_last=is_last)
         return self._advance()
 
     def receive(self, text: str | bytes) -> list[str]:
@@ -132,64 +153,50 @@ class VllmDialect:
             samples = min(samples, decoded)
         return Decoded(
             words=words,
-            hypothesis=self._of_session(generation, generation.words.pending),
+            hypothesis=self._of_session(generation, generation.pending),
             processed_samples=generation.first_sample + samples,
         )
 
-    @property
-    def _is_waiting(self) -> bool:
-        return self._generation is not None and self._generation.is_final
-
     def _advance(self) -> list[str]:
-        """Send what is held, up to the end of a generation."""
+        """Send what can be sent."""
         messages: list[str] = []
-        while self._held and not self._is_waiting:
-            messages += self._send_steps()
-        if self._is_ending and not self._held and not self._is_waiting:
-            if self._generation is None:
-                self._is_ending = False
-            else:
-                self._generation.is_final = True
-                messages.append(FINAL)
+        while (part := self._pieces.take()) is not None:
+            messages += self._messages(part)
         return messages
 
-    def _send_steps(self) -> list[str]:
-        """Send steps, and the end of the generation where it becomes too long."""
+    def _messages(self, part: Part) -> list[str]:
         messages: list[str] = []
         generation = self._generation
         if generation is None:
-            generation = self._generation = _Generation(self._server, self._sent_samples)
+            generation = self._generation = _Generation(
+                is_timed=self._server.is_timed, first_sample=self._sent_samples
+            )
             messages.append(START)
-        steps: list[NDArray[np.float32]] = []
-        while self._held and not generation.is_final:
-            steps.append(self._held.popleft())
-            generation.is_final = generation.rotation.is_due(steps[-1])
-        audio = np.concatenate(steps)
-        generation.words.append(audio)
-        generation.samples += len(audio)
-        self._sent_samples += len(audio)
-        # vLLM would leave out the last step of an utterance where it is incomplete
-        messages.append(append(np.pad(audio, (0, -len(audio) % STEP_SAMPLES))))
-        return [*messages, FINAL] if generation.is_final else messages
+        if len(part.audio):
+            generation.append(part.audio)
+            self._sent_samples += len(part.audio)
+            # vLLM would leave out the last step of an utterance where it is incomplete
+            messages.append(append(np.pad(part.audio, (0, -len(part.audio) % STEP_SAMPLES))))
+        return [*messages, FINAL] if part.is_last else messages
 
     def _add(self, text: str) -> None:
         generation = self._generation
         if generation is None:
             raise ServerMessageError(f"text came without audio, {shortened(text)}")
-        generation.deltas += 1
-        possible = generation.steps + (self._server.extra_steps if generation.is_final else 0)
+        words = generation.push(text)
+        possible = generation.steps + self._server.extra_steps * self._pieces.is_closed
         if self._server.is_timed and generation.deltas > possible:
             raise ServerMessageError(
                 f"text {generation.deltas} came for {generation.steps} steps of 80 ms, "
                 f"{shortened(text)}"
             )
-        self._commit(generation, generation.words.push(text))
+        self._commit(generation, words)
 
     def _end(self, done: Done) -> None:
         generation = self._generation
         if generation is None:
             raise ServerMessageError("the end of a generation came, and none had begun")
-        if not generation.is_final:
+        if not self._pieces.is_closed:
             raise ServerRefusalError(
                 f"the generation ended by itself after {generation.deltas} texts, as vLLM does at "
                 "its max_model_len",
@@ -201,8 +208,9 @@ class VllmDialect:
                 f"{generation.deltas} texts and {done.completion_tokens} tokens came for "
                 f"{generation.steps} steps of 80 ms, which are {expected} of each"
             )
-        self._commit(generation, generation.words.finish())
+        self._commit(generation, generation.finish())
         self._generation = None
+        self._pieces.finish()
         self._is_seam = bool(self._tail)
 
     def _commit(self, generation: _Generation, words: Sequence[Word]) -> None:

@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 
 from wlk_realtime.engine.messages import ServerMessageError, ServerRefusalError
+from wlk_realtime.engine.rotation import STEP_SAMPLES
 from wlk_realtime.engine.vllm.messages import (
     FINAL,
     START,
@@ -18,7 +19,6 @@ from wlk_realtime.engine.vllm.messages import (
     update,
 )
 from wlk_realtime.engine.vllm.server import VllmServer
-from wlk_realtime.engine.vllm.step_words import STEP_SAMPLES
 
 if TYPE_CHECKING:
     from wlk_realtime.engine.messages import Message

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from wlk_realtime.engine.untimed_words import LONGEST_PIECE_STEPS
 from wlk_realtime.engine.vllm.dialect import VllmDialect
 
 __all__ = ["LEFT_PAD_STEPS", "VllmServer"]
@@ -46,6 +47,8 @@ class VllmServer:
     @property
     def longest_generation(self) -> int | None:
         """Steps of audio whose deltas all come before `max_model_len`; None for no limit."""
+        if not self.is_timed:
+            return LONGEST_PIECE_STEPS
         if self.max_model_len is None:
             return None
         return self.max_model_len - self.prompt_steps - self.extra_steps

@@ -9,13 +9,13 @@ import numpy as np
 from wlk_core.plugins import SAMPLE_RATE, Word
 from wlk_core.streaming import EnergyContour
 from wlk_core.streaming.log_mel import FRAME_SAMPLES
+from wlk_realtime.engine.rotation import STEP_SAMPLES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["STEP_SAMPLES", "STEP_SECONDS", "StepWords"]
+__all__ = ["STEP_SECONDS", "StepWords"]
 
-STEP_SAMPLES = 1280  # 12.5 tokens a second (arXiv:2602.11298)
 STEP_SECONDS = STEP_SAMPLES / SAMPLE_RATE
 LOUDNESS_SECONDS = 6.0  # before the newest text: a long word, and the noise around it
 

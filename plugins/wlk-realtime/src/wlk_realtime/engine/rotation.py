@@ -1,4 +1,4 @@
-"""Where a long generation ends, because vLLM ends it without a word at `max_model_len`."""
+"""Where a long piece of audio ends, in a pause if there is any."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wlk_core.streaming import background_level, loud_frames, loudness
-from wlk_realtime.engine.vllm.step_words import STEP_SAMPLES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Rotation"]
+__all__ = ["STEP_SAMPLES", "Rotation"]
 
-_SEARCH_STEPS = 750  # a minute in which a pause is searched, less where the context is short
-_SEARCH_SHARE = 4  # a quarter of the generation at most
-_LOUDNESS_FRAMES = 600  # 6 s, with which a pause is compared
+STEP_SAMPLES = 1280  # 80 ms, a token of Voxtral Realtime
+
+_SEARCH_STEPS = 750  # a minute in which a pause is searched, less where pieces are short
+_SEARCH_SHARE = 4  # a quarter of the piece at most
+_LOUDNESS_STEPS = 75  # 6 s, with which a pause is compared
+_LOUDNESS_FRAMES = 8 * _LOUDNESS_STEPS
 _LONGEST_PAUSE = 50  # frames, half a second: long enough for the end of a sentence
 
 
 class Rotation:
     """
-    Find the pause in which a generation ends and the next one begins.
+    Find the pause in which a piece ends and the next one begins.
 
     The nearer the limit, the shorter a pause is enough; at the limit none is needed.  The decision
     depends on the audio alone, step by step, so that no cut of the audio changes it.
@@ -35,12 +37,12 @@ class Rotation:
         self._decibels: NDArray[np.float64] = np.zeros(0)
 
     def is_due(self, step: NDArray[np.float32]) -> bool:
-        """Append the audio of a step; return whether the generation ends with it."""
+        """Append the audio of a step; return whether the piece ends with it."""
         self._steps += 1
         if self._longest is None:
             return False
         left = self._longest - self._steps
-        if left > self._search + _LOUDNESS_FRAMES * 160 // STEP_SAMPLES:
+        if left > self._search + _LOUDNESS_STEPS:
             return False
         self._decibels = np.concatenate((self._decibels, loudness(step)))[-_LOUDNESS_FRAMES:]
         if left > self._search:

@@ -1,0 +1,80 @@
+"""The models of a replica: one that is always loaded, or a few of several."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import attrs
+
+from wlk_core.config import choose_settings
+from wlk_serve.diarizers import DiarizerSource
+from wlk_serve.metrics import Metrics
+from wlk_serve.model_card import ModelCard
+from wlk_serve.model_pool import ModelPool
+from wlk_serve.service import Service
+
+if TYPE_CHECKING:
+    from wlk_core.config.settings import Settings
+    from wlk_core.registry import Registry
+    from wlk_serve.ray.settings import ReplicaSettings
+
+__all__ = ["model_pool"]
+
+
+@attrs.frozen(kw_only=True)
+class _Model:
+    """A loaded model and its service."""
+
+    service: Service
+    open: ExitStack
+
+    def close(self) -> None:
+        """Stop what runs, then free the model."""
+        self.open.close()
+
+
+def model_pool(settings: ReplicaSettings, registry: Registry) -> ModelPool:
+    """
+    Return the models of a replica; none of them is loaded yet.
+
+    Raises:
+        OptionError: two models have the same name, or the backend refuses a setting.
+        BackendUnavailable: the backend or the diarizer is not installed.
+
+    """
+    diarizers = DiarizerSource.named(registry, settings.diarizer)
+    chosen: dict[str, Settings] = {}
+    cards = []
+    for model in settings.models or (settings.model,):
+        options = choose_settings(
+            registry,
+            backend=settings.backend,
+            model=model,
+            language=settings.language,
+            pairs=settings.options,
+        )
+        card = ModelCard.of(
+            options.spec, options.model, options.language, served_name=settings.served_name
+        )
+        if diarizers is not None:
+            card = attrs.evolve(card, speaker_delay=diarizers.max_delay)
+        chosen[card.name] = options
+        cards.append(card)
+    metrics = Metrics()
+
+    def load(card: ModelCard) -> _Model:
+        with ExitStack() as stack:
+            options = chosen[card.name]
+            backend = stack.enter_context(options.load(registry))
+            backend.warmup()
+            service = Service(
+                backend,
+                card,
+                stream_options=options.options.stream,
+                diarizers=diarizers,
+                metrics=metrics,
+            )
+            return _Model(service=stack.enter_context(service), open=stack.pop_all())
+
+    return ModelPool(cards, load, most=settings.max_models, metrics=metrics)

@@ -1,0 +1,145 @@
+"""Speakers that come later than the text: each word in one segment, when it is certain."""
+
+from __future__ import annotations
+
+from hypothesis import given, strategies
+
+from wlk_core.tokens import ASRToken, SpeakerSpan
+from wlk_serve.protocols.speaker_segments import SpeakerSegments
+
+
+def words(*starts):
+    """Return a word of half a second at each time."""
+    return [ASRToken(start, start + 0.5, f" w{start:g}") for start in starts]
+
+
+def taken(speakers):
+    """Return utterance, speaker and text of the segments that became certain."""
+    return [(name, line.speaker, line.text) for name, line in speakers.take()]
+
+
+def test_a_segment_comes_when_its_utterance_is_over_and_a_span_covers_it():
+    """Neither is enough alone."""
+    speakers = SpeakerSegments(1.0)
+    speakers.extend("a", words(0, 1))
+    speakers.add_span(SpeakerSpan("anna", 0, 2))
+    early = taken(speakers)
+    speakers.end("a")
+
+    assert [] == early
+    assert [("a", "anna", "w0 w1")] == taken(speakers)
+    assert [] == taken(speakers)
+
+
+def test_a_change_of_speaker_splits_an_utterance():
+    """Words belong to the span that overlaps them longest."""
+    speakers = SpeakerSegments(0.0)
+    speakers.extend("a", words(0, 1, 2))
+    speakers.add_span(SpeakerSpan(0, 0, 1.6))
+    speakers.add_span(SpeakerSpan(1, 1.4, 3))
+    speakers.end("a")
+
+    assert [("a", 0, "w0 w1"), ("a", 1, "w2")] == taken(speakers)
+
+
+def test_a_word_that_is_covered_in_part_waits_for_the_delay():
+    """A span that overlaps it longer may still come."""
+    speakers = SpeakerSegments(1.0)
+    speakers.extend("a", words(1))
+    speakers.end("a")
+    speakers.add_span(SpeakerSpan("anna", 1.3, 2.4))
+    early = taken(speakers)
+    speakers.add_span(SpeakerSpan("bert", 0.9, 1.4))
+    speakers.advance(2.5)
+
+    assert [] == early
+    assert [("a", "bert", "w1")] == taken(speakers)
+
+
+def test_a_word_without_a_speaker_waits_for_the_next_one():
+    """Its own span, of a long monologue, may come at its end only."""
+    speakers = SpeakerSegments(1.0)
+    speakers.extend("a", words(0))
+    speakers.end("a")
+    speakers.advance(100.0)
+    early = taken(speakers)
+    speakers.add_span(SpeakerSpan("bert", 100, 101))
+
+    assert [] == early
+    assert [("a", None, "w0")] == taken(speakers)
+
+
+def test_utterances_keep_their_order():
+    """One that is certain waits for the one before it."""
+    speakers = SpeakerSegments(5.0)
+    speakers.extend("a", words(0))
+    speakers.end("a")
+    speakers.extend("b", words(2))
+    speakers.end("b")
+    speakers.add_span(SpeakerSpan("bert", 2, 3))
+    early = taken(speakers)
+    speakers.settle()
+
+    assert [] == early
+    assert [("a", None, "w0"), ("b", "bert", "w2")] == taken(speakers)
+
+
+def test_a_span_that_comes_first_labels_the_text_at_once():
+    """A diarizer may be faster than the model."""
+    speakers = SpeakerSegments(1.0)
+    speakers.add_span(SpeakerSpan("anna", 0, 10))
+    labelled = speakers.extend("a", words(0, 1))
+
+    assert ["anna", "anna"] == [token.speaker for token in labelled]
+    assert labelled == speakers.labelled("a")
+    assert speakers.labelled("b") is None
+
+
+def test_text_that_is_dropped_is_in_no_segment():
+    """A client that clears its buffer abandons the open item, not the one before."""
+    speakers = SpeakerSegments(1.0)
+    speakers.extend("a", words(0))
+    speakers.end("a")
+    speakers.extend("b", words(1))
+    speakers.discard()
+    speakers.settle()
+
+    assert [("a", None, "w0")] == taken(speakers)
+
+
+SPANS = strategies.builds(
+    lambda speaker, start, length: SpeakerSpan(speaker, start, start + length),
+    strategies.integers(0, 2),
+    strategies.floats(0, 20),
+    strategies.floats(0, 10),
+)
+
+
+@given(
+    steps=strategies.lists(SPANS | strategies.integers(1, 4) | strategies.none(), max_size=30),
+    delay=strategies.floats(0, 5),
+)
+def test_each_word_is_in_one_segment_whatever_the_order(steps, delay):
+    """Spans, words and ends of utterances come in any order; nothing is lost or doubled."""
+    speakers = SpeakerSegments(delay)
+    time, utterance = 0, 0
+    given_words, segments = [], []
+    for step in steps:
+        if isinstance(step, SpeakerSpan):
+            speakers.add_span(step)
+        elif step is None:
+            speakers.end(str(utterance))
+            utterance += 1
+        else:
+            tokens = words(*range(time, time + step))
+            labelled = speakers.extend(str(utterance), tokens)
+            assert [token.text for token in tokens] == [token.text for token in labelled]
+            given_words += [(str(utterance), token.text) for token in tokens]
+            time += step
+        segments += speakers.take()
+    speakers.end(str(utterance))
+    speakers.settle()
+    segments += speakers.take()
+
+    assert given_words == [(name, t.text) for name, line in segments for t in line.tokens]
+    assert all(len({t.speaker for t in line.tokens}) == 1 for _, line in segments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,26 @@ from wlk_core.testing.digits import clip_path
 EXAMPLES = Path(__file__).resolve().parents[1]
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 ANSWERS = {"name": "my-ears", "summary": "Ears, streamed"}
+MATCHER = EXAMPLES.parent / "conformance/tests/fakes/wlk_fakes_matcher.py"
+MATCHING_ENGINE = '''"""Digits by their spectra, every seventh of them wrong."""
+
+from __future__ import annotations
+
+from wlk_core.plugins import ModelNotFoundError
+from wlk_my_ears.matcher import transcribe
+
+
+class Engine:
+    @classmethod
+    def load(cls, model):
+        if model != "small":
+            raise ModelNotFoundError(f"my-ears has no model {model!r}; use: --model small")
+        return cls()
+
+    def transcribe(self, audio, *, prompt, language, loudness=0.02):
+        del loudness
+        return transcribe(list, audio, prompt=prompt, language=language)
+'''
 
 pytestmark = pytest.mark.slow
 
@@ -50,10 +71,10 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return folder, site
 
 
-def report_of(name: str, folder: Path, **env: Any) -> Any:
+def report_of(name: str, folder: Path, *options: str, **env: Any) -> Any:
     """Return the report of the command on a backend."""
     report = folder / f"{name}.json"
-    run(SCRIPTS / "wlk-conformance", name, "--report", report, cwd=folder, **env)
+    run(SCRIPTS / "wlk-conformance", name, *options, "--report", report, cwd=folder, **env)
     return json.loads(report.read_text(encoding="utf-8"))
 
 
@@ -159,6 +180,36 @@ def test_the_tests_of_the_template_hold_for_another_engine(
 
     assert " passed" in output
     assert engine.read_text(encoding="utf-8") != toy
+
+
+def test_a_mediocre_engine_in_the_template_complies(
+    generated: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """An author who replaces engine.py and declares its model complies at 15 % wrong words."""
+    site = tmp_path / "site"
+    shutil.copytree(generated[1], site)
+    package = site / "wlk_my_ears"
+    shutil.copy(MATCHER, package / "matcher.py")
+    (package / "engine.py").write_text(MATCHING_ENGINE, encoding="utf-8")
+    plugin = package / "plugin.py"
+    declared = plugin.read_text(encoding="utf-8")
+    for toy, own in (
+        ('models={"toy": "bundled"}', 'models={"small": "bundled"}'),
+        ('default_model="toy"', 'default_model="small"'),
+        ('digit_models=("digits",)', 'digit_models=("small",), bounds={"wer": 0.25}'),
+        ("languages=()", 'languages=("en",)'),
+    ):
+        assert toy in declared
+        declared = declared.replace(toy, own)
+    plugin.write_text(declared, encoding="utf-8")
+
+    report = report_of("my-ears", tmp_path, "--speech", PYTHONPATH=site)
+
+    rules = {rule["id"]: rule for rule in report["rules"]}
+    (rate,) = re.findall(r"WER ([\d.]+) %", rules["QUAL-01"]["detail"])
+    assert "compliant" == report["verdict"]
+    assert {"pass"} == {rules[rule]["outcome"] for rule in ("QUAL-01", "QUAL-04", "TIME-05")}
+    assert 8 < float(rate) < 22
 
 
 def test_the_template_is_well_kept(generated: tuple[Path, Path]) -> None:

@@ -20,7 +20,12 @@ from uvicorn.server import ServerState
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from wlk_serve.connections import RealtimeConnection, log_lack_of_files
+from wlk_serve.connections import (
+    RealtimeConnection,
+    backlog_of,
+    log_lack_of_files,
+    most_connections,
+)
 
 HELLO = b"GET /v1/realtime HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Api-Key: secret\r\n"
 UPGRADE = (
@@ -260,6 +265,17 @@ def test_nothing_is_written_to_a_socket_that_is_lost(opened):
         asyncio.run(opened.send({"type": "websocket.send", "text": "{}"}))
 
     assert before == opened.transport.calls
+
+
+@pytest.mark.parametrize("files", [128, 1024, 65_536])
+def test_connections_of_a_moment_leave_files_for_everything_else(monkeypatch, files):
+    """Those that are answered, a quarter more, and twice those that are accepted at a time."""
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "getrlimit", lambda _kind: (files, files))
+    connections = most_connections()
+
+    assert files // 2 == connections
+    assert connections + connections // 4 + 2 * backlog_of(connections) <= files * 7 // 8
 
 
 def test_a_lack_of_files_is_a_line_in_ten_seconds(caplog):

@@ -6,6 +6,8 @@ import asyncio
 import http.client
 import json
 from pathlib import Path
+import socket
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
@@ -13,10 +15,13 @@ import pytest
 pytest.importorskip("faster_whisper")
 
 from wlk_core.testing.digits import clip_path
+from wlk_serve.errors import RequestError
 from wlk_serve.growing_file import GrowingFile
 from wlk_serve.model_card import ModelCard
 from wlk_serve.protocols.openai_rest import Recognized, TranscriptionRequest
 from wlk_serve.service import Service
+from wlk_serve.transcription_routes import _while_connected
+from wlk_serve.uploads import Upload
 
 pytestmark = pytest.mark.slow
 RECORDING = Path(clip_path("demo")).read_bytes()
@@ -99,6 +104,45 @@ def test_a_slow_upload_keeps_no_other_recording_from_the_model(address, transcri
     connection.close()
 
     assert [(200, transcript + "\n")] * 2 == answers
+
+
+def test_an_upload_in_the_middle_of_a_shutdown_is_to_be_tried_again(digits, serve):
+    """The answer is 503, which clients repeat, and not the end of the connection."""
+    with serve(digits) as (address, server):
+        url = urlsplit(address)
+        with socket.create_connection((url.hostname, url.port), 60) as client:
+            client.sendall(
+                b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                b"X-Api-Key: secret\r\nContent-Length: 1000\r\nExpect: 100-continue\r\n"
+                b"Content-Type: multipart/form-data; boundary=x\r\n\r\n"
+            )
+            begun = client.recv(65_536)  # the server waits for the body
+            client.sendall(MODEL)
+            server.handle_exit(15, None)
+            answer = http.client.HTTPResponse(client)
+            answer.begin()
+            body = json.loads(answer.read())
+
+    assert begun.startswith(b"HTTP/1.1 100 ")
+    assert (503, "server_shutting_down") == (answer.status, body["error"]["code"])
+    assert "5" == answer.getheader("retry-after")
+
+
+def test_a_transcription_that_outlasts_the_shutdown_is_given_up():
+    """Its client gets 503 before the process ends."""
+
+    async def answer():
+        upload = Upload()
+        request = SimpleNamespace(receive=asyncio.Event().wait)
+        waiting = asyncio.ensure_future(_while_connected(request, upload, asyncio.Future()))
+        await asyncio.sleep(0)
+        upload.close()
+        upload.close()
+        with pytest.raises(RequestError) as refused:
+            await waiting
+        return refused.value.status, refused.value.code
+
+    assert (503, "server_shutting_down") == asyncio.run(answer())
 
 
 def test_a_recording_that_is_none_is_refused_after_its_upload(address):

@@ -63,8 +63,8 @@ def load(spec, model):
     if model != "small":
         raise ModelNotFoundError(f"{spec.name} has no model {model!r}; use: --model small")
     variant = spec.name.removeprefix("matcher-").removeprefix("undeclared-")
-    transcribe = partial(_transcribe, FAULTS[variant])
-    return LoadedBackend(spec, transcribe, open_stream=_open_stream, warmup=_warmup)
+    engine = partial(transcribe, FAULTS[variant])
+    return LoadedBackend(spec, engine, open_stream=_open_stream, warmup=_warmup)
 
 
 def _open_stream(engine, config, calls):
@@ -75,7 +75,8 @@ def _warmup(engine, calls):
     calls.wrap(engine)(np.zeros(SAMPLE_RATE, dtype=np.float32), prompt="", language=None)
 
 
-def _transcribe(fault, audio, *, prompt, language):
+def transcribe(fault, audio, *, prompt, language):
+    """Return the words of *audio*, changed by *fault*."""
     del prompt
     words = _best_words(audio, _islands(audio))
     return Hypothesis(words=tuple(fault(words)), language=language)

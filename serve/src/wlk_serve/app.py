@@ -30,10 +30,10 @@ from wlk_serve.realtime_route import RealtimeRoute
 from wlk_serve.sessions import Sessions
 from wlk_serve.transcription_routes import transcribe_upload
 from wlk_serve.upload_record import UploadRecord
-from wlk_serve.uploads import read_body
+from wlk_serve.uploads import Upload, read_body
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -83,7 +83,7 @@ class Server:
             Route("/v1/realtime/client_secrets", self._client_secrets, methods=["POST"]),
             WebSocketRoute("/v1/realtime", realtime.serve),
         ]
-        handlers: Mapping[Any, Callable[[Request, Exception], Response]] = {
+        handlers: Mapping[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
             WLKError: self._refuse,
             HTTPException: self._refuse_address,
             Exception: self._refuse_unexpected,
@@ -120,10 +120,13 @@ class Server:
     async def _transcribe(self, request: Request, task: Task) -> Response:
         key_id = self._admission.key_id(request.headers)
         with ExitStack() as stack:
-            stack.enter_context(self.sessions.entered(key_id=key_id))
+            upload = Upload()
+            stack.enter_context(self.sessions.entered(upload, key_id=key_id))
             record = UploadRecord(self._metrics, self._limits, self._usage, key_id)
             stack.callback(record.close)
-            return await transcribe_upload(request, self._models, record, task, stack.pop_all())
+            return await transcribe_upload(
+                request, self._models, record, task, upload=upload, count=stack.pop_all()
+            )
 
     async def _client_secrets(self, request: Request) -> Response:
         try:
@@ -142,19 +145,19 @@ class Server:
         }
         return JSONResponse({"value": value, "expires_at": expires_at, "session": session})
 
-    def _refuse(self, _request: Request, error: Exception) -> Response:
+    async def _refuse(self, _request: Request, error: Exception) -> Response:
         answer = as_request_error(error)
         self._metrics.count_error(answer)
         return error_response(answer)
 
-    def _refuse_address(self, request: Request, error: Exception) -> Response:
+    async def _refuse_address(self, request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         message = f"{request.method} {request.url.path[:200]} is not served here"
-        return self._refuse(request, RequestError(message, status=status, code="unknown_url"))
+        return await self._refuse(request, RequestError(message, status=status, code="unknown_url"))
 
-    def _refuse_unexpected(self, request: Request, error: Exception) -> Response:
+    async def _refuse_unexpected(self, request: Request, error: Exception) -> Response:
         _LOGGER.error("a request failed", exc_info=error)
-        return self._refuse(request, error)
+        return await self._refuse(request, error)
 
 
 class _Guard:

@@ -23,16 +23,17 @@ if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import RequestResponseCycle
 
 __all__ = [
-    "BACKLOG",
     "HttpConnection",
     "RealtimeConnection",
+    "backlog_of",
     "log_lack_of_files",
     "most_connections",
 ]
 
 _LOGGER = logging.getLogger(__name__)
 
-BACKLOG = 256  #: connects that wait to be accepted; asyncio accepts as many at a time
+_MOST_BACKLOG = 256  # connects that wait to be accepted; asyncio accepts as many at a time
+_LEAST_BACKLOG = 16
 _REQUEST_SECONDS = 30.0  # from the first byte, or the connect, to the last header
 _REFUSAL_SECONDS = 5.0  # the same where there are too many connections
 _STALL_SECONDS = 30.0  # in which a client of HTTP must read 48 kB
@@ -60,6 +61,11 @@ def most_connections() -> int:
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     is_limited = 0 <= files < 2 * _MOST_CONNECTIONS
     return files // 2 if is_limited else _MOST_CONNECTIONS
+
+
+def backlog_of(connections: int) -> int:
+    """Return how many connects may wait, so that those of a moment fit beside *connections*."""
+    return min(_MOST_BACKLOG, max(_LEAST_BACKLOG, connections // 4))
 
 
 class HttpConnection(H11Protocol):

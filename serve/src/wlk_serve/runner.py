@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from wlk_serve.connections import (
-    BACKLOG,
     HttpConnection,
     RealtimeConnection,
+    backlog_of,
     log_lack_of_files,
     most_connections,
 )
@@ -59,14 +59,15 @@ class DrainingServer(uvicorn.Server):
         drain_seconds: float,
         on_ready: Callable[[int], object],
     ) -> None:
+        connections = most_connections()
         config = uvicorn.Config(
             server.app,
             host=host,
             port=port,
             http=HttpConnection,
             ws=RealtimeConnection,
-            backlog=BACKLOG,
-            limit_concurrency=most_connections(),
+            backlog=backlog_of(connections),
+            limit_concurrency=connections,
             timeout_graceful_shutdown=_LAST_SECONDS,
             ws_max_size=_MAX_MESSAGE_BYTES,
             ws_per_message_deflate=False,  # base64 of audio does not shrink

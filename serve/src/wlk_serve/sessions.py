@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import contextmanager
+import logging
 import math
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Endable", "Sessions"]
 
+_LOGGER = logging.getLogger(__name__)
+
 _FLUSH_SECONDS = 30.0  # for the last words of all sessions
 
 
@@ -23,6 +26,10 @@ class Endable(Protocol):
 
     def end(self) -> None:
         """Take no more audio, deliver the last words, then close."""
+        ...
+
+    def close(self) -> None:
+        """Drop everything, because the time for the last words is over."""
         ...
 
 
@@ -98,11 +105,22 @@ class Sessions:
             for session in list(self._running.values()):
                 if session is not None:
                     session.end()
-            await self._empty_within(_FLUSH_SECONDS)
+            if not await self._empty_within(_FLUSH_SECONDS):
+                self._abandon()
 
     def reopen(self) -> None:
         """Take new sessions again after a drain."""
         self.is_draining = False
+
+    def _abandon(self) -> None:
+        _LOGGER.error(
+            "%d sessions and requests did not end in %g s and are dropped",
+            len(self._running),
+            _FLUSH_SECONDS,
+        )
+        for session in list(self._running.values()):
+            if session is not None:
+                session.close()
 
     async def _empty_within(self, seconds: float) -> bool:
         try:

@@ -19,7 +19,7 @@ from wlk_serve.protocols.openai_rest import (
     render,
 )
 from wlk_serve.upload_form import UploadForm
-from wlk_serve.uploads import receive_body
+from wlk_serve.uploads import Upload, receive_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -40,7 +40,13 @@ _FEW_BYTES = 4096  # parsing more is left to a thread
 
 
 async def transcribe_upload(
-    request: Request, models: Models, record: UploadRecord, task: Task, count: ExitStack
+    request: Request,
+    models: Models,
+    record: UploadRecord,
+    task: Task,
+    *,
+    upload: Upload,
+    count: ExitStack,
 ) -> Response:
     """
     Answer a request for a transcription or a translation.
@@ -52,6 +58,7 @@ async def transcribe_upload(
         models: one of them transcribes.
         record: counts what the request uses.
         task: what is asked for.
+        upload: what a shutdown ends.
         count: closed when the response was sent, or an error raised.
 
     """
@@ -61,7 +68,7 @@ async def transcribe_upload(
         file = GrowingFile()
         stack.callback(file.close)
         form = UploadForm(request.headers.get("content-type", ""), file)
-        parts = receive_body(request, record.max_bytes, record.use_bytes)
+        parts = receive_body(request, record.max_bytes, record.use_bytes, upload)
         await stack.enter_async_context(aclosing(parts))
         early = await _wish_before_file(form, parts, models, task)
         job = None
@@ -80,12 +87,12 @@ async def transcribe_upload(
             service = await models.lease(wish.model, stack)
             job = await stack.enter_async_context(_Recognition(service, file, wish, record))
         headers = {"x-wlk-ignored": ", ".join(wish.ignored)} if wish.ignored else {}
-        first = await _while_connected(request, job.first)
+        first = await _while_connected(request, upload, job.first)
         if wish.streams:  # a recording without audio was refused with its status
             events = _events(wish, first, job.results, record, stack.pop_all())
             return StreamingResponse(events, media_type="text/event-stream", headers=headers)
         work = asyncio.ensure_future(_last(first, job.results))
-        recognized = await _while_connected(request, work)
+        recognized = await _while_connected(request, upload, work)
         record.record.add_words(len(recognized.tokens))
         media_type, body = render(wish, recognized)
         return Response(body.encode("utf-8", "replace"), media_type=media_type, headers=headers)
@@ -161,14 +168,16 @@ def _check_file(form: UploadForm, file: GrowingFile) -> None:
         raise RequestError("the recording is empty", code="invalid_audio", param="file")
 
 
-async def _while_connected(request: Request, work: asyncio.Future[T]) -> T:
-    """Return the result of *work*; a client that leaves ends it."""
+async def _while_connected(request: Request, upload: Upload, work: asyncio.Future[T]) -> T:
+    """Return the result of *work*; a client that leaves ends it, and so does a shutdown."""
     left = asyncio.ensure_future(request.receive())  # after the body comes the disconnect alone
     try:
-        tasks: set[asyncio.Future[Any]] = {work, left}
+        tasks: set[asyncio.Future[Any]] = {work, left, upload.closed}
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         if work.done():
             return work.result()
+        if upload.closed.done():
+            raise upload.shutdown_error()
         raise RequestError("the client left", status=499, code="client_closed_request")
     finally:
         for task in (work, left):

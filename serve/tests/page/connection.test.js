@@ -147,17 +147,45 @@ test("audio that is no longer kept is reported as missing", () => {
   assert.equal(connection.base, 4000);
 });
 
-test("a server that drains has settled all audio that it received", () => {
-  const connection = live();
-  send(connection, 3000);
-  connection.received(stopped("a", 3000, 2), 3000);
-  connection.received(completed("a", 3), 3000);
+function renew(connection) {
   connection.closed(1012);
   reconnect(connection, { type: "error", error: { code: "resume_expired" } });
   connection.closed(4404);
   reconnect(connection, created("t2"));
+}
 
-  assert.equal(connection.base, 3000);
+test("a server that drains has settled its words, not the audio after them", () => {
+  const connection = live();
+  send(connection, 3000);
+  connection.received(delta("one", 1.2, 2), 3000);
+  connection.received(stopped("a", 3000, 3), 3000); // it takes no more audio: a word may go on
+  connection.received(completed("a", 4), 3000);
+  renew(connection);
+
+  assert.equal(connection.base, 1200);
+});
+
+test("a silence is settled once the session takes audio after it", () => {
+  const connection = live();
+  send(connection, 9000);
+  connection.received(stopped("a", 3000, 2), 9000);
+  connection.received({ type: "wlk.ack", samples: 3000, wlk_seq: 3 }, 9000);
+  connection.received(completed("a", 4), 9000);
+  connection.received({ type: "wlk.ack", samples: 4000, wlk_seq: 5 }, 9000);
+  renew(connection);
+
+  assert.equal(connection.base, 2500); // a soft beginning of the next word is sent again
+});
+
+test("an acknowledgement before the end of an item settles nothing", () => {
+  const connection = live();
+  send(connection, 3000);
+  connection.received({ type: "wlk.ack", samples: 3000, wlk_seq: 2 }, 3000);
+  connection.received(stopped("a", 3000, 3), 3000);
+  connection.received(completed("a", 4), 3000);
+  renew(connection);
+
+  assert.equal(connection.base, 0);
 });
 
 test("attempts come later and later, and at once when the network is back", () => {

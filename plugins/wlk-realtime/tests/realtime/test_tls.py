@@ -1,4 +1,4 @@
-"""Certificates that are not trusted, and TLS where there is none: one line with the remedy."""
+"""Certificates that are not trusted, and TLS at a server without it: one line with the remedy."""
 
 from __future__ import annotations
 

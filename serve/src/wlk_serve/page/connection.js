@@ -8,6 +8,7 @@ const EARLY_SECONDS = 0.1; // from the last utterance to the end of the audio
 const DONE = 1000;
 const BROKEN = 1011;
 const OVERLOADED = 1013;
+const SOFT_SECONDS = 0.5; // in which a word may begin
 const CUT = 4000; // the page will resume
 
 /**
@@ -19,6 +20,7 @@ export class Connection {
 	base = 0; // sample 0 of the server's session, numbered as in RecentAudio
 	sent = 0; // the next sample to send
 	#settled = 0; // samples before this have their final words
+	#quiet = 0; // the same, if the session goes on
 	#kept = 0; // the oldest sample that can be sent again
 	#token = null;
 	#lastNumber = 0; // of the server's messages
@@ -67,7 +69,10 @@ export class Connection {
 		if (number < Infinity) this.#lastNumber = number;
 		if (message.type === "session.updated") return this.state === "configuring" ? this.#live() : [];
 		if (message.type === "error") return this.#failed(message.error);
-		if (message.type === "wlk.ack") return [];
+		if (message.type === "wlk.ack") {
+			this.#settled = Math.max(this.#settled, this.#quiet); // a drain may cut a word
+			return [];
+		}
 		const deliver = { kind: "deliver", message, seconds: this.base / this.rate };
 		return [deliver, ...this.#settle(message)];
 	}
@@ -136,7 +141,7 @@ export class Connection {
 		this.#token = token;
 		this.#lastNumber = 0;
 		this.#stopped.clear();
-		this.base = this.sent = this.#settled = start;
+		this.base = this.sent = this.#settled = this.#quiet = start;
 		return isRenewed ? [report, ...this.#configure()] : this.#configure();
 	}
 
@@ -172,8 +177,7 @@ export class Connection {
 			this.#settled = Math.max(this.#settled, sample(end));
 		} else if (type.endsWith("transcription.completed")) {
 			const stop = this.#stopped.get(item) ?? this.sent; // no speech: the commit's item
-			this.#settled = Math.max(this.#settled, this.#stopped.get(item) ?? 0);
-			this.#stopped.delete(item);
+			if (this.#stopped.delete(item)) this.#quiet = stop - SOFT_SECONDS * this.rate;
 			if (this.#hasCommitted && stop >= this.sent - EARLY_SECONDS * this.rate) return this.abort();
 		}
 		return [];

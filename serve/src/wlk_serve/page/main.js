@@ -190,7 +190,7 @@ onKeys(
 		o: () => panel.open(),
 		t: () => step("theme", 1, true),
 		"+": () => step("size", 1),
-			"-": () => step("size", -1),
+		"-": () => step("size", -1),
 	},
 	() => panel.current.keys === "on",
 );

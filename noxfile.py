@@ -62,16 +62,7 @@ CLIENTS = {
 }
 # vLLM without its engine: its realtime connection, and what that imports.
 VLLM = "vllm==0.33.0"
-VLLM_IMPORTS = (
-    "cachetools",
-    "cloudpickle",
-    "fastapi",
-    "msgspec",
-    "psutil",
-    "pybase64",
-    "regex",
-    "uvicorn",
-)
+VLLM_IMPORTS = ("fastapi", "pybase64", "regex", "uvicorn")
 TESTS = (
     "core/tests",
     "conformance/tests",
@@ -84,12 +75,17 @@ TESTS = (
     "deploy/tests",
     "examples/tests",
 )
+# Backends that are proven through the wire too, on their digits checkpoints.
+OVER_THE_WIRE = (
+    "faster-whisper", "whisper", "mlx-whisper", "qwen3-simul", "voxtral-hf", "voxtral-mlx",
+)  # fmt: skip
 AXE = "axe-core@4.14.1"  # the npm package that the session browser fetches
 BENCHMARKS = (
     ("core.py",),
     ("sessions.py",),
     ("serve.py",),
     ("batching.py",),
+    ("realtime.py",),
     ("whisper.py",),
     ("whisper.py", "--growth", "--minutes", "30"),
     ("qwen3.py",),
@@ -376,6 +372,25 @@ def ray(session: nox.Session) -> None:
 
 
 @nox.session(python=PYTHON, default=False)
+def frameworks(session: nox.Session) -> None:
+    """Serve torch and MLX in an environment each after one server, and let one of them crash."""
+    shared_parts = ("core", "serve", "plugins/wlk-whisper-digits")
+    sources = [argument for name in shared_parts for argument in _editable(ROOT / name)]
+    session.install(*_group("test"), *sources, *_editable(ROOT / "plugins/wlk-realtime"))
+    for extra in ("torch", "mlx"):
+        folder = Path(session.create_tmp()) / extra
+        session.run("python", "-m", "venv", "--clear", str(folder))
+        pip = (str(folder / "bin/python"), "-m", "pip", "install", "--quiet")
+        session.run(*pip, TORCH, external=True)  # mlx-whisper requires it too
+        whisper = _editable(ROOT / "plugins/wlk-whisper", (extra,))
+        session.run(*pip, *sources, *whisper, external=True)
+        session.env[f"WLK_{extra.upper()}_PYTHON"] = str(folder)
+    session.env["WLK_FULL"] = "1"
+    test = "plugins/wlk-realtime/tests/test_two_frameworks.py"
+    _pytest(session, "-o", "faulthandler_timeout=0", test)
+
+
+@nox.session(python=PYTHON, default=False)
 def browser(session: nox.Session) -> None:
     """Let Chromium speak to the caption page, and axe-core look at it: nox -s browser."""
     if not any(map(shutil.which, ("chromium", "chromium-headless-shell", "google-chrome"))):
@@ -463,5 +478,9 @@ def full(session: nox.Session) -> None:
             session.log("the long tier of %s", name)
             arguments = (*proof["arguments"], "--speech", "--long")
             _run(session, "wlk-conformance", *arguments)
+    for backend in OVER_THE_WIRE:
+        session.log("%s through wlk-serve, as a process of its own", backend)
+        source = ("--option", f"python={BIN / 'python'}", "--option", f"backend={backend}")
+        _run(session, "wlk-conformance", "realtime", "--model", "digits", *source)
     for script, *arguments in BENCHMARKS:
         _run(session, "python", f"benchmarks/{script}", *arguments)

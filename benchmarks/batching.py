@@ -181,7 +181,11 @@ def due_together(contender: Contender, streams: int, seconds: float) -> None:
         f"({(runs or made) / made:.2f} a call), words, times and probabilities of {same} of "
         f"{streams} as alone"
     )
-    print(f"  {solo_seconds:.1f} s of processor time alone, {batch_seconds:.1f} s together")
+    print(
+        f"  {solo_seconds:.1f} s of processor time alone, {batch_seconds:.1f} s together: "
+        f"{streams * seconds / solo_seconds:.0f} and {streams * seconds / batch_seconds:.0f} "
+        f"sessions a core"
+    )
     if sum(alone):
         print(
             f"  encoder: {alone[0]} passes alone, {together[0]} together; decoder: {alone[1]} and "

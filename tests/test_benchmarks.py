@@ -87,6 +87,18 @@ def test_what_a_core_carries_is_printed_beside_the_target():
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads processor times of Linux")
+def test_what_the_wire_costs_is_printed_beside_the_same_backend_in_process():
+    """With the count of streams that are as alone."""
+    done = run("realtime.py", "--seconds", "5", "--streams", "4", "--many-seconds", "5")
+
+    assert done.returncode == 0, done.stderr
+    assert "added" in done.stdout
+    assert "work equal; words equal" in done.stdout
+    assert "4 of 4 streams with the words and times of the stream alone" in done.stdout
+
+
+@pytest.mark.slow
 def test_what_a_tick_of_qwen3_costs_is_printed_beside_what_it_may_cost():
     """Frames, positions, forwards, and how often the host waits for a result."""
     pytest.importorskip("wlk_qwen3_simul", reason="pip install wlk-qwen3-simul")

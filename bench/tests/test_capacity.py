@@ -212,6 +212,24 @@ def test_arrivals_and_a_length_are_a_load(report, capsys):
     assert "140 sessions of 10 min" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("others", "is_quiet"), [(0.0, True), (0.05, True), (1.7, False)])
+@pytest.mark.usefixtures("scripted")
+def test_a_machine_that_others_use_is_reported(others, is_quiet, tmp_path, capsys, monkeypatch):
+    """Their work is part of the figures, so the command is to be repeated."""
+    machine = FakeBench(20)
+    run = machine.paced_run(1, 20)
+    run = attrs.evolve(run, other_cores=others)
+    monkeypatch.setattr(Bench, "service_times", lambda _bench, _seconds: machine.service)
+    monkeypatch.setattr(
+        Bench, "paced_run", lambda _bench, sessions, _seconds: attrs.evolve(run, sessions=sessions)
+    )
+    data = f"manifest:{coded_manifest(tmp_path)}"
+    status = run_command(["capacity", "scripted", "--data", data, "--cores", "1", "--runs", "1"])
+
+    assert 0 == status
+    assert is_quiet != ("other processes used up to 1.7 cores" in capsys.readouterr().err)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("scripted")
 def test_the_command_measures_and_checks_itself(tmp_path, capsys, monkeypatch):

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import os
 import socket as sockets
 import threading
+import weakref
 
 import pytest
 from websockets.sync.client import connect
 
 pytest.importorskip("faster_whisper")
+
+from wlk_serve.model_card import ModelCard
+from wlk_serve.protocols.streams import StreamConfig
+from wlk_serve.service import Service
 
 pytestmark = pytest.mark.slow
 UPDATE = json.dumps({"type": "session.update", "session": {}})
@@ -65,3 +71,24 @@ def test_sessions_that_come_and_go_leave_no_handle_and_no_thread(digits, serve):
 
     assert before == after
     assert sessions.server_state.connections == set()
+
+
+def test_a_stream_that_is_closed_frees_its_model_at_once(digits):
+    """Its memory is native, so that Python's collector of cycles would let it grow."""
+    backend, spec = digits
+
+    async def opened(service):
+        config = StreamConfig(encoding="s16le", rate=16_000, language=None, prompt=None, gate=None)
+        stream = service.open_stream(config, lambda _stream, _events: None)
+        freed = weakref.ref(stream.session)
+        stream.close()
+        return stream, freed
+
+    gc.disable()
+    try:
+        with Service(backend, ModelCard.of(spec, "digits", "en"), workers=1) as service:
+            stream, freed = asyncio.run(opened(service))
+        assert None is freed()
+        assert 0.0 == stream.backlog_seconds
+    finally:
+        gc.enable()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from wlk_core.errors import OptionError
+from wlk_core.errors import ModelNotFoundError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,6 +24,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 _PROGRAM = "wlk-serve"
 _MOST_NAME_LETTERS = 200
 _MEGABYTE = 1_000_000
+_NO_MODEL = 3  # exit status where the model is what is missing, for programs that start a server
 _SIZES = {  # options in megabytes
     "max_upload_mb": "max_upload_bytes",
     "mb_per_minute": "bytes_per_minute",
@@ -112,8 +113,9 @@ def serve(
     drain_seconds: float,
     end_with_stdin: bool,
     **limits: int | None,
-) -> None:
+) -> int:
     """Serve one model to the clients of OpenAI's audio API."""
+    from wlk_core.cli.main import print_error  # noqa: PLC0415 -- which imports this module
     from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` needs no plugins
     from wlk_core.registry import Registry  # noqa: PLC0415 -- as above
     from wlk_core.untrusted import is_loopback  # noqa: PLC0415 -- as above
@@ -134,17 +136,22 @@ def serve(
     settings = choose_settings(
         registry, backend=backend, model=model, language=language, pairs=pairs
     )
-    _serve(
-        registry,
-        settings,
-        diarizer=diarizer,
-        served_name=served_name,
-        admission=Checks.of(keys, origins, is_local=is_local),
-        host=host,
-        port=port,
-        limits=_limits(limits),
-        drain_seconds=drain_seconds,
-    )
+    try:
+        _serve(
+            registry,
+            settings,
+            diarizer=diarizer,
+            served_name=served_name,
+            admission=Checks.of(keys, origins, is_local=is_local),
+            host=host,
+            port=port,
+            limits=_limits(limits),
+            drain_seconds=drain_seconds,
+        )
+    except ModelNotFoundError as error:
+        print_error(error, click.get_current_context().find_root().info_name or _PROGRAM)
+        return _NO_MODEL
+    return 0
 
 
 def _serve(

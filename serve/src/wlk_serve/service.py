@@ -96,6 +96,15 @@ class SessionStream:
             self._is_closed = True
             self._close(self)
 
+    def release(self) -> None:
+        """
+        Free the model's and the detector's memory, after everything is closed.
+
+        Cycles refer to this object, and Python collects them late: it does not count native memory.
+        """
+        self.attachment = None
+        del self.session, self.processor
+
     def _notify(self) -> None:
         if self.attachment is not None:
             self.attachment.notify()
@@ -338,6 +347,7 @@ class Service:
             if stream.attachment is not None:
                 stream.attachment.detach()
             stream.processor.close()
+            stream.release()
             if stream.diarizer is not None:
                 stream.diarizer.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 import json
 import os
 import signal
@@ -50,9 +51,18 @@ def expected():
 
 
 class ServeProcess:
-    """The command in a process of its own, on a port that is kept over restarts."""
+    """
+    The command in a process of its own, on a port that is kept over restarts.
 
-    def __init__(self):
+    Args:
+        options: more options of the command.
+        plugins: a folder of plugins that it finds too.
+
+    """
+
+    def __init__(self, *options, plugins=""):
+        self._options = options
+        self._plugins = str(plugins)
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self._process = None
@@ -65,9 +75,10 @@ class ServeProcess:
     def start(self):
         """Start it and wait until it is ready."""
         command = [sys.executable, "-m", "wlk_serve", *MODEL, "--port", str(self.port)]
+        paths = filter(None, (self._plugins, os.environ.get("PYTHONPATH")))
         self._process = subprocess.Popen(
-            [*command, "--drain-seconds", "0", "--api-key-env", "WLK_KEYS"],
-            env={**os.environ, "WLK_KEYS": KEY},
+            [*command, "--drain-seconds", "0", "--api-key-env", "WLK_KEYS", *self._options],
+            env={**os.environ, "WLK_KEYS": KEY, "PYTHONPATH": os.pathsep.join(paths)},
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -91,8 +102,10 @@ class ServeProcess:
         self.start()
 
 
-def _running():
-    server = ServeProcess()
+@contextmanager
+def running(*options, **places):
+    """Yield a server process; it must end with 0 and write nothing but lines of sessions."""
+    server = ServeProcess(*options, **places)
     server.start()
     try:
         yield server
@@ -107,13 +120,21 @@ def _running():
 @pytest.fixture(scope="module")
 def server():
     """Return a server for all tests of a module."""
-    yield from _running()
+    with running() as server:
+        yield server
 
 
 @pytest.fixture
 def restartable():
     """Return a server of one test."""
-    yield from _running()
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def serve_with():
+    """Return the context manager of a server with more options, and with plugins."""
+    return running
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ __all__ = ["capacity"]
 
 _HOUR = 3600.0
 _MINUTE = 60.0
+_QUIET_CORES = 0.1  # that other processes use on a quiet machine
 
 
 def _above_zero(
@@ -192,6 +193,13 @@ def _measure(arguments: dict[str, Any]) -> dict[str, Any]:
             max_runs=runs,
             observe=_show_run,
         )
+        others = max(run.measured.other_cores or 0.0 for run in found.runs)
+        if others > _QUIET_CORES:
+            click.echo(
+                f"other processes used up to {others:.1f} cores, and the figures contain them; "
+                "repeat the command when the machine is quiet",
+                err=True,
+            )
         setup = {
             **config.to_json(),
             "clock": arguments["clock"],

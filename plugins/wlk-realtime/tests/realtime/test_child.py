@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from wlk_core import load_backend
-from wlk_core.errors import BackendError, BackendUnavailable
+from wlk_core.errors import BackendError, BackendUnavailable, ModelNotFoundError
 from wlk_core.testing import CodedToken, encode
 from wlk_realtime.realtime import child as module
 from wlk_realtime.realtime.child import Child
@@ -131,6 +131,13 @@ def test_a_child_that_cannot_start_shows_its_own_line(options, reason):
 
     assert reason in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.slow
+def test_a_model_that_is_not_there_is_the_error_of_its_backend():
+    """The command that gets it is in the line."""
+    with pytest.raises(ModelNotFoundError, match="owner/absent"):
+        load_backend("realtime", "owner/absent", **HERE)
 
 
 def program(tmp_path, text):

@@ -202,3 +202,18 @@ def test_a_generation_that_ends_by_itself_is_decoded_again():
     assert ["max_model_len" in str(error) for error in failures] == [True]
     assert failures[0].retryable
     assert [start for start, _ in bursts] == pytest.approx([token.start for token in tokens])
+
+
+def test_counts_that_disagree_later_are_one_line_with_the_address():
+    """A server that begins to merge texts breaks the stream, and no word has a wrong time."""
+    server = SmallVllm()
+    with running(server) as url, load_backend("realtime", url, timeout_seconds=60) as backend:
+        stream = backend.create_processor()
+        server.tokens = lambda count: count - 1
+        fed(stream, UTTERANCE)
+        with pytest.raises(BackendError, match="which are 54 of each") as raised:
+            stream.finish()
+        stream.close()
+
+    assert url in str(raised.value)
+    assert "\n" not in str(raised.value)

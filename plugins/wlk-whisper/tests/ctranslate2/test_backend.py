@@ -7,6 +7,8 @@ import shutil
 
 import ctranslate2
 from faster_whisper import WhisperModel
+from faster_whisper.tokenizer import Tokenizer
+from faster_whisper.transcribe import get_suppressed_tokens
 import pytest
 
 from wlk_core import AudioFormatError, ModelNotFoundError, OptionError, StreamClosed, load_backend
@@ -14,6 +16,17 @@ import wlk_whisper
 
 DIGITS = Path(wlk_whisper.__file__).parent / "digits" / "ctranslate2"
 ALL_TYPES = ctranslate2.get_supported_compute_types("cpu")
+
+
+@pytest.mark.parametrize("task", ["transcribe", "translate"])
+@pytest.mark.parametrize("language", ["en", "de", "ja", "zh"])
+def test_suppressed_tokens_are_the_same_in_every_language(backend, language, task):
+    """A loaded model finds them once, and no call does."""
+    engine = backend.engine
+    tokenizer = Tokenizer(engine.model.hf_tokenizer, True, task=task, language=language)
+
+    assert list(get_suppressed_tokens(tokenizer, [-1])) == engine._suppress_tokens
+    assert len(engine._suppress_tokens) > 50
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from wlk_core.plugins import BackendUnavailable
+from wlk_core.plugins import BackendUnavailable, ModelNotFoundError
 from wlk_realtime.realtime.address import Address
 from wlk_realtime.realtime.child_process import KEY_VARIABLE, ChildProcess
 from wlk_realtime.realtime.errors import ServerAwayError
@@ -58,6 +58,7 @@ class Child:
         self._endpoint: Endpoint | None = None
         self._ending = "is starting"
         self._crashes: deque[float] = deque(maxlen=_MOST_CRASHES)
+        self._lacks_model = False
         self._is_over = False  # it is not started again
         self._thread = threading.Thread(
             target=self._supervise, name="wlk-realtime-supervisor", daemon=True
@@ -75,13 +76,15 @@ class Child:
         Return when it takes sessions.
 
         Raises:
+            ModelNotFoundError: its model cannot be found there.
             BackendUnavailable: it cannot be started, with its own reason.
 
         """
         with self._changed:
             self._changed.wait_for(lambda: self._endpoint is not None or self._is_over)
             if self._endpoint is None:
-                raise BackendUnavailable(f"realtime: {self.name} {self._ending}")
+                kind = ModelNotFoundError if self._lacks_model else BackendUnavailable
+                raise kind(f"realtime: {self.name} {self._ending}")
 
     def endpoint(self) -> Endpoint:
         """
@@ -133,6 +136,7 @@ class Child:
                 was_ready, self._endpoint, self._process = self._endpoint is not None, None, None
                 if self._is_over:
                     return
+                self._lacks_model = process.lacks_model
                 self._count(ending, was_ready=was_ready)
                 self._changed.notify_all()
                 pause = _FIRST_PAUSE * 2 ** (len(self._crashes) - 1)
@@ -197,7 +201,7 @@ def start_children(commands: Iterable[ChildCommand], *, start_seconds: float) ->
     Start a server for each of *commands*, at the same time, and return them when all are ready.
 
     Raises:
-        BackendUnavailable: one does not start; the others are ended.
+        ModelNotFoundError, BackendUnavailable: one does not start; the others are ended.
 
     """
     children = [Child(command, start_seconds=start_seconds) for command in commands]

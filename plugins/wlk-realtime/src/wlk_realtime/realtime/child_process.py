@@ -29,6 +29,7 @@ _PROGRAM = "wlk-serve: "
 _SESSION = f"{_PROGRAM}session "  # a line for each that ends, which is no reason
 _OWN_NAME = "realtime"  # a child of that would start children for ever
 _READY = re.compile(r"ready on http://\S+:(\d+) ")
+_NO_MODEL = 3  # exit status of wlk-serve
 _NO_LIMIT = str(10**9)
 _LINES, _LINE_BYTES = 20, 4096  # of its messages that are kept
 _SHOWN_LINES = 3  # in an error, where no line is from wlk-serve
@@ -150,6 +151,11 @@ class ChildProcess:
         if not self._is_reported.wait(seconds):
             self._lines.append(f"{_PROGRAM}it was not ready after {seconds:g} s")
         return self._port
+
+    @property
+    def lacks_model(self) -> bool:
+        """Whether it has ended because its model cannot be found."""
+        return self._process.returncode == _NO_MODEL and self._port is None
 
     def wait(self) -> str:
         """Wait until it has ended; return how, with its last lines, on one line."""

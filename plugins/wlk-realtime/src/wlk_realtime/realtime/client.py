@@ -59,6 +59,7 @@ class Client:
         self._loop = EventLoopThread("wlk-realtime")
         self._lock = threading.Lock()
         self._links: set[Link] = set()
+        self._closing: set[Link] = set()
         self._checked: set[str] = set()  # languages that the models take
         self._declaring = threading.Lock()
         self._declaration: Declaration | None = None
@@ -112,14 +113,19 @@ class Client:
     def close_link(self, link: Link) -> None:
         """Close a link; may be called again."""
         with self._lock:
-            if link not in self._links:
+            if link not in self._links or link in self._closing:
                 return
-            self._links.remove(link)
-        if link.is_open:
-            self._loop.run(link.close())
-        with self._lock:
-            if not self._links:
-                self._loop.stop()
+            self._closing.add(link)
+        try:
+            if link.is_open:
+                self._loop.run(link.close())
+        finally:
+            with self._lock:
+                # Not before it is closed: another thread would stop the loop, and cancel this.
+                self._links.remove(link)
+                self._closing.remove(link)
+                if not self._links:
+                    self._loop.stop()
         self._end()
 
     def close(self) -> None:

@@ -33,6 +33,13 @@ class FasterWhisperEngine:
 
     model: WhisperModel
     checkpoint: Checkpoint
+    _suppress_tokens: list[int] = attrs.field(init=False, eq=False, repr=False)
+
+    @_suppress_tokens.default
+    def _find_suppress_tokens(self) -> list[int]:
+        # A hundred calls of the tokenizer, made once instead of at every tick.  They are the same
+        # in every language and task.
+        return list(get_suppressed_tokens(self._tokenizer("en", "transcribe"), [-1]))
 
     @property
     def compute_type(self) -> str:
@@ -116,7 +123,7 @@ class FasterWhisperEngine:
             # CTranslate2 gives the text half of this length, and what the prompt leaves of it.
             max_length=min(self.model.max_length, budget + max(budget, len(start))),
             return_no_speech_prob=True,
-            suppress_tokens=get_suppressed_tokens(tokenizer, [-1]),
+            suppress_tokens=self._suppress_tokens,
             max_initial_timestamp_index=50,
         )[0]
         tokens = result.sequences_ids[0]

@@ -1,0 +1,55 @@
+"""The links of a backend's streams, which share a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+import threading
+
+import attrs
+
+from wlk_realtime.realtime.client import Client
+
+
+@attrs.define(eq=False)
+class SlowLink:
+    """A connected link whose close lasts until it is released."""
+
+    begun: threading.Event = attrs.field(factory=threading.Event)
+    release: asyncio.Event = attrs.field(factory=asyncio.Event)
+    is_open: bool = True
+
+    async def close(self):
+        """Wait for the release."""
+        self.begun.set()
+        await self.release.wait()
+
+
+class QuickLink(SlowLink):
+    """A connected link whose close ends at once."""
+
+    async def close(self):
+        """Return at once."""
+
+
+def test_a_stream_that_closes_last_waits_for_those_that_still_close():
+    """The thread of the sockets ends with the last close, not with the last call of it."""
+    client = Client([], timeout_seconds=30.0)
+    slow, quick = SlowLink(), QuickLink()
+    client._links |= {slow, quick}
+    with ThreadPoolExecutor(1) as pool:
+        closing = pool.submit(client.close_link, slow)
+        assert slow.begun.wait(60)
+        client.close_link(quick)
+        client.close_link(slow)  # again, while it closes: no effect
+        is_running = not closing.done()
+
+        async def let_go():
+            slow.release.set()
+
+        client._loop.run(let_go())
+        closing.result(60)
+
+    assert is_running
+    assert client._loop._thread is None
+    assert set() == client._links

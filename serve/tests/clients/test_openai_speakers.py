@@ -1,0 +1,77 @@
+"""OpenAI's client reads speakers of `wlk-serve --diarizer`, with an installed plugin."""
+
+from __future__ import annotations
+
+import pytest
+
+from wlk_core.testing.digits import clip_path
+
+openai = pytest.importorskip("openai", reason="install openai[realtime], or run nox -s clients")
+
+PLUGIN = """
+from wlk_core.plugins import AnnotatorSpec, hookimpl
+from wlk_core.testing.annotators import ScriptedDiarizer
+from wlk_core.tokens import SpeakerSpan
+
+@hookimpl
+def wlk_diarizers():
+    return [AnnotatorSpec(
+        kind="diarizer", name="scripted", api=1, summary="knows who spoke",
+        load="wlk_scripted:load",
+    )]
+
+def load(spec, model, **options):
+    return ScriptedDiarizer([SpeakerSpan(0, 0.0, CHANGE), SpeakerSpan("bert", CHANGE, 60.0)])
+"""
+
+
+@pytest.fixture
+def change(expected):
+    """Return the start of the word with which the speaker changes."""
+    return expected.starts[len(expected.starts) // 2]
+
+
+@pytest.fixture
+def client(serve_with, tmp_path, change):
+    """Return the client of a server that finds two speakers."""
+    (tmp_path / "wlk_scripted.py").write_text(PLUGIN.replace("CHANGE", str(change)))
+    info = tmp_path / "wlk_scripted-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: wlk-scripted\nVersion: 0.1.0\n")
+    (info / "entry_points.txt").write_text("[wlk.plugins]\nscripted = wlk_scripted\n")
+    options = ("--diarizer", "scripted", "--served-name", "whisper-1")
+    with (
+        serve_with(*options, plugins=tmp_path) as server,
+        openai.OpenAI(base_url=server.address, api_key="secret", max_retries=0) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def spoken(expected, change):
+    """Return the words of each speaker."""
+    pairs = list(zip(expected.words, expected.starts, strict=True))
+    first = [word for word, start in pairs if start < change]
+    return {"A": first, "bert": expected.words[len(first) :]}
+
+
+def by_speaker(segments):
+    """Return the words of each speaker in their order."""
+    found = {}
+    for segment in segments:
+        found.setdefault(segment.speaker, []).extend(segment.text.split())
+    return found
+
+
+def test_a_recording_and_its_events_have_the_speakers_of_the_plugin(client, expected, spoken):
+    """The client parses its own types, under the name of a model that it knows."""
+    create = client.audio.transcriptions.create
+    form = {"file": clip_path("demo"), "model": "whisper-1", "response_format": "diarized_json"}
+    whole = create(**form)
+    events = list(create(**form, stream=True))
+    segments = [event for event in events if event.type == "transcript.text.segment"]
+
+    assert "TranscriptionDiarized" == type(whole).__name__
+    assert expected.words == whole.text.split()
+    assert spoken == by_speaker(whole.segments) == by_speaker(segments)
+    assert ["whisper-1"] == [model.id for model in client.models.list()]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import import_module
 import threading
 import time
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from wlk_core import BackendUnavailable, Session, load_backend
+from wlk_bench.capacity.timed_session import TimedSession
+from wlk_core import BackendUnavailable, load_backend
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session import Scheduler
 from wlk_core.testing import StreamDriver, connected_digits
@@ -226,29 +228,10 @@ def _has_words_of(driver: StreamDriver, other: StreamDriver) -> bool:
     )
 
 
-class TimedSession(Session):
-    """A session that measures how long after its arrival each chunk is done."""
-
-    def __init__(self, processor: Any, chunk_seconds: float) -> None:
-        super().__init__(processor, max_backlog_seconds=1e9)
-        self._chunk_seconds = chunk_seconds
-        self._arrivals: list[float] = []  # of chunks that are not done
-        self.delays: list[float] = []
-
-    def arrive(self, chunk: NDArray[np.float32], arrival: float) -> None:
-        """Receive a chunk that arrived at *arrival*."""
-        self._arrivals.append(arrival)
-        self.receive(chunk)
-
-    def step(self) -> list[Event]:
-        """Step, and measure the chunks that are done."""
-        events = super().step()
-        waiting = round(self.backlog_seconds / self._chunk_seconds) + self.has_work
-        done = max(0, len(self._arrivals) - waiting)
-        now = time.monotonic()
-        self.delays += [now - arrival for arrival in self._arrivals[:done]]
-        del self._arrivals[:done]
-        return events
+def _record(delays: list[float], arrivals: list[float], _seconds: float) -> None:
+    """Append to *delays* how long ago chunks that are done arrived."""
+    now = time.monotonic()
+    delays += [now - arrival for arrival in arrivals]
 
 
 def real_time(contender: Contender, count: int, seconds: float) -> None:
@@ -257,16 +240,18 @@ def real_time(contender: Contender, count: int, seconds: float) -> None:
     for is_batching in (False, True):
         for name, drive in drives.items():
             backend = load(contender, is_batching=is_batching)
+            delays: list[float] = []
             sessions = [
                 TimedSession(
-                    backend.create_processor(**contender.stream_options), contender.chunk_seconds
+                    backend.create_processor(**contender.stream_options),
+                    contender.chunk_seconds,
+                    partial(_record, delays),
                 )
                 for _ in range(count)
             ]
             began = time.process_time()
             drive(backend, sessions, contender, seconds)
             busy = (time.process_time() - began) / seconds
-            delays = [delay for session in sessions for delay in session.delays]
             p50, p95 = np.percentile(delays, [50, 95])
             print(
                 f"  {contender.title:14} {count:3} sessions, {contender.chunk_seconds:g} s chunks, "

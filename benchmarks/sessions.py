@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from wlk_bench.capacity.timed_session import TimedSession
 from wlk_conformance.scripted import ScriptedBackend
 from wlk_core import BackendUnavailable, Session, Timeline, load_backend
 from wlk_core.processor import SAMPLE_RATE
@@ -41,29 +42,6 @@ CHUNK_SECONDS = 0.5
 CHUNK = round(CHUNK_SECONDS * SAMPLE_RATE)
 TARGET = 0.05  # seconds of lateness at the 99th percentile
 MILLI = 1000.0
-
-
-class TimedSession(Session):
-    """A session that reports the chunks that are done, each by the time at which it arrived."""
-
-    def __init__(self, processor: Any, on_done: Callable[[list[float]], object]) -> None:
-        super().__init__(processor, max_backlog_seconds=1e9)
-        self._on_done = on_done
-        self.arrivals: list[float] = []  # of chunks that are not done
-
-    def arrive(self, chunk: NDArray[np.float32], arrival: float) -> None:
-        """Receive a chunk of CHUNK samples that arrived at *arrival*."""
-        self.arrivals.append(arrival)
-        self.receive(chunk)
-
-    def step(self) -> list[Event]:
-        """Step, and report the chunks that are done."""
-        events = super().step()
-        waiting = round(self.backlog_seconds / CHUNK_SECONDS) + self.has_work
-        done = max(0, len(self.arrivals) - waiting)
-        self._on_done(self.arrivals[:done])
-        del self.arrivals[:done]
-        return events
 
 
 class SimulatedClock:
@@ -133,7 +111,7 @@ def _simulate(audio: NDArray[np.float32], count: int, seconds: float) -> tuple[l
     delays: list[float] = []
     done: list[float] = []
     with Scheduler(workers=0, clock=clock, max_lateness=1e9) as scheduler:
-        sessions = [TimedSession(backend.create_processor(), done.extend) for _ in range(count)]
+        sessions = [_timed(backend.create_processor(), done.extend) for _ in range(count)]
         attachments = [scheduler.attach(session, _drop, call=_directly) for session in sessions]
         gc.collect()
         clock.read()
@@ -258,7 +236,7 @@ def real_time(contender: Contender, counts: list[int], seconds: float) -> None:
             delays: list[float] = []
             on_done = _recorder(delays)
             sessions = [
-                TimedSession(backend.create_processor(**contender.stream_options), on_done)
+                _timed(backend.create_processor(**contender.stream_options), on_done)
                 for _ in range(count)
             ]
             drive(backend, sessions, seconds)
@@ -309,6 +287,11 @@ def published(counts: list[int], seconds: float) -> None:
         sessions = [PublishedSession(open_stream(engine, Counts()), on_done) for _ in range(count)]
         _by_threads(engine, sessions, seconds)
         print(f"  {'whisperlivekit':14} {count:3} sessions, a thread each: {percentiles(delays)}")
+
+
+def _timed(processor: Any, on_done: Callable[[list[float]], object]) -> TimedSession:
+    """Return a session that reports the arrivals of the chunks that are done."""
+    return TimedSession(processor, CHUNK_SECONDS, lambda arrivals, _seconds: on_done(arrivals))
 
 
 def _recorder(delays: list[float]) -> Callable[[list[float]], None]:

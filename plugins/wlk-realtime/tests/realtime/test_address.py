@@ -5,6 +5,7 @@ import pytest
 from wlk_core.plugins import BackendUnavailable, ModelNotFoundError, OptionError
 from wlk_realtime.realtime.address import Address
 from wlk_realtime.realtime.key import read_key
+from wlk_realtime.realtime.server import Endpoint
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,23 @@ def test_a_key_comes_from_the_environment(monkeypatch):
     monkeypatch.setenv("SOME_KEY", " abc ")
 
     assert ("abc", None) == (read_key("SOME_KEY"), read_key("NO_SUCH_VARIABLE"))
+
+
+@pytest.mark.parametrize(
+    ("host", "key", "names"),
+    [
+        ("gpu", None, set()),
+        ("gpu", "abc", {"Authorization"}),
+        ("mine.openai.azure.com", "abc", {"Authorization", "api-key"}),
+        ("azure.com.evil.example", "abc", {"Authorization"}),
+    ],
+)
+def test_a_key_is_sent_as_the_server_reads_it(host, key, names):
+    """Azure has a header of its own: https://learn.microsoft.com/azure/ai-services/openai."""
+    endpoint = Endpoint(address=Address.parse(f"wss://{host}/v1/realtime"), key=key)
+
+    assert names == set(endpoint.headers)
+    assert all(value.removeprefix("Bearer ") == key for value in endpoint.headers.values())
 
 
 def test_a_key_in_place_of_a_variable_is_not_shown():

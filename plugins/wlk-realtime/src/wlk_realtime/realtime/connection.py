@@ -53,14 +53,13 @@ class Connection:
             one of EXPECTED_ERRORS.
 
         """
-        address, key = endpoint.address, endpoint.key
-        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        address = endpoint.address
         tls: dict[str, Any] = (
             {"ssl": endpoint.tls} if address.is_encrypted and endpoint.tls is not None else {}
         )
         socket = await _Connect(
             address.url,
-            additional_headers=headers,
+            additional_headers=endpoint.headers,
             compression=None,  # base64 of audio does not shrink
             open_timeout=None,
             close_timeout=_CLOSE_SECONDS,

@@ -107,7 +107,7 @@ def fetch_models(endpoint: Endpoint, *, timeout: float) -> list[dict[str, Any]]:
 
     """
     deadline = time.monotonic() + timeout
-    address, key = endpoint.address, endpoint.key
+    address = endpoint.address
     connection = (
         http.client.HTTPSConnection(
             address.host,
@@ -119,9 +119,7 @@ def fetch_models(endpoint: Endpoint, *, timeout: float) -> list[dict[str, Any]]:
         else http.client.HTTPConnection(address.host, address.port, timeout=timeout)
     )
     try:
-        headers = {"Accept": "application/json"}
-        if key is not None:
-            headers["Authorization"] = f"Bearer {key}"
+        headers = {"Accept": "application/json", **endpoint.headers}
         connection.request("GET", address.models_path, headers=headers)
         answer = connection.getresponse()
         body = b""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Endpoint", "Remote", "Server", "Source", "ranked"]
 
+_AZURE = ".azure.com"
 _LOST_SECONDS = 5.0  # a server that was lost is tried last for so long
 
 
@@ -33,6 +34,16 @@ class Endpoint:
     address: Address
     key: str | None = attrs.field(default=None, repr=False)
     tls: ssl.SSLContext | None = attrs.field(default=None, repr=False)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of every request, with the key; Azure reads it from one of its own."""
+        if self.key is None:
+            return {}
+        headers = {"Authorization": f"Bearer {self.key}"}
+        if self.address.host.endswith(_AZURE):
+            headers["api-key"] = self.key
+        return headers
 
 
 class Source(Protocol):

@@ -52,6 +52,26 @@ def test_the_cut_of_the_input_changes_nothing(cuts, rate):
     assert np.array_equal(expected, np.concatenate([*out, pieces.flush()]))
 
 
+def test_a_long_piece_is_resampled_a_second_at_a_time():
+    """FFmpeg keeps buffers in proportion to its longest input, for the life of the stream."""
+    resampler = Resampler(24_000)
+    lengths = []
+    ffmpeg = resampler._ffmpeg_resampler
+
+    class Watched:
+        """Count the samples of each call, and pass it on."""
+
+        def resample(self, frame):
+            lengths.append(frame.samples)
+            return ffmpeg.resample(frame)
+
+    resampler._ffmpeg_resampler = Watched()
+    audio = resampler.push(np.zeros(24_000 * 300 + 7, np.float32))
+
+    assert [24_000] * 300 + [7] == lengths
+    assert len(audio) == pytest.approx(16_000 * 300, abs=1000)
+
+
 def test_a_flush_begins_anew():
     """A flushed resampler gives the same samples as a new one."""
     samples = np.random.default_rng(5).standard_normal(4410).astype(np.float32)

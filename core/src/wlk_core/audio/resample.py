@@ -55,11 +55,9 @@ class Resampler:
             return samples
         if len(samples) == 0:
             return _NO_AUDIO
-        frame = self._frame_type.from_ndarray(
-            np.ascontiguousarray(samples).reshape(1, -1), format="flt", layout="mono"
-        )
-        frame.sample_rate = self.rate
-        return self._counted(self._ffmpeg_resampler.resample(frame))
+        # A second at a time, because FFmpeg keeps buffers of ten times its longest input.
+        pieces = [samples[first : first + self.rate] for first in range(0, len(samples), self.rate)]
+        return self._counted(frame for piece in pieces for frame in self._resample(piece))
 
     def flush(self) -> NDArray[np.float32]:
         """Return the samples held back; the next push begins a new stream."""
@@ -82,6 +80,13 @@ class Resampler:
 
         self._frame_type = AudioFrame
         self._ffmpeg_resampler = AudioResampler(format="flt", layout="mono", rate=self.to_rate)
+
+    def _resample(self, samples: NDArray[np.float32]) -> Iterable[AudioFrame]:
+        frame = self._frame_type.from_ndarray(
+            np.ascontiguousarray(samples).reshape(1, -1), format="flt", layout="mono"
+        )
+        frame.sample_rate = self.rate
+        return self._ffmpeg_resampler.resample(frame)
 
     def _counted(self, frames: Iterable[AudioFrame]) -> NDArray[np.float32]:
         pieces = [frame.to_ndarray().reshape(-1) for frame in frames]

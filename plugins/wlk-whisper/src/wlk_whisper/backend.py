@@ -16,11 +16,11 @@ from wlk_core.plugins import (
     LocalAgreementRecognizer,
     Word,
 )
-from wlk_whisper.engine.alignatt import AlignAttOptions, transcribe_aligned_passes
+from wlk_whisper.engine.alignatt import AlignAttOptions, transcribe_aligned
 from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine
 from wlk_whisper.engine.features import SAMPLES_PER_ENCODER_FRAME
 from wlk_whisper.engine.timing import ENCODER_FRAME_SECONDS
-from wlk_whisper.engine.transcribe import transcribe_passes
+from wlk_whisper.engine.transcribe import transcribe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,9 +69,7 @@ def open_stream(
     if config.policy != "alignatt":
         return partial(
             LocalAgreementRecognizer,
-            _engine_call(
-                engine, calls, partial(transcribe_passes, engine=engine, options=decoding)
-            ),
+            _engine_call(engine, calls, partial(transcribe, engine=engine, options=decoding)),
             language=config.language,
             prompt=prompt,
             tick_seconds=options["tick_seconds"],
@@ -89,7 +87,7 @@ def open_stream(
         _engine_call(
             engine,
             calls,
-            partial(transcribe_aligned_passes, engine=engine, options=decoding, alignatt=alignatt),
+            partial(transcribe_aligned, engine=engine, options=decoding, alignatt=alignatt),
         ),
         policy=AlignAtt(
             border_frames=_encoder_frames(options["border_seconds"]), rewind_frames=rewind_frames
@@ -124,7 +122,7 @@ def warm_up(engine: WhisperEngine, calls: EngineCalls) -> None:
     silence = np.zeros(SAMPLE_RATE, dtype=np.float32)
     language = (engine.checkpoint.languages or ("en",))[0]
     decoding = DecodingOptions(is_fitted=engine.checkpoint.takes_shorter_input)
-    _engine_call(engine, calls, transcribe_passes)(
+    _engine_call(engine, calls, transcribe)(
         silence, engine=engine, options=decoding, prompt="", language=language
     )
     tokenizer = engine.tokenizer(language, decoding.task)
@@ -137,7 +135,7 @@ def warm_up(engine: WhisperEngine, calls: EngineCalls) -> None:
     _engine_call(engine, calls, align)()
     if engine.alignment_heads.are_known:
         word = Word(text=WARMUP_WORD, start=0.0, end=0.5)
-        _engine_call(engine, calls, transcribe_aligned_passes)(
+        _engine_call(engine, calls, transcribe_aligned)(
             silence,
             engine=engine,
             options=decoding,

@@ -20,6 +20,7 @@ from wlk_whisper.engine.engine import DecodingOptions
 from wlk_whisper.engine.features import SAMPLES_PER_ENCODER_FRAME
 from wlk_whisper.engine.logit_filters import LogitFilter
 from wlk_whisper.engine.network import DecoderOutput
+from wlk_whisper.engine.passes import run_alone
 
 RATE = 16_000
 WIDTH = 16  # encoder frames on either side of the attended one that get attention, too
@@ -158,7 +159,7 @@ def run(
     engine, seconds, *, first=0.0, context=(), prompt="", language="en", is_last=False, **options
 ):
     """Return the result of *engine* for the audio from *first* to *seconds*."""
-    return transcribe_aligned(
+    passes = transcribe_aligned(
         ramp(round(first * RATE), round(seconds * RATE)),
         engine=engine,
         options=DecodingOptions(is_fitted=True),
@@ -168,6 +169,7 @@ def run(
         language=language,
         is_last=is_last,
     )
+    return run_alone(engine.network, passes)
 
 
 def texts(hypothesis):
@@ -345,12 +347,15 @@ def test_a_stream_commits_the_whole_script_once_whatever_the_chunks(chunk):
     """Two minutes through a bounded buffer: cut, forced and prompted, every word comes once."""
     text = " one two three four five six seven eight nine zero" * 20
     script = sentence(text, every=30)
-    decoder = partial(
-        transcribe_aligned,
-        engine=ScriptedEngine(script, begin_suppress_tokens=()),
-        options=DecodingOptions(is_fitted=True),
-        alignatt=AlignAttOptions(),
-    )
+    engine = ScriptedEngine(script, begin_suppress_tokens=())
+    options, alignatt = DecodingOptions(is_fitted=True), AlignAttOptions()
+
+    def decoder(audio, **state):
+        passes = transcribe_aligned(
+            audio, engine=engine, options=options, alignatt=alignatt, **state
+        )
+        return run_alone(engine.network, passes)
+
     driver = StreamDriver(
         OnlineStream(
             partial(

@@ -10,10 +10,16 @@ import pytest
 from wlk_whisper.engine.decoding import LOOP_REPEATS, decode
 from wlk_whisper.engine.logit_filters import LogitFilter, log_softmax
 from wlk_whisper.engine.network import DecoderOutput
+from wlk_whisper.engine.passes import run_alone
 from wlk_whisper.engine.timing import AttentionStatistics
 
 EOT, SOT, NO_SPEECH, TIMESTAMPS = 20, 21, 22, 25
 PROMPT = (SOT, 23)
+
+
+def decoded(network, *arguments, **options):
+    """Return the result of `decode`, each pass by itself."""
+    return run_alone(network, decode(network, *arguments, **options))
 
 
 def make_filter(**changes):
@@ -87,7 +93,7 @@ def frames_of_rows(attention):
 def test_a_beam_of_one_takes_the_likeliest_token_every_time(toy, seed, has_timestamps, budget):
     """Greedy search equals the plain loop without a cache."""
     network, logit_filter = toy(seed=seed), make_filter(has_timestamps=has_timestamps)
-    result = decode(network, encode(network), PROMPT, logit_filter=logit_filter, budget=budget)
+    result = decoded(network, encode(network), PROMPT, logit_filter=logit_filter, budget=budget)
 
     assert greedy(network, logit_filter, budget) == result.tokens
 
@@ -97,7 +103,7 @@ def test_a_beam_of_one_takes_the_likeliest_token_every_time(toy, seed, has_times
 def test_a_beam_equals_the_one_without_a_cache(toy, seed, has_timestamps, budget, size):
     """Reordering the rows of the cache loses and mixes up nothing."""
     network, logit_filter = toy(seed=seed), make_filter(has_timestamps=has_timestamps)
-    result = decode(
+    result = decoded(
         network,
         encode(network),
         PROMPT,
@@ -114,7 +120,7 @@ def test_a_beam_equals_the_one_without_a_cache(toy, seed, has_timestamps, budget
 def test_the_result_equals_a_pass_over_the_whole_text(toy, seed, size):
     """Attention, frames and log-probabilities of the best hypothesis are those of one pass."""
     network, logit_filter = toy(seed=seed), make_filter()
-    result = decode(
+    result = decoded(
         network,
         encode(network),
         PROMPT,
@@ -145,7 +151,7 @@ def test_no_speech_is_read_at_the_start_of_the_transcript(toy):
     """The probability is unfiltered, wherever in the prompt the start of transcript is."""
     network = toy(seed=3)
     prompt = (4, 5, *PROMPT)
-    result = decode(network, encode(network), prompt, logit_filter=make_filter(), budget=4)
+    result = decoded(network, encode(network), prompt, logit_filter=make_filter(), budget=4)
     logits, _ = network.recompute(prompt)
 
     assert np.exp(log_softmax(logits[2])[NO_SPEECH]) == pytest.approx(result.no_speech_prob)
@@ -154,7 +160,7 @@ def test_no_speech_is_read_at_the_start_of_the_transcript(toy):
 def test_the_work_counters_count_every_pass(toy):
     """The prompt counts once, then one position a row and step; one transfer a pass."""
     network = toy(seed=5)
-    result = decode(
+    result = decoded(
         network, encode(network), PROMPT, logit_filter=make_filter(), budget=6, beam_size=3
     )
     steps = result.work.decoder_forwards - 1
@@ -168,14 +174,14 @@ def test_the_stop_condition_may_end_the_search_after_any_token(toy):
     """The search ends with that token, and its result has not ended."""
     network = toy(seed=5)
     options = {"logit_filter": make_filter(), "budget": 8, "output_attention": True}
-    whole = decode(network, encode(network), PROMPT, **options)
+    whole = decoded(network, encode(network), PROMPT, **options)
     calls = []
 
     def should_stop(tokens, frames):
         calls.append((tuple(tokens), tuple(frames)))
         return len(tokens) == 3
 
-    cut = decode(network, encode(network), PROMPT, should_stop=should_stop, **options)
+    cut = decoded(network, encode(network), PROMPT, should_stop=should_stop, **options)
 
     assert whole.tokens[:3] == cut.tokens
     assert tuple(whole.frames[:3]) == tuple(cut.frames)
@@ -206,7 +212,7 @@ class LoopingNetwork:
 @pytest.mark.parametrize("size", [1, 4])
 def test_a_loop_ends_the_search(size):
     """A decoder that repeats itself is stopped at the repetition that makes it a loop."""
-    result = decode(
+    result = decoded(
         LoopingNetwork(), None, PROMPT, logit_filter=make_filter(), budget=400, beam_size=size
     )
 
@@ -223,7 +229,7 @@ def test_a_search_without_room_is_refused(toy, prompt, budget):
     network = toy()
 
     with pytest.raises(ValueError, match="expected a prompt of 1 to 63 tokens"):
-        decode(network, encode(network), prompt, logit_filter=make_filter(), budget=budget)
+        decoded(network, encode(network), prompt, logit_filter=make_filter(), budget=budget)
 
 
 class ScriptedNetwork:
@@ -263,7 +269,7 @@ def test_an_ended_text_is_kept_when_an_open_one_loops_after_its_end(size):
             row[EOT] = 12.0
         return row
 
-    result = decode(
+    result = decoded(
         ScriptedNetwork(logits),
         None,
         PROMPT,
@@ -282,4 +288,4 @@ def test_nan_logits_are_an_error_and_never_a_text(size):
     network = ScriptedNetwork(lambda _: np.full(40, np.nan, dtype=np.float32))
 
     with pytest.raises(FloatingPointError, match="load the model in float32"):
-        decode(network, None, PROMPT, logit_filter=make_filter(), budget=10, beam_size=size)
+        decoded(network, None, PROMPT, logit_filter=make_filter(), budget=10, beam_size=size)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_whisper.engine.decoding import decode_passes
+from wlk_whisper.engine.decoding import decode
 from wlk_whisper.engine.logit_filters import LogitFilter
 from wlk_whisper.engine.network import ALONE, ChoiceTooClose, DecoderOutput, Rounding
 from wlk_whisper.engine.passes import encoder_pass, run, run_alone, run_together
@@ -68,7 +68,7 @@ def search(network, *, frames=24, prompt=(SOT, 23), budget=6, beam_size=1, has_a
         max_initial_timestamp=4,
     )
     return (
-        yield from decode_passes(
+        yield from decode(
             network,
             encoder_output,
             prompt,

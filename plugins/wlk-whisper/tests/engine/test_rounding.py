@@ -9,7 +9,7 @@ import pytest
 
 from wlk_whisper.engine.decoding import DecodingResult
 from wlk_whisper.engine.engine import contains_no_speech
-from wlk_whisper.engine.language_detection import detect_language_passes
+from wlk_whisper.engine.language_detection import detect_language
 from wlk_whisper.engine.logit_filters import LogitFilter
 from wlk_whisper.engine.network import ALONE, PROBES, ChoiceTooClose, DecoderOutput, Rounding
 from wlk_whisper.engine.timing import token_boundaries
@@ -132,7 +132,7 @@ def test_two_languages_that_are_close_are_refused(toy, lead):
             return {"<|startoftranscript|>": 1, "<|en|>": 5, "<|de|>": 7}.get(text)
 
     network = toy(n_vocab=51865, width=1)
-    passes = detect_language_passes(
+    passes = detect_language(
         network, network.encode(np.zeros((80, 4))), Tokens(), languages=("en", "de")
     )
     next(passes)

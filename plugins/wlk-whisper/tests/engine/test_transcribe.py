@@ -18,6 +18,7 @@ from wlk_whisper.engine.alignment_heads import AlignmentHeads
 from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine
 from wlk_whisper.engine.language_detection import detect_language
 from wlk_whisper.engine.network import DecoderOutput
+from wlk_whisper.engine.passes import run_alone
 from wlk_whisper.engine.transcribe import transcribe
 
 TOKENIZER_FILE = Path(wlk_whisper.__file__).parent / "digits/ctranslate2/tokenizer.json"
@@ -124,13 +125,14 @@ def run(network, *, audio=AUDIO, prompt="", language="en", languages=None, **opt
         checkpoint=Checkpoint(name="script", languages=languages),
         alignment_heads=AlignmentHeads(pairs=network.alignment_heads, are_known=True),
     )
-    return transcribe(
+    passes = transcribe(
         audio,
         engine=engine,
         options=DecodingOptions(**options),
         prompt=prompt,
         language=language,
     )
+    return run_alone(engine.network, passes)
 
 
 def timestamped(*words):
@@ -192,7 +194,8 @@ def test_the_language_is_detected_among_those_of_the_checkpoint():
 def test_an_english_only_model_detects_no_language():
     """Its prompt has neither language nor task, and detection takes no pass."""
     network = ScriptedNetwork(n_vocab=51864)
-    language, work = detect_language(network, EncoderOutput(10), HF_TOKENIZER)
+    passes = detect_language(network, EncoderOutput(10), HF_TOKENIZER)
+    language, work = run_alone(network, passes)
 
     assert "en" == language
     assert [] == network.inputs

@@ -15,10 +15,10 @@ pytest.importorskip("transformers", reason="needs wlk-whisper[torch]")
 
 from wlk_core import load_backend
 from wlk_core.testing import StreamDriver, connected_digits
-from wlk_whisper.engine.alignatt import AlignAttOptions, transcribe_aligned_passes
+from wlk_whisper.engine.alignatt import AlignAttOptions, transcribe_aligned
 from wlk_whisper.engine.engine import DecodingOptions
 from wlk_whisper.engine.passes import run_alone
-from wlk_whisper.engine.transcribe import transcribe_passes
+from wlk_whisper.engine.transcribe import transcribe
 
 RATE = 16_000
 COUNTERS = (
@@ -140,9 +140,9 @@ def engine_call(
     options = DecodingOptions(beam_size=beam_size, is_fitted=is_fitted)
     common = {"engine": engine, "options": options, "prompt": prompt, "language": language}
     if not is_aligned:
-        return partial(transcribe_passes, audio, **common)
+        return partial(transcribe, audio, **common)
     return partial(
-        transcribe_aligned_passes,
+        transcribe_aligned,
         audio,
         alignatt=AlignAttOptions(),
         context=(),

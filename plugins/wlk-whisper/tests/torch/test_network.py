@@ -15,6 +15,7 @@ from transformers import WhisperConfig, WhisperForConditionalGeneration
 
 from wlk_whisper.engine.decoding import decode
 from wlk_whisper.engine.logit_filters import LogitFilter
+from wlk_whisper.engine.passes import run_alone
 from wlk_whisper.torch.checkpoint import load_whisper
 from wlk_whisper.torch.network import TorchNetwork
 from wlk_whisper_digits import checkpoint_directory
@@ -212,7 +213,7 @@ def test_passes_in_threads_equal_passes_alone(network):
     )
 
     def decode_seed(seed):
-        return decode(
+        passes = decode(
             network,
             network.encode(features(300, seed)),
             TEXT[:3],
@@ -221,6 +222,7 @@ def test_passes_in_threads_equal_passes_alone(network):
             beam_size=1 + seed % 3,
             output_attention=True,
         )
+        return run_alone(network, passes)
 
     alone = [decode_seed(seed) for seed in range(4)]
     together = [None] * 4

@@ -16,10 +16,9 @@ import numpy as np
 
 from wlk_core.plugins import SAMPLE_RATE, AlignedHypothesis, AlignedWord
 from wlk_core.streaming import keep_spoken_repetitions
-from wlk_whisper.engine.decoding import decode_passes
+from wlk_whisper.engine.decoding import decode
 from wlk_whisper.engine.engine import contains_no_speech
 from wlk_whisper.engine.features import audio_encoder_frames
-from wlk_whisper.engine.passes import run_alone
 from wlk_whisper.engine.prompt import build_prompt
 from wlk_whisper.engine.timing import token_boundaries
 from wlk_whisper.engine.token_budget import token_budget
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from wlk_whisper.engine.prompt import Prompt
     from wlk_whisper.engine.tokenizer import Tokenizer
 
-__all__ = ["AlignAttOptions", "transcribe_aligned", "transcribe_aligned_passes"]
+__all__ = ["AlignAttOptions", "transcribe_aligned"]
 
 
 @attrs.frozen(kw_only=True)
@@ -61,44 +60,13 @@ def transcribe_aligned(
     is_last: bool,
     first_sample: int = 0,
     remainder_samples: int = 0,
-) -> AlignedHypothesis:
+) -> Passes[AlignedHypothesis]:
     """
     Return the words after *context* in float32[n] at 16 kHz, 0 < n <= 30 s.
 
     One pass without timestamps gives both results: the cross attention determines the frame of each
     token and, warped in time, where words begin and end.  Calls share no state and *first_sample*
     is ignored, because the encoder output of earlier audio changes with the audio after it.
-    """
-    passes = transcribe_aligned_passes(
-        audio,
-        engine=engine,
-        options=options,
-        alignatt=alignatt,
-        context=context,
-        prompt=prompt,
-        language=language,
-        is_last=is_last,
-        first_sample=first_sample,
-        remainder_samples=remainder_samples,
-    )
-    return run_alone(engine.network, passes)
-
-
-def transcribe_aligned_passes(
-    audio: NDArray[np.float32],
-    *,
-    engine: WhisperEngine,
-    options: DecodingOptions,
-    alignatt: AlignAttOptions,
-    context: tuple[AlignedWord, ...],
-    prompt: str,
-    language: str | None,
-    is_last: bool,
-    first_sample: int = 0,
-    remainder_samples: int = 0,
-) -> Passes[AlignedHypothesis]:
-    """
-    Return what `transcribe_aligned` returns.
 
     Raises:
         ChoiceTooClose: a choice may be another one in a pass without other streams.
@@ -124,7 +92,7 @@ def transcribe_aligned_passes(
         # The end of text may follow committed words at once, because the text begins with them.
         nothing = np.zeros(0, dtype=np.int64)
         logit_filter = attrs.evolve(logit_filter, begin_suppress_tokens=nothing)
-    result = yield from decode_passes(
+    result = yield from decode(
         engine.network,
         encoder_output,
         forced.tokens,

@@ -10,7 +10,7 @@ import numpy as np
 from wlk_core.plugins import WorkCounters
 from wlk_core.streaming import Loop, find_loop
 from wlk_whisper.engine.network import ALONE, ChoiceTooClose
-from wlk_whisper.engine.passes import decoder_pass, run_alone
+from wlk_whisper.engine.passes import decoder_pass
 from wlk_whisper.engine.timing import AttentionStatistics
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from wlk_whisper.engine.passes import Passes
 
-__all__ = ["DecodingResult", "StopCondition", "decode", "decode_passes"]
+__all__ = ["DecodingResult", "StopCondition", "decode"]
 
 # Speech rarely repeats an n-gram this often within a window.  Where it does, decoding stops and
 # the next window decodes the rest.
@@ -95,7 +95,7 @@ def decode(
     output_attention: bool = False,
     audio_frames: int | None = None,
     should_stop: StopCondition | None = None,
-) -> DecodingResult:
+) -> Passes[DecodingResult]:
     """
     Return the text that follows *prompt*.
 
@@ -118,41 +118,6 @@ def decode(
 
     Raises:
         ValueError: the prompt is empty or has no positions left for a token.
-
-    """
-    return run_alone(
-        network,
-        decode_passes(
-            network,
-            encoder_output,
-            prompt,
-            logit_filter=logit_filter,
-            budget=budget,
-            beam_size=beam_size,
-            output_attention=output_attention,
-            audio_frames=audio_frames,
-            should_stop=should_stop,
-        ),
-    )
-
-
-def decode_passes(
-    network: Network,
-    encoder_output: EncoderOutput,
-    prompt: Sequence[int],
-    *,
-    logit_filter: LogitFilter,
-    budget: int,
-    beam_size: int = 1,
-    output_attention: bool = False,
-    audio_frames: int | None = None,
-    should_stop: StopCondition | None = None,
-) -> Passes[DecodingResult]:
-    """
-    Return what `decode` returns.
-
-    Raises:
-        ValueError: as `decode`.
         ChoiceTooClose: a choice may be another one in a pass without other streams.
 
     """

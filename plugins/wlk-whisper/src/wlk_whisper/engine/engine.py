@@ -9,7 +9,7 @@ import numpy as np
 
 from wlk_core.plugins import WorkCounters
 from wlk_whisper.engine.features import audio_encoder_frames, log_mel, window_mel_frames
-from wlk_whisper.engine.language_detection import detect_language_passes, is_multilingual
+from wlk_whisper.engine.language_detection import detect_language, is_multilingual
 from wlk_whisper.engine.logit_filters import LogitFilter, log_softmax
 from wlk_whisper.engine.passes import decoder_pass, encoder_pass, run
 from wlk_whisper.engine.timing import token_boundaries
@@ -100,7 +100,7 @@ class WhisperEngine:
 
     def detect_language(self, encoder_output: EncoderOutput) -> Passes[tuple[str, WorkCounters]]:
         """Return the likeliest of the checkpoint's languages, and the work counters."""
-        return detect_language_passes(
+        return detect_language(
             self.network, encoder_output, self.hf_tokenizer, languages=self.checkpoint.languages
         )
 

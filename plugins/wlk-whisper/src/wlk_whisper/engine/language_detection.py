@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wlk_core.plugins import WorkCounters
-from wlk_whisper.engine.passes import decoder_pass, run_alone
+from wlk_whisper.engine.passes import decoder_pass
 from wlk_whisper.languages import LANGUAGES
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wlk_whisper.engine.network import EncoderOutput, Network
     from wlk_whisper.engine.passes import Passes
 
-__all__ = ["detect_language", "detect_language_passes", "is_multilingual"]
+__all__ = ["detect_language", "is_multilingual"]
 
 MULTILINGUAL_ROWS = 51865  # n_vocab of multilingual Whisper; English-only models have fewer
 
@@ -34,25 +34,17 @@ def detect_language(
     hf_tokenizer: HfTokenizer,
     *,
     languages: Sequence[str] | None = None,
-) -> tuple[str, WorkCounters]:
+) -> Passes[tuple[str, WorkCounters]]:
     """
     Return the likeliest language of an encoder output, and the work counters.
 
     *languages* are the candidates, None for all of Whisper's.  An English-only model returns
     English without a forward pass.
+
+    Raises:
+        ChoiceTooClose: a choice may be another one in a pass without other streams.
+
     """
-    passes = detect_language_passes(network, encoder_output, hf_tokenizer, languages=languages)
-    return run_alone(network, passes)
-
-
-def detect_language_passes(
-    network: Network,
-    encoder_output: EncoderOutput,
-    hf_tokenizer: HfTokenizer,
-    *,
-    languages: Sequence[str] | None = None,
-) -> Passes[tuple[str, WorkCounters]]:
-    """Return what `detect_language` returns."""
     if not is_multilingual(network):
         return "en", WorkCounters()
     codes = [code for code in LANGUAGES if languages is None or code in languages]

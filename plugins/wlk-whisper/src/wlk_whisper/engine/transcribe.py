@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wlk_core.plugins import Hypothesis
-from wlk_whisper.engine.decoding import decode_passes
+from wlk_whisper.engine.decoding import decode
 from wlk_whisper.engine.engine import contains_no_speech
-from wlk_whisper.engine.passes import run_alone
 from wlk_whisper.engine.prompt import previous_tokens
 from wlk_whisper.engine.token_budget import token_budget
 from wlk_whisper.engine.word_times import drop_loop, tighten_to_speech
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine
     from wlk_whisper.engine.passes import Passes
 
-__all__ = ["transcribe", "transcribe_passes"]
+__all__ = ["transcribe"]
 
 
 def transcribe(
@@ -29,7 +28,7 @@ def transcribe(
     options: DecodingOptions,
     prompt: str,
     language: str | None,
-) -> Hypothesis:
+) -> Passes[Hypothesis]:
     """
     Transcribe float32[n] at 16 kHz, 0 < n <= 30 s, without state of other calls.
 
@@ -37,23 +36,6 @@ def transcribe(
     without them.  Words have times in seconds from the start of the audio and the mean probability
     of their tokens.  A window whose probability of no speech is above NO_SPEECH_THRESHOLD has no
     words.
-    """
-    passes = transcribe_passes(
-        audio, engine=engine, options=options, prompt=prompt, language=language
-    )
-    return run_alone(engine.network, passes)
-
-
-def transcribe_passes(
-    audio: NDArray[np.float32],
-    *,
-    engine: WhisperEngine,
-    options: DecodingOptions,
-    prompt: str,
-    language: str | None,
-) -> Passes[Hypothesis]:
-    """
-    Return what `transcribe` returns.
 
     Raises:
         ChoiceTooClose: a choice may be another one in a pass without other streams.
@@ -65,7 +47,7 @@ def transcribe_passes(
         work += detection_work
     tokenizer = engine.tokenizer(language, options.task)
     previous = previous_tokens(tokenizer, prompt, n_text_ctx=engine.network.n_text_ctx)
-    result = yield from decode_passes(
+    result = yield from decode(
         engine.network,
         encoder_output,
         [*previous, *tokenizer.sot_sequence],

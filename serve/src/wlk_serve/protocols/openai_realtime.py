@@ -6,8 +6,6 @@ from collections import deque
 import itertools
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import attrs
-
 from wlk_core.errors import BackendError, WLKError
 from wlk_core.session.events import (
     Commit,
@@ -32,12 +30,11 @@ from wlk_serve.protocols.realtime_config import (
 from wlk_serve.protocols.realtime_input import check_samples, decode_audio, parse_message
 from wlk_serve.protocols.realtime_items import Conversation
 from wlk_serve.protocols.realtime_marks import MARK, MARKS, Marks
-from wlk_serve.protocols.streams import StreamConfig
+from wlk_serve.protocols.realtime_run import Run, stream_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from wlk_core.tokens import ASRToken, SpeakerSpan
     from wlk_serve.model_card import ModelCard
     from wlk_serve.protocols.streams import AudioStream, OpenStream
 
@@ -46,20 +43,6 @@ __all__ = ["Message", "RealtimeProtocol"]
 Message: TypeAlias = "dict[str, Any]"
 _MOST_NAME_CHARACTERS = 200
 _MEANINGLESS = ("conversation.item.", "response.", "output_audio_buffer.")  # in a transcription
-
-
-@attrs.define(kw_only=True, eq=False)
-class _Run:
-    """A stream and the part of the session's clock that it covers, from `offset` seconds on."""
-
-    stream: AudioStream
-    offset: float
-    is_vad: bool
-    silence_seconds: float = 0.0  # after the end of speech, until a silence is certain
-    commits: int = 0  # of the client, whose endpoints have not come yet
-    takes_audio: bool = True
-    is_cleared: bool = False  # events after those endpoints are dropped
-    waiting: list[Event] = attrs.field(factory=list)  # of a run that is not the first yet
 
 
 class RealtimeProtocol:
@@ -102,7 +85,7 @@ class RealtimeProtocol:
         self._items.has_logprobs = LOGPROBS in self._config.include
         self._marks = Marks()
         self._marks.is_enabled = MARKS in self._config.include
-        self._runs: deque[_Run] = deque()  # the last one receives the audio
+        self._runs: deque[Run] = deque()  # the last one receives the audio
         self._takes_binary = False  # since the first update, which sets the format
         self.samples = 0  #: appended
         self._uncommitted = 0  # samples since the last commit
@@ -224,7 +207,7 @@ class RealtimeProtocol:
             yield from self._commit()
         self._config = new
         self._takes_binary = True
-        if _stream_config(old) != _stream_config(new):
+        if stream_config(old) != stream_config(new):
             self._end_audio()  # the next audio opens another stream
         self._items.has_logprobs = LOGPROBS in new.include
         self._marks.is_enabled = MARKS in new.include
@@ -280,16 +263,13 @@ class RealtimeProtocol:
             self._runs[-1].stream.end_audio()
 
     def _open(self) -> None:
-        config = _stream_config(self._config)
+        config = stream_config(self._config)
         offset = self.samples / self._config.format.rate
         stream = self._open_stream(config)
         self._speaker_delay = self._card.speaker_delay
-        run = _Run(stream=stream, offset=offset, is_vad=config.gate is not None)
-        if config.gate is not None:
-            run.silence_seconds = config.gate.pre_roll + config.gate.min_silence
-        self._runs.append(run)
+        self._runs.append(Run.of(stream, config, offset=offset))
 
-    def _drop_finished(self, run: _Run, events: Sequence[Event]) -> None:
+    def _drop_finished(self, run: Run, events: Sequence[Event]) -> None:
         """Go on with the next stream after the end of this one, or after its last commit."""
         has_ended = any(isinstance(event, End) for event in events)
         if not has_ended and not (run.is_cleared and not run.commits):
@@ -301,18 +281,18 @@ class RealtimeProtocol:
         if not self._runs and self.is_ending:
             self.is_over = True
 
-    def _apply_event(self, event: Event, run: _Run) -> Iterator[Message]:
+    def _apply_event(self, event: Event, run: Run) -> Iterator[Message]:
         match event:
             case SpeechStarted() if run.is_vad:
                 yield from self._items.start_speech(event.start + run.offset)
             case Commit():
-                tokens = _shifted(event.tokens, run.offset)
+                tokens = run.tokens(event.tokens)
                 self._marks.extend(tokens)
                 yield from self._items.extend(tokens)
             case HypothesisChange() if HYPOTHESIS in self._config.include:
-                yield self._items.hypothesis(_shifted(event.transcript.tokens, run.offset))
+                yield self._items.hypothesis(run.tokens(event.transcript.tokens))
             case Marked():
-                hypothesis = _shifted(event.transcript.tokens, run.offset)
+                hypothesis = run.tokens(event.transcript.tokens)
                 yield self._marks.marked(event, hypothesis, run.offset)
             case Endpoint():
                 is_commit = event.reason == "commit"
@@ -329,10 +309,10 @@ class RealtimeProtocol:
             case End():
                 yield from self._end_run(run)
 
-    def _apply_speakers(self, event: Event, run: _Run) -> Iterator[Message]:
+    def _apply_speakers(self, event: Event, run: Run) -> Iterator[Message]:
         match event:
             case SpeakerTurn(span):
-                yield from self._items.find_speaker(_moved(span, run.offset))
+                yield from self._items.find_speaker(run.span(span))
             case Endpoint():
                 self._items.advance(event.time + run.offset)
             case Failure(error=BackendError(retryable=False), is_final=False):
@@ -340,7 +320,7 @@ class RealtimeProtocol:
                 yield from self._items.settle_speakers()
                 yield self._session_message("session.updated")
 
-    def _end_run(self, run: _Run) -> Iterator[Message]:
+    def _end_run(self, run: Run) -> Iterator[Message]:
         if self.is_ending and run is self._runs[-1] and not run.is_vad:
             yield from self._complete_uncommitted()
         yield from self._items.settle_speakers()
@@ -381,25 +361,3 @@ class RealtimeProtocol:
 
 def _error(error: RequestError, event_id: str | None) -> Message:
     return {"type": "error", "error": {**error.record(), "event_id": event_id}}
-
-
-def _stream_config(config: RealtimeConfig) -> StreamConfig:
-    vad = config.turn_detection
-    return StreamConfig(
-        encoding=config.format.encoding,
-        rate=config.format.rate,
-        language=config.language,
-        prompt=config.prompt,
-        gate=None if vad is None else vad.gate_times(),
-        leaves_out_pauses=vad is not None or MARKS not in config.include,
-    )
-
-
-def _moved(span: SpeakerSpan, offset: float) -> SpeakerSpan:
-    return attrs.evolve(span, start=span.start + offset, end=span.end + offset)
-
-
-def _shifted(tokens: Sequence[ASRToken], offset: float) -> tuple[ASRToken, ...]:
-    return tuple(
-        attrs.evolve(token, start=token.start + offset, end=token.end + offset) for token in tokens
-    )

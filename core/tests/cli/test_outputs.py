@@ -248,6 +248,21 @@ def test_a_full_disk_leaves_the_text_before_it(tmp_path, monkeypatch, whole):
 
 
 @pytest.mark.parametrize("whole", [True, False])
+def test_a_disk_that_is_full_at_once_keeps_no_draft(tmp_path, monkeypatch, whole):
+    """A file that failed may never be closed; the message has the option that named it."""
+
+    def fail(descriptor, data):
+        raise OSError(28, "No space left on device")
+
+    output = FileOutput(tmp_path / "x.srt", whole=whole, option="--save")
+    monkeypatch.setattr(os, "write", fail)
+    with pytest.raises(OSError, match="choose another path with --save"):
+        output.write("first\n")
+
+    assert [] == list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("whole", [True, False])
 def test_a_mounted_file_is_written_in_place(tmp_path, monkeypatch, whole):
     """A file that cannot be replaced, as one that a container mounts, gets the text itself."""
     path = tmp_path / "x.json"

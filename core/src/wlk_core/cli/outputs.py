@@ -80,6 +80,7 @@ class FileOutput:
 
     path: Path
     whole: bool = False
+    option: str = "--output"  # which named the path, for messages
     _descriptor: int | None = None
     _draft: Path | None = None
     _size: int | None = None  # bytes of a regular file, None of anything else
@@ -97,6 +98,8 @@ class FileOutput:
                 self._take_name()
         except OSError as error:
             self._failure = self._explained(error)
+            if self._draft is not None:  # it would stay: a file that failed may never be closed
+                self._discard()
             raise self._failure from error
 
     def close(self) -> None:
@@ -107,12 +110,16 @@ class FileOutput:
         except OSError as error:
             raise self._explained(error) from error
         finally:
-            if self._descriptor is not None:
-                os.close(self._descriptor)
-            if self._draft is not None:
-                with suppress(OSError):
-                    self._draft.unlink(missing_ok=True)
-            self._descriptor = self._draft = None
+            self._discard()
+
+    def _discard(self) -> None:
+        """Close what is open, and remove a file that has not taken its name."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+        if self._draft is not None:
+            with suppress(OSError):
+                self._draft.unlink(missing_ok=True)
+        self._descriptor = self._draft = None
 
     def _open(self) -> None:
         if (number := _standing_for(self.path)) is not None:
@@ -186,7 +193,9 @@ class FileOutput:
 
     def _explained(self, error: OSError) -> OSError:
         reason = error.strerror or str(error)
-        return OSError(f"cannot write {self.path}: {reason}; choose another path with --output")
+        return OSError(
+            f"cannot write {self.path}: {reason}; choose another path with {self.option}"
+        )
 
 
 _O_BINARY = getattr(os, "O_BINARY", 0)  # of Windows, where text would get other line ends

@@ -100,7 +100,7 @@ def open_save(path: Path, rate: int, *, has_speakers: bool = False) -> Save:
         return WavSave(path, rate)
     if style == "json" or has_speakers:
         return WholeSave(path, _DOCUMENTS[style])
-    return TextSave(new_writer(style, FileOutput(path)))
+    return TextSave(new_writer(style, FileOutput(path, option="--save")))
 
 
 @attrs.define
@@ -180,7 +180,7 @@ class WholeSave:
     def _write(self, outcome: Outcome) -> None:
         lines = [line for line in self._timeline.lines if isinstance(line, TextLine)]
         tokens = [token for line in lines for token in line.tokens]
-        output = FileOutput(self._path, whole=True)
+        output = FileOutput(self._path, whole=True, option="--save")
         output.write(self._document(outcome, tokens, self._silences))
         output.close()
 

@@ -17,7 +17,7 @@ from wlk_realtime.engine.exchange import SessionConfig
 from wlk_realtime.realtime import child as module
 from wlk_realtime.realtime.address import Address
 from wlk_realtime.realtime.child import Child
-from wlk_realtime.realtime.child_process import ChildCommand
+from wlk_realtime.realtime.child_process import ChildCommand, ChildProcess
 from wlk_realtime.realtime.client import Client
 from wlk_realtime.realtime.errors import ServerAwayError
 from wlk_realtime.realtime.link import Link
@@ -119,6 +119,19 @@ def test_a_check_that_fails_lets_nothing_wait(start, monkeypatch):
     error = TimeoutError()
 
     assert error is child.diagnosed(error, child.endpoint())
+
+
+def test_a_process_that_has_ended_keeps_its_own_reason(tmp_path):
+    """A check that comes after its end changes nothing."""
+    path = tmp_path / "python"
+    path.write_text("#!/bin/sh\nexit 7\n")
+    path.chmod(0o755)
+    process = ChildProcess(ChildCommand(python=path, backend="toy"))
+    ending = process.wait()
+
+    process.kill("it did not answer for 5 s")
+
+    assert "exit status 7" == ending == process.wait()
 
 
 @attrs.define

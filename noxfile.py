@@ -389,7 +389,7 @@ def frameworks(session: nox.Session) -> None:
         session.env[f"WLK_{extra.upper()}_PYTHON"] = str(folder)
     session.env["WLK_FULL"] = "1"
     test = "plugins/wlk-realtime/tests/test_two_frameworks.py"
-    _pytest(session, "-o", "faulthandler_timeout=0", test)
+    _pytest(session, "-rP", "-o", "faulthandler_timeout=0", test)  # -rP: with its figures
 
 
 @nox.session(python=PYTHON, default=False)

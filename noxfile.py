@@ -361,7 +361,7 @@ def vllm(session: nox.Session) -> None:
 
 @nox.session(python=PYTHON, default=False)
 def ray(session: nox.Session) -> None:
-    """Deploy wlk-serve on a local Ray Serve: replicas that are killed, drained and replaced."""
+    """Test wlk-serve on a local Ray Serve, and print how long replicas take to start and drain."""
     parts = ("core", "conformance", "plugins/wlk-realtime", "plugins/wlk-whisper")
     sources = [argument for name in parts for argument in _editable(ROOT / name)]
     session.install(*_group("test"), *sources, *_editable(ROOT / "serve", ("ray",)))
@@ -369,6 +369,8 @@ def ray(session: nox.Session) -> None:
     # `-W default`: warnings of foreign packages are no errors.
     tests = ("serve/tests/ray", "deploy/tests/test_kubernetes.py")
     _pytest(session, "-W", "default", "-o", "faulthandler_timeout=0", *tests)
+    if not session.posargs:
+        session.run("python", "benchmarks/ray_replicas.py", env=ENVIRONMENT)
 
 
 @nox.session(python=PYTHON, default=False)
@@ -387,7 +389,7 @@ def frameworks(session: nox.Session) -> None:
         session.env[f"WLK_{extra.upper()}_PYTHON"] = str(folder)
     session.env["WLK_FULL"] = "1"
     test = "plugins/wlk-realtime/tests/test_two_frameworks.py"
-    _pytest(session, "-o", "faulthandler_timeout=0", test)
+    _pytest(session, "-rP", "-o", "faulthandler_timeout=0", test)  # -rP: with its figures
 
 
 @nox.session(python=PYTHON, default=False)

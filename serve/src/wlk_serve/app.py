@@ -127,7 +127,7 @@ class Server:
             record = UploadRecord(self._metrics, self._limits, self._usage, key_id)
             stack.callback(record.close)
             return await transcribe_upload(
-                request, self._models, record, task, upload=upload, count=stack.pop_all()
+                request, self._models, record, task, upload=upload, resources=stack.pop_all()
             )
 
     async def _client_secrets(self, request: Request) -> Response:
@@ -135,11 +135,13 @@ class Server:
             body = json.loads(await read_body(request, _MAX_JSON_BYTES) or b"{}")
         except (ValueError, RecursionError):
             raise RequestError("expected a body of JSON", code="invalid_json") from None
-        wish = parse_secret_request(body)
-        wish = attrs.evolve(wish, key_id=self._admission.key_id(request.headers))
-        card = self._models.card(model_name(wish.session))
-        config = update_config(default_config(card), wish.session, card)
-        value, expires_at = self._admission.secrets.mint(wish, time.time())
+        secret_request = parse_secret_request(body)
+        secret_request = attrs.evolve(
+            secret_request, key_id=self._admission.key_id(request.headers)
+        )
+        card = self._models.card(model_name(secret_request.session))
+        config = update_config(default_config(card), secret_request.session, card)
+        value, expires_at = self._admission.secrets.mint(secret_request, time.time())
         session = {
             "id": f"sess_{secrets.token_hex(12)}",
             "object": "realtime.transcription_session",

@@ -38,9 +38,10 @@ class Scheduler:
     Steps many sessions with a few threads, the earliest deadline first.
 
     The deadline of a step is `tick_seconds` after its audio is due, which is when the audio arrived
-    (see `DueTimes` for audio that is sent faster than it is spoken).  A step that runs is never
-    interrupted.  A session is in one step at a time; a session that fails, or whose consumer does,
-    ends alone.
+    (see `DueTimes` for audio that is sent faster than it is spoken).  A session whose utterance is
+    over comes a tick earlier than by its deadline, because its client waits for the last words, and
+    the others have that time.  A step that runs is never interrupted.  A session is in one step at
+    a time; a session that fails, or whose consumer does, ends alone.
 
     A consumer that does not take its events stops its own session: with `max_events` waiting it is
     not stepped, its audio waits, and beyond the session's `max_backlog_seconds` its `receive`
@@ -287,8 +288,12 @@ class Scheduler:
             return
         if attachment.is_stopped:
             attachment.resume(self._clock())
-        if self._lanes[attachment.lane].put(attachment, attachment.due() + self._tick):
+        lane = self._lanes[attachment.lane]
+        lead = self._tick if attachment.session.is_ending_utterance else 0.0
+        if lane.put(attachment, attachment.due() + self._tick, lead=lead):
             self._work[attachment.lane].notify()
+        else:
+            lane.advance(attachment, lead)
 
     def _take(self, lane: int) -> Turn[Attachment] | None:
         turn = self._lanes[lane].take()

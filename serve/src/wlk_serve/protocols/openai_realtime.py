@@ -27,7 +27,12 @@ from wlk_serve.protocols.realtime_config import (
     default_config,
     update_config,
 )
-from wlk_serve.protocols.realtime_input import check_samples, decode_audio, parse_message
+from wlk_serve.protocols.realtime_input import (
+    check_samples,
+    decode_audio,
+    message_type,
+    parse_message,
+)
 from wlk_serve.protocols.realtime_items import Conversation
 from wlk_serve.protocols.realtime_marks import MARK, MARKS, Marks
 from wlk_serve.protocols.realtime_run import Run, stream_config
@@ -157,9 +162,7 @@ class RealtimeProtocol:
         self._runs.clear()
 
     def _apply(self, message: Message) -> Iterator[Message]:
-        kind = message.get("type")
-        if not isinstance(kind, str):
-            raise RequestError("expected `type` as a text", code="invalid_event", param="type")
+        kind = message_type(message)
         if kind == _END:  # also where it comes again after a resume, or the server has ended it
             self.end()
             return
@@ -181,8 +184,9 @@ class RealtimeProtocol:
                 self._mark(message.get("id"))
             case _:
                 known = kind.startswith(_MEANINGLESS)
+                remedy = f' without include: ["{MARKS}"]' if kind == MARK else ""
                 raise RequestError(
-                    f"a transcription session does not take {kind[:100]!r}",
+                    f"a transcription session does not take {kind[:100]!r}{remedy}",
                     code="unsupported_event" if known else "invalid_event",
                     param="type",
                 )

@@ -97,7 +97,8 @@ class SupportsHabits(Protocol):
       those of its audio.
     - One that respells gives a word a letter more, see `respelled`, as soon as another word follows
       it, if its hypotheses are compared with each other: a committed word comes back with other
-      letters.  Words shorter than RESPELLED_SECONDS stay as they are.
+      letters.  Words shorter than RESPELLED_SECONDS stay as they are, and so does one that repeats
+      the word before it, because of two words so close the letters decide which was committed.
     """
 
     habits: frozenset[str]

@@ -67,16 +67,15 @@ class ScriptedEngine:
         """Return the words of *audio*, as LocalAgreement needs them."""
         del prompt  # a script already has its text
         tokens = self._tokens(audio)
+        is_respelled = self._respelled(tokens)
         words = tuple(
             Word(
                 self._moved(token, token.start, samples=len(audio)),
                 self._moved(token, token.end, samples=len(audio)),
-                self._undecided_spelling(
-                    token, samples=len(audio), is_followed=token != tokens[-1]
-                ),
+                self._undecided_spelling(token, samples=len(audio), is_respelled=is_new),
                 1.0,
             )
-            for token in tokens
+            for token, is_new in zip(tokens, is_respelled, strict=True)
         )
         work = WorkCounters(
             encoder_frames=-(-len(audio) // MEL_FRAME_SAMPLES),
@@ -131,7 +130,7 @@ class ScriptedEngine:
             later += 1
         return self.vocabulary[(token.id - 1 + later) % len(self.vocabulary)]
 
-    def _undecided_spelling(self, token: DetectedToken, *, samples: int, is_followed: bool) -> str:
+    def _undecided_spelling(self, token: DetectedToken, *, samples: int, is_respelled: bool) -> str:
         """Return the same of a hypothesis that another one has to agree with."""
         later = 0
         if self.changes_mind and 0 < samples - token.end < RECENT_SECONDS * SAMPLE_RATE:
@@ -139,8 +138,17 @@ class ScriptedEngine:
         if self.stays_undecided and samples // SAMPLE_RATE % 2:
             later += 3
         text = self._spelling(token, samples=samples, later=later)
-        is_long = token.end - token.start >= RESPELLED_SECONDS * SAMPLE_RATE
-        return respelled(text) if self.respells and is_followed and is_long else text
+        return respelled(text) if is_respelled else text
+
+    def _respelled(self, tokens: Sequence[DetectedToken]) -> list[bool]:
+        """Return which of *tokens* are spelled otherwise, because another word follows them."""
+        return [
+            self.respells
+            and index + 1 < len(tokens)
+            and token.end - token.start >= RESPELLED_SECONDS * SAMPLE_RATE
+            and (index == 0 or tokens[index - 1].id != token.id)
+            for index, token in enumerate(tokens)
+        ]
 
     def _moved(self, token: DetectedToken, sample: int, *, samples: int) -> float:
         """Return the time of *sample*, an end of *token*, in a buffer of *samples* samples."""

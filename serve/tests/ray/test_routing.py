@@ -19,7 +19,7 @@ PLACES = 2
 
 def replica(name, *models, has_room=False):
     """Return a replica that has reported models; without models it has not reported yet."""
-    report = LoadedModels(default="a", names=models, has_room=has_room)
+    report = LoadedModels(default="a", names=models, has_room=has_room, max_sessions=PLACES)
     return SimpleNamespace(replica_id=name, routing_stats=report.to_json() if models else {})
 
 
@@ -36,7 +36,7 @@ def request(query=b"", header=""):
 
 def ranks(replicas, pending=None, requests=None):
     """Return the names of the replicas that are chosen, by their ranks."""
-    router = SimpleNamespace(replica_queue_len_cache=requests or {}, _max_sessions=PLACES)
+    router = SimpleNamespace(replica_queue_len_cache=requests or {})
     chosen = asyncio.run(ModelRouter.choose_replicas(router, replicas, pending))
     return [sorted(each.replica_id for each in rank) for rank in chosen]
 

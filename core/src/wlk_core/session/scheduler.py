@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 import math
 import os
 import threading
@@ -19,6 +20,7 @@ from wlk_core.session.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
     from wlk_core.backend import Backend
@@ -66,6 +68,8 @@ class Scheduler:
         burst_seconds: how much faster than real time audio may come and still be due on arrival.
         clock: returns seconds that never go back.
         on_step: called with the seconds that a step took, in the thread of the step.
+        turns: entered by a thread before it chooses a session, and left when none has work; for an
+            engine that other threads of the program use too.
 
     Raises:
         OptionError: an argument is of another type or out of range.
@@ -84,6 +88,7 @@ class Scheduler:
         burst_seconds: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
         on_step: Callable[[float], object] = lambda _seconds: None,
+        turns: AbstractContextManager[object] = nullcontext(),  # noqa: B008 -- has no state
     ) -> None:
         count = (os.cpu_count() or 1) if workers is None else workers
         _check_arguments(
@@ -106,6 +111,7 @@ class Scheduler:
         self._burst = burst_seconds
         self._clock = clock
         self._on_step = on_step
+        self._turns = turns
         self._lock = threading.Lock()
         self._is_closed = False
         self._attachments: set[Attachment] = set()
@@ -231,13 +237,8 @@ class Scheduler:
 
     def step(self) -> bool:
         """Make the step that is due first, in the calling thread; return whether there was one."""
-        for lane in range(len(self._lanes)):
-            with self._lock:
-                turn = self._take(lane)
-            if turn is not None:
-                self._make(turn)
-                return True
-        return False
+        with self._turns:
+            return any(self._step_lane(lane) for lane in range(len(self._lanes)))
 
     def close(self) -> None:
         """Detach every session after its running step, and end the threads; may be called again."""
@@ -303,11 +304,20 @@ class Scheduler:
     def _run(self, lane: int) -> None:
         while True:
             with self._lock:
-                while (turn := self._take(lane)) is None and not self._is_closed:
+                while not self._lanes[lane] and not self._is_closed:
                     self._work[lane].wait()
-            if turn is None:
-                return
+                if not self._lanes[lane]:
+                    return
+            with self._turns:  # while it waited, a session may have come that is due earlier
+                while self._step_lane(lane):
+                    pass
+
+    def _step_lane(self, lane: int) -> bool:
+        with self._lock:
+            turn = self._take(lane)
+        if turn is not None:
             self._make(turn)
+        return turn is not None
 
     def _make(self, turn: Turn[Attachment]) -> None:
         """Make a step and hand over its events; never raises what a session raised."""

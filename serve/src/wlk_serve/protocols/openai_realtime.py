@@ -47,6 +47,7 @@ __all__ = ["Message", "RealtimeProtocol"]
 
 Message: TypeAlias = "dict[str, Any]"
 _MOST_NAME_CHARACTERS = 200
+_END = "wlk.end"  # the client's event that no more audio comes
 _MEANINGLESS = ("conversation.item.", "response.", "output_audio_buffer.")  # in a transcription
 
 
@@ -144,7 +145,11 @@ class RealtimeProtocol:
         return self._out(answers)
 
     def end(self) -> None:
-        """End the audio, as before a shutdown; the last messages come from ``handle``."""
+        """
+        End the audio, for the client or before a shutdown; may be called again.
+
+        The last messages come from ``handle``.
+        """
         self.is_ending = True
         self._end_audio()
         self.is_over = not self._runs
@@ -158,6 +163,9 @@ class RealtimeProtocol:
 
     def _apply(self, message: Message) -> Iterator[Message]:
         kind = message_type(message)
+        if kind == _END:  # also where it comes again after a resume, or the server has ended it
+            self.end()
+            return
         self._check_open()
         match kind:
             case "session.update":

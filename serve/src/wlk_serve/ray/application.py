@@ -91,12 +91,13 @@ class Replica:
         return {LATENESS: self._models.lateness}
 
     async def record_routing_stats(self) -> dict[str, Any]:
-        """Return the models that are loaded, for the router of an application with several."""
+        """Return the models that are loaded, for the router."""
         models = self._models
         loaded = LoadedModels(
             default=models.card(None).name,
             names=(*models.loaded, *models.loading),
             has_room=models.has_room,
+            max_sessions=self._settings.max_sessions,
         )
         return loaded.to_json()
 
@@ -122,13 +123,6 @@ def build(arguments: dict[str, Any]) -> serve.Application:
 
     """
     settings = ReplicaSettings.parse(arguments)
-    several: dict[str, Any] = {}
-    if len(settings.models) > 1:
-        several["request_router_config"] = RequestRouterConfig(
-            request_router_class=ModelRouter,
-            request_router_kwargs={"max_sessions": settings.max_sessions},
-            request_routing_stats_period_s=_MODELS_SECONDS,
-        )
     deployment = serve.deployment(
         Replica,
         name="wlk",
@@ -147,6 +141,8 @@ def build(arguments: dict[str, Any]) -> serve.Application:
                 "policy_kwargs": {"max_sessions": settings.max_sessions},
             },
         },
-        **several,
+        request_router_config=RequestRouterConfig(
+            request_router_class=ModelRouter, request_routing_stats_period_s=_MODELS_SECONDS
+        ),
     )
     return deployment.bind(settings)

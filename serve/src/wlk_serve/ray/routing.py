@@ -1,4 +1,4 @@
-"""The replica of Ray Serve that gets a session, where clients choose among several models."""
+"""The replica of Ray Serve that gets a session: one that holds the model of its client."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ class ModelRouter(RequestRouter):  # type: ignore[misc]  # Ray is optional, so t
 
     Replicas report their models once a second.  Until a change has come through, a session may get
     to a replica without its model, which loads it, or answers 503.
-    """
 
-    def initialize_state(self, *, max_sessions: int) -> None:
-        """Receive the sessions of one replica, from the configuration of the deployment."""
-        self._max_sessions = max_sessions
+    Ray keeps the router of a deployment, and its arguments, when the deployment is updated.  So
+    every application has this one, and all that may change is in the reports.
+    """
 
     async def choose_replicas(
         self,
@@ -47,7 +46,7 @@ class ModelRouter(RequestRouter):  # type: ignore[misc]  # Ray is optional, so t
         for replica in candidate_replicas:
             requests = self.replica_queue_len_cache.get(replica.replica_id) or 0
             loaded = LoadedModels.from_json(replica.routing_stats)
-            rank = model_rank(loaded, model, is_full=requests >= self._max_sessions)
+            rank = model_rank(loaded, model, requests=requests)
             ranks.setdefault(rank, []).append(replica)
         return [
             random.sample(replicas, min(_CHOICES, len(replicas)))

@@ -115,6 +115,11 @@ def _editable(path: Path, extras: tuple[str, ...] = ()) -> list[str]:
     return ["-e", f"{path}[{','.join(extras)}]" if extras else str(path)]
 
 
+def _sources(*names: str) -> list[str]:
+    """Return pip's arguments for distributions without extras, by their folders."""
+    return [argument for name in names for argument in _editable(ROOT / name)]
+
+
 def _run(session: nox.Session, program: str, *arguments: str, **options: Any) -> Any:
     """Run a program of the shared environment; python modules are run as `python -m NAME`."""
     script = BIN / program
@@ -242,20 +247,20 @@ def conformance(session: nox.Session) -> None:
 
 @nox.session(python=NEWER_PYTHONS, tags=["matrix"], default=False)
 def core(session: nox.Session) -> None:
-    """Test wlk-core without plugins on the newer Pythons, and measure its coverage on one."""
-    session.install(*_group("test"), *_editable(ROOT / "core"))
-    coverage = ("--cov", "--cov-report=") if session.python == NEWER_PYTHONS[0] else ()
-    _pytest(session, "-n", "2", *coverage, "core/tests")
+    """Test wlk-core without plugins on the newer Pythons."""
+    session.install(*_group("test"), *_sources("core"))
+    _pytest(session, "-n", "2", "core/tests")
 
 
 @nox.session(python=PYTHON, tags=["matrix"], default=False)
 def lowest_core(session: nox.Session) -> None:
-    """Test wlk-core with the oldest dependencies it declares."""
+    """Test wlk-core with the oldest dependencies it declares, and measure its coverage."""
     project = nox.project.load_toml(ROOT / "core/pyproject.toml")["project"]
     declared = [dependency.split(",")[0] for dependency in project["dependencies"]]
     session.install(*[item.replace(">=", "==") for item in declared], *_group("test"))
-    session.install("--no-deps", *_editable(ROOT / "core"))
-    _pytest(session, "-n", "2", "core/tests")
+    session.install("--no-deps", *_sources("core"))
+    # Measured on PYTHON: the interpreter of 3.12.1 has crashed while coverage traced it.
+    _pytest(session, "-n", "2", "--cov", "--cov-report=", "core/tests")
 
 
 @nox.session(python=PYTHON, tags=["matrix"], default=False)
@@ -266,7 +271,7 @@ def lowest_qwen3(session: nox.Session) -> None:
     (declared,) = (item.split(",")[0] for item in extras["torch"] if "transformers>=" in item)
     session.install(TORCH)
     session.install(declared.replace(">=", "=="), *_group("test"))
-    session.install(*_editable(ROOT / "core"), *_editable(path))
+    session.install(*_sources("core", "plugins/wlk-qwen3-simul"))
     tests = path / "tests/torch"
     _pytest(session, str(tests / "test_network.py"), str(tests / "test_checkpoint.py"))
 
@@ -276,10 +281,9 @@ def lowest_qwen3(session: nox.Session) -> None:
 def plugin(session: nox.Session, name: str) -> None:
     """Test a plugin without torch, in an environment of its own, on the newer Pythons."""
     parts = SHARED_PARTS.get(name, [])  # tested in the same run
-    needed = ["core", "conformance", *parts]
-    sources = [argument for path in needed for argument in _editable(ROOT / path)]
-    sources += _editable(ROOT / "plugins" / name, TORCH_FREE[name])
-    session.install(*_group("test"), *sources)
+    sources = _sources("core", "conformance", *parts)
+    chosen = _editable(ROOT / "plugins" / name, TORCH_FREE[name])
+    session.install(*_group("test"), *sources, *chosen)
     rooms = [f"{path}/tests" for path in (*parts, f"plugins/{name}")]
     _pytest(session, "-n", "2", "--ignore-glob=*/test_*conformance*.py", *rooms)
 
@@ -336,8 +340,7 @@ def benchmark_page(session: nox.Session) -> None:
 @nox.parametrize("client", [*CLIENTS], ids=[*CLIENTS])
 def clients(session: nox.Session, client: str) -> None:
     """Let real clients, unmodified, use wlk-serve: nox -s clients, or "clients(livekit)"."""
-    parts = ("core", "serve", "plugins/wlk-whisper")
-    sources = [argument for name in parts for argument in _editable(ROOT / name)]
+    sources = _sources("core", "serve", "plugins/wlk-whisper")
     session.install(CLIENTS[client], *_group("test"), *sources)
     session.env["WLK_CLIENTS"] = "1"  # serve/tests/clients/conftest.py collects nothing otherwise
     tests = sorted((ROOT / "serve/tests").rglob(f"test_{client}*.py"))
@@ -349,8 +352,7 @@ def clients(session: nox.Session, client: str) -> None:
 def vllm(session: nox.Session) -> None:
     """Let the backend realtime use vLLM's own realtime connection, unmodified, without a GPU."""
     names = ("wlk-realtime", "wlk-voxtral", "wlk-voxtral-hf")
-    parts = ("core", "conformance", *(f"plugins/{name}" for name in names))
-    sources = [argument for name in parts for argument in _editable(ROOT / name)]
+    sources = _sources("core", "conformance", *(f"plugins/{name}" for name in names))
     session.install(TORCH)
     session.install(*_group("test"), *sources, *VLLM_IMPORTS)
     session.install("--no-deps", VLLM)  # 340 MB; what it requires is many times that
@@ -361,22 +363,22 @@ def vllm(session: nox.Session) -> None:
 
 @nox.session(python=PYTHON, default=False)
 def ray(session: nox.Session) -> None:
-    """Deploy wlk-serve on a local Ray Serve: replicas that are killed, drained and replaced."""
-    parts = ("core", "conformance", "plugins/wlk-realtime", "plugins/wlk-whisper")
-    sources = [argument for name in parts for argument in _editable(ROOT / name)]
+    """Test wlk-serve on a local Ray Serve, and print how long replicas take to start and drain."""
+    sources = _sources("core", "conformance", "plugins/wlk-realtime", "plugins/wlk-whisper")
     session.install(*_group("test"), *sources, *_editable(ROOT / "serve", ("ray",)))
     session.env["RAY_USAGE_STATS_ENABLED"] = "0"
     # `-W default`: warnings of foreign packages are no errors.
     tests = ("serve/tests/ray", "deploy/tests/test_kubernetes.py")
     _pytest(session, "-W", "default", "-o", "faulthandler_timeout=0", *tests)
+    if not session.posargs:
+        session.run("python", "benchmarks/ray_replicas.py", env=ENVIRONMENT)
 
 
 @nox.session(python=PYTHON, default=False)
 def frameworks(session: nox.Session) -> None:
     """Serve torch and MLX in an environment each after one server, and let one of them crash."""
-    shared_parts = ("core", "serve", "plugins/wlk-whisper-digits")
-    sources = [argument for name in shared_parts for argument in _editable(ROOT / name)]
-    session.install(*_group("test"), *sources, *_editable(ROOT / "plugins/wlk-realtime"))
+    sources = _sources("core", "serve", "plugins/wlk-whisper-digits")
+    session.install(*_group("test"), *sources, *_sources("plugins/wlk-realtime"))
     for extra in ("torch", "mlx"):
         folder = Path(session.create_tmp()) / extra
         session.run("python", "-m", "venv", "--clear", str(folder))
@@ -387,7 +389,7 @@ def frameworks(session: nox.Session) -> None:
         session.env[f"WLK_{extra.upper()}_PYTHON"] = str(folder)
     session.env["WLK_FULL"] = "1"
     test = "plugins/wlk-realtime/tests/test_two_frameworks.py"
-    _pytest(session, "-o", "faulthandler_timeout=0", test)
+    _pytest(session, "-rP", "-o", "faulthandler_timeout=0", test)  # -rP: with its figures
 
 
 @nox.session(python=PYTHON, default=False)
@@ -395,8 +397,7 @@ def browser(session: nox.Session) -> None:
     """Let Chromium speak to the caption page, and axe-core look at it: nox -s browser."""
     if not any(map(shutil.which, ("chromium", "chromium-headless-shell", "google-chrome"))):
         session.skip("needs Chromium on the PATH; on Debian: apt-get install chromium")
-    parts = ("core", "serve", "plugins/wlk-whisper")
-    sources = [argument for name in parts for argument in _editable(ROOT / name)]
+    sources = _sources("core", "serve", "plugins/wlk-whisper")
     session.install("playwright==1.65.2", *_group("test"), *sources)
     if shutil.which("npm") is None:
         session.warn("no npm on the PATH: the tests with axe-core are skipped")
@@ -410,7 +411,7 @@ def browser(session: nox.Session) -> None:
 @nox.session(python=PYTHON, default=False)
 def latency_peers(session: nox.Session) -> None:
     """Compare the latency metrics of wlk-bench with those of OmniSTEval and simulstream."""
-    session.install(*_group("test"), *_editable(ROOT / "core"), *_editable(ROOT / "bench"))
+    session.install(*_group("test"), *_sources("core", "bench"))
     session.install("OmniSTEval==0.1.10", "mweralign==1.4.1", "pyyaml")
     session.install("--no-deps", "simulstream==1.0.0")  # its scorers need no torch
     _pytest(session, "bench/tests/test_peers.py")

@@ -7,6 +7,11 @@ that ends it, to the message with which all of its text is final.  The silence a
 ends an utterance and the model's own delay are subtracted.  Servers are started anew for every row,
 with the same checkpoint, and may be kept on one core.  Processor time and memory are those of the
 server's process.
+
+The generator is a process of its own on the same machine.  So each row has a second line: the cores
+that the server, the generator and all other programs used, how many threads of the server waited
+for a core, and how late the generator sent its chunks.  A delay is from the time at which a commit
+was due, so it contains the lateness of the generator.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ import attrs
 import numpy as np
 from serve_load.process import Process, free_port, peer_command, run_server, wlk_command
 from serve_load.protocols import SILENCE_SECONDS, asr, realtime_commit, realtime_vad
+from serve_load.shares import read_clocks
 from serve_load.talk import Talk, talk_of
 
 from wlk_bench.metrics.error_rate import word_edits
@@ -28,6 +34,7 @@ from wlk_bench.metrics.normalise import normaliser
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from serve_load.shares import Shares
     from serve_load.talk import Report
 
 BAR = 0.35  # seconds at the 99th percentile: the best of the services that Pipecat measures
@@ -55,6 +62,8 @@ class Row:
     words: int
     cpu: float  # seconds for each second of audio of a session
     session_bytes: float
+    lateness: list[float]  # of the chunks of the generator
+    shares: Shares
 
     @property
     def holds(self) -> bool:
@@ -63,7 +72,11 @@ class Row:
 
     def percentile(self, share: float) -> float:
         """Return a percentile of the delays; an observed value, so that infinities count."""
-        return float(np.percentile(self.delays, share, method="higher"))
+        return _percentile(self.delays, share)
+
+
+def _percentile(values: list[float], share: float) -> float:
+    return float(np.percentile(values, share, method="higher"))
 
 
 async def _speak(contender: Contender, address: str, talks: list[Talk]) -> list[Report]:
@@ -81,9 +94,9 @@ def measure(contender: Contender, process: Process, sessions: int, seconds: floa
     """Speak in *sessions* for *seconds*."""
     asyncio.run(_speak(contender, process.address, [talk_of(WARM_SECONDS, 999)]))
     talks = [talk_of(seconds, index) for index in range(sessions)]
-    memory, cpu = process.resident_bytes, process.cpu_seconds
+    memory, first = process.resident_bytes, read_clocks(process)
     reports, resident = asyncio.run(_watched(contender, process, talks, seconds))
-    cpu = process.cpu_seconds - cpu
+    last = read_clocks(process)
     normalise = normaliser("basic")
     delays: list[float] = []
     errors = 0
@@ -95,8 +108,10 @@ def measure(contender: Contender, process: Process, sessions: int, seconds: floa
         delays=delays,
         errors=errors,
         words=sum(len(talk.words) for talk in talks),
-        cpu=cpu / sum(len(talk.audio) / 16_000 for talk in talks),
+        cpu=(last.server - first.server) / sum(len(talk.audio) / 16_000 for talk in talks),
         session_bytes=max(0, resident - memory) / sessions,
+        lateness=[late for report in reports for late in report.lateness],
+        shares=last.since(first),
     )
 
 
@@ -111,13 +126,21 @@ async def _watched(
 
 
 def print_row(contender: Contender, row: Row) -> None:
-    """Print a line of the table."""
+    """Print a row of the table, in two lines."""
+    shares = row.shares
     print(
         f"{contender.name:36} {row.sessions:3} sessions  "
         f"p50 {row.percentile(50) * MILLI:6.0f}  p99 {row.percentile(99) * MILLI:6.0f} ms  "
         f"{'held' if row.holds else '    '}  cpu {row.cpu * MILLI:5.1f} ms/s "
         f"({1 / row.cpu:5.1f} sessions/core)  {row.session_bytes / 1e6:5.1f} MB/session  "
         f"errors {row.errors}/{row.words}",
+        flush=True,
+    )
+    print(
+        f"{'':8} {len(row.delays)} utterances  cores: server {shares.server:.2f}, generator "
+        f"{shares.generator:.2f}, others {shares.others:.2f}; {shares.waiting:.2f} threads of the "
+        f"server waited for a core; chunks sent p50 {_percentile(row.lateness, 50) * MILLI:.0f}, "
+        f"p99 {_percentile(row.lateness, 99) * MILLI:.0f} ms late",
         flush=True,
     )
 

@@ -28,9 +28,11 @@ class FakeBench:
         self.keeps = keeps
         self.service = ServiceTimes.constant(cost)
         self.counts = []
+        self.streams = []
 
-    def service_times(self, _seconds):
+    def service_times(self, _seconds, *, streams=0):
         """Return the costs."""
+        self.streams.append(streams)
         return self.service
 
     def paced_run(self, sessions, _seconds):
@@ -79,6 +81,22 @@ def test_the_search_finds_the_sessions_that_are_kept(keeps):
     assert capacity.sessions <= keeps < capacity.lost
     assert capacity.lost - capacity.sessions <= max(1, 0.05 * keeps)
     assert len(machine.counts) == len(set(machine.counts))
+
+
+def test_a_delay_near_the_capacity_depends_on_costs_far_more_than_one_below():
+    """A twentieth more work delays chunks by a twentieth, and without end where none is left."""
+    runs = {run.measured.sessions: run for run in found(FakeBench(25)).runs}
+
+    assert 1.05 == pytest.approx(runs[15].sensitivity)
+    assert runs[25].sensitivity > 5
+
+
+def test_the_costs_of_a_run_are_those_of_all_of_its_sessions():
+    """Fewer streams would leave out what the others decode; the first run is a guess."""
+    machine = FakeBench(20)
+    found(machine)
+
+    assert [0, 25, *machine.counts] == machine.streams
 
 
 @pytest.mark.parametrize("max_runs", [1, 2, 5])
@@ -143,6 +161,16 @@ def test_streams_that_are_due_together_are_measured_by_their_number(bench):
 
     assert {1, 2} == set(service.by_streams)
     assert (1, 8) == tuple(len(service.by_streams[streams]) for streams in (1, 2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("streams", "traces"), [(3, 8), (9, 9), (40, 10)])
+def test_every_stream_is_measured_up_to_the_number_of_clips(bench, streams, traces):
+    """A stream that repeats the clip of another one costs what that one does."""
+    bench = attrs.evolve(bench, clips=10 * bench.clips)
+    service = bench.service_times(1.0, streams=streams)
+
+    assert traces == len(service.by_streams[1])
 
 
 @pytest.mark.slow
@@ -219,7 +247,7 @@ def test_a_machine_that_others_use_is_reported(others, is_quiet, tmp_path, capsy
     machine = FakeBench(20)
     run = machine.paced_run(1, 20)
     run = attrs.evolve(run, other_cores=others)
-    monkeypatch.setattr(Bench, "service_times", lambda _bench, _seconds: machine.service)
+    monkeypatch.setattr(Bench, "service_times", lambda _bench, _seconds, **_: machine.service)
     monkeypatch.setattr(
         Bench, "paced_run", lambda _bench, sessions, _seconds: attrs.evolve(run, sessions=sessions)
     )

@@ -90,6 +90,7 @@ async def _realtime(address: str, talk: Talk, began: float, *, commits: bool) ->
                     "audio": base64.b64encode(data).decode(),
                 }
                 await socket.send(json.dumps(message))
+                report.lateness.append(clock() - began - time)
                 if commits and waiting and time >= waiting[0] + CHUNK_SECONDS:
                     waiting.pop(0)
                     report.commits.append(time)
@@ -126,8 +127,9 @@ async def asr(address: str, talk: Talk, began: float) -> Report:
     async with connect(f"{address}/asr?language=en", compression=None, max_size=None) as socket:
 
         async def send() -> None:
-            async for data, _ in _chunks(talk, began):
+            async for data, time in _chunks(talk, began):
                 await socket.send(data)
+                report.lateness.append(clock() - began - time)
             await socket.send(b"")
 
         await _session(socket, send, receive)

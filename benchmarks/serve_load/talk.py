@@ -51,6 +51,7 @@ class Report:
     text: str = ""
     finals: list[tuple[float, float]] = attrs.field(factory=list)  # arrival, end of final text
     commits: list[float] = attrs.field(factory=list)  # when the client ended an utterance itself
+    lateness: list[float] = attrs.field(factory=list)  # of chunks, when they are sent
 
     def delays(self, talk: Talk) -> list[float]:
         """

@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -93,6 +94,44 @@ def test_the_ports_are_those_of_the_server():
     assert [f"127.0.0.1:{port}:{port}"] == SERVICES["server"]["ports"]
     assert f"server:{port}" == target
     assert all(entry.startswith("127.0.0.1:") for s in SERVICES.values() for entry in s["ports"])
+
+
+def commands():
+    """Return the arguments of each command of wlk-serve in deploy/ and in docs/deploy.md."""
+    entry = json.loads(instruction("ENTRYPOINT"))[1:]
+    page = (ROOT / "docs/deploy.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    found = {
+        "image": [*entry, *json.loads(instruction("CMD"))],
+        "compose": [*entry, *SERVICES["server"]["command"]],
+    }
+    for name, start, prefix in (
+        ("systemd", "ExecStart=/opt/wlk/bin/wlk-serve ", []),
+        ("shell", "\nwlk-serve ", []),
+        ("docker run", "-v models:/models wlk-serve ", entry),
+    ):
+        (line,) = re.findall(re.escape(start) + "(.*)", page)
+        found[name] = [*prefix, *shlex.split(line)]
+    return found
+
+
+@pytest.mark.parametrize("name", ["image", "compose", "systemd", "shell", "docker run"])
+def test_the_server_knows_every_option_of_a_command(name):
+    """An option that was renamed would stop the container when it starts."""
+    from wlk_serve.cli import serve  # noqa: PLC0415 -- the other tests need no server
+
+    options = serve.make_context("wlk-serve", commands()[name]).params
+
+    assert options["model"]
+    assert "WLK_KEYS" == options["api_key_env"]
+
+
+def test_the_health_check_asks_an_address_of_the_server():
+    """A check of an address that was removed would restart a server that is well."""
+    from wlk_serve.app import _HEALTH  # noqa: PLC0415 -- as above
+
+    (path,) = re.findall(r"http://127\.0\.0\.1:8000(/\w+)", instruction("HEALTHCHECK"))
+
+    assert path in _HEALTH
 
 
 def test_a_stop_waits_for_the_drain_and_the_last_words():

@@ -20,6 +20,10 @@ DOCUMENTS = sorted({path for pattern in PATTERNS for path in ROOT.glob(pattern)}
 LINKING = sorted({*DOCUMENTS, *ROOT.glob("*.md"), *ROOT.glob("tools/*/README.md")})
 COMMANDS = ("wlk-core", "wlk-conformance", "wlk-bench")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SELF_CONTAINED = (  # pages that a reader may begin with
+    *("README.md", "docs/first-transcript.md", "docs/first-service.md"),
+    *("docs/serve.md", "docs/command-line.md", "serve/README.md"),
+)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)[^)]*\)")
 
 
@@ -72,6 +76,15 @@ def test_a_python_example_runs(code, folder):
 
     assert 0 == done.returncode, done.stderr
     assert done.stdout.strip() or "print" not in code
+
+
+@pytest.mark.parametrize("name", SELF_CONTAINED)
+def test_a_page_writes_the_recording_that_it_uses(name):
+    """The first line with the recording is the command that writes it."""
+    code = "".join(text for _, text in FENCE.findall((ROOT / name).read_text(encoding="utf-8")))
+    first = next(line for line in code.splitlines() if "demo.flac" in line)
+
+    assert re.match(r"wlk-core demo .*--save demo\.flac", first)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from wlk_core.errors import OptionError
 from wlk_serve.admission import Admission
 from wlk_serve.errors import RequestError
 
@@ -112,3 +113,12 @@ def test_a_key_is_accepted_wherever_clients_put_it(keyed, headers):
 def test_a_request_without_a_right_key_is_refused(keyed, headers):
     """An empty key is no key."""
     assert (401, "invalid_api_key") == refusal(keyed, {**PUBLIC, **headers})
+
+
+@pytest.mark.parametrize(
+    "origin", ["captions.example", "*", "https://", "https://*.example", "https://a.example/page"]
+)
+def test_an_origin_that_no_browser_sends_is_refused(origin):
+    """It would never match, and its pages would be refused without a reason."""
+    with pytest.raises(OptionError, match="expected an origin such as https://"):
+        Admission.of([], [origin], is_local=True)

@@ -68,6 +68,39 @@ def test_a_refusal_has_the_shape_of_openai(fetch, method, path, headers, expecte
     assert answer_headers["x-request-id"].startswith("req_")
 
 
+@pytest.mark.parametrize(
+    ("path", "remedy"),
+    [
+        ("/v1/audio/transcriptions", "use POST"),
+        ("/v1/realtime", "connect with a WebSocket, which a proxy must pass on"),
+    ],
+)
+def test_the_wrong_way_to_an_address_is_answered_with_the_right_one(fetch, path, remedy):
+    """The client is wrong, not the server."""
+    _, body, _ = fetch("GET", path)
+
+    assert "invalid_request_error" == body["error"]["type"]
+    assert f"GET {path} is not served here; {remedy}" == body["error"]["message"]
+
+
+def test_a_socket_at_the_address_of_another_server_is_answered_with_ours(address):
+    """Clients of whisperlivekit connect to /asr."""
+    url = address.replace("http", "ws").removesuffix("/v1") + "/asr"
+
+    with (
+        pytest.raises(InvalidStatus) as caught,
+        connect(url, additional_headers={"x-api-key": "secret"}),
+    ):
+        pass
+
+    response = caught.value.response
+    message = json.loads(response.body)["error"]["message"]
+    assert (404, "WebSocket /asr is not served here; use /v1/realtime") == (
+        response.status_code,
+        message,
+    )
+
+
 def test_a_form_without_a_recording_is_refused(fetch):
     """A text field called `file` is no recording."""
     form = (

@@ -83,6 +83,28 @@ def pool(card, loader):
     return pool
 
 
+def test_a_pool_has_room_where_a_model_is_unused(pool, loader):
+    """A model that is in use, or that is being loaded, keeps its place."""
+
+    async def run():
+        models = pool(most=2)
+        rooms = [models.has_room]
+        with ExitStack() as first, ExitStack() as second:
+            await models.lease("a", first)
+            rooms.append(models.has_room)
+            loader.gate.clear()
+            load = asyncio.create_task(models.lease("b", second))
+            await asyncio.sleep(0)
+            rooms.append(models.has_room)
+            loading = models.loading
+            loader.gate.set()
+            await load
+            rooms.append(models.has_room)
+        return [*rooms, models.has_room], loading
+
+    assert ([True, True, False, False, True], ("b",)) == asyncio.run(run())
+
+
 async def refusal(pool, name):
     """Return the error with which a lease is refused."""
     with ExitStack() as stack, pytest.raises(RequestError) as refused:

@@ -96,6 +96,29 @@ def test_a_wrong_value_is_named_by_its_path(update, fields, param):
     assert param == caught.value.param
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"turn_detection": {"threshold": 1.5}},
+            f"expected `{INPUT}.turn_detection.threshold` as a number from 0 to 1, got 1.5",
+        ),
+        ({"format": "pcm16"}, f"expected `{INPUT}.format` as an object, got 'pcm16'"),
+        (
+            {"transcription": {"prompt": [5] * 1000}},
+            f"expected `{INPUT}.transcription.prompt` as a text, got [5, 5, 5, 5, 5, 5, ...]",
+        ),
+    ],
+    ids=["range", "type", "long"],
+)
+def test_the_message_has_the_value_that_came(update, fields, message):
+    """A long value is shortened."""
+    with pytest.raises(RequestError) as caught:
+        update(**fields)
+
+    assert message == str(caught.value)
+
+
 @pytest.mark.parametrize("rate", [8_000, 24_000, 48_000])
 def test_rates_of_telephones_to_browsers_are_accepted(update, rate):
     """OpenAI's own API takes 24 kHz only."""

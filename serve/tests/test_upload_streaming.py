@@ -68,12 +68,12 @@ def test_the_order_of_the_fields_changes_nothing(address, transcript, form):
 def test_words_come_before_the_recording_has_arrived(digits, transcript):
     """The rest of the file is sent when the first words are there."""
     backend, spec = digits
-    wish = TranscriptionRequest(task="transcribe", language="en")
+    request = TranscriptionRequest(task="transcribe", language="en")
 
     async def recognize(service):
         file = GrowingFile()
         file.write(RECORDING[: len(RECORDING) * 3 // 4])
-        results = service.recognize(file, wish, lambda _seconds: None)
+        results = service.recognize(file, request, lambda _seconds: None)
         first = await anext(results)
         file.write(RECORDING[len(RECORDING) * 3 // 4 :])
         file.finish()

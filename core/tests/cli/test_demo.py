@@ -59,6 +59,31 @@ def test_the_demo_is_live_by_default(command, monkeypatch):
     assert "computing included" in done.out
 
 
+def test_the_recording_can_be_kept(command, tmp_path):
+    """The file is the recording, and a second run finds it in its place."""
+    path = tmp_path / "kept.flac"
+
+    first = command("demo", "--fast", "--save", path)
+    second = command("demo", "--fast", "--save", path)
+
+    assert (first.status, second.status) == (0, 0)
+    assert path.read_bytes() == demo.demo_sample().path.read_bytes()
+
+
+def test_no_other_file_is_replaced_by_the_recording(command, tmp_path):
+    """A file with other content, and a folder that does not exist, end the run before a word."""
+    other = tmp_path / "notes.txt"
+    other.write_text("keep me", encoding="utf-8")
+
+    replaced = command("demo", "--save", other)
+    absent = command("demo", "--save", tmp_path / "absent" / "demo.flac")
+
+    assert (replaced.status, replaced.out, absent.status, absent.out) == (2, "", 2, "")
+    assert f"--save {other}: it exists; choose another path" in replaced.err
+    assert f"there is no directory {tmp_path / 'absent'}" in absent.err
+    assert other.read_text(encoding="utf-8") == "keep me"
+
+
 BIG = """
 from wlk_core.plugins import BackendSpec, hookimpl
 

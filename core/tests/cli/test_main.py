@@ -129,6 +129,20 @@ def no_such_option(name):
     [
         ([], "wlk-core: missing command (see: wlk-core --help)\n"),
         (["nope"], "wlk-core: no such command 'nope' (see: wlk-core --help)\n"),
+        (
+            ["transcrbe", "a.wav"],
+            (
+                "wlk-core: no such command 'transcrbe' (did you mean transcribe?) "
+                "(see: wlk-core --help)\n"
+            ),
+        ),
+        (
+            ["serve", "--model", "digits"],
+            (
+                "wlk-core: no such command 'serve'; install it with: pip install wlk-serve "
+                "(see: wlk-core --help)\n"
+            ),
+        ),
         (["--nope"], f"wlk-core: {no_such_option('--nope')} (see: wlk-core --help)\n"),
         (
             ["transcribe"],
@@ -139,7 +153,7 @@ def no_such_option(name):
             "wlk-core: missing option '--backend' (see: wlk-core pull --help)\n",
         ),
     ],
-    ids=["nothing", "command", "option", "argument", "required"],
+    ids=["nothing", "command", "slip", "distribution", "option", "argument", "required"],
 )
 def test_wrong_usage_is_one_line_and_status_2(command, arguments, line):
     """The message of click is one line, with the help to read."""

@@ -43,6 +43,36 @@ def test_a_key_waits_once_and_not_while_it_is_taken():
     assert queue.put("a", 3.0)
 
 
+@given(st.lists(st.tuples(TIMES, st.sampled_from([0.0, 0.5, 2.0]), st.booleans()), max_size=30))
+def test_a_lead_moves_a_key_forward_and_leaves_its_deadline(entries):
+    """Whether the key was put with it or got it while it waited."""
+    queue = DeadlineQueue()
+    for key, (deadline, lead, is_late) in enumerate(entries):
+        queue.put(key, deadline, lead=0.0 if is_late else lead)
+    for key, (_, lead, is_late) in enumerate(entries):
+        if is_late:
+            queue.advance(key, lead)
+
+    turns = list(iter(queue.take, None))
+    order = [entries[turn.key][0] - entries[turn.key][1] for turn in turns]
+    assert sorted(order) == order
+    assert {key: entry[0] for key, entry in enumerate(entries)} == {
+        turn.key: turn.deadline for turn in turns
+    }
+
+
+def test_a_key_keeps_the_longest_lead():
+    """A second one moves it no further back, and one that does not wait is not put."""
+    queue = DeadlineQueue()
+    queue.put("a", 2.0, lead=1.5)
+    queue.put("b", 1.0)
+
+    queue.advance("a", 0.5)
+    queue.advance("c", 0.5)
+
+    assert ["a", "b"] == taken(queue)
+
+
 @given(st.lists(st.tuples(TIMES, st.booleans()), max_size=30))
 def test_removed_keys_are_never_taken(entries):
     """Wherever they lie, and the others keep their order."""

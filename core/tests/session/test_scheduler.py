@@ -42,6 +42,44 @@ def test_the_session_whose_audio_came_first_is_stepped_first(
     assert [2, 0, 1] == order
 
 
+@pytest.mark.parametrize("end", ["commit", "end_audio"])
+def test_an_utterance_that_is_over_comes_before_the_audio_of_the_last_tick(
+    manual, clock, open_ungated, speech, end
+):
+    """It is a tick early, so audio that came before that tick is decoded first all the same."""
+    names = ["old", "over", "new"]
+    sessions = [open_ungated() for _ in names]
+    attachments = [manual.attach(session) for session in sessions]
+    for index, seconds in ((0, 0.4), (2, 0.2), (1, 0.1)):
+        sessions[index].receive(speech[:8000])
+        attachments[index].notify()
+        clock.now += seconds
+    getattr(sessions[1], end)()
+    attachments[1].notify()
+    order = []
+    while manual.step():
+        order += [i for i in range(3) if not sessions[i].has_work and i not in order]
+
+    assert ["old", "over", "new"] == [names[i] for i in order]
+
+
+def test_a_session_is_ending_its_utterance_until_the_last_words_are_committed(open_ungated, speech):
+    """From the commit on, through the audio before it, and not after its endpoint."""
+    session = open_ungated()
+    claims = [session.is_ending_utterance]
+    session.receive(speech[:8000])
+    claims.append(session.is_ending_utterance)
+    session.commit()
+    while session.has_work:
+        claims.append(session.is_ending_utterance)
+        session.step()
+
+    assert [False, False] == claims[:2]
+    assert len(claims) > 3
+    assert all(claims[2:])
+    assert not session.is_ending_utterance
+
+
 def test_a_recording_that_is_sent_at_once_takes_no_time_from_a_live_session(
     new_consumer, manual, clock, open_ungated, speech
 ):

@@ -86,12 +86,18 @@ class Admission:
 
     @classmethod
     def of(cls, keys: Iterable[str], origins: Iterable[str], *, is_local: bool) -> Admission:
-        """Return the checks for *keys* in plain text, which are not kept."""
+        """
+        Return the checks for *keys* in plain text, which are not kept.
+
+        Raises:
+            OptionError: an origin is no scheme and host, which is all that browsers send.
+
+        """
         texts = list(keys)
         return cls(
             secrets=ClientSecrets.of(texts),
             key_digests=frozenset(map(_digest, texts)),
-            origins=frozenset(origin.rstrip("/").lower() for origin in origins),
+            origins=frozenset(map(_origin, origins)),
             is_local=is_local,
         )
 
@@ -164,6 +170,17 @@ class Admission:
             for digest in self.key_digests
         ]
         return any(matches)
+
+
+def _origin(text: str) -> str:
+    """Return an origin as browsers send it."""
+    origin = text.rstrip("/").lower()
+    scheme, separator, host = origin.partition("://")
+    if not (scheme and separator and host) or any(mark in host for mark in "/?#@*"):
+        raise OptionError(
+            f"expected an origin such as https://captions.example, got {text[:200]!r}"
+        )
+    return origin
 
 
 def _digest(key: str) -> bytes:

@@ -47,6 +47,7 @@ __all__ = ["Server"]
 
 _LOGGER = logging.getLogger(__name__)
 _MAX_JSON_BYTES = 65_536
+_REALTIME = "/v1/realtime"
 _HEALTH = {"/livez", "/readyz", "/health"}
 
 
@@ -81,7 +82,8 @@ class Server:
             Route("/v1/audio/transcriptions", self._transcriptions, methods=["POST"]),
             Route("/v1/audio/translations", self._translations, methods=["POST"]),
             Route("/v1/realtime/client_secrets", self._client_secrets, methods=["POST"]),
-            WebSocketRoute("/v1/realtime", realtime.serve),
+            WebSocketRoute(_REALTIME, realtime.serve),
+            WebSocketRoute("/{path:path}", self._refuse_socket),
         ]
         handlers: Mapping[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
             WLKError: self._refuse,
@@ -125,7 +127,7 @@ class Server:
             record = UploadRecord(self._metrics, self._limits, self._usage, key_id)
             stack.callback(record.close)
             return await transcribe_upload(
-                request, self._models, record, task, upload=upload, count=stack.pop_all()
+                request, self._models, record, task, upload=upload, resources=stack.pop_all()
             )
 
     async def _client_secrets(self, request: Request) -> Response:
@@ -133,11 +135,13 @@ class Server:
             body = json.loads(await read_body(request, _MAX_JSON_BYTES) or b"{}")
         except (ValueError, RecursionError):
             raise RequestError("expected a body of JSON", code="invalid_json") from None
-        wish = parse_secret_request(body)
-        wish = attrs.evolve(wish, key_id=self._admission.key_id(request.headers))
-        card = self._models.card(model_name(wish.session))
-        config = update_config(default_config(card), wish.session, card)
-        value, expires_at = self._admission.secrets.mint(wish, time.time())
+        secret_request = parse_secret_request(body)
+        secret_request = attrs.evolve(
+            secret_request, key_id=self._admission.key_id(request.headers)
+        )
+        card = self._models.card(model_name(secret_request.session))
+        config = update_config(default_config(card), secret_request.session, card)
+        value, expires_at = self._admission.secrets.mint(secret_request, time.time())
         session = {
             "id": f"sess_{secrets.token_hex(12)}",
             "object": "realtime.transcription_session",
@@ -151,9 +155,23 @@ class Server:
         return error_response(answer)
 
     async def _refuse_address(self, request: Request, error: Exception) -> Response:
-        status = error.status_code if isinstance(error, HTTPException) else 500
-        message = f"{request.method} {request.url.path[:200]} is not served here"
+        status, methods = 500, None
+        if isinstance(error, HTTPException):
+            status, methods = error.status_code, (error.headers or {}).get("Allow")
+        path = request.url.path
+        message = f"{request.method} {path[:200]} is not served here"
+        if path == _REALTIME:
+            message += "; connect with a WebSocket, which a proxy must pass on"
+        elif methods is not None:
+            message += f"; use {methods}"
         return await self._refuse(request, RequestError(message, status=status, code="unknown_url"))
+
+    async def _refuse_socket(self, socket: WebSocket) -> None:
+        """Refuse a WebSocket at an address such as another server's."""
+        message = f"WebSocket {socket.url.path[:200]} is not served here; use {_REALTIME}"
+        answer = RequestError(message, status=404, code="unknown_url")
+        self._metrics.count_error(answer)
+        await socket.send_denial_response(error_response(answer))
 
     async def _refuse_unexpected(self, request: Request, error: Exception) -> Response:
         _LOGGER.error("a request failed", exc_info=error)

@@ -35,8 +35,10 @@ _SIZES = {  # options in megabytes
 def _number(name: str, default: float | None, about: str, lowest: float = 1) -> Callable[[F], F]:
     """Return the option of a number, whole unless its default is not; None for no limit."""
     type_ = click.FloatRange(lowest) if isinstance(default, float) else click.IntRange(int(lowest))
-    shown = "none" if default is None else True
-    return click.option(name, type=type_, default=default, show_default=shown, help=about)
+    shown = default is not None
+    return click.option(
+        name, type=type_, metavar="N", default=default, show_default=shown, help=about
+    )
 
 
 def _checked_name(
@@ -50,10 +52,17 @@ def _checked_name(
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Address to listen on.",
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
+    metavar="N",
     default=8000,
     show_default=True,
     help="Port to listen on; 0 picks one.",
@@ -82,11 +91,11 @@ def _checked_name(
     help="Web site whose pages may use the server, such as https://captions.example.",
 )
 @_number("--max-sessions", 100, "Sockets and requests at a time.")
-@_number("--max-sessions-per-key", None, "Of them, those of one key.")
+@_number("--max-sessions-per-key", None, "Sockets and requests of one key at a time.")
 @_number("--audio-per-minute", None, "Seconds of audio in a minute, live and uploaded.")
-@_number("--audio-per-minute-per-key", None, "Of them, those of one key.")
+@_number("--audio-per-minute-per-key", None, "Seconds of audio of one key in a minute.")
 @_number("--mb-per-minute", None, "Megabytes received in a minute.")
-@_number("--mb-per-minute-per-key", None, "Of them, those of one key.")
+@_number("--mb-per-minute-per-key", None, "Megabytes received from one key in a minute.")
 @_number("--max-upload-mb", 1000, "Size of an uploaded recording.")
 @_number("--max-audio-seconds", 43_200, "Length of an uploaded recording.")
 @_number("--max-session-seconds", 21_600, "Length of a session over a socket.")
@@ -168,6 +177,7 @@ def _serve(
 ) -> None:
     from wlk_serve.app import Server  # noqa: PLC0415 -- brings numpy and starlette
     from wlk_serve.diarizers import DiarizerSource  # noqa: PLC0415 -- as above
+    from wlk_serve.listening import bound_sockets  # noqa: PLC0415 -- as above
     from wlk_serve.model_card import ModelCard  # noqa: PLC0415 -- as above
     from wlk_serve.runner import DrainingServer  # noqa: PLC0415 -- brings uvicorn
     from wlk_serve.service import Service  # noqa: PLC0415 -- brings numpy
@@ -175,6 +185,7 @@ def _serve(
     card = ModelCard.of(settings.spec, settings.model, settings.language, served_name=served_name)
     diarizers = DiarizerSource.named(registry, diarizer)  # reported before a model is loaded
     with (
+        bound_sockets(host, port) as sockets,
         settings.load(registry) as loaded,
         Service(
             loaded, card, stream_options=settings.options.stream, diarizers=diarizers
@@ -190,7 +201,7 @@ def _serve(
             on_ready=lambda bound: _print(
                 f"ready on http://{_url_host(host)}:{bound} ({settings.spec.name}, {card.name})"
             ),
-        ).run()
+        ).run(sockets)
 
 
 def run() -> None:

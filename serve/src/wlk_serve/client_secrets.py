@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import json
 import os
+import reprlib
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
@@ -106,7 +107,8 @@ def parse_secret_request(body: object) -> SecretRequest:
     is_whole = isinstance(seconds, int) and not isinstance(seconds, bool)
     if not is_whole or not _SECONDS[0] <= seconds <= _SECONDS[1]:
         raise RequestError(
-            f"expected `expires_after.seconds` from {_SECONDS[0]} to {_SECONDS[1]}",
+            f"expected `expires_after.seconds` from {_SECONDS[0]} to {_SECONDS[1]}, "
+            f"got {reprlib.repr(seconds)}",
             code="invalid_value",
             param="expires_after.seconds",
         )
@@ -122,5 +124,9 @@ def parse_secret_request(body: object) -> SecretRequest:
 
 def _object(value: object, name: str) -> Json:
     if not isinstance(value, dict):
-        raise RequestError(f"expected `{name}` as an object", code="invalid_type", param=name)
+        raise RequestError(
+            f"expected `{name}` as an object, got {reprlib.repr(value)}",
+            code="invalid_type",
+            param=name,
+        )
     return value

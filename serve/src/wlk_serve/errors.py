@@ -19,14 +19,7 @@ __all__ = ["RequestError", "as_request_error", "error_response"]
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-_TYPES = {
-    400: "invalid_request_error",
-    401: "invalid_request_error",
-    403: "invalid_request_error",
-    404: "invalid_request_error",
-    413: "invalid_request_error",
-    429: "rate_limit_error",
-}
+_TOO_MANY = 429
 _OVERLOADED = 503
 _INTERNAL = 500
 
@@ -61,7 +54,9 @@ class RequestError(WLKError):
     @property
     def type(self) -> str:
         """OpenAI's class of the error."""
-        return _TYPES.get(self.status, "server_error")
+        if self.status == _TOO_MANY:
+            return "rate_limit_error"
+        return "server_error" if self.status >= _INTERNAL else "invalid_request_error"
 
     def record(self) -> dict[str, Any]:
         """Return the error object: message, type, param and code."""

@@ -91,6 +91,18 @@ class ModelPool:
         return tuple(self._loaded)
 
     @property
+    def loading(self) -> tuple[str, ...]:
+        """The names of the models that are being loaded, or wait for their turn."""
+        return tuple(self._loading)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more model can be loaded, where all places are taken for an unused one."""
+        if len({*self._loaded, *self._loading}) < self._most:
+            return True
+        return any(not self._users[name] for name in self._loaded)
+
+    @property
     def lateness(self) -> float:
         """Seconds after their deadline at which one step in a hundred ends, of the latest model."""
         return max((model.service.lateness for model in self._loaded.values()), default=0.0)

@@ -48,20 +48,22 @@ class RealtimeRoute:
 
     async def serve(self, socket: WebSocket) -> None:
         """Answer a WebSocket that was not accepted yet."""
-        wish = socket.query_params.get("wlk_resume")
+        resume_token = socket.query_params.get("wlk_resume")
         with ExitStack() as lease:  # of the model of a new session
             try:
                 last = parse_last_seq(socket.query_params.getlist("wlk_last_seq"))
-                checked = await self._checked(socket, lease) if wish in {None, _NEW} else None
+                checked = (
+                    await self._checked(socket, lease) if resume_token in {None, _NEW} else None
+                )
             except WLKError as error:
                 answer = as_request_error(error)
                 self._models.metrics.count_error(answer)
                 await socket.send_denial_response(error_response(answer))
                 return
             if checked is None:
-                await self._resume(socket, wish or "", last)
+                await self._resume(socket, resume_token or "", last)
             else:
-                await self._open(socket, *checked, lease, is_resumable=wish == _NEW)
+                await self._open(socket, *checked, lease, is_resumable=resume_token == _NEW)
 
     async def _checked(self, socket: WebSocket, lease: ExitStack) -> tuple[Service, RealtimeConfig]:
         """
@@ -100,7 +102,7 @@ class RealtimeRoute:
         is_beta = socket.headers.get("openai-beta") == "realtime=v1"
         offers_beta = "openai-beta.realtime-v1" in socket.scope.get("subprotocols", [])
         key_id = self._admission.key_id(socket.headers)
-        count = lease.pop_all()  # the session may outlive its socket
+        resources = lease.pop_all()  # the session may outlive its socket
         session = RealtimeSession(
             service,
             config=config,
@@ -109,10 +111,10 @@ class RealtimeRoute:
             usage=self._usage,
             is_beta=is_beta or offers_beta,
             is_resumable=is_resumable,
-            on_over=count.close,
+            on_over=resources.close,
             on_closed=lambda: self._forget(session),
         )
-        count.enter_context(self._sessions.entered(session, key_id))
+        resources.enter_context(self._sessions.entered(session, key_id))
         if session.log is not None:
             self._resumable[session.log.token] = session
         try:

@@ -168,10 +168,12 @@ class RealtimeSession:
             self._usage.use(key_id, now, audio_seconds=seconds, size=len(data))
         except RequestError as error:
             self._end_with(error, OVERLOADED)
+        self._stop_if_over()
 
     def end(self) -> None:
         """Take no more audio, deliver the last words and close for a restart of the server."""
-        self.close_code = RESTART
+        if not self.protocol.is_ending:  # a session that its client ended is complete
+            self.close_code = RESTART
         self._finish()
 
     def _end_with(self, error: RequestError, code: int) -> None:

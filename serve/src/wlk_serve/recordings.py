@@ -12,7 +12,6 @@ from wlk_serve.protocols.speaker_segments import SpeakerSegments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    import threading
 
     import numpy as np
     from numpy.typing import NDArray
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from wlk_core.session.events import Event
     from wlk_core.session.timeline import TextLine
     from wlk_core.tokens import ASRToken
+    from wlk_serve.engine_turns import Turns
     from wlk_serve.protocols.openai_rest import TranscriptionRequest
 
 __all__ = ["Recording", "Result", "in_turns"]
@@ -84,7 +84,7 @@ class Recording:
 
 def in_turns(
     pieces: Iterable[NDArray[np.float32]],
-    turns: threading.Semaphore,
+    turns: Turns,
     use: Callable[[float], object],
 ) -> Iterator[NDArray[np.float32]]:
     """Yield *pieces*; give the turn back while the next one is awaited, as of a slow upload."""

@@ -19,6 +19,7 @@ from wlk_core.audio import decode_file
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session import Failure, Scheduler, Session, stream
 from wlk_core.vad import SilenceGate, SileroDetector
+from wlk_serve.engine_turns import EngineTurns
 from wlk_serve.errors import RequestError
 from wlk_serve.metrics import Metrics
 from wlk_serve.recordings import Recording, in_turns
@@ -115,7 +116,8 @@ class Service:
     One loaded backend for many clients; a context manager, which leaves the backend open.
 
     Sessions are stepped by a scheduler; each recording that is uploaded has a thread of its own,
-    because decoding its container blocks.
+    because decoding its container blocks.  Together they use the engine no oftener at a time than
+    it declares, and recordings only while no session waits.
 
     Args:
         backend: the loaded backend.
@@ -123,8 +125,8 @@ class Service:
         stream_options: the options of scope "stream" of every stream.
         diarizers: opens a diarizer for each session over a socket, and for each recording whose
             speakers are asked for; None for a server without speakers.
-        workers: threads for sessions, and as many recordings that use the model at a time; None
-            for what the backend declares as `max_concurrent_calls`, else one a CPU core.
+        workers: how many sessions and recordings use the model at a time; None for what the backend
+            declares as `max_concurrent_calls`, else one a CPU core.
         metrics: what is counted; None for new metrics.
 
     """
@@ -148,14 +150,15 @@ class Service:
         same_thread = card.spec.thread_affinity == "same-thread"
         # Load refuses connections (`check_load`), never the audio of a session that was accepted.
         self.metrics = Metrics() if metrics is None else metrics
+        self._turns = EngineTurns(count)
         self._scheduler = Scheduler(
             workers=count,
             same_thread=same_thread,
             max_lateness=math.inf,
             on_step=self.metrics.step_seconds.observe,
+            turns=self._turns.sessions,
         )
         self._files = ThreadPoolExecutor(_MAX_FILES, "wlk-file")
-        self._turns = threading.Semaphore(count)  # of recordings, to use the model
         self._closers = ThreadPoolExecutor(2, "wlk-close")
         self._canary = asyncio.Lock()
         self._last_canary = -1e9
@@ -288,9 +291,9 @@ class Service:
             if request.has_speakers and self._diarizers is not None:
                 diarizer = stack.enter_context(closing(self._diarizers.open()))
             processor = self._processor(request.task, request.language, request.prompt)
-            pieces = in_turns(decode_file(file), self._turns, use)
+            pieces = in_turns(decode_file(file), self._turns.recordings, use)
             events = stream(processor, pieces, diarizer=diarizer)
-            stack.enter_context(self._turns)
+            stack.enter_context(self._turns.recordings)
             stack.enter_context(closing(events))
             yield from events
 

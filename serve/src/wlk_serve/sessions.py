@@ -74,7 +74,6 @@ class Sessions:
                 code="server_overloaded",
                 retry_after=5,
             )
-
         if self._running_of[key_id] >= self._limit_per_key:
             raise RequestError(
                 f"{self._limit_per_key:g} sessions of this key run, which is the limit; "

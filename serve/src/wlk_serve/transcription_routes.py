@@ -40,13 +40,13 @@ _FEW_BYTES = 4096  # parsing more is left to a thread
 
 
 async def transcribe_upload(
-    request: Request,
+    http_request: Request,
     models: Models,
     record: UploadRecord,
     task: Task,
     *,
     upload: Upload,
-    count: ExitStack,
+    resources: ExitStack,
 ) -> Response:
     """
     Answer a request for a transcription or a translation.
@@ -54,47 +54,49 @@ async def transcribe_upload(
     A recording whose `model` field precedes it is decoded while it arrives.
 
     Args:
-        request: whose body was not read yet.
+        http_request: whose body was not read yet.
         models: one of them transcribes.
         record: counts what the request uses.
         task: what is asked for.
         upload: what a shutdown ends.
-        count: closed when the response was sent, or an error raised.
+        resources: closed when the response was sent, or an error raised.
 
     """
     async with AsyncExitStack() as stack:
-        stack.enter_context(count)
+        stack.enter_context(resources)
         stack.push(partial(_note_outcome, record))
         file = GrowingFile()
         stack.callback(file.close)
-        form = UploadForm(request.headers.get("content-type", ""), file)
-        parts = receive_body(request, record.max_bytes, record.use_bytes, upload)
+        form = UploadForm(http_request.headers.get("content-type", ""), file)
+        parts = receive_body(http_request, record.max_bytes, record.use_bytes, upload)
         await stack.enter_async_context(aclosing(parts))
-        early = await _wish_before_file(form, parts, models, task)
+        early_request = await _request_before_file(form, parts, models, task)
         job = None
-        if early is not None:
-            service = await models.lease(early.model, stack)
-            job = await stack.enter_async_context(_Recognition(service, file, early, record))
+        if early_request is not None:
+            service = await models.lease(early_request.model, stack)
+            job = await stack.enter_async_context(
+                _Recognition(service, file, early_request, record)
+            )
         await _feed(form, parts)
         form.finish()
         file.finish()
-        wish = _wish(form, models, task)
+        request = _parsed_request(form, models, task)
         _check_file(form, file)
-        if job is None or wish != early:  # a field after the file
+        if job is None or request != early_request:  # a field after the file
             if job is not None:
                 await job.stop()
                 file.seek(0)
-            service = await models.lease(wish.model, stack)
-            job = await stack.enter_async_context(_Recognition(service, file, wish, record))
-        headers = {"x-wlk-ignored": ", ".join(wish.ignored)} if wish.ignored else {}
-        first = await _while_connected(request, upload, job.first)
-        if wish.streams:  # a recording without audio was refused with its status
-            events = _events(wish, first, job.results, record, stack.pop_all())
+            service = await models.lease(request.model, stack)
+            job = await stack.enter_async_context(_Recognition(service, file, request, record))
+        headers = {"x-wlk-ignored": ", ".join(request.ignored)} if request.ignored else {}
+        first = await _while_connected(http_request, upload, job.first)
+        if request.streams:  # a recording without audio was refused with its status
+            events = _events(request, first, job.results, record, stack.pop_all())
             return StreamingResponse(events, media_type="text/event-stream", headers=headers)
         work = asyncio.ensure_future(_last(first, job.results))
-        recognized = await _while_connected(request, upload, work)
+        recognized = await _while_connected(http_request, upload, work)
         record.record.add_words(len(recognized.tokens))
-        media_type, body = render(wish, recognized)
+        media_type, body = render(request, recognized)
         return Response(body.encode("utf-8", "replace"), media_type=media_type, headers=headers)
 
 
@@ -109,11 +111,11 @@ class _Recognition:
         self,
         service: Service,
         file: GrowingFile,
-        wish: TranscriptionRequest,
+        request: TranscriptionRequest,
         record: UploadRecord,
     ) -> None:
         self._file = file
-        self.results = service.recognize(cast("BinaryIO", file), wish, record.begin_audio())
+        self.results = service.recognize(cast("BinaryIO", file), request, record.begin_audio())
         self.first = asyncio.ensure_future(anext(self.results))  # begins the work
 
     async def __aenter__(self) -> Self:
@@ -130,7 +132,7 @@ class _Recognition:
         await self.results.aclose()
 
 
-async def _wish_before_file(
+async def _request_before_file(
     form: UploadForm, parts: AsyncGenerator[bytes], models: Models, task: Task
 ) -> TranscriptionRequest | None:
     """Read until the recording begins; return the request if its fields came before."""
@@ -138,11 +140,11 @@ async def _wish_before_file(
         form.feed(data)
         if form.has_file:
             names = {name for name, _ in form.fields}
-            return _wish(form, models, task) if "model" in names else None
+            return _parsed_request(form, models, task) if "model" in names else None
     return None
 
 
-def _wish(form: UploadForm, models: Models, task: Task) -> TranscriptionRequest:
+def _parsed_request(form: UploadForm, models: Models, task: Task) -> TranscriptionRequest:
     """Return the request of the fields that came, which the model of its name checks."""
     names = [text for name, text in form.fields if name.removesuffix("[]") == "model"]
     card = models.card(names[-1] if names and names[-1] else None)
@@ -168,9 +170,9 @@ def _check_file(form: UploadForm, file: GrowingFile) -> None:
         raise RequestError("the recording is empty", code="invalid_audio", param="file")
 
 
-async def _while_connected(request: Request, upload: Upload, work: asyncio.Future[T]) -> T:
+async def _while_connected(http_request: Request, upload: Upload, work: asyncio.Future[T]) -> T:
     """Return the result of *work*; a client that leaves ends it, and so does a shutdown."""
-    left = asyncio.ensure_future(request.receive())  # after the body comes the disconnect alone
+    left = asyncio.ensure_future(http_request.receive())  # after the body: the disconnect
     try:
         tasks: set[asyncio.Future[Any]] = {work, left, upload.closed}
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

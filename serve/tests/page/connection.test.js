@@ -21,6 +21,13 @@ const completed = (item, number) => ({
   item_id: item,
   wlk_seq: number,
 });
+const segment = (item, number) => ({
+  type: "conversation.item.input_audio_transcription.segment",
+  item_id: item,
+  speaker: "A",
+  words: [],
+  wlk_seq: number,
+});
 const stopped = (item, milliseconds, number) => ({
   type: "input_audio_buffer.speech_stopped",
   item_id: item,
@@ -254,34 +261,31 @@ test("a server without resume may be silent", () => {
   assert.deepEqual(kinds(connection.grew(0, 100 * RATE)), ["pump"]);
 });
 
-test("a run ends with the words of its commit, not with those of an utterance before", () => {
+test("a run ends when the server closes after its last message", () => {
   const connection = live();
   send(connection, 9000);
   connection.stop();
-  const [commit] = connection.drained();
-  assert.equal(commit.message.type, "input_audio_buffer.commit");
+  const [end] = connection.drained();
+  assert.equal(end.message.type, "wlk.end");
   assert.deepEqual(connection.drained(), []);
 
-  connection.received(stopped("a", 5000, 2), 9000);
-  const early = connection.received(completed("a", 3), 9000);
-  connection.received(stopped("b", 9000, 4), 9000);
-  const late = connection.received(completed("b", 5), 9000);
+  const last = [stopped("b", 9000, 2), completed("b", 3), segment("b", 4)];
+  for (const message of last) assert.deepEqual(kinds(connection.received(message, 9000)), ["deliver"]);
+  const actions = connection.closed(1000);
 
-  assert.deepEqual(kinds(early), ["deliver"]);
-  assert.deepEqual(kinds(late), ["deliver", "close", "report"]);
+  assert.equal(find(actions, "report").reason, "stopped");
   assert.equal(connection.state, "ended");
 });
 
-test("a run that ends in silence ends with the empty item of its commit", () => {
+test("a session that ends before the run is followed by another", () => {
   const connection = live();
-  send(connection, 9000);
-  connection.stop();
-  connection.drained();
+  send(connection, 3000);
 
-  assert.ok(kinds(connection.received(completed("b", 2), 9000)).includes("close"));
+  assert.equal(find(connection.closed(1000), "report").reason, "gone");
+  assert.deepEqual(reconnect(connection, created("t2"))[0], { wlk_resume: 1 });
 });
 
-test("a run that is cut while it stops is resumed and commits what is left", () => {
+test("a run that is cut while it stops is resumed and ends again", () => {
   const connection = live();
   send(connection, 3000);
   connection.stop();
@@ -290,7 +294,7 @@ test("a run that is cut while it stops is resumed and commits what is left", () 
   reconnect(connection, { type: "session.resumed", samples: 2000, messages: 3, wlk_seq: 1 });
 
   assert.deepEqual(send(connection, 3000), [[2000, 3000]]);
-  assert.equal(connection.drained()[0].message.type, "input_audio_buffer.commit");
+  assert.equal(connection.drained()[0].message.type, "wlk.end");
 });
 
 test("a run that recorded nothing ends at once", () => {

@@ -27,7 +27,7 @@ function transcriptOf(...parts) {
 }
 
 const sample = () =>
-  transcriptOf(spoken("Is a < b & c?", { speaker: "0" }), spoken("Yes.", { speaker: "Ann", start: 3661.5 }));
+  transcriptOf(spoken("Is a < b & c?", { speaker: "A" }), spoken("Yes.", { speaker: "Ann", start: 3661.5 }));
 
 test("a text has a line for each line of the page", () => {
   assert.equal(WRITERS.txt(sample()), "A: Is a < b & c?\nAnn: Yes.\n");
@@ -38,6 +38,22 @@ test("a text has the notes of the page", () => {
   transcript.note("3 s are missing");
 
   assert.equal(WRITERS.txt(transcript), "one\n[3 s are missing]\n");
+});
+
+test("a speaker that is found later is in every file", () => {
+  const transcript = transcriptOf(spoken("one two", { start: 1 }));
+  const segment = (word, start, speaker) => ({
+    type: "x.segment",
+    item_id: 0,
+    words: [{ word, start, end: start + 0.3, speaker }],
+  });
+  transcript.apply(segment("one", 1, "A"));
+  transcript.apply(segment("two", 1.4, "Ann"));
+
+  assert.equal(WRITERS.txt(transcript), "A: one\nAnn: two\n");
+  assert.match(WRITERS.srt(transcript), /\nA: one\n\n2\n.*\nAnn: two\n$/);
+  assert.match(WRITERS.vtt(transcript), /\n<v A>one\n\n.*\n<v Ann>two\n$/);
+  assert.deepEqual(JSON.parse(WRITERS.json(transcript)).words.map(({ speaker }) => speaker), ["A", "Ann"]);
 });
 
 test("subtitles have numbers, times with a comma and speakers", () => {
@@ -76,7 +92,7 @@ test("a caption is short, in two rows of a screen, and loses no word", () => {
 });
 
 test("captions do not overlap", () => {
-  const found = captions([...spoken("one", { speaker: "0" }), ...spoken("two", { speaker: "1", start: 0.4 })]);
+  const found = captions([...spoken("one", { speaker: "A" }), ...spoken("two", { speaker: "B", start: 0.4 })]);
 
   assert.equal(found[0].end, found[1].start);
 });

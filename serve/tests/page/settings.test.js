@@ -56,7 +56,7 @@ test("a caption window gets the newest lines", () => {
     line([word("two")]),
     { note: "x", pending: [] },
     line([]),
-    line([word("three"), word(" four")], [], "1"),
+    line([word("three"), word(" four")], [], "B"),
     line([], [word("five")]),
   ];
 

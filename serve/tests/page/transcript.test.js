@@ -87,10 +87,10 @@ test("a pause inside an item begins a line", () => {
 
 test("another speaker begins a line", () => {
   const transcript = applied(
-    delta("yes no", [record("yes", 0, 0.3, { speaker: "0" }), record("no", 0.4, 0.7, { speaker: "1" })]),
+    delta("yes no", [record("yes", 0, 0.3, { speaker: "A" }), record("no", 0.4, 0.7, { speaker: "B" })]),
   );
 
-  assert.deepEqual(transcript.lines.map((line) => line.speaker), ["0", "1"]);
+  assert.deepEqual(transcript.lines.map((line) => line.speaker), ["A", "B"]);
 });
 
 test("a clause ends with its sentence, with a breath and with its line", () => {

@@ -32,6 +32,7 @@ from wlk_serve.ray import build  # noqa: E402
 REPLICAS = 2
 SESSIONS = 20
 WORDS = 40
+MANY = 24  # sockets in a row that no chance brings to their replicas
 PATIENCE = 300  # seconds, for what takes a few on a machine that is idle
 
 
@@ -245,6 +246,29 @@ def test_a_replica_holds_one_of_two_models_at_a_time(port, tmp_path):
     assert ["other", "digits"] == [session["model"] for session in sessions]
     listed = status_of(port, "/v1/models")[1]["data"]
     assert ["digits", "other"] == [model["id"] for model in listed]
+
+
+def test_sessions_find_the_replica_with_their_model(port, tmp_path):
+    """Two models in use on a replica each: else half of the clients would be refused."""
+    whisper = pytest.importorskip("wlk_whisper", reason="runs in the session: nox -s ray")
+    bundled = Path(whisper.__file__).parent / "digits/ctranslate2"
+    other = shutil.copytree(bundled, tmp_path / "other")
+    names = ("digits", "other")
+    deploy({"backend": "faster-whisper", "model": None, "models": ["digits", str(other)]})
+    urls = [f"ws://127.0.0.1:{port}/v1/realtime?model={name}" for name in names]
+    in_a_row, deadline = 0, time.monotonic() + PATIENCE
+    with connect_when_free(urls[1]), connect_when_free(urls[0]):
+        while in_a_row < MANY and time.monotonic() < deadline:  # reports take a second or two
+            try:
+                # Ray's own router would alternate between replicas that are equally busy.
+                with connect(urls[in_a_row // 4 % 2], open_timeout=60) as client:
+                    client.recv(timeout=60)
+                in_a_row += 1
+            except InvalidStatus as refused:
+                assert 503 == refused.response.status_code
+                in_a_row = 0
+
+    assert MANY == in_a_row
 
 
 def test_the_addresses_are_those_of_wlk_serve(port):

@@ -176,11 +176,11 @@ def _measure(arguments: dict[str, Any]) -> dict[str, Any]:
     runs, seconds = arguments["runs"], arguments["seconds"]
     names = ("backend", "model", "options", "language", "data", "tick", "cores", "clock")
     with open_bench(**{name: arguments[name] for name in names}) as (bench, config):
-        # Before a run, sessions decode up to as much audio as it has; costs take less where several
-        # sessions are kept.
+        # Before a run, sessions decode up to as much audio as it has; for the costs, each decodes
+        # twice as much.
         most = runs + RUNS_BELOW
-        about = most * 2 * seconds / _MINUTE
-        longest = most * (4 * seconds + bench.drain_seconds) / _MINUTE
+        about = most * 4 * seconds / _MINUTE
+        longest = most * (6 * seconds + bench.drain_seconds) / _MINUTE
         click.echo(
             f"at most {most} runs of {seconds:g} s, and the costs of chunks around each: about "
             f"{about:.1f} min, at most {longest:.1f} min on a machine that is quiet",

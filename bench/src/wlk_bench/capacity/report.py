@@ -113,7 +113,7 @@ def read_report(path: Path) -> dict[str, Any]:
 
 
 def check_rows(report: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Yield each run beside its prediction: sessions, p99, ratios, utilisation, other load."""
+    """Yield each run beside its prediction: sessions, p99, ratios, utilisation, drift."""
     for run in sorted(report["runs"], key=lambda run: run["measured"]["sessions"]):
         measured, predicted = run["measured"], run["predicted"]
         others = measured["other_cores"]
@@ -127,6 +127,7 @@ def check_rows(report: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
             f"{predicted['utilisation']:.0%}",
             "-" if others is None else f"{others:.2f}",
             f"{run['cost_ratio']:.2f}",
+            f"{run['sensitivity']:.2f}" if "sensitivity" in run else "-",  # absent in older reports
         )
 
 
@@ -149,7 +150,7 @@ def tables(report: Mapping[str, Any]) -> Iterator[Table]:
         costs.add_row(str(cost["streams"]), str(cost["count"]), *times)
     yield costs
     columns = ["sessions", "p99 measured", "predicted", "ratio", "own costs"]
-    columns += ["busy", "predicted", "others", "cost after / before"]
+    columns += ["busy", "predicted", "others", "cost after / before", "p99, costs x 1.05"]
     title = "p99 from the arrival of a chunk until it is done"
     check = Table(*columns, title=title, title_justify="left", box=None)
     for row in check_rows(report):

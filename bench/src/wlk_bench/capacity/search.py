@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 import attrs
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
     from wlk_bench.capacity.paced_run import PacedRun
     from wlk_bench.capacity.service_times import ServiceTimes
 
-__all__ = ["RUNS_BELOW", "Capacity", "CheckedRun", "search"]
+__all__ = ["DEARER", "RUNS_BELOW", "Capacity", "CheckedRun", "search"]
 
 _RESOLUTION = 0.05  # of the sessions, at which the search ends
+DEARER = 1.05  #: a drift of costs between two measurements that is usual on a machine of one's own
 _SHARES_BELOW = (0.6, 0.8)  # of the sessions that were kept, for two runs that compare alone
 RUNS_BELOW = len(_SHARES_BELOW)  #: runs that compare alone, after the search
 _STEPS = (0.1, 0.2, 0.4, 0.6, 0.8)  # of the sessions, as long as all runs are on one side
@@ -40,6 +42,7 @@ class CheckedRun:
     predicted: Prediction
     from_own_costs: Prediction | None
     cost_ratio: float
+    sensitivity: float
 
     @property
     def ratio(self) -> float:
@@ -62,7 +65,7 @@ class Capacity:
     Attributes:
         sessions: the most that kept the lateness in a run.
         lost: the fewest that did not; None where the search ended before.
-        predicted_sessions: from the costs alone.
+        predicted_sessions: from the costs alone, of all measurements on average.
         p99_lateness: the bound, in seconds.
         service: the costs of all measurements.
         runs: in their order.
@@ -102,25 +105,31 @@ def search(
         CapacityError: one session does not keep the lateness.
 
     """
-    before = pooled = bench.service_times(seconds)
-    guess = predict_sessions(before, p99_lateness=p99_lateness, seconds=seconds)
-    runs: list[CheckedRun] = []
-    counts = chain(_counts(max(1, guess), runs, p99_lateness, max_runs), _below(runs, p99_lateness))
+    few = bench.service_times(seconds)
+    guess = max(1, predict_sessions(few, p99_lateness=p99_lateness, seconds=seconds))
+    before = pooled = bench.service_times(seconds, streams=guess)
+    guess = max(1, predict_sessions(before, p99_lateness=p99_lateness, seconds=seconds))
+    measurements, runs = [before], list[CheckedRun]()
+    counts = chain(_counts(guess, runs, p99_lateness, max_runs), _below(runs, p99_lateness))
     for sessions in counts:
         measured = bench.paced_run(sessions, seconds)
-        after = bench.service_times(seconds)
-        around = before.merged(after)
+        after = bench.service_times(seconds, streams=sessions)
+        around = before.alternated(after)
+        predicted = predict(around, sessions, seconds=seconds)
+        dearer = predict(around.scaled(DEARER), sessions, seconds=seconds)
         runs.append(
             CheckedRun(
                 measured=measured,
-                predicted=predict(around, sessions, seconds=seconds),
+                predicted=predicted,
                 from_own_costs=None
                 if measured.service is None
                 else predict(measured.service, sessions, seconds=seconds, has_begun=False),
                 cost_ratio=after.mean / before.mean,
+                sensitivity=dearer.p99_delay / predicted.p99_delay,
             )
         )
         pooled, before = pooled.merged(after), after
+        measurements.append(after)
         observe(runs[-1])
     kept, lost = _bracket(runs, p99_lateness)
     if not kept:
@@ -134,7 +143,12 @@ def search(
     return Capacity(
         sessions=kept,
         lost=lost,
-        predicted_sessions=predict_sessions(pooled, p99_lateness=p99_lateness, seconds=seconds),
+        predicted_sessions=round(
+            fmean(
+                predict_sessions(each, p99_lateness=p99_lateness, seconds=seconds)
+                for each in measurements
+            )
+        ),
         p99_lateness=p99_lateness,
         service=pooled,
         runs=tuple(runs),

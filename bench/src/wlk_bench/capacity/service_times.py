@@ -107,12 +107,39 @@ class ServiceTimes:
         length = min(map(len, traces))
         return np.array([trace[:length] for trace in traces])
 
+    def alternated(self, other: ServiceTimes) -> ServiceTimes:
+        """
+        Return the costs between two measurements: of each stream from one of them, in turn.
+
+        A stream keeps its number, and so its clip.  Runs of an engine with batching belong to no
+        stream, and are those of both.
+        """
+        merged = self.merged(other)
+        if self.is_batching:
+            return merged
+        widest = merged.most_streams
+        both = self.by_streams[widest], other.by_streams[widest]
+        longer = max(both, key=len)
+        traces = tuple(
+            both[index % 2][index] if index < min(map(len, both)) else longer[index]
+            for index in range(len(longer))
+        )
+        return attrs.evolve(merged, by_streams={**merged.by_streams, widest: traces})
+
     def merged(self, other: ServiceTimes) -> ServiceTimes:
         """Return the costs of two measurements of one backend as those of twice the streams."""
         by_streams = {
             streams: (*traces, *other.by_streams[streams])
             for streams, traces in self.by_streams.items()
             if streams in other.by_streams
+        }
+        return attrs.evolve(self, by_streams=by_streams)
+
+    def scaled(self, factor: float) -> ServiceTimes:
+        """Return costs that are all multiplied by *factor*."""
+        by_streams = {
+            streams: tuple(tuple(factor * cost for cost in trace) for trace in traces)
+            for streams, traces in self.by_streams.items()
         }
         return attrs.evolve(self, by_streams=by_streams)
 

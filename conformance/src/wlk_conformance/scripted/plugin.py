@@ -29,6 +29,7 @@ SCRIPTED_SPEC = BackendSpec(
             "language-forcing",
             "speaker-turns",
             "bounded-state",
+            "batching",
         }
     ),
     languages=("en", "de"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from difflib import SequenceMatcher
+from pathlib import Path
 from statistics import median
 import sys
 import time
@@ -43,8 +44,9 @@ class TimedWord:
 @click.command(short_help="Transcribe the bundled sample.")
 @click.option("--backend", metavar="NAME", help="Backend to use; see: wlk-core backends.")
 @click.option("--fast", is_flag=True, help="Do not wait for the audio to be spoken.")
+@click.option("--save", metavar="PATH", help="Keep the recording as a FLAC file too.")
 @click.pass_context
-def demo(context: click.Context, *, backend: str | None, fast: bool) -> None:
+def demo(context: click.Context, *, backend: str | None, fast: bool, save: str | None) -> None:
     """
     Transcribe the bundled sample, spoken digits, with the model that comes with a backend.
 
@@ -61,6 +63,8 @@ def demo(context: click.Context, *, backend: str | None, fast: bool) -> None:
     registry = registry_of(context)
     spec = _capable(registry, backend)
     sample = demo_sample()
+    if save is not None:
+        _save_copy(sample.path, Path(save))
     seconds = audio_duration(sample.path)
     config = TranscribeConfig(
         spec=spec, model=MODEL, chunk_seconds=_CHUNK_SECONDS, realtime=not fast
@@ -97,6 +101,19 @@ def _capable(registry: Registry, name: str | None) -> BackendSpec:
         f"backend {chosen.name} brings no {MODEL} model for the demo; backends that do: "
         f"{', '.join(spec.name for spec in others) or 'none of those installed'}"
     )
+
+
+def _save_copy(recording: Path, path: Path) -> None:
+    """Copy the recording to *path*, which may be a copy of it already."""
+    content = recording.read_bytes()
+    try:
+        with path.open("xb") as file:
+            file.write(content)
+    except FileNotFoundError:
+        raise click.UsageError(f"--save {path}: there is no directory {path.parent}") from None
+    except FileExistsError:
+        if not path.is_file() or path.read_bytes() != content:
+            raise click.UsageError(f"--save {path}: it exists; choose another path") from None
 
 
 def _line(token: ASRToken) -> str:

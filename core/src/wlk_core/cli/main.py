@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+import difflib
 import importlib
 import io
 import os
@@ -45,6 +46,9 @@ _COMMANDS = {
     "config": ("configure", "Show or change the defaults in config.toml."),
 }
 
+# Commands of other distributions of this project, and how to install each.
+_INSTALLABLE = {"serve": "pip install wlk-serve"}
+
 
 class _ReaderLeft(Exception):  # noqa: N818 -- nothing is wrong
     """The reader of standard output closed the pipe, which click turns into an exit with 1."""
@@ -78,6 +82,23 @@ class _LazyGroup(click.Group):
         module = importlib.import_module(f"wlk_core.cli.{_COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; the message about an unknown one has what to type instead."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            message = error.message.rstrip(".") + self._hint(ctx, args[0])
+            raise click.UsageError(message, error.ctx) from error
+
+    def _hint(self, ctx: click.Context, name: str) -> str:
+        if name in _INSTALLABLE:
+            return f"; install it with: {_INSTALLABLE[name]}"
+        names = [*_COMMANDS, *registry_of(ctx).commands()]
+        close = difflib.get_close_matches(name, names, n=1)
+        return f" (did you mean {close[0]}?)" if close else ""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of commands without importing any of them."""

@@ -66,6 +66,7 @@ class AudioQueue:
         self._items: deque[Item] = deque()
         self._received = 0  # samples at 16 kHz, pauses included
         self._waiting = 0  # of them, samples not taken yet
+        self._commands = 0  # that were not taken yet
         self._has_ended = False
 
     def __len__(self) -> int:
@@ -80,6 +81,11 @@ class AudioQueue:
     def waiting_seconds(self) -> float:
         """Seconds of audio that were not taken yet."""
         return self._waiting / SAMPLE_RATE
+
+    @property
+    def has_command(self) -> bool:
+        """Whether a commit or the end waits."""
+        return self._commands > 0
 
     def put(self, audio: Audio) -> None:
         """Append audio; see `Session.receive`."""
@@ -114,7 +120,7 @@ class AudioQueue:
         with self._lock:
             self._check_open()
             if not self._items or self._items[-1] is not Command.COMMIT:  # two in a row are one
-                self._items.append(Command.COMMIT)
+                self._append_command(Command.COMMIT)
 
     def mark(self, name: str) -> None:
         """Append a mark; see `Session.mark`."""
@@ -147,14 +153,14 @@ class AudioQueue:
             if not self._has_ended:
                 self._has_ended = True
                 self._append(self._converter.flush())
-                self._items.append(Command.END)
+                self._append_command(Command.END)
 
     def close(self) -> None:
         """Refuse everything from now on and release what waits."""
         with self._lock:
             self._has_ended = True
             self._items.clear()
-            self._waiting = 0
+            self._waiting = self._commands = 0
 
     def take(self, *, joins_audio: bool = False) -> Item | None:
         """
@@ -164,6 +170,7 @@ class AudioQueue:
         """
         with self._lock:
             item = self._items.popleft() if self._items else None
+            self._commands -= isinstance(item, Command)
             if item is None or isinstance(item, Command | Gap | Mark):
                 return item
             self._waiting -= len(item)
@@ -183,6 +190,10 @@ class AudioQueue:
     def _check_open(self) -> None:
         if self._has_ended:
             raise StreamClosed("the session has ended; open a new one for more audio")
+
+    def _append_command(self, command: Command) -> None:
+        self._commands += 1
+        self._items.append(command)
 
     def _append(self, samples: NDArray[np.float32]) -> None:
         if len(samples):

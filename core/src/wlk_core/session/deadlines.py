@@ -63,44 +63,52 @@ class DeadlineQueue(Generic[K]):
     """
     Keys in the order of their deadlines; a key that was taken comes again only after `release`.
 
-    Keys with one deadline come in the order in which they were put.  Not thread-safe.
+    A key with a lead comes as if its deadline were so many seconds earlier.  Keys that are equal in
+    this come in the order in which they were put.  Not thread-safe.
     """
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, K]] = []
-        self._waiting: set[K] = set()
+        self._heap: list[tuple[float, int, Turn[K]]] = []  # deadline less the lead, number
+        self._leads: dict[K, float] = {}  # of the keys that wait
         self._taken: set[K] = set()
         self._count = 0
 
     def __len__(self) -> int:
         """Count the keys that wait."""
-        return len(self._waiting)
+        return len(self._leads)
 
     def __contains__(self, key: K) -> bool:
         """Return whether *key* waits."""
-        return key in self._waiting
+        return key in self._leads
 
     def is_taken(self, key: K) -> bool:
         """Return whether *key* was taken and not released."""
         return key in self._taken
 
-    def put(self, key: K, deadline: float) -> bool:
+    def put(self, key: K, deadline: float, *, lead: float = 0.0) -> bool:
         """Let *key* wait, unless it does or is taken; return whether it was put."""
-        if key in self._waiting or key in self._taken:
+        if key in self._leads or key in self._taken:
             return False
         self._count += 1
-        self._waiting.add(key)
-        heapq.heappush(self._heap, (deadline, self._count, key))
+        self._leads[key] = lead
+        heapq.heappush(self._heap, (deadline - lead, self._count, Turn(key, deadline)))
         return True
+
+    def advance(self, key: K, lead: float) -> None:
+        """Give *key*, if it waits, a lead of at least *lead* seconds, in O(keys)."""
+        if self._leads.get(key, math.inf) < lead:
+            turn = next(turn for _, _, turn in self._heap if turn.key == key)
+            self.remove(key)
+            self.put(key, turn.deadline, lead=lead)
 
     def take(self) -> Turn[K] | None:
         """Return the key with the earliest deadline, None where no key waits."""
         if not self._heap:
             return None
-        deadline, _, key = heapq.heappop(self._heap)
-        self._waiting.remove(key)
-        self._taken.add(key)
-        return Turn(key, deadline)
+        _, _, turn = heapq.heappop(self._heap)
+        del self._leads[turn.key]
+        self._taken.add(turn.key)
+        return turn
 
     def release(self, key: K) -> None:
         """Allow *key* to wait again."""
@@ -108,7 +116,6 @@ class DeadlineQueue(Generic[K]):
 
     def remove(self, key: K) -> None:
         """Drop *key* if it waits, in O(keys); one that is taken stays so until it is released."""
-        if key in self._waiting:
-            self._waiting.remove(key)
-            self._heap = [entry for entry in self._heap if entry[2] != key]
+        if self._leads.pop(key, None) is not None:
+            self._heap = [entry for entry in self._heap if entry[2].key != key]
             heapq.heapify(self._heap)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 import math
 import os
 import threading
@@ -19,6 +20,7 @@ from wlk_core.session.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
     from wlk_core.backend import Backend
@@ -36,9 +38,10 @@ class Scheduler:
     Steps many sessions with a few threads, the earliest deadline first.
 
     The deadline of a step is `tick_seconds` after its audio is due, which is when the audio arrived
-    (see `DueTimes` for audio that is sent faster than it is spoken).  A step that runs is never
-    interrupted.  A session is in one step at a time; a session that fails, or whose consumer does,
-    ends alone.
+    (see `DueTimes` for audio that is sent faster than it is spoken).  A session whose utterance is
+    over comes a tick earlier than by its deadline, because its client waits for the last words, and
+    the others have that time.  A step that runs is never interrupted.  A session is in one step at
+    a time; a session that fails, or whose consumer does, ends alone.
 
     A consumer that does not take its events stops its own session: with `max_events` waiting it is
     not stepped, its audio waits, and beyond the session's `max_backlog_seconds` its `receive`
@@ -65,6 +68,8 @@ class Scheduler:
         burst_seconds: how much faster than real time audio may come and still be due on arrival.
         clock: returns seconds that never go back.
         on_step: called with the seconds that a step took, in the thread of the step.
+        turns: entered by a thread before it chooses a session, and left when none has work; for an
+            engine that other threads of the program use too.
 
     Raises:
         OptionError: an argument is of another type or out of range.
@@ -83,6 +88,7 @@ class Scheduler:
         burst_seconds: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
         on_step: Callable[[float], object] = lambda _seconds: None,
+        turns: AbstractContextManager[object] = nullcontext(),  # noqa: B008 -- has no state
     ) -> None:
         count = (os.cpu_count() or 1) if workers is None else workers
         _check_arguments(
@@ -105,6 +111,7 @@ class Scheduler:
         self._burst = burst_seconds
         self._clock = clock
         self._on_step = on_step
+        self._turns = turns
         self._lock = threading.Lock()
         self._is_closed = False
         self._attachments: set[Attachment] = set()
@@ -230,13 +237,8 @@ class Scheduler:
 
     def step(self) -> bool:
         """Make the step that is due first, in the calling thread; return whether there was one."""
-        for lane in range(len(self._lanes)):
-            with self._lock:
-                turn = self._take(lane)
-            if turn is not None:
-                self._make(turn)
-                return True
-        return False
+        with self._turns:
+            return any(self._step_lane(lane) for lane in range(len(self._lanes)))
 
     def close(self) -> None:
         """Detach every session after its running step, and end the threads; may be called again."""
@@ -286,8 +288,12 @@ class Scheduler:
             return
         if attachment.is_stopped:
             attachment.resume(self._clock())
-        if self._lanes[attachment.lane].put(attachment, attachment.due() + self._tick):
+        lane = self._lanes[attachment.lane]
+        lead = self._tick if attachment.session.is_ending_utterance else 0.0
+        if lane.put(attachment, attachment.due() + self._tick, lead=lead):
             self._work[attachment.lane].notify()
+        else:
+            lane.advance(attachment, lead)
 
     def _take(self, lane: int) -> Turn[Attachment] | None:
         turn = self._lanes[lane].take()
@@ -298,11 +304,20 @@ class Scheduler:
     def _run(self, lane: int) -> None:
         while True:
             with self._lock:
-                while (turn := self._take(lane)) is None and not self._is_closed:
+                while not self._lanes[lane] and not self._is_closed:
                     self._work[lane].wait()
-            if turn is None:
-                return
+                if not self._lanes[lane]:
+                    return
+            with self._turns:  # while it waited, a session may have come that is due earlier
+                while self._step_lane(lane):
+                    pass
+
+    def _step_lane(self, lane: int) -> bool:
+        with self._lock:
+            turn = self._take(lane)
+        if turn is not None:
             self._make(turn)
+        return turn is not None
 
     def _make(self, turn: Turn[Attachment]) -> None:
         """Make a step and hand over its events; never raises what a session raised."""

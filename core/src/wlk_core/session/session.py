@@ -141,6 +141,11 @@ class Session:
         """Whether a step would do something now."""
         return not self._is_over and (not self._worker.is_idle or len(self._queue) > 0)
 
+    @property
+    def is_ending_utterance(self) -> bool:
+        """Whether the utterance is over, by a commit, a silence or the end, and not flushed yet."""
+        return not self._is_over and (self._worker.is_flushing or self._queue.has_command)
+
     def receive(self, audio: Audio) -> None:
         """
         Append a copy of *audio*, of any length; never waits for the model.

@@ -87,6 +87,7 @@ class Worker:
         self._utterance_text = ""  # committed since the last endpoint, for the turn detector
         self._asked_text: str | None = None  # for which the turn detector was asked in this pause
         self.is_idle = True  # whether everything taken from the queue is done
+        self.is_flushing = False  # whether an utterance is being ended
         self._has_called = False  # whether this step has called the processor
 
     @property
@@ -159,12 +160,14 @@ class Worker:
             yield from self._call(self._processor.process_iter)
 
     def _commit_utterance(self) -> Work:
+        self.is_flushing = True
         for gate_event in self._gate.cut() if self._gate is not None else ():
             yield from self._apply(gate_event)
         yield from self._drain()
         yield from self._call(lambda: self._processor.process_iter(is_last=True))
         yield from self._hypothesis_change()
         yield from self._endpoint(self._position, "commit")
+        self.is_flushing = False
 
     def _pass_gap(self, samples: int) -> Work:
         start = self._received_position
@@ -176,6 +179,7 @@ class Worker:
         yield AudioGap(start / SAMPLE_RATE, end / SAMPLE_RATE, self._audio_time)
 
     def _end(self) -> Work:
+        self.is_flushing = True
         for gate_event in self._gate.flush() if self._gate is not None else ():
             yield from self._apply(gate_event)
         yield from self._drain()
@@ -193,11 +197,13 @@ class Worker:
                 yield SpeechStarted(gate_event.start_sample / SAMPLE_RATE, self._audio_time)
             self._insert(gate_event.samples)
         elif isinstance(gate_event, SilenceStarted):
+            self.is_flushing = True
             yield from self._drain()
             yield from self._call(self._processor.start_silence)
             yield from self._hypothesis_change()
             if self._is_speaking:
                 yield from self._endpoint(gate_event.at_sample, silence_reason)
+            self.is_flushing = False
         elif gate_event.end_sample > gate_event.start_sample:
             start, end = gate_event.start_sample, gate_event.end_sample
             self._processor.end_silence((end - start) / SAMPLE_RATE)

@@ -1,6 +1,6 @@
 // The newest words, from the page to caption windows of the same browser.
 
-import { joined, speakerName } from "./words.js";
+import { joined } from "./words.js";
 
 const NAME = "wlk-captions";
 const LINES = 3;
@@ -8,27 +8,21 @@ const LINES = 3;
 /** Return the newest lines of a transcript, as {speaker, solid, pending}. */
 export function newest({ lines }) {
 	return lines
-		.slice(-2 * LINES)
 		.filter((line) => line.lastWord || line.pending.length)
 		.slice(-LINES)
 		.map(({ speaker, words, pending }) => ({
-			speaker: speaker === null ? "" : speakerName(speaker),
+			speaker: speaker ?? "",
 			solid: joined(words),
 			pending: joined(pending),
 		}));
 }
 
-/** Sends the newest words; a window that opens asks for them. */
-export class Sender {
-	#channel = new BroadcastChannel(NAME);
-
-	constructor(lines) {
-		this.#channel.onmessage = ({ data }) => data.isAsking && this.send(lines());
-	}
-
-	send(lines) {
-		this.#channel.postMessage({ lines });
-	}
+/** Return a function that sends the newest words; a window that opens asks for them. */
+export function sender(transcript) {
+	const channel = new BroadcastChannel(NAME);
+	const send = () => channel.postMessage({ lines: newest(transcript) });
+	channel.onmessage = ({ data }) => data.isAsking && send();
+	return send;
 }
 
 /** Call `onLines` with the newest words as they change. */

@@ -7,14 +7,7 @@ const MAX_RATE = 48_000; // of the server
 export const TAB = "tab";
 
 /** An error whose `notice` names a line of notices.js. */
-const failure = (notice) => Object.assign(new Error(""), { notice });
-
-const NOTICES_OF = {
-	NotFoundError: "noMicrophone",
-	OverconstrainedError: "noMicrophone",
-	NotAllowedError: "refusedMicrophone",
-	NotReadableError: "busyMicrophone",
-};
+const failure = (notice) => Object.assign(new Error(), { notice });
 
 const cleaned = (on) => ({ echoCancellation: on, noiseSuppression: on, autoGainControl: on });
 
@@ -98,7 +91,7 @@ export async function capture(source, cleans, rate) {
 	} catch (error) {
 		if (stream) free(stream);
 		context?.close();
-		error.notice ??= (isTab ? "refusedTab" : NOTICES_OF[error.name]) ?? "noAudio";
+		error.notice ??= isTab ? "refusedTab" : error.name;
 		throw error;
 	}
 }

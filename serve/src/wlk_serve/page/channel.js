@@ -3,16 +3,13 @@
 const MAX_WAITING_BYTES = 500_000; // in the socket, before no more audio is given to it
 const SECRET_SECONDS = 60; // a socket is opened with it at once
 
-// A proxy may serve the page below a path of its own.
-const address = (path) => new URL(path, document.baseURI);
-
-/** Joins a Connection and its RecentAudio to the server. */
+/** Joins a Connection and its RecentAudio to the server; calls methods of `page`. */
 export class Channel {
 	#socket = null;
 	#timer = 0; // of the wait, or of the rest of a burst
 
-	constructor(connection, audio, { key, onMessage, onReport }) {
-		Object.assign(this, { connection, audio, key, onMessage, onReport });
+	constructor(connection, audio, page, key) {
+		Object.assign(this, { connection, audio, page, key });
 	}
 
 	append(samples) {
@@ -32,12 +29,12 @@ export class Channel {
 	#acts = {
 		admit: () => this.#admit(),
 		connect: ({ query }) => this.#connect(query),
-		send: ({ message }) => this.#send(message),
+		send: ({ message }) => this.#socket.send(JSON.stringify(message)),
 		pump: () => this.#pump(),
 		wait: ({ seconds }) => (this.#timer = setTimeout(() => this.call("wake"), seconds * 1000)),
 		close: ({ code }) => this.#close(code),
-		deliver: ({ message, seconds }) => this.onMessage(message, seconds),
-		report: (report) => this.onReport(report),
+		deliver: ({ message, seconds }) => this.page.deliver(message, seconds),
+		report: (report) => this.page.report(report),
 	};
 
 	/** Ask for a secret: unlike a refused handshake, the answer shows the reason. */
@@ -46,7 +43,7 @@ export class Channel {
 		let status = 0;
 		let body = {};
 		try {
-			const answer = await fetch(address("v1/realtime/client_secrets"), {
+			const answer = await fetch("v1/realtime/client_secrets", {
 				method: "POST",
 				headers: this.key ? { authorization: `Bearer ${this.key}` } : {},
 				body: JSON.stringify({ expires_after: { seconds: SECRET_SECONDS } }),
@@ -63,7 +60,7 @@ export class Channel {
 	}
 
 	#connect(query) {
-		const url = address("v1/realtime");
+		const url = new URL("v1/realtime", document.baseURI); // a proxy may serve the page below a path
 		url.protocol = url.protocol.replace("http", "ws");
 		url.search = new URLSearchParams({ intent: "transcription", ...query });
 		const socket = new WebSocket(url, ["realtime", `openai-insecure-api-key.${this.secret}`]);
@@ -81,20 +78,19 @@ export class Channel {
 		};
 	}
 
-	#send(message) {
-		this.#socket.send(JSON.stringify(message));
-	}
-
 	/** Send what was recorded as the socket takes it. */
 	#pump() {
-		if (!this.#socket) return undefined;
 		clearTimeout(this.#timer);
+		if (!this.#socket) return;
 		while (this.#socket.bufferedAmount < MAX_WAITING_BYTES) {
 			const range = this.connection.takeRange(this.audio.stop);
-			if (!range) return this.#carryOut(this.connection.drained());
+			if (!range) {
+				this.#carryOut(this.connection.drained());
+				return;
+			}
 			this.#socket.send(this.audio.read(...range));
 		}
-		return (this.#timer = setTimeout(() => this.#pump(), 100));
+		this.#timer = setTimeout(() => this.#pump(), 100);
 	}
 
 	#close(code) {

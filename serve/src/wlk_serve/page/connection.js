@@ -4,7 +4,6 @@ const RETRY_SECONDS = [0.5, 1, 2, 4, 8];
 const FULL_SECONDS = 10; // until a full server is tried again
 const STALL_SECONDS = 10; // of audio without a message: the link is dead
 const APPEND_SECONDS = 1; // in a message at most
-const EARLY_SECONDS = 0.1; // from the last utterance to the end of the audio
 const DONE = 1000;
 const BROKEN = 1011;
 const OVERLOADED = 1013;
@@ -28,8 +27,7 @@ export class Connection {
 	#attempt = 0;
 	#hasSession = false;
 	#isStopping = false;
-	#hasCommitted = false;
-	#stopped = new Map(); // item to the sample where its speech ended
+	#hasEnded = false; // its audio, at the server
 
 	constructor({ rate, language = "", random = Math.random }) {
 		Object.assign(this, { rate, language, random });
@@ -57,12 +55,10 @@ export class Connection {
 	/** A message came when `captured` samples were recorded. */
 	received(message, captured) {
 		this.#lastSign = captured;
-		switch (message.type) {
-			case "session.created":
-				return this.#begin(message.session?.wlk?.resume?.token ?? null);
-			case "session.resumed":
-				this.sent = this.base + message.samples;
-				return message.messages === 0 ? this.#configure() : this.#live();
+		if (message.type === "session.created") return this.#begin(message.session.wlk?.resume?.token);
+		if (message.type === "session.resumed") {
+			this.sent = this.base + message.samples;
+			return message.messages === 0 ? this.#configure() : this.#live();
 		}
 		const number = message.wlk_seq ?? Infinity;
 		if (number <= this.#lastNumber) return []; // it came before the cut
@@ -73,13 +69,14 @@ export class Connection {
 			this.#settled = Math.max(this.#settled, this.#quiet); // a drain may cut a word
 			return [];
 		}
-		const deliver = { kind: "deliver", message, seconds: this.base / this.rate };
-		return [deliver, ...this.#settle(message)];
+		this.#settle(message);
+		return [{ kind: "deliver", message, seconds: this.base / this.rate }];
 	}
 
 	/** The socket closed; `wasOpen` is false where the handshake was refused. */
 	closed(code, wasOpen = true) {
 		if (this.state === "ended") return [];
+		if (code === DONE && this.#hasEnded) return this.abort();
 		if (!wasOpen || code === OVERLOADED) return this.#retry("full", FULL_SECONDS);
 		if (code === DONE || code === BROKEN) this.#token = null; // the session is over
 		return this.#retry("gone");
@@ -126,23 +123,21 @@ export class Connection {
 
 	/** All audio was sent. */
 	drained() {
-		if (!this.#isStopping || this.#hasCommitted || this.state !== "live") return [];
-		if (this.sent === this.base) return this.abort(); // a commit of nothing is an error
-		this.#hasCommitted = true;
-		return [{ kind: "send", message: { type: "input_audio_buffer.commit" } }];
+		if (!this.#isStopping || this.#hasEnded || this.state !== "live") return [];
+		if (this.sent === this.base) return this.abort();
+		this.#hasEnded = true;
+		return [{ kind: "send", message: { type: "wlk.end" } }]; // the server closes after its last message
 	}
 
 	#begin(token) {
 		const start = Math.max(this.#settled, this.#kept);
 		const missing = (start - this.#settled) / this.rate;
-		const report = { kind: "report", state: "renewed", missing };
-		const isRenewed = this.#hasSession;
+		const reports = this.#hasSession ? [{ kind: "report", state: "renewed", missing }] : [];
 		this.#hasSession = true;
 		this.#token = token;
 		this.#lastNumber = 0;
-		this.#stopped.clear();
 		this.base = this.sent = this.#settled = this.#quiet = start;
-		return isRenewed ? [report, ...this.#configure()] : this.#configure();
+		return [...reports, ...this.#configure()];
 	}
 
 	#configure() {
@@ -156,31 +151,25 @@ export class Connection {
 	#live() {
 		this.state = "live";
 		this.#attempt = 0;
-		this.#hasCommitted = false;
+		this.#hasEnded = false;
 		return [{ kind: "report", state: "live" }, { kind: "pump" }];
 	}
 
 	#failed({ code, message }) {
 		if (code === "resume_expired") this.#token = null;
 		else if (this.state === "configuring") return this.#end("refused", message);
-		// A run may commit again after a cut.
-		else if (code !== "input_audio_buffer_commit_empty") return [{ kind: "report", state: "warning", message }];
+		else return [{ kind: "report", state: "warning", message }];
 		return [];
 	}
 
-	/** Note how far audio is settled; end after the last words. */
-	#settle({ type, item_id: item, end = 0, audio_end_ms: milliseconds }) {
+	/** Note how far audio is settled. */
+	#settle({ type, end = 0, audio_end_ms: milliseconds }) {
 		const sample = (seconds) => this.base + Math.round(seconds * this.rate);
 		if (type.endsWith("speech_stopped")) {
-			this.#stopped.set(item, Math.min(sample(milliseconds / 1000), this.sent));
+			this.#quiet = Math.min(sample(milliseconds / 1000), this.sent) - SOFT_SECONDS * this.rate;
 		} else if (type.endsWith("transcription.delta")) {
 			this.#settled = Math.max(this.#settled, sample(end));
-		} else if (type.endsWith("transcription.completed")) {
-			const stop = this.#stopped.get(item) ?? this.sent; // no speech: the commit's item
-			if (this.#stopped.delete(item)) this.#quiet = stop - SOFT_SECONDS * this.rate;
-			if (this.#hasCommitted && stop >= this.sent - EARLY_SECONDS * this.rate) return this.abort();
 		}
-		return [];
 	}
 
 	#retry(reason, seconds = RETRY_SECONDS[Math.min(this.#attempt, RETRY_SECONDS.length - 1)]) {

@@ -1,6 +1,6 @@
 // Files of a transcript, made from its word records in the browser.
 
-import { endsPart, endsSentence, speakerName, textOf } from "./words.js";
+import { endsPart, endsSentence, textOf } from "./words.js";
 
 const ROW_CHARACTERS = 42; // as broadcasters set captions, in two rows
 const CAPTION_SECONDS = 6;
@@ -9,24 +9,18 @@ const MIN_SECONDS = 1; // of a caption where no other follows
 
 /** Return captions {start, end, text, speaker} of words. */
 export function captions(words) {
-	const found = [];
-	let current = [];
-	const flush = () => {
-		if (!current.length) return;
-		const { start, speaker } = current[0];
-		found.push({ start, end: current.at(-1).end, text: rows(textOf(current)), speaker });
-		current = [];
-	};
+	const groups = [];
 	for (const word of words) {
-		if (current.length && startsCaption(current, word)) flush();
-		current.push(word);
+		const current = groups.at(-1);
+		if (!current || startsCaption(current, word)) groups.push([word]);
+		else current.push(word);
 	}
-	flush();
-	for (const [i, caption] of found.entries()) {
-		const next = found[i + 1]?.start ?? Infinity;
-		caption.end = Math.min(Math.max(caption.end, caption.start + MIN_SECONDS), next);
-	}
-	return found;
+	return groups.map((group, i) => {
+		const { start, speaker } = group[0];
+		const next = groups[i + 1]?.[0].start ?? Infinity;
+		const end = Math.min(Math.max(group.at(-1).end, start + MIN_SECONDS), next);
+		return { start, end, text: rows(textOf(group)), speaker };
+	});
 }
 
 function startsCaption(current, word) {
@@ -53,7 +47,8 @@ function stamp(seconds, point) {
 	return `${hours}:${rest.replace(".", point)}`;
 }
 
-const voice = ({ speaker }) => (speaker === null ? "" : `${speakerName(speaker)}: `);
+const voice = ({ speaker }) => (speaker === null ? "" : `${speaker}: `);
+const times = ({ start, end }, point) => `${stamp(start, point)} --> ${stamp(end, point)}`;
 
 function txt({ lines }) {
 	return lines
@@ -64,18 +59,15 @@ function txt({ lines }) {
 
 function srt({ words }) {
 	return captions(words)
-		.map((caption, i) => {
-			const times = `${stamp(caption.start, ",")} --> ${stamp(caption.end, ",")}`;
-			return `${i + 1}\n${times}\n${voice(caption)}${caption.text}\n`;
-		})
+		.map((caption, i) => `${i + 1}\n${times(caption, ",")}\n${voice(caption)}${caption.text}\n`)
 		.join("\n");
 }
 
 function vtt({ words }) {
 	const escape = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-	const cues = captions(words).map(({ start, end, text, speaker }) => {
-		const tag = speaker === null ? "" : `<v ${escape(speakerName(speaker))}>`;
-		return `\n${stamp(start, ".")} --> ${stamp(end, ".")}\n${tag}${escape(text)}\n`;
+	const cues = captions(words).map((caption) => {
+		const tag = caption.speaker === null ? "" : `<v ${escape(caption.speaker)}>`;
+		return `\n${times(caption, ".")}\n${tag}${escape(caption.text)}\n`;
 	});
 	return `WEBVTT\n${cues.join("")}`;
 }

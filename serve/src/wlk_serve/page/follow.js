@@ -10,20 +10,18 @@ export class Follower {
 		this.button = button;
 		scroller.addEventListener("scroll", () => this.#look());
 		button.addEventListener("click", () => this.newest());
-		new ResizeObserver(() => this.update()).observe(content);
-		new ResizeObserver(() => this.update()).observe(scroller);
-	}
-
-	update() {
-		if (this.isFollowing) this.scroller.scrollTop = this.scroller.scrollHeight;
+		const observer = new ResizeObserver(() => this.isFollowing && this.#scroll());
+		for (const box of [content, scroller]) observer.observe(box);
 	}
 
 	/** Go back to the newest line. */
 	newest() {
-		this.isFollowing = true;
-		this.button.hidden = true;
-		this.update();
+		this.#scroll();
 		this.scroller.focus({ preventScroll: true });
+	}
+
+	#scroll() {
+		this.scroller.scrollTop = this.scroller.scrollHeight;
 	}
 
 	#look() {

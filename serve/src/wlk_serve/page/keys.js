@@ -4,7 +4,7 @@
 export function onKeys(actions, isOn) {
 	document.addEventListener("keydown", (event) => {
 		if (event.ctrlKey || event.altKey || event.metaKey || !isOn()) return;
-		if (event.target.closest("input, select, dialog")) return;
+		if (event.target.closest("input, select, dialog[open]")) return;
 		const action = actions[event.key.toLowerCase()];
 		if (!action) return;
 		event.preventDefault();

@@ -1,7 +1,8 @@
 // The page: buttons, keys and dialogs around one transcript and the run that writes it.
 
-import { Sender, newest } from "./broadcast.js";
+import { sender } from "./broadcast.js";
 import { TAB, microphones } from "./capture.js";
+import { $ } from "./dom.js";
 import { Follower } from "./follow.js";
 import { onKeys } from "./keys.js";
 import { notice } from "./notices.js";
@@ -13,12 +14,11 @@ import { Transcript } from "./transcript.js";
 import { WakeLock } from "./wake_lock.js";
 
 const QUIETEST = 60; // decibels below full scale that the level shows
-const $ = (id) => document.getElementById(id);
 const root = document.documentElement;
 const transcript = new Transcript();
 const renderer = new Renderer($("log"));
 const follower = new Follower($("scroller"), $("page"), $("newest"));
-const sender = new Sender(() => newest(transcript));
+const send = sender(transcript);
 const wakeLock = new WakeLock();
 let key = stored.loadKey();
 let run = null;
@@ -26,14 +26,13 @@ let origin = 0; // seconds of audio in the runs before this one
 let isDrawing = false;
 
 function draw() {
-	sender.send(newest(transcript)); // also where this tab is hidden and draws nothing
+	send(); // also where this tab is hidden and draws nothing
 	if (isDrawing) return;
 	isDrawing = true;
 	requestAnimationFrame(() => {
 		isDrawing = false;
 		$("intro").hidden = transcript.lines.length > 0;
 		renderer.draw(transcript);
-		follower.update();
 	});
 }
 
@@ -53,7 +52,7 @@ function announce(name, detail) {
 const page = {
 	deliver(message, seconds) {
 		transcript.apply(message, origin + seconds);
-		if (message.words?.length && !message.type.endsWith("completed")) {
+		if (message.words?.length && /delta|hypothesis/.test(message.type)) {
 			const lag = Math.max(0, origin + run.seconds - transcript.end);
 			$("lag").textContent = `${lag.toFixed(1)} s lag`;
 		}
@@ -154,14 +153,13 @@ async function changeSource() {
 }
 
 function openWindow() {
-	open(new URL("page/captions.html", document.baseURI), "wlk-captions", "popup,width=960,height=200");
+	open("page/captions.html", "wlk-captions", "popup,width=960,height=200");
 }
 
 const panel = new Settings(stored.load(), (settings) => {
 	stored.save(settings);
 	stored.show(settings, root);
 	$("log").ariaLive = settings.aloud === "on" ? "polite" : "off";
-	follower.update();
 });
 const askKey = keyDialog((entered) => {
 	key = entered;
@@ -170,7 +168,6 @@ const askKey = keyDialog((entered) => {
 });
 const openDownloads = downloadDialog(transcript, () => {
 	transcript.clear();
-	renderer.clear();
 	draw();
 });
 const step = (name, by, isRound) => panel.set(stored.stepped(panel.current, name, by, isRound));

@@ -1,14 +1,14 @@
-// What the page shows when something is in the way.
+// What the page shows when something is in the way, also by the name of the browser's error.
 
 const NOTICES = {
 	insecure: "Browsers give microphones to https and localhost only.",
-	noMicrophone: "No microphone was found. Plug one in.",
-	refusedMicrophone: "The browser refuses the microphone. Allow it beside the address, then press Start.",
-	busyMicrophone: "Another program uses the microphone. Close it, then press Start.",
+	NotFoundError: "No microphone was found. Plug one in.",
+	OverconstrainedError: "That microphone is gone. Choose another.",
+	NotAllowedError: "The browser refuses the microphone. Allow it beside the address, then press Start.",
+	NotReadableError: "Another program uses the microphone. Close it, then press Start.",
 	noTabAudio: "No sound is shared. Tick “Also share tab audio” beside the tab.",
 	refusedTab: "No tab is shared. Press Start to choose one.",
 	wrongRate: "This device has more than 48 kHz. Set it to 48 kHz.",
-	noAudio: "The browser gives no audio.",
 	deviceGone: "The microphone is gone. Plug it in, then press Start.",
 	otherRate: "That device has another sample rate. Press Stop before you choose it.",
 	silent: "No sound comes in. Is the microphone muted?",
@@ -18,7 +18,9 @@ const NOTICES = {
 	full: "The server is full, or a proxy stops WebSockets. Audio is kept;",
 	renewed: "The connection was lost too long: a new session began.",
 };
+
 /** Return the line for a name, some with the words of the server or browser. */
-export function notice(name, detail) {
-	return /^(full|gone|noAudio|refused)$/.test(name) ? `${NOTICES[name]} ${detail ?? ""}` : NOTICES[name];
+export function notice(name, detail = "") {
+	const text = NOTICES[name] ?? "The browser gives no audio. It reports:";
+	return /[:;]$/.test(text) ? `${text} ${detail}` : text;
 }

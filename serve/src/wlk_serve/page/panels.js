@@ -1,9 +1,8 @@
 // The dialogs: settings, downloads, and the key of the server.
 
+import { $ } from "./dom.js";
 import { saveFile } from "./downloads.js";
 import { SETTINGS } from "./settings.js";
-
-const $ = (id) => document.getElementById(id);
 
 /** The dialog of settings; `onChange(settings)` gets those that the reader changed. */
 export class Settings {

@@ -1,44 +1,50 @@
 // Draws a transcript: whole clauses are additions to the log; screen readers skip the rest.
 
-import { clock, joined, speakerName } from "./words.js";
+import { element } from "./dom.js";
+import { clock, joined } from "./words.js";
 
 const HUES = [170, 60, 270, 350, 110, 230]; // of speakers, in degrees
 
-/** Draws the lines of a transcript into a log; lines that are closed are not touched again. */
+/**
+ * Draws the lines of a transcript into a log.  Late speakers may divide closed lines in another way:
+ * those are drawn again, and screen readers read no word again.
+ */
 export class Renderer {
-	#views = [];
-	#first = 0; // the first line that may still change
+	#views = new Map(); // of lines
 	#colours = new Map(); // of speakers
+	#read = new WeakSet(); // words of whole clauses that were drawn
 
 	constructor(log) {
 		this.log = log;
 	}
 
-	clear() {
-		this.log.replaceChildren();
-		this.#views = [];
-		this.#first = 0;
-		this.#colours.clear();
-	}
-
 	draw({ lines }) {
-		for (let i = this.#first; i < lines.length; i++) {
-			this.#views[i] ??= this.#view(lines[i]);
-			this.#update(this.#views[i], lines[i]);
-			if (lines[i].isClosed && i === this.#first) this.#first += 1;
+		const shown = new Set(lines);
+		for (const [line, view] of this.#views) {
+			if (shown.has(line)) continue;
+			view.pause?.remove();
+			view.element.remove();
+			this.#views.delete(line);
+		}
+		let last;
+		for (const line of lines) {
+			if (!this.#views.has(line)) this.#views.set(line, this.#view(line, last));
+			const view = this.#views.get(line);
+			if (!view.isDone || view.speaker !== line.speaker) this.#update(view, line);
+			last = view.element;
 		}
 	}
 
-	#view(line) {
-		const view = { clauses: 0 };
-		view.element = element("div", line.note ? "note" : "line", this.log);
-		if (line.note) {
-			view.element.textContent = line.note;
-		} else {
+	#view(line, last) {
+		const view = { clauses: 0, speaker: null };
+		view.element = element("div", line.note ? "note" : "line", null, line.note);
+		if (last) last.after(view.element);
+		else this.log.prepend(view.element);
+		if (!line.note) {
 			view.mark = element("div", "mark", view.element);
-			view.text = element("p", "text", view.element);
-			view.text.dir = "auto";
-			view.tail = element("span", "tail", view.text);
+			const text = element("p", "text", view.element);
+			text.dir = "auto";
+			view.tail = element("span", "tail", text);
 			view.tail.ariaHidden = "true";
 			view.solid = element("span", "solid", view.tail);
 			view.pending = element("span", "pending", view.tail);
@@ -47,44 +53,46 @@ export class Renderer {
 	}
 
 	#update(view, line) {
+		view.isDone = line.isClosed;
 		if (line.note) return;
 		view.element.hidden = !line.lastWord && !line.pending.length;
 		this.#mark(view, line);
 		for (const clause of line.clauses.slice(view.clauses)) {
-			const span = element("span", "clause");
-			span.textContent = joined(clause);
-			view.tail.before(span);
+			const count = clause.findLastIndex((word) => this.#read.has(word)) + 1;
+			this.#add(view, clause.slice(0, count), "off");
+			this.#add(view, clause.slice(count));
 		}
 		view.clauses = line.clauses.length;
 		view.solid.textContent = joined(line.open);
 		view.pending.textContent = joined(line.pending);
 	}
 
+	#add(view, words, live = null) {
+		if (!words.length) return;
+		const span = element("span", "clause", null, joined(words));
+		span.ariaLive = live;
+		view.tail.before(span);
+		for (const word of words) this.#read.add(word);
+	}
+
 	#mark(view, { pause, speaker, words, pending }) {
 		const first = words[0] ?? pending[0];
 		if (first && !view.time) {
-			view.time = element("span", "time", view.mark);
-			view.time.textContent = clock(first.start);
+			view.time = element("span", "time", view.mark, clock(first.start));
 			view.time.ariaHidden = "true";
 			if (pause) {
-				const mark = element("div", "pause");
-				mark.textContent = `${Math.round(pause)} s`;
-				mark.ariaHidden = "true";
-				view.element.before(mark);
+				view.pause = element("div", "pause", null, `${Math.round(pause)} s`);
+				view.pause.ariaHidden = "true";
+				view.element.before(view.pause);
 			}
 		}
-		if (speaker === null || view.speaker) return;
+		if (speaker === view.speaker) return;
+		if (this.#read.has(first)) view.mark.ariaLive = "off";
 		const colours = this.#colours;
 		if (!colours.has(speaker)) colours.set(speaker, HUES[colours.size % HUES.length]);
-		view.speaker = element("span", "speaker", view.mark);
-		view.speaker.textContent = speakerName(speaker);
-		view.speaker.style.setProperty("--hue", colours.get(speaker));
+		view.name ??= element("span", "speaker", view.mark);
+		view.name.textContent = speaker;
+		view.name.style.setProperty("--hue", colours.get(speaker));
+		view.speaker = speaker;
 	}
-}
-
-function element(name, kind, parent) {
-	const made = document.createElement(name);
-	made.className = kind;
-	parent?.append(made);
-	return made;
 }

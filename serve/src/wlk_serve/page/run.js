@@ -19,15 +19,10 @@ export class Run {
 	/** Open the device, then the server. */
 	async start() {
 		this.recording = await capture(this.source, this.cleans);
-		const { page, language, key } = this;
 		const { rate } = this.recording;
 		this.audio = new RecentAudio(rate);
-		this.connection = new Connection({ rate, language });
-		this.channel = new Channel(this.connection, this.audio, {
-			key,
-			onMessage: (message, seconds) => page.deliver(message, seconds),
-			onReport: (report) => page.report(report),
-		});
+		this.connection = new Connection({ rate, language: this.language });
+		this.channel = new Channel(this.connection, this.audio, this.page, this.key);
 		this.#record();
 		this.call("start");
 	}

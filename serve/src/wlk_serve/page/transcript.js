@@ -8,7 +8,7 @@ const MAX_CLAUSE_WORDS = 20;
 const MIN_PART_WORDS = 8;
 const LONG_LINE_WORDS = 45; // after which the next sentence begins a line
 
-/** A line: one utterance of one speaker, or a note of the page. */
+/** A line: words of one item and one speaker, or a note of the page. */
 class Line {
 	clauses = []; // lists of words that are complete
 	open = []; // committed words of the clause that goes on
@@ -16,7 +16,6 @@ class Line {
 	isClosed = false;
 	pause = 0; // seconds without words before it
 	note = "";
-
 	speaker = null;
 
 	constructor(item) {
@@ -73,7 +72,10 @@ export class Transcript {
 			line.pending = words;
 		} else if (kind === "completed" || kind === "failed") {
 			this.interrupt();
-			if (kind === "failed") this.note(message.error?.message ?? "The server failed here.");
+			this.#label(item, records, offset);
+			if (kind === "failed") this.note(message.error.message);
+		} else if (kind === "segment") {
+			this.#label(item, records, offset);
 		}
 	}
 
@@ -120,6 +122,29 @@ export class Transcript {
 		const count = line.open.length;
 		const isPart = endsPart(word.text) && count >= MIN_PART_WORDS;
 		if (endsSentence(word.text) || isPart || count >= MAX_CLAUSE_WORDS) line.endClause();
+	}
+
+	/** Give the words of an item speakers that were found after them, in lines of one speaker each. */
+	#label(item, records = [], offset) {
+		const old = this.lines.filter((line) => line.item === item);
+		const divided = new Transcript();
+		let isNew = false;
+		for (const word of old.flatMap((line) => line.words)) {
+			const record = records.find(({ start, end }) => start + offset === word.start && end + offset === word.end);
+			const { speaker = null } = record ?? word;
+			isNew ||= speaker !== word.speaker;
+			word.speaker = speaker;
+			divided.#add(word, item);
+		}
+		if (!isNew) return;
+		divided.interrupt();
+		divided.lines[0].pause = old[0].pause;
+		const lines = divided.lines.map((line) => {
+			const same = old.find(({ words, lastWord }) => words.length === line.words.length && lastWord === line.lastWord);
+			return same ? Object.assign(same, { speaker: line.speaker }) : line;
+		});
+		const place = this.lines.indexOf(old[0]);
+		this.lines = this.lines.filter((line) => !old.includes(line)).toSpliced(place, 0, ...lines);
 	}
 
 	#breaksLine(line, before, word) {

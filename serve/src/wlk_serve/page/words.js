@@ -32,11 +32,6 @@ export function timedWords(text, records = [], offset = 0) {
 	return words;
 }
 
-/** Return what is shown for a speaker: numbers get letters. */
-export function speakerName(speaker) {
-	return /^\d$/.test(speaker) ? String.fromCharCode(65 + Number(speaker)) : speaker;
-}
-
 /** Return "0:01:02" or "1:02" for seconds; hours where there are any. */
 export function clock(seconds) {
 	const whole = Math.floor(seconds);

@@ -27,7 +27,12 @@ from wlk_serve.protocols.realtime_config import (
     default_config,
     update_config,
 )
-from wlk_serve.protocols.realtime_input import check_samples, decode_audio, parse_message
+from wlk_serve.protocols.realtime_input import (
+    check_samples,
+    decode_audio,
+    message_type,
+    parse_message,
+)
 from wlk_serve.protocols.realtime_items import Conversation
 from wlk_serve.protocols.realtime_marks import MARK, MARKS, Marks
 from wlk_serve.protocols.realtime_run import Run, stream_config
@@ -42,6 +47,7 @@ __all__ = ["Message", "RealtimeProtocol"]
 
 Message: TypeAlias = "dict[str, Any]"
 _MOST_NAME_CHARACTERS = 200
+_END = "wlk.end"  # the client's event that no more audio comes
 _MEANINGLESS = ("conversation.item.", "response.", "output_audio_buffer.")  # in a transcription
 
 
@@ -139,7 +145,11 @@ class RealtimeProtocol:
         return self._out(answers)
 
     def end(self) -> None:
-        """End the audio, as before a shutdown; the last messages come from ``handle``."""
+        """
+        End the audio, for the client or before a shutdown; may be called again.
+
+        The last messages come from ``handle``.
+        """
         self.is_ending = True
         self._end_audio()
         self.is_over = not self._runs
@@ -152,9 +162,10 @@ class RealtimeProtocol:
         self._runs.clear()
 
     def _apply(self, message: Message) -> Iterator[Message]:
-        kind = message.get("type")
-        if not isinstance(kind, str):
-            raise RequestError("expected `type` as a text", code="invalid_event", param="type")
+        kind = message_type(message)
+        if kind == _END:  # also where it comes again after a resume, or the server has ended it
+            self.end()
+            return
         self._check_open()
         match kind:
             case "session.update":
@@ -173,8 +184,9 @@ class RealtimeProtocol:
                 self._mark(message.get("id"))
             case _:
                 known = kind.startswith(_MEANINGLESS)
+                remedy = f' without include: ["{MARKS}"]' if kind == MARK else ""
                 raise RequestError(
-                    f"a transcription session does not take {kind[:100]!r}",
+                    f"a transcription session does not take {kind[:100]!r}{remedy}",
                     code="unsupported_event" if known else "invalid_event",
                     param="type",
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
@@ -224,7 +225,7 @@ class _Update:
     def _include(self, value: object) -> None:
         names = value if value is not None else []
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise _invalid("session.include", "a list of texts")
+            raise _invalid("session.include", "a list of texts", value)
         known = [name for name in dict.fromkeys(names) if name in _INCLUDES]
         for name in dict.fromkeys(names):
             if name not in known:
@@ -249,7 +250,7 @@ class _Update:
                     self._set(language=language or self._card.language)
                 case "prompt" if self._card.takes_prompt:
                     if part is not None and not isinstance(part, str):
-                        raise _invalid(f"{path}.prompt", "a text")
+                        raise _invalid(f"{path}.prompt", "a text", part)
                     self._set(prompt=part or None)
                 case _:
                     self._ignore(f"audio.input.transcription.{name}", part)
@@ -290,27 +291,28 @@ def _format(value: object, current: AudioFormat) -> AudioFormat:
     rate = fields.get("rate", 24_000)
     is_whole = isinstance(rate, int) and not isinstance(rate, bool)
     if not is_whole or not _RATES[0] <= rate <= _RATES[1]:
-        raise _invalid(f"{path}.rate", f"a whole number from {_RATES[0]} to {_RATES[1]}")
+        raise _invalid(f"{path}.rate", f"a whole number from {_RATES[0]} to {_RATES[1]}", rate)
     return AudioFormat(name=name, rate=rate)
 
 
 def _object(value: object, path: str) -> Json:
     if not isinstance(value, dict):
-        raise _invalid(path, "an object")
+        raise _invalid(path, "an object", value)
     return value
 
 
 def _choice(value: object, choices: tuple[str, ...], path: str) -> Any:
     if not isinstance(value, str) or value not in choices:
-        raise _invalid(path, " or ".join(choices))
+        raise _invalid(path, " or ".join(choices), value)
     return value
 
 
 def _number(value: object, highest: float, path: str) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= highest:
         return float(value)
-    raise _invalid(path, f"a number from 0 to {highest:g}")
+    raise _invalid(path, f"a number from 0 to {highest:g}", value)
 
 
-def _invalid(path: str, expected: str) -> RequestError:
-    return RequestError(f"expected `{path}` as {expected}", code="invalid_value", param=path)
+def _invalid(path: str, expected: str, value: object) -> RequestError:
+    message = f"expected `{path}` as {expected}, got {reprlib.repr(value)}"
+    return RequestError(message, code="invalid_value", param=path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import reprlib
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wlk_serve.errors import RequestError
@@ -12,7 +13,7 @@ from wlk_serve.errors import RequestError
 if TYPE_CHECKING:
     from wlk_serve.protocols.realtime_config import AudioFormat
 
-__all__ = ["check_samples", "decode_audio", "parse_message"]
+__all__ = ["check_samples", "decode_audio", "message_type", "parse_message"]
 
 Message: TypeAlias = "dict[str, Any]"
 
@@ -28,10 +29,33 @@ def parse_message(text: str) -> Message:
     try:
         message = json.loads(text)
     except (ValueError, RecursionError):
-        raise RequestError("the message is not valid JSON", code="invalid_json") from None
+        raise RequestError(
+            f"expected a message of JSON, got {reprlib.repr(text)}", code="invalid_json"
+        ) from None
     if not isinstance(message, dict):
-        raise RequestError("expected a JSON object", code="invalid_event")
+        raise RequestError(
+            f"expected a message that is a JSON object, got {reprlib.repr(message)}",
+            code="invalid_event",
+        )
     return message
+
+
+def message_type(message: Message) -> str:
+    """
+    Return the type of a message, which need not be one that exists.
+
+    Raises:
+        RequestError: it is no text.
+
+    """
+    kind = message.get("type")
+    if not isinstance(kind, str):
+        raise RequestError(
+            f"expected `type` as a text, got {reprlib.repr(kind)}",
+            code="invalid_event",
+            param="type",
+        )
+    return kind
 
 
 def decode_audio(audio: object, audio_format: AudioFormat) -> bytes:
@@ -43,12 +67,18 @@ def decode_audio(audio: object, audio_format: AudioFormat) -> bytes:
 
     """
     if not isinstance(audio, str):
-        raise RequestError("expected `audio` as base64 text", code="invalid_type", param="audio")
+        raise RequestError(
+            f"expected `audio` as base64 text, got {reprlib.repr(audio)}",
+            code="invalid_type",
+            param="audio",
+        )
     try:
         data = base64.b64decode(audio, validate=True)
     except (binascii.Error, ValueError):
         raise RequestError(
-            "expected `audio` as base64 text", code="invalid_value", param="audio"
+            f"expected `audio` as base64 text, got {reprlib.repr(audio)}",
+            code="invalid_value",
+            param="audio",
         ) from None
     check_samples(data, audio_format)
     return data

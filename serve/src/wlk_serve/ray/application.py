@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from ray import serve
+from ray.serve.config import RequestRouterConfig
 
 from wlk_core.errors import OptionError
 from wlk_core.registry import Registry
@@ -13,7 +14,9 @@ from wlk_serve.admission import Admission, read_keys
 from wlk_serve.app import Server
 from wlk_serve.limits import Limits
 from wlk_serve.ray.autoscaling import LATENESS, ScalingPolicy
+from wlk_serve.ray.loaded_models import LoadedModels
 from wlk_serve.ray.models import model_pool
+from wlk_serve.ray.routing import ModelRouter
 from wlk_serve.ray.settings import ReplicaSettings
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Replica", "build"]
 
 _SPARE_REQUESTS = 16  # of a replica that is full, so that it answers 503 itself, and health checks
+_MODELS_SECONDS = 1.0  # between two reports of the models of a replica to the router
 _FLUSH_SECONDS = 60.0  # after the last second that a session may last
 
 
@@ -86,6 +90,17 @@ class Replica:
         """Return how late the steps of the sessions end, in seconds."""
         return {LATENESS: self._models.lateness}
 
+    async def record_routing_stats(self) -> dict[str, Any]:
+        """Return the models that are loaded, for the router."""
+        models = self._models
+        loaded = LoadedModels(
+            default=models.card(None).name,
+            names=(*models.loaded, *models.loading),
+            has_room=models.has_room,
+            max_sessions=self._settings.max_sessions,
+        )
+        return loaded.to_json()
+
     async def check_health(self) -> None:
         """Let a short session come through; Ray replaces a replica where it does not."""
         await self._models.check_canary(max_age=30.0)
@@ -126,5 +141,8 @@ def build(arguments: dict[str, Any]) -> serve.Application:
                 "policy_kwargs": {"max_sessions": settings.max_sessions},
             },
         },
+        request_router_config=RequestRouterConfig(
+            request_router_class=ModelRouter, request_routing_stats_period_s=_MODELS_SECONDS
+        ),
     )
     return deployment.bind(settings)

@@ -1,4 +1,4 @@
-"""A wlk-serve of another environment that runs as long as its backend, and again after a crash."""
+"""A wlk-serve of another environment: runs as long as its backend, again after crash or hang."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from wlk_core.plugins import BackendUnavailable, ModelNotFoundError
 from wlk_realtime.realtime.address import Address
 from wlk_realtime.realtime.child_process import KEY_VARIABLE, ChildProcess
 from wlk_realtime.realtime.errors import ServerAwayError
+from wlk_realtime.realtime.liveness import answers
 from wlk_realtime.realtime.server import Endpoint
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ _MOST_CRASHES, _CRASH_SECONDS = 5, 600.0  # more within this time, and it is not
 _FIRST_PAUSE = 0.1  # seconds before it is started again; doubled with each of those crashes
 _END_SECONDS = 5.0  # for an engine call that runs, before the process is killed
 _REPORT_SECONDS = 0.5  # between the end of its sockets and the report of its end
+_ANSWER_SECONDS = 5.0  # for a sign of life, after a call that got no answer in its own time
 
 
 class Child:
@@ -37,8 +39,8 @@ class Child:
     A server of another environment; any thread may use it.
 
     It is started at once, in the background, on a port and with a key that nothing else knows.
-    Where it ends by itself it is started again, a few times.  It ends with `close`, or with this
-    process.
+    Where it ends by itself, or no longer answers, it is started again, a few times.  It ends with
+    `close`, or with this process.
 
     Args:
         command: what it serves.
@@ -58,6 +60,8 @@ class Child:
         self._endpoint: Endpoint | None = None
         self._ending = "is starting"
         self._crashes: deque[float] = deque(maxlen=_MOST_CRASHES)
+        self._is_checked = False  # by a thread that waits for a sign of life
+        self._alive_until = -1.0  # of the monotonic clock: no further check before
         self._lacks_model = False
         self._is_over = False  # it is not started again
         self._thread = threading.Thread(
@@ -99,12 +103,34 @@ class Child:
                 raise self._away()
             return self._endpoint
 
+    def suspect(self, endpoint: Endpoint) -> None:
+        """
+        Check in the background whether it still answers at *endpoint*; return at once.
+
+        A process that does not is killed and started again, because it may hang for ever.
+        """
+        with self._changed:
+            process = self._process
+            is_known = self._is_checked or time.monotonic() < self._alive_until
+            if process is None or is_known or self._endpoint is not endpoint:
+                return
+            threading.Thread(
+                target=self._check,
+                args=(endpoint, process),
+                name="wlk-realtime-check",
+                daemon=True,
+            ).start()
+            self._is_checked = True
+
     def diagnosed(self, error: Exception, endpoint: Endpoint) -> Exception:
-        """Return what *error* of a connection means: the crash where there was one; may wait."""
-        if isinstance(error, TimeoutError | ServerAwayError):
+        """Return what *error* of a connection means: a crash or a hang if it was one; may wait."""
+        if isinstance(error, ServerAwayError):
             return error
         with self._changed:
-            self._changed.wait_for(lambda: self._endpoint is not endpoint, _REPORT_SECONDS)
+            if not isinstance(error, TimeoutError):
+                self._changed.wait_for(lambda: self._endpoint is not endpoint, _REPORT_SECONDS)
+            self.suspect(endpoint)
+            self._changed.wait_for(lambda: self._endpoint is not endpoint or not self._is_checked)
             return error if self._endpoint is endpoint else self._away()
 
     def close(self) -> None:
@@ -125,6 +151,20 @@ class Child:
         if self._thread.is_alive() and process is not None:
             process.kill()
             self._thread.join(_END_SECONDS)
+
+    def _check(self, endpoint: Endpoint, process: ChildProcess) -> None:
+        """Kill *process* unless it answers at *endpoint*; bounds its own time."""
+        try:
+            if answers(endpoint, timeout=_ANSWER_SECONDS):
+                self._alive_until = time.monotonic() + _ANSWER_SECONDS
+                return
+            process.kill(f"it did not answer for {_ANSWER_SECONDS:g} s")
+            with self._changed:  # bounded, because a driver of hardware may delay even its end
+                self._changed.wait_for(lambda: self._endpoint is not endpoint, _END_SECONDS)
+        finally:
+            with self._changed:
+                self._is_checked = False
+                self._changed.notify_all()
 
     def _away(self) -> ServerAwayError:
         return ServerAwayError(self._ending, is_over=self._is_over)

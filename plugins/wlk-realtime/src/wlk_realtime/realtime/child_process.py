@@ -170,8 +170,10 @@ class ChildProcess:
             if self._process.stdin is not None:
                 self._process.stdin.close()
 
-    def kill(self) -> None:
-        """End it at once."""
+    def kill(self, reason: str | None = None) -> None:
+        """End it at once; *reason* is its last line then, unless it has ended by itself."""
+        if reason is not None and self._process.poll() is None:
+            self._lines.append(f"{_PROGRAM}{reason}")
         self._process.kill()
 
     def _reason(self) -> str:

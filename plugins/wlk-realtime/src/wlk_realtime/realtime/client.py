@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wlk_realtime.engine.exchange import Answer, Request
-    from wlk_realtime.realtime.server import Source
+    from wlk_realtime.realtime.server import Endpoint, Source
 
 __all__ = ["Client"]
 
@@ -153,7 +153,7 @@ class Client:
         """
         if server.declaration is not None or len(self.servers) == 1:
             return
-        declaration = self._fetched(server)
+        declaration = self._fetched(server.source.endpoint())
         if not declaration.has(self.declaration):
             server.is_other = True
             _LOGGER.warning(
@@ -175,12 +175,15 @@ class Client:
     def _reach(self, server: Server) -> BackendError | None:
         """Note what *server* declares; return why that is not possible."""
         source = server.source
+        endpoint: Endpoint | None = None
         try:
-            declaration = self._fetched(server)
+            endpoint = source.endpoint()
+            declaration = self._fetched(endpoint)
         except EXPECTED_ERRORS as error:
-            return backend_error(error, source.name, key_variable=source.key_variable)
+            cause = error if endpoint is None else source.diagnosed(error, endpoint)
+            return backend_error(cause, source.name, key_variable=source.key_variable)
         if not declaration.has_marks and declaration.server is None:
-            model = source.endpoint().address.model
+            model = endpoint.address.model
             return BackendError(
                 f"realtime: {source.name} lists no model of a wlk-serve"
                 + (f" called {model}" if model else "")
@@ -190,8 +193,7 @@ class Client:
         server.declaration = declaration
         return None
 
-    def _fetched(self, server: Server) -> Declaration:
-        endpoint = server.source.endpoint()
+    def _fetched(self, endpoint: Endpoint) -> Declaration:
         models = fetch_models(endpoint, timeout=self._timeout_seconds)
         declaration = declaration_of(models, endpoint.address.model)
         if is_wlk_serve(models) and self._dialect != "vllm":

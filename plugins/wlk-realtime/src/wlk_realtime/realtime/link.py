@@ -179,6 +179,8 @@ class Link:
                 except EXPECTED_ERRORS as error:
                     await self.drop()
                     failure = error
+                    if isinstance(error, TimeoutError) and self._endpoint is not None:
+                        server.source.suspect(self._endpoint)
                     if is_transient(error):
                         server.lose()
                         is_own = isinstance(error, ServerAwayError)

@@ -63,6 +63,10 @@ class Source(Protocol):
         """Return where the server listens now; raises ServerAwayError where it does not."""
         ...
 
+    def suspect(self, endpoint: Endpoint, /) -> None:
+        """Note that *endpoint* did not answer in time; return at once."""
+        ...
+
     def diagnosed(self, error: Exception, endpoint: Endpoint, /) -> Exception:
         """Return *error* of a connection, or what is known to have caused it; may wait."""
         ...
@@ -83,6 +87,9 @@ class Remote:
     def endpoint(self) -> Endpoint:
         """Return its address."""
         return self._endpoint
+
+    def suspect(self, _endpoint: Endpoint) -> None:
+        """Do nothing: it cannot be started from here."""
 
     def diagnosed(self, error: Exception, _endpoint: Endpoint) -> Exception:
         """Return *error*: more is not known."""

@@ -1,0 +1,101 @@
+"""A client that ends its session gets the last words and speakers, and then the end."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from wlk_core.processor import StreamStats
+from wlk_core.session.events import Commit, End
+from wlk_serve.limits import Limits, Usage
+from wlk_serve.metrics import Metrics
+from wlk_serve.protocols.openai_realtime import RealtimeProtocol
+from wlk_serve.protocols.realtime_config import default_config
+from wlk_serve.realtime_session import RealtimeSession
+
+END = '{"type": "wlk.end"}'
+SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz
+APPEND = json.dumps({"type": "input_audio_buffer.append", "audio": SECOND})
+MANUAL = '{"type": "session.update", "session": {"audio": {"input": {"turn_detection": null}}}}'
+
+
+@pytest.fixture
+def protocol(card, open_stream, new_id):
+    """Return a session in which the client commits."""
+    protocol = RealtimeProtocol(card, open_stream, new_id=new_id)
+    protocol.receive(MANUAL)
+    return protocol
+
+
+def last_events(token):
+    """Return what a stream reports after its end."""
+    end = End(audio_time=1.0, stats=StreamStats(), latency=None)
+    return [Commit((token(" zero"),), 1.0), end]
+
+
+def test_the_last_words_come_after_the_end_and_without_a_commit(protocol, streams, token):
+    """The session is over with them."""
+    protocol.receive(APPEND)
+
+    assert [] == protocol.receive(END)
+    assert ("end_audio",) in streams[0].calls
+    assert not protocol.is_over
+    assert "zero" == protocol.handle(streams[0], last_events(token))[-1]["transcript"]
+    assert protocol.is_over
+
+
+def test_a_session_without_audio_is_over_at_once(protocol):
+    """Nothing is left to come."""
+    assert [] == protocol.receive(END)
+    assert protocol.is_over
+
+
+def test_a_second_end_is_no_error_and_audio_after_it_is_one(protocol):
+    """A client that resumes sends its last message again."""
+    protocol.receive(APPEND)
+    protocol.receive(END)
+
+    assert [] == protocol.receive(END)
+    (error,) = protocol.receive(APPEND)
+    assert "session_expired" == error["error"]["code"]
+
+
+@pytest.fixture
+def close_code(card, open_stream):
+    """Return a function that lets a session receive a message and a shutdown; it gives the code."""
+    service = SimpleNamespace(
+        card=card, metrics=Metrics(), open_stream=lambda config, _handle: open_stream(config)
+    )
+
+    async def run(message):
+        limits = Limits()
+        session = RealtimeSession(
+            service,
+            config=default_config(card),
+            key_id="",
+            limits=limits,
+            usage=Usage(limits),
+            is_resumable=True,
+            on_over=lambda: None,
+            on_closed=lambda: None,
+        )
+        queue = session.begin()
+        session.receive(queue, message)
+        session.end()
+        while await queue.get() is not None:
+            pass
+        code = session.close_code
+        session.close()
+        return code
+
+    return lambda message: asyncio.run(run(message))
+
+
+@pytest.mark.parametrize(("message", "code"), [(END, 1000), (MANUAL, 1012)])
+def test_only_a_session_that_goes_on_is_closed_for_a_restart(close_code, message, code):
+    """A client that ended its session need not come back."""
+    assert code == close_code(message)

@@ -51,4 +51,6 @@ async def transcribe(address: str, path: str) -> None:
     print()
 
 
+if len(sys.argv) != 3:  # noqa: PLR2004 -- this script, an address and a recording
+    sys.exit("usage: python realtime_file.py http://127.0.0.1:8000/v1 demo.flac")
 asyncio.run(transcribe(sys.argv[1], sys.argv[2]))

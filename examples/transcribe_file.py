@@ -7,7 +7,9 @@ import sys
 from wlk_core import Commit, load_backend
 from wlk_core.audio import decode_file
 
-path, name, model = sys.argv[1:4]
+if len(sys.argv) != 4:  # noqa: PLR2004 -- this script and three arguments
+    sys.exit("usage: python transcribe_file.py talk.flac faster-whisper base")
+path, name, model = sys.argv[1:]
 with load_backend(name, model) as backend:
     for event in backend.stream(decode_file(path)):
         if isinstance(event, Commit):

@@ -158,6 +158,7 @@ def test_an_export_has_every_word_with_its_delays(tmp_path):
     [
         (["run", "scripted"], 2),
         (["run", "scripted", "--output", "x", "--option", "colour"], 2),
+        ([], 2),
         (["dance"], 2),
         (["compare", "nowhere", "nowhere"], 2),
         (["run", "scripted", "--output", "x", "--data", "music"], 1),
@@ -171,7 +172,9 @@ def test_the_status_gives_the_kind_of_end(arguments, status, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
 
     assert status == run_command(arguments)
-    assert (status == 0) != bool(capsys.readouterr().err)
+    lines = capsys.readouterr().err.splitlines()
+    assert (status != 0) == len(lines)
+    assert all(line.startswith("wlk-bench: ") for line in lines)
 
 
 def test_public_names_are_sorted_and_there():

@@ -11,6 +11,7 @@ import click
 from wlk_bench.capacity.command import capacity
 from wlk_bench.metrics.normalise import NORMALISERS
 from wlk_bench.screen import print_table
+from wlk_core.cli.main import print_error, usage_line
 from wlk_core.errors import WLKError
 
 if TYPE_CHECKING:
@@ -20,19 +21,21 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "run_command"]
 
+_PROGRAM = "wlk-bench"
+
 
 def run_command(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return 0 done, 1 something failed, 2 usage."""
     try:
-        status = main.main(args=arguments, prog_name="wlk-bench", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
+        status = main.main(args=arguments, prog_name=_PROGRAM, standalone_mode=False)
+    except click.UsageError as error:
+        print_error(usage_line(error), _PROGRAM)
         return error.exit_code
     except click.Abort:
         click.echo("interrupted; the same command continues the run", err=True)
         return 1
     except (WLKError, OSError) as error:
-        click.echo(f"wlk-bench: {' '.join(str(error).split())}", err=True)
+        print_error(error, _PROGRAM)
         return 1
     return int(status or 0)
 
@@ -46,7 +49,7 @@ def _pairs(
     return pairs
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="wlk-bench")
 def main() -> None:
     """Measure streaming backends: errors, latency, cost, stability, word times and growth."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from wlk_conformance.badge import badge
+from wlk_core.cli.main import print_error, usage_line
 from wlk_core.errors import WLKError
 
 if TYPE_CHECKING:
@@ -17,16 +18,24 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "run"]
 
+_PROGRAM = "wlk-conformance"
+_INTERRUPTED = 130  # the status of a program that Ctrl-C ended
 EXIT_COMPLIANT, EXIT_NOT_COMPLIANT, EXIT_USAGE = 0, 1, 2
 
 
 def run() -> None:
     """Run the command; errors are one line each."""
     try:
-        main()
-    except WLKError as error:
-        click.echo(f"wlk-conformance: {error}", err=True)
+        sys.exit(main.main(prog_name=_PROGRAM, standalone_mode=False))
+    except click.UsageError as error:
+        print_error(usage_line(error), _PROGRAM)
         sys.exit(EXIT_USAGE)
+    except WLKError as error:
+        print_error(error, _PROGRAM)
+        sys.exit(EXIT_USAGE)
+    except click.Abort:
+        print_error("interrupted", _PROGRAM)
+        sys.exit(_INTERRUPTED)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

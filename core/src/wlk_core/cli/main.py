@@ -23,7 +23,15 @@ if TYPE_CHECKING:
 
     from wlk_core.registry import Registry
 
-__all__ = ["execute", "main", "prepare_streams", "print_error", "registry_of", "run_program"]
+__all__ = [
+    "execute",
+    "main",
+    "prepare_streams",
+    "print_error",
+    "registry_of",
+    "run_program",
+    "usage_line",
+]
 
 PROGRAM = "wlk-core"
 FAILED = 1
@@ -164,7 +172,7 @@ def execute(
         status = result if isinstance(result, int) else 0
         _flush_results(is_known_to_fail=status != 0)
     except (click.UsageError, OptionError) as error:
-        report(_usage(error) if isinstance(error, click.UsageError) else error)
+        report(usage_line(error) if isinstance(error, click.UsageError) else error)
         status = USAGE
     except WLKError as error:
         report(error)
@@ -227,6 +235,12 @@ def print_error(message: object, name: str = PROGRAM) -> None:
         click.echo(f"{name}: {printable(' '.join(str(message).split()))}", err=True)
 
 
+def usage_line(error: click.UsageError) -> str:
+    """Return the message of a wrong command line in one line, with the help to read."""
+    command = error.ctx.command_path if error.ctx else PROGRAM
+    return f"{_plain(error.format_message())} (see: {command} --help)"
+
+
 def registry_of(context: click.Context) -> Registry:
     """
     Return the registry of this run.
@@ -250,11 +264,6 @@ def registry_of(context: click.Context) -> Registry:
     registry: Registry = root.obj
     registry.watch = lambda plugin: watched(plugin, print_error)
     return registry
-
-
-def _usage(error: click.UsageError) -> str:
-    command = error.ctx.command_path if error.ctx else "wlk-core"
-    return f"{_plain(error.format_message())} (see: {command} --help)"
 
 
 def _unexpected(error: BaseException) -> str:

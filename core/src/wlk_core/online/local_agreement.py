@@ -8,7 +8,11 @@ import attrs
 
 from wlk_core.online.recognizer import Step
 from wlk_core.processor import SAMPLE_RATE, WorkCounters
-from wlk_core.streaming.local_agreement import LocalAgreement, split_overlap
+from wlk_core.streaming.local_agreement import (
+    LocalAgreement,
+    is_continued,
+    split_overlap,
+)
 from wlk_core.streaming.window import BoundedWindow, words_in_order
 
 if TYPE_CHECKING:
@@ -143,10 +147,12 @@ class LocalAgreementRecognizer:
         start, end = window.start / SAMPLE_RATE, stop / SAMPLE_RATE
         shifted = [word.shifted(start) for word in hypothesis.words]
         words = words_in_order(shifted, floor=start, limit=end)
-        _, fresh = split_overlap(words, window.prefix, window.overlap_end)
+        old, fresh = split_overlap(words, window.prefix, window.overlap_end)
         outside = sum(word.is_outside(start, end) for word in shifted)
         self._work += hypothesis.work
         window.processed = stop
+        if window.prefix and old and is_continued(window.prefix[-1], old[-1]):
+            window.retime(attrs.evolve(window.prefix[-1], end=old[-1].end))
         committed = self._policy.update(fresh)
         if not window.is_on_grid(stop):  # the end of a complete utterance
             committed += self._policy.flush()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from wlk_core.streaming.words import Word
 
-__all__ = ["LocalAgreement", "split_overlap"]
+__all__ = ["LocalAgreement", "is_continued", "split_overlap"]
 
 BOUNDARY_SLACK = 0.35  # seconds a word may move between hypotheses: more than half a short one
 LONG_WORD = 0.8  # seconds; the end of a longer word may lie in the pause after it
@@ -92,6 +92,16 @@ def split_overlap(
         distance, index = min(candidates, default=(BOUNDARY_SLACK, cut))
         cut = index if distance < BOUNDARY_SLACK else cut
     return tuple(words[:cut]), tuple(words[cut:])
+
+
+def is_continued(committed: Word, newer: Word) -> bool:
+    """
+    Return whether *newer* is the word *committed* with a later end.
+
+    Where the audio ended within a word when it was committed, its end was not known yet.
+    """
+    is_same = letters(committed.text) == letters(newer.text)
+    return is_same and newer.end > committed.end and _distance(newer, committed) < BOUNDARY_SLACK
 
 
 def _distance(word: Word, other: Word) -> float:

@@ -23,8 +23,11 @@ __all__ = ["PROMPT_CHARACTERS", "BoundedWindow", "words_in_order"]
 PROMPT_CHARACTERS = 200  # committed text given to the engine as prompt (whisper_streaming)
 QUIET_SECONDS = 3.0  # audio kept when two hypotheses in a row contain no new word
 SEARCH_SECONDS = 0.1  # how far from a word boundary the quietest place for a cut may lie
-ENERGY_WINDOW = SAMPLE_RATE // 50  # samples whose energy is compared to find that place
-REMAINDER_SECONDS = 0.15  # of a committed word after a cut, at most: half the shortest word
+# Samples whose energy is compared to find that place: longer than the closures inside most words
+# where the search is long enough, because a closure is as quiet as a pause.
+ENERGY_WINDOW = SAMPLE_RATE // 10
+SHORT_ENERGY_WINDOW = SAMPLE_RATE // 50
+REMAINDER_SECONDS = 0.15  # by which the rest of a committed word may be placed too late
 LONGEST_REMAINDER = 1.0  # seconds; half of a long spoken word, since its middle is before the cut
 
 T = TypeVar("T")
@@ -161,6 +164,11 @@ class BoundedWindow(Generic[T]):
             boundary = self._commit_boundary(self._word_of(items[-1]))
             self.overlap_end = max(self.overlap_end, boundary)
 
+    def retime(self, item: T) -> None:
+        """Replace the last committed word by *item*, the same word with newer times."""
+        self.prefix = (*self.prefix[:-1], item)
+        self.overlap_end = max(self.overlap_end, self._commit_boundary(self._word_of(item)))
+
     def bound(self, upcoming: Sequence[T], *, is_quiet: bool) -> int:
         """
         Keep the window short, after a step that decoded up to `processed`.
@@ -175,10 +183,9 @@ class BoundedWindow(Generic[T]):
         """
         was_quiet, self._was_quiet = self._was_quiet, is_quiet
         if is_quiet and was_quiet:
-            self._trim(self.processed - round(QUIET_SECONDS * SAMPLE_RATE))
-            return 0
+            self._trim(self._cut_in_silence(), upcoming)
         if self.processed - self.start > self._buffer_samples and self.prefix:
-            self._trim(self._cut_after_prefix(upcoming))
+            self._trim(self._cut_after_prefix(upcoming), upcoming)
         if self.processed - self.start <= self._max_samples:
             return 0
         half = (self.start + self.processed) / 2 / SAMPLE_RATE
@@ -188,58 +195,100 @@ class BoundedWindow(Generic[T]):
         after_prefix = self._cut_after_prefix(upcoming) if self.prefix else 0
         # Up to the next word the engine has recognised nothing more.
         following = self._word_of(upcoming[0]).start if upcoming else half
-        self._trim(max(after_prefix, self._forced_cut(following)))
+        self._trim(max(after_prefix, self._forced_cut(following)), upcoming)
         return count
+
+    def _cut_in_silence(self) -> int:
+        """
+        Return the sample from which audio is kept when the engine emits no new words.
+
+        A committed word there is kept whole, because an engine that transcribes all of the window
+        could take its rest for a word.
+        """
+        cut = self.processed - round(QUIET_SECONDS * SAMPLE_RATE)
+        if self._prefix_is_forced:
+            return cut
+        words = (self._word_of(item) for item in self.prefix)
+        word = next((w for w in words if (w.end + SEARCH_SECONDS) * SAMPLE_RATE > cut), None)
+        return cut if word is None else min(cut, self._cut_before(word.start))
 
     def _cut_after_prefix(self, upcoming: Sequence[T]) -> int:
         """
         Return the quietest sample between the last committed word and what follows it.
 
         Where nothing follows, that is next to the end of the word, because an engine that ended
-        its text early has not emitted the words of the audio after it.
+        its text early has not emitted the words of the audio after it.  A word up to the end of
+        the audio may go on after it, and counts as what follows.
         """
-        last = self._word_of(self.prefix[-1])
-        following = self._word_of(upcoming[0]).start if upcoming else last.end
-        first = round((min(last.end, following) - SEARCH_SECONDS) * SAMPLE_RATE)
-        final = round((max(last.end, following) + SEARCH_SECONDS / 2) * SAMPLE_RATE)
-        first = max(first, round(last.middle * SAMPLE_RATE), self.start)
-        final = max(first, min(final, self.processed))
-        return self._quietest(first, final)
+        words = [self._word_of(item) for item in self.prefix]
+        following = self._word_of(upcoming[0]).start if upcoming else None
+        audio_end = self.processed / SAMPLE_RATE - 1.5 * SEARCH_SECONDS
+        while words and words[-1].end > audio_end:
+            following = words.pop().start
+        if not words:
+            return self.start
+        last = words[-1]
+        if following is None:
+            first, final = last.end - SEARCH_SECONDS, last.end + SEARCH_SECONDS / 2
+        else:
+            first = min(last.end, following) - SEARCH_SECONDS
+            final = following - SEARCH_SECONDS / 2
+        return self._quietest(max(first, last.middle), final)
 
     def _forced_cut(self, following: float) -> int:
         """
         Return where a window is cut that would outgrow the engine's limit.
 
         That is before the first non-final word, which starts at *following* seconds, if what is
-        left then has room.  It is the quietest place shortly before, because a model may place the
-        start of a word too late.  Otherwise it is the middle, because a word that spans half the
-        window is an alignment error.
+        left then has room.  Otherwise it is the middle, because a word that spans half the window
+        is an alignment error.
         """
         middle = (self.start + self.processed) // 2
-        final = max(self.start, min(middle, round(following * SAMPLE_RATE)))
-        first = max(self.start, final - round(SEARCH_SECONDS * SAMPLE_RATE))
-        cut = self._on_whole_cut(self._quietest(first, final))
+        cut = self._on_whole_cut(self._cut_before(min(middle / SAMPLE_RATE, following)))
         return cut if self.processed - cut <= self._max_samples else middle
 
-    def _quietest(self, first: int, final: int) -> int:
-        """Return the number of the quietest sample from *first* to *final*."""
-        return first + lowest_energy_sample(self._audio.view(first, final), window=ENERGY_WINDOW)
+    def _cut_before(self, start: float) -> int:
+        """
+        Return the quietest sample shortly before a word that the engine placed at *start*.
+
+        The word may begin earlier, because engines place starts too late.
+        """
+        return self._quietest(start - 1.5 * SEARCH_SECONDS, start - SEARCH_SECONDS / 2)
+
+    def _quietest(self, start: float, end: float) -> int:
+        """Return the number of the quietest sample from *start* to *end*, in seconds."""
+        first = min(max(self.start, round(start * SAMPLE_RATE)), self.processed)
+        final = min(max(first, round(end * SAMPLE_RATE)), self.processed)
+        audio = self._audio.view(first, final)
+        window = max(SHORT_ENERGY_WINDOW, min(ENERGY_WINDOW, len(audio) // 2))
+        return first + lowest_energy_sample(audio, window=window)
 
     def _on_whole_cut(self, sample: int) -> int:
         return sample // self._cut_samples * self._cut_samples
 
-    def _trim(self, sample: int) -> None:
-        """Drop the audio before *sample*; the words whose middle lies there become prompt."""
+    def _trim(self, sample: int, upcoming: Sequence[T]) -> None:
+        """Drop the audio before *sample*; the words that lose theirs become prompt."""
         sample = self._on_whole_cut(max(self.start, sample))
         self._audio.trim(sample)
         cut = sample / SAMPLE_RATE
-        count = sum(self._word_of(item).middle < cut for item in self.prefix)
+        count = sum(self._is_dropped(self._word_of(item), cut) for item in self.prefix)
         if count:
             words = [self._word_of(item) for item in self.prefix[:count]]
             self.prefix = self.prefix[count:]
             self._prompt = _last_words(self._prompt + "".join(word.text for word in words))
-            self.dropped_end = max(cut, words[-1].end)
-            self.overlap_end = self._cut_boundary(cut)
+            following = self._word_of(upcoming[0]) if upcoming else None
+            end = words[-1].end if following is None else min(words[-1].end, following.start)
+            self.dropped_end = max(cut, end)
+            self.overlap_end = self._cut_boundary(cut, following)
+
+    def _is_dropped(self, word: Word, cut: float) -> bool:
+        """
+        Return whether a committed word has no audio left after *cut*, or too little.
+
+        A decoder can be forced to begin with half a word.  An engine that transcribes all of the
+        window returns a cut word only perhaps, and the next word could be taken for it.
+        """
+        return (word.middle if self._prefix_is_forced else word.start) < cut
 
     def _commit_boundary(self, last: Word) -> float:
         """
@@ -254,26 +303,22 @@ class BoundedWindow(Generic[T]):
         """
         return last.middle if self._prefix_is_forced else last.end
 
-    def _cut_boundary(self, cut: float) -> float:
+    def _cut_boundary(self, cut: float, following: Word | None) -> float:
         """
         Return the time before which the middle of a word is old, now that audio before *cut* is.
 
-        Of the last committed word a remainder may lie after the cut, which is not a word.
-
-        The end of the last word lies after the remainder, and far into the pause if the engine
-        put it there.  So it is lowered to REMAINDER_SECONDS after the cut at most, because a later
-        boundary would hide the next word.  Where committed words remain after the cut, the end of
-        the last one still decides, because all of them would be committed again.
-
-        The middle of the last word lies before the cut.  So it is raised to the middle of the
-        longest remainder, because an earlier boundary would commit the remainder as a word.  Where
-        cuts are far apart (*cut_samples*) the remainder may be half of a long word.
+        Where committed words remain after the cut, the end or middle of the last one decides as
+        before.  Otherwise a remainder of the last word may lie after the cut, which is not a word.
+        Its middle is known as well as the end of the word is, which REMAINDER_SECONDS allows for.
+        A boundary nearer to the middle of *following*, the next word, would hide that word.
         """
-        if self._prefix_is_forced:
-            return max(self.overlap_end, (cut + self.dropped_end + REMAINDER_SECONDS) / 2)
         if self.prefix:
             return self.overlap_end
-        return min(self.overlap_end, cut + REMAINDER_SECONDS)
+        remainder = (cut + self.dropped_end) / 2
+        boundary = remainder + REMAINDER_SECONDS
+        if following is not None:
+            boundary = min(boundary, (remainder + following.middle) / 2)
+        return max(self.overlap_end, boundary) if self._prefix_is_forced else boundary
 
 
 def words_in_order(words: Sequence[Word], *, floor: float, limit: float) -> list[Word]:

@@ -65,13 +65,14 @@ def test_a_second_end_is_no_error_and_audio_after_it_is_one(protocol):
 
 
 @pytest.fixture
-def close_code(card, open_stream):
-    """Return a function that lets a session receive a message and a shutdown; it gives the code."""
+def shut_down(card, open_stream):
+    """Return a function that lets a session receive a message and a shutdown; see `run`."""
     service = SimpleNamespace(
         card=card, metrics=Metrics(), open_stream=lambda config, _handle: open_stream(config)
     )
 
-    async def run(message):
+    async def run(message, is_resumable):
+        """Return the types of the last messages and the close code."""
         limits = Limits()
         session = RealtimeSession(
             service,
@@ -79,23 +80,36 @@ def close_code(card, open_stream):
             key_id="",
             limits=limits,
             usage=Usage(limits),
-            is_resumable=True,
+            is_resumable=is_resumable,
             on_over=lambda: None,
             on_closed=lambda: None,
         )
         queue = session.begin()
         session.receive(queue, message)
         session.end()
-        while await queue.get() is not None:
-            pass
+        types = []
+        while (text := await queue.get()) is not None:
+            types.append(json.loads(text)["type"])
         code = session.close_code
         session.close()
-        return code
+        return types, code
 
-    return lambda message: asyncio.run(run(message))
+    return lambda message, *, is_resumable=True: asyncio.run(run(message, is_resumable))
 
 
 @pytest.mark.parametrize(("message", "code"), [(END, 1000), (MANUAL, 1012)])
-def test_only_a_session_that_goes_on_is_closed_for_a_restart(close_code, message, code):
+def test_only_a_session_that_goes_on_is_closed_for_a_restart(shut_down, message, code):
     """A client that ended its session need not come back."""
-    assert code == close_code(message)
+    assert code == shut_down(message)[1]
+
+
+@pytest.mark.parametrize(
+    ("message", "is_resumable", "cuts"), [(MANUAL, True, 1), (MANUAL, False, 0), (END, True, 0)]
+)
+def test_only_a_client_that_keeps_its_audio_is_sent_where_the_server_cut_it(
+    shut_down, message, is_resumable, cuts
+):
+    """It may have the cut word recognised again; other clients know no such event."""
+    types, _ = shut_down(message, is_resumable=is_resumable)
+
+    assert cuts == types.count("wlk.cut")

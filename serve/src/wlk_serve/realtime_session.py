@@ -214,6 +214,9 @@ class RealtimeSession:
             on_over()
 
     def _finish(self) -> None:
+        """End the audio although its client sends more, perhaps in the middle of a word."""
+        if self.log is not None and not self.protocol.is_ending:
+            self._put([{"type": "wlk.cut"}])
         self.protocol.end()
         self._stop_if_over()
 

@@ -161,38 +161,44 @@ function renew(connection) {
   reconnect(connection, created("t2"));
 }
 
-test("a server that drains has settled its words, not the audio after them", () => {
+test("words that the server forced are replaced by those of the next session", () => {
   const connection = live();
   send(connection, 3000);
   connection.received(delta("one", 1.2, 2), 3000);
-  connection.received(stopped("a", 3000, 3), 3000); // it takes no more audio: a word may go on
-  connection.received(completed("a", 4), 3000);
+  connection.received({ type: "wlk.cut", wlk_seq: 3 }, 3000); // it takes no more audio: a word may go on
+  const forced = [delta(" tw", 3, 4), stopped("a", 3000, 5), completed("a", 6)];
+  const actions = forced.flatMap((message) => connection.received(message, 3000));
   renew(connection);
 
+  assert.deepEqual(actions, []);
   assert.equal(connection.base, 1200);
+  connection.received(UPDATED, 3000);
+  assert.ok(delivered(connection.received(delta("two", 2, 2), 3000)));
+  assert.ok(!delivered(connection.abort()));
 });
 
-test("a silence is settled once the session takes audio after it", () => {
-  const connection = live();
-  send(connection, 9000);
-  connection.received(stopped("a", 3000, 2), 9000);
-  connection.received({ type: "wlk.ack", samples: 3000, wlk_seq: 3 }, 9000);
-  connection.received(completed("a", 4), 9000);
-  connection.received({ type: "wlk.ack", samples: 4000, wlk_seq: 5 }, 9000);
-  renew(connection);
-
-  assert.equal(connection.base, 2500); // a soft beginning of the next word is sent again
-});
-
-test("an acknowledgement before the end of an item settles nothing", () => {
+test("words that the server forced come where no session follows", () => {
   const connection = live();
   send(connection, 3000);
-  connection.received({ type: "wlk.ack", samples: 3000, wlk_seq: 2 }, 3000);
-  connection.received(stopped("a", 3000, 3), 3000);
-  connection.received(completed("a", 4), 3000);
+  const last = [{ type: "wlk.cut", wlk_seq: 2 }, delta("one", 3, 3), completed("a", 4)];
+  for (const message of last) assert.ok(!delivered(connection.received(message, 3000)));
+  connection.closed(1012);
+  connection.wake();
+  const actions = connection.refused(403, "host");
+
+  assert.deepEqual(kinds(actions), ["deliver", "deliver", "deliver", "close", "report"]);
+  assert.deepEqual(actions.slice(0, 3).map((action) => action.message), last);
+});
+
+test("a silence is settled, but for a soft beginning of the next word", () => {
+  const connection = live();
+  send(connection, 9000);
+  connection.received(delta("one", 2, 2), 9000);
+  connection.received(stopped("a", 3000, 3), 9000);
+  connection.received(completed("a", 4), 9000);
   renew(connection);
 
-  assert.equal(connection.base, 0);
+  assert.equal(connection.base, 2500);
 });
 
 test("attempts come later and later, and at once when the network is back", () => {

@@ -19,7 +19,7 @@ export class Connection {
 	base = 0; // sample 0 of the server's session, numbered as in RecentAudio
 	sent = 0; // the next sample to send
 	#settled = 0; // samples before this have their final words
-	#quiet = 0; // the same, if the session goes on
+	#forced = null; // came after wlk.cut; the next session replaces it
 	#kept = 0; // the oldest sample that can be sent again
 	#token = null;
 	#lastNumber = 0; // of the server's messages
@@ -65,12 +65,11 @@ export class Connection {
 		if (number < Infinity) this.#lastNumber = number;
 		if (message.type === "session.updated") return this.state === "configuring" ? this.#live() : [];
 		if (message.type === "error") return this.#failed(message.error);
-		if (message.type === "wlk.ack") {
-			this.#settled = Math.max(this.#settled, this.#quiet); // a drain may cut a word
-			return [];
-		}
-		this.#settle(message);
-		return [{ kind: "deliver", message, seconds: this.base / this.rate }];
+		const delivery = { kind: "deliver", message, seconds: this.base / this.rate };
+		if (message.type === "wlk.cut") this.#forced = [];
+		if (!this.#forced) this.#settle(message);
+		else this.#forced.push(delivery);
+		return this.#forced ? [] : [delivery];
 	}
 
 	/** The socket closed; `wasOpen` is false where the handshake was refused. */
@@ -136,7 +135,8 @@ export class Connection {
 		this.#hasSession = true;
 		this.#token = token;
 		this.#lastNumber = 0;
-		this.base = this.sent = this.#settled = this.#quiet = start;
+		this.base = this.sent = this.#settled = start;
+		this.#forced = null;
 		return [...reports, ...this.#configure()];
 	}
 
@@ -164,12 +164,10 @@ export class Connection {
 
 	/** Note how far audio is settled. */
 	#settle({ type, end = 0, audio_end_ms: milliseconds }) {
-		const sample = (seconds) => this.base + Math.round(seconds * this.rate);
-		if (type.endsWith("speech_stopped")) {
-			this.#quiet = Math.min(sample(milliseconds / 1000), this.sent) - SOFT_SECONDS * this.rate;
-		} else if (type.endsWith("transcription.delta")) {
-			this.#settled = Math.max(this.#settled, sample(end));
-		}
+		if (type.endsWith("speech_stopped")) end = milliseconds / 1000 - SOFT_SECONDS;
+		else if (!type.endsWith("transcription.delta")) return;
+		const sample = this.base + Math.round(end * this.rate);
+		this.#settled = Math.min(Math.max(this.#settled, sample), this.sent);
 	}
 
 	#retry(reason, seconds = RETRY_SECONDS[Math.min(this.#attempt, RETRY_SECONDS.length - 1)]) {
@@ -186,6 +184,7 @@ export class Connection {
 	#end(reason, message) {
 		this.state = "ended";
 		return [
+			...(this.#forced ?? []),
 			{ kind: "close", code: DONE },
 			{ kind: "report", state: "ended", reason, message },
 		];

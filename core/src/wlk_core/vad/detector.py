@@ -10,7 +10,7 @@ import numpy as np
 
 from wlk_core.errors import AudioFormatError
 from wlk_core.vad.background import Background
-from wlk_core.vad.one_thread import require_one_thread
+from wlk_core.vad.one_thread import one_thread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,7 +55,7 @@ class SileroDetector:
     Silero VAD 6.2 [1], one instance a stream; the model, 1 MB, comes with its package.
 
     It processes 512 samples (32 ms) at a time: 0.2 ms of a processor, in the thread of the caller
-    where the platform allows it (`require_one_thread`).  In a silence the model is not called for a
+    where the platform allows it (`one_thread`).  In a silence the model is not called for a
     frame that differs from the background in no octave.  Before the next sound the model is given
     the last two seconds that it missed.  The probabilities are then those after some six seconds of
     silence, because the model, which would miss the first words after a minute of it, detects them.
@@ -164,10 +164,10 @@ class SileroDetector:
     def _run_model(self, frame: NDArray[np.float32], gain: float) -> float:
         """Give the model the frames that it missed and *frame*; return the probability of that."""
         self._missed.append((frame, gain))
-        require_one_thread()
-        while self._missed:
-            missed, missed_gain = self._missed.popleft()
-            samples = (missed * np.float32(missed_gain)).tolist()
-            probability = float(self._model.process_samples(samples))
-            self.model_calls += 1
+        with one_thread():
+            while self._missed:
+                missed, missed_gain = self._missed.popleft()
+                samples = (missed * np.float32(missed_gain)).tolist()
+                probability = float(self._model.process_samples(samples))
+                self.model_calls += 1
         return probability

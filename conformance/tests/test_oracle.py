@@ -6,7 +6,7 @@ import pytest
 
 from wlk_conformance.quality import align
 from wlk_conformance.scripted import DIGIT_WORDS
-from wlk_conformance.seams import CHANGES_ITS_MIND, RESPELLS, STAYS_UNDECIDED, respelled
+from wlk_conformance.seams import CHANGES_ITS_MIND, STAYS_UNDECIDED
 from wlk_conformance.sessions.oracle import Life, check_life
 from wlk_conformance.sessions.tape import Tape
 from wlk_conformance.sessions.vocabularies import VOCABULARIES, Vocabulary
@@ -97,17 +97,3 @@ def test_a_word_that_may_be_missing_is_left_out_first():
     """Of two equal words the one that may be missing is taken for the missing one."""
     assert [(0, 0)] == align(["six", "six"], ["six"], omissions=[1.0, 0.5])
     assert [(1, 0)] == align(["six", "six"], ["six"], omissions=[0.5, 1.0])
-
-
-@pytest.mark.parametrize(("habits", "broken"), [([RESPELLS], []), ([], ["IN-05"])])
-def test_an_engine_that_respells_gives_any_word_a_letter_more(habits, broken):
-    """A word may be committed before or after another word followed it."""
-    assert broken == rules(life("zeros", " ones", " two", cells=13), habits=habits)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [(" one", " ones"), ("yes ", "yess "), ("。", "。s")]
-)
-def test_a_respelled_word_keeps_its_own_spacing(text, expected):
-    """The letter comes before the space at its end."""
-    assert expected == respelled(text)

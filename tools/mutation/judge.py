@@ -17,13 +17,12 @@ from wlk_conformance.suite import BackendConformance
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TIERS = frozenset({"contract", "speech"})
 SESSIONS_TEST = "test_generated_sessions_keep_every_rule"
 
 
 def runs(first_policy: str) -> Iterator[tuple[dict[str, str], bool]]:
     """
-    Yield the options of each run, and whether it plays sessions or runs both tiers.
+    Yield the options of each run, and whether it plays sessions or runs the contract tier.
 
     The sessions, in which policies take turns, come first, because they detect most.
     """
@@ -41,7 +40,6 @@ def broken_rule(first_policy: str) -> str | None:
             spec=SCRIPTED_SPEC,
             load=lambda model=None, **_options: load(SCRIPTED_SPEC, model),
             options=options,
-            tiers=TIERS,
             sessions=SESSIONS,
         )
         for declared, test in tests:

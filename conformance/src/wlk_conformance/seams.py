@@ -17,26 +17,21 @@ __all__ = [
     "MOVED_SECONDS",
     "MOVES_TIMES",
     "RECENT_SECONDS",
-    "RESPELLED_SECONDS",
-    "RESPELLS",
     "STAYS_UNDECIDED",
     "SupportsCodedAudio",
     "SupportsDeclaration",
     "SupportsEngineCalls",
     "SupportsHabits",
     "answers_cut_short",
-    "respelled",
 ]
 
 #: What models do, and an engine that reads coded audio does not do by itself.
 CHANGES_ITS_MIND = "changes its mind"
 MOVES_TIMES = "moves times"
 STAYS_UNDECIDED = "stays undecided"
-RESPELLS = "respells"
-HABITS = (CHANGES_ITS_MIND, MOVES_TIMES, STAYS_UNDECIDED, RESPELLS)
+HABITS = (CHANGES_ITS_MIND, MOVES_TIMES, STAYS_UNDECIDED)
 RECENT_SECONDS = 0.4  # below the shortest time between two calls of an engine that has habits
 MOVED_SECONDS = 0.04
-RESPELLED_SECONDS = 0.24  # of a word, so that times which move cannot hide which one it is
 
 
 @runtime_checkable
@@ -95,19 +90,9 @@ class SupportsHabits(Protocol):
       if its hypotheses are compared with each other.
     - One that moves times gives a word other times in each call, at most MOVED_SECONDS away from
       those of its audio.
-    - One that respells gives a word a letter more, see `respelled`, as soon as another word follows
-      it, if its hypotheses are compared with each other: a committed word comes back with other
-      letters.  Words shorter than RESPELLED_SECONDS stay as they are, and so does one that repeats
-      the word before it, because of two words so close the letters decide which was committed.
     """
 
     habits: frozenset[str]
-
-
-def respelled(text: str) -> str:
-    """Return a word with a letter more, and its own spacing."""
-    letters = text.rstrip()
-    return f"{letters}s{text[len(letters) :]}"
 
 
 @contextmanager

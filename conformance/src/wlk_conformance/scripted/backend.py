@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,13 +11,7 @@ from wlk_conformance.scripted.alignment import BUFFER_SECONDS, FRAME_SAMPLES, PO
 from wlk_conformance.scripted.engine import DIGIT_WORDS, ScriptedEngine
 from wlk_conformance.scripted.native import NativeRecognizer, cut_step
 from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
-from wlk_conformance.seams import (
-    CHANGES_ITS_MIND,
-    HABITS,
-    MOVES_TIMES,
-    RESPELLS,
-    STAYS_UNDECIDED,
-)
+from wlk_conformance.seams import CHANGES_ITS_MIND, HABITS, MOVES_TIMES, STAYS_UNDECIDED
 from wlk_core.plugins import (
     AlignAttRecognizer,
     LoadedBackend,
@@ -32,9 +26,6 @@ if TYPE_CHECKING:
     from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
 
 __all__ = ["ScriptedBackend", "load", "open_stream"]
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 class ScriptedBackend(LoadedBackend[ScriptedEngine]):
@@ -76,7 +67,6 @@ class ScriptedBackend(LoadedBackend[ScriptedEngine]):
             CHANGES_ITS_MIND: self.engine.changes_mind,
             MOVES_TIMES: self.engine.moves_times,
             STAYS_UNDECIDED: self.engine.stays_undecided,
-            RESPELLS: self.engine.respells,
         }
         return frozenset(habit for habit in HABITS if is_set[habit])
 
@@ -86,7 +76,6 @@ class ScriptedBackend(LoadedBackend[ScriptedEngine]):
         self.engine.changes_mind = CHANGES_ITS_MIND in names
         self.engine.moves_times = MOVES_TIMES in names
         self.engine.stays_undecided = STAYS_UNDECIDED in names
-        self.engine.respells = RESPELLS in names
 
 
 def load(spec: BackendSpec, model: str | None) -> ScriptedBackend:
@@ -111,13 +100,13 @@ def open_stream(
     """Return a function that makes the recognizer of the policy; see LoadedBackend."""
     language = config.language
     if config.policy == "native":
-        decode = _engine_call(engine, calls, engine.decode_step, cut=cut_step)
+        decode = calls.wrap(engine.decode_step, cut=cut_step)
         return partial(NativeRecognizer, decode, language=language)
     tick_seconds = config.options["tick_seconds"]
     if config.policy == "alignatt":
         return partial(
             AlignAttRecognizer,
-            _engine_call(engine, calls, engine.align),
+            calls.wrap(engine.align),
             policy=POLICY,
             frame_samples=FRAME_SAMPLES,
             language=language,
@@ -126,28 +115,12 @@ def open_stream(
         )
     return partial(
         LocalAgreementRecognizer,
-        _engine_call(engine, calls, engine.transcribe),
+        calls.wrap(engine.transcribe),
         language=language,
         tick_seconds=tick_seconds,
     )
 
 
-def _engine_call(
-    engine: ScriptedEngine,
-    calls: EngineCalls,
-    function: Callable[P, R],
-    *,
-    cut: Callable[[R, float], R] | None = None,
-) -> Callable[P, R]:
-    """Return *function* as an engine call, which is taken together with those of other streams."""
-    answer: Callable[[Callable[[], R]], R] = calls.wrap_batch(engine.run, cut=cut)
-
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        return answer(partial(function, *args, **kwargs))
-
-    return call
-
-
 def _warmup(engine: ScriptedEngine, calls: EngineCalls) -> None:
     silence = np.zeros(CELL_SAMPLES, dtype=np.float32)
-    _engine_call(engine, calls, engine.transcribe)(silence, prompt="", language=None)
+    calls.wrap(engine.transcribe)(silence, prompt="", language=None)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import attrs
 
 from wlk_conformance.scripted.alignment import aligned_word, jitter
 from wlk_conformance.scripted.native import decode_step
-from wlk_conformance.seams import MOVED_SECONDS, RECENT_SECONDS, RESPELLED_SECONDS, respelled
+from wlk_conformance.seams import MOVED_SECONDS, RECENT_SECONDS
 from wlk_core.online import AlignedHypothesis, Hypothesis, WorkCounters
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming import Word
 from wlk_core.testing.coded_audio import CELL_SAMPLES, read_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from wlk_core.testing.coded_audio import DetectedToken
 
 __all__ = ["DIGIT_WORDS", "ScriptedEngine"]
-
-R = TypeVar("R")
 
 DIGIT_WORDS = (
     " zero", " one", " two", " three", " four", " five", " six", " seven", " eight", " nine",
@@ -46,36 +44,27 @@ class ScriptedEngine:
     transcribes a buffer takes a token that the buffer's end cuts off for the next word of the
     vocabulary, as models do, one that has just ended for the word after that, and corrects itself
     when more audio arrives.  With `moves_times` the times of a word are a little different in each
-    buffer.  With `stays_undecided` it spells every word otherwise in every second hypothesis, and
-    with `respells` as soon as another word follows it.
+    buffer.  With `stays_undecided` it spells every word otherwise in every second hypothesis.
     """
 
     vocabulary: Sequence[str] = DIGIT_WORDS
     changes_mind: bool = attrs.field(default=False, kw_only=True)
     moves_times: bool = attrs.field(default=False, kw_only=True)
     stays_undecided: bool = attrs.field(default=False, kw_only=True)
-    respells: bool = attrs.field(default=False, kw_only=True)
-
-    @staticmethod
-    def run(requests: Sequence[Callable[[], R]]) -> Sequence[R]:
-        """Answer the requests of several streams, as a model that takes them together."""
-        return [request() for request in requests]
 
     def transcribe(
         self, audio: NDArray[np.float32], *, prompt: str, language: str | None
     ) -> Hypothesis:
         """Return the words of *audio*, as LocalAgreement needs them."""
         del prompt  # a script already has its text
-        tokens = self._tokens(audio)
-        is_respelled = self._respelled(tokens)
         words = tuple(
             Word(
                 self._moved(token, token.start, samples=len(audio)),
                 self._moved(token, token.end, samples=len(audio)),
-                self._undecided_spelling(token, samples=len(audio), is_respelled=is_new),
+                self._undecided_spelling(token, samples=len(audio)),
                 1.0,
             )
-            for token, is_new in zip(tokens, is_respelled, strict=True)
+            for token in self._tokens(audio)
         )
         work = WorkCounters(
             encoder_frames=-(-len(audio) // MEL_FRAME_SAMPLES),
@@ -130,25 +119,14 @@ class ScriptedEngine:
             later += 1
         return self.vocabulary[(token.id - 1 + later) % len(self.vocabulary)]
 
-    def _undecided_spelling(self, token: DetectedToken, *, samples: int, is_respelled: bool) -> str:
+    def _undecided_spelling(self, token: DetectedToken, *, samples: int) -> str:
         """Return the same of a hypothesis that another one has to agree with."""
         later = 0
         if self.changes_mind and 0 < samples - token.end < RECENT_SECONDS * SAMPLE_RATE:
             later = 2
         if self.stays_undecided and samples // SAMPLE_RATE % 2:
             later += 3
-        text = self._spelling(token, samples=samples, later=later)
-        return respelled(text) if is_respelled else text
-
-    def _respelled(self, tokens: Sequence[DetectedToken]) -> list[bool]:
-        """Return which of *tokens* are spelled otherwise, because another word follows them."""
-        return [
-            self.respells
-            and index + 1 < len(tokens)
-            and token.end - token.start >= RESPELLED_SECONDS * SAMPLE_RATE
-            and (index == 0 or tokens[index - 1].id != token.id)
-            for index, token in enumerate(tokens)
-        ]
+        return self._spelling(token, samples=samples, later=later)
 
     def _moved(self, token: DetectedToken, sample: int, *, samples: int) -> float:
         """Return the time of *sample*, an end of *token*, in a buffer of *samples* samples."""

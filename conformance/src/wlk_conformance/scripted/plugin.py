@@ -29,7 +29,6 @@ SCRIPTED_SPEC = BackendSpec(
             "language-forcing",
             "speaker-turns",
             "bounded-state",
-            "batching",
         }
     ),
     languages=("en", "de"),

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_conformance.seams import RESPELLS
 from wlk_conformance.sessions.actions import FLUSHES, Action, Session
 from wlk_conformance.sessions.played_stream import BAD
 from wlk_conformance.sessions.tape import Tape, Token
@@ -173,8 +172,7 @@ class _Draw:
         rng, habits = self._engine_rng, self._profile.habits
         if not habits or rng.random() >= self._theme.habits:
             return ()
-        # Mostly a single one, because an engine that never agrees with itself hides the others.
-        drawn = rng.sample(habits, rng.choice((1, 1, 1, 2, 3, len(habits))))
+        drawn = rng.sample(habits, rng.randint(1, len(habits)))
         return tuple(habit for habit in habits if habit in drawn)
 
     def _vocabulary(self) -> str:
@@ -195,13 +193,8 @@ class _Draw:
         return Tape(tokens=self._spread(tokens))
 
     def _spread(self, tokens: list[Token]) -> list[Token]:
-        """
-        Return *tokens*, on some tapes with seconds of digital silence between them.
-
-        All tapes of an engine that respells have them, because it respells a committed word that
-        was the last one in two hypotheses.
-        """
-        if self._engine_rng.random() >= SPARSE and RESPELLS not in self._habits:
+        """Return *tokens*, on some tapes with seconds of digital silence between them."""
+        if self._engine_rng.random() >= SPARSE:
             return tokens
         later, spread = 0, []
         for id_, cell, length in tokens:

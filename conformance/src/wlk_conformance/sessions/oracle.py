@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from wlk_conformance.quality import align
-from wlk_conformance.seams import (
-    CHANGES_ITS_MIND,
-    RECENT_SECONDS,
-    RESPELLS,
-    STAYS_UNDECIDED,
-    respelled,
-)
+from wlk_conformance.seams import CHANGES_ITS_MIND, RECENT_SECONDS, STAYS_UNDECIDED
 from wlk_conformance.sessions.clock import StreamClock
 from wlk_conformance.sessions.violation import Violation
 from wlk_core import SAMPLE_RATE
@@ -98,7 +92,10 @@ def expected_words(
         words.append(
             ExpectedWord(
                 text=vocabulary[id_ - 1],
-                mistaken=_mistakes(id_ - 1, vocabulary, habits, is_recent=is_recent),
+                mistaken=tuple(
+                    vocabulary[(id_ - 1 + later) % len(vocabulary)]
+                    for later in _mistakes(habits, is_recent=is_recent)
+                ),
                 start=_range(clock.time_of(hard[0]), clock.time_of(soft[0])),
                 end=_range(
                     clock.time_of(soft[0] if life.may_end_early else soft[1], is_before_pause=True),
@@ -226,17 +223,12 @@ def _corrected(words: Sequence[str], expected: Sequence[ExpectedWord]) -> list[s
     return corrected
 
 
-def _mistakes(
-    index: int, vocabulary: Sequence[str], habits: Collection[str], *, is_recent: bool
-) -> tuple[str, ...]:
-    """Return what word *index* of the vocabulary may be mistaken for; see SupportsHabits."""
+def _mistakes(habits: Collection[str], *, is_recent: bool) -> list[int]:
+    """Return how much later in the vocabulary a mistaken word may be; see SupportsHabits."""
     later = {0, 1, 2} if is_recent and CHANGES_ITS_MIND in habits else {0}
     if STAYS_UNDECIDED in habits:
         later |= {number + 3 for number in later}
-    texts = [vocabulary[(index + number) % len(vocabulary)] for number in sorted(later)]
-    if RESPELLS in habits:
-        texts += [respelled(text) for text in texts]
-    return tuple(text for text in texts if text != vocabulary[index])
+    return sorted(later - {0})
 
 
 def _part(origin: int, stop: int, half: int, cuts: Sequence[int], total: int) -> tuple[int, int]:

@@ -220,7 +220,6 @@ class Player:
                     break
                 except BackendError as error:
                     errors.append(error)
-                    stream.failed(error)
         finally:
             self._set_faults(())
         if self._calls.count == start:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 import json
 
 import attrs
@@ -17,6 +18,7 @@ from wlk_bench.capacity.timed_session import TimedSession
 from wlk_bench.cli import run_command
 from wlk_bench.errors import CapacityError
 from wlk_conformance.scripted import ScriptedBackend
+from wlk_core import BackendError
 
 from .conftest import coded_manifest, coded_sample
 
@@ -135,6 +137,19 @@ def test_a_chunk_is_done_when_its_steps_are_not_when_the_next_one_is():
 
     assert [[1.0], [2.0], [3.0]] == done
     assert () == session.waiting
+
+
+@pytest.mark.parametrize("is_cpu_clock", [True, False])
+@pytest.mark.parametrize("work", ["service_times", "paced_run"])
+@pytest.mark.parametrize("call", [1, 10])
+def test_an_engine_that_fails_for_good_ends_a_measurement(bench, is_cpu_clock, work, call):
+    """The error is that of the engine; no chunk is awaited for ever."""
+    bench = attrs.evolve(bench, is_cpu_clock=is_cpu_clock)
+    bench.backend.engine_calls.fail_before = frozenset(range(call, 1000))
+    measure = partial(bench.paced_run, 3) if work == "paced_run" else bench.service_times
+
+    with pytest.raises(BackendError, match="engine call"):
+        measure(2.0)
 
 
 @pytest.mark.parametrize("is_cpu_clock", [True, False])

@@ -19,7 +19,7 @@ from wlk_bench.capacity.service_times import ServiceTimes
 from wlk_bench.capacity.timed_session import TimedSession
 from wlk_bench.environment import resident_bytes
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.session import Scheduler
+from wlk_core.session import End, Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -144,10 +144,13 @@ class Bench:
             for _ in range(count):
                 processors.append(self.backend.create_processor(**self.stream_arguments))
                 opened.callback(processors[-1].close)
-            yield [
+            sessions = [
                 TimedSession(processor, self.chunk_seconds, partial(on_done, index))
                 for index, processor in enumerate(processors)
             ]
+            yield sessions
+            for session in sessions:
+                session.check()
 
     def _scheduler(self, *, workers: int, clock: Callable[[], float]) -> Scheduler:
         return Scheduler.for_backend(
@@ -174,6 +177,10 @@ class Bench:
             else:
                 ended.release()
 
+        def release_if_over(events: list[Event]) -> None:
+            if any(isinstance(event, End) for event in events):  # it has failed
+                ended.release()
+
         def give(index: int) -> None:
             numbers[index] += 1
             sessions[index].arrive(self._chunk(index, numbers[index] - 1), time.monotonic())
@@ -183,7 +190,9 @@ class Bench:
             self._sessions(streams, on_done) as sessions,
             self._scheduler(workers=self.workers, clock=time.monotonic) as scheduler,
         ):
-            attachments = [scheduler.attach(each, _drop, call=_directly) for each in sessions]
+            attachments = [
+                scheduler.attach(each, release_if_over, call=_directly) for each in sessions
+            ]
             began = time.perf_counter()
             for index in range(streams):
                 give(index)

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from wlk_core.session import Session
+from wlk_core.session import Failure, Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from wlk_core.errors import WLKError
     from wlk_core.processor import OnlineProcessor
     from wlk_core.session import Event
 
@@ -28,6 +29,9 @@ class TimedSession(Session):
 
     `on_done` is called in the thread of a step with the arrival times of the chunks that the step
     has brought to their end, and with the seconds of the steps since those before.
+
+    Once its engine has failed for good, every use of it raises that error: chunks that wait for
+    ever are no measurement.
     """
 
     def __init__(
@@ -43,14 +47,22 @@ class TimedSession(Session):
         self._arrivals: list[float] = []  # of chunks that are not done
         self._counting = threading.Lock()
         self._seconds = 0.0  # of steps since the last chunk that was done
+        self._error: WLKError | None = None  # that ended the session
 
     @property
     def waiting(self) -> tuple[float, ...]:
         """The arrivals of the chunks that are not done."""
+        self.check()
         return tuple(self._arrivals)
+
+    def check(self) -> None:
+        """Raise the error that ended the session, if there was one."""
+        if self._error is not None:
+            raise self._error
 
     def arrive(self, chunk: NDArray[np.float32], arrival: float) -> None:
         """Receive a chunk that arrived at *arrival*, by the clock of the caller."""
+        self.check()
         with self._counting:
             self._arrivals.append(arrival)
             self.receive(chunk)
@@ -60,6 +72,9 @@ class TimedSession(Session):
         began = time.perf_counter()
         events = super().step()
         self._seconds += time.perf_counter() - began
+        for event in events:
+            if isinstance(event, Failure) and event.is_final:
+                self._error = event.error
         with self._counting:
             # `has_work` is true for the next chunk too, so it does not show that this one is done.
             waiting = round(self.backlog_seconds / self._chunk_seconds)

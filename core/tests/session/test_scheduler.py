@@ -6,10 +6,11 @@ import os
 import threading
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from wlk_core import BackendError, BackendSpec, OptionError, SessionOverloaded, StreamClosed
-from wlk_core.session import Commit, End, Failure, Scheduler
+from wlk_core.session import Commit, End, Failure, Scheduler, SilenceSpan
 from wlk_core.testing import partition
 
 WAIT = 30.0  # seconds after which a test that waits for a thread has failed
@@ -78,6 +79,24 @@ def test_a_session_is_ending_its_utterance_until_the_last_words_are_committed(op
     assert len(claims) > 3
     assert all(claims[2:])
     assert not session.is_ending_utterance
+
+
+def test_a_session_that_ends_in_a_silence_is_ending_its_utterance_until_its_end(
+    open_session, speech
+):
+    """The silence ends the utterance on the way, and then the rest of the end comes."""
+    session = open_session()
+    silence = np.zeros(13_000, dtype=np.float32)  # certain at its end only
+    session.receive(np.concatenate((speech[:8000], silence)))
+    session.end_audio()
+    claims, events = [], []
+    while session.has_work:
+        claims.append(session.is_ending_utterance)
+        events += session.step()
+
+    assert isinstance(events[-1], End)
+    assert any(isinstance(event, SilenceSpan) for event in events)
+    assert all(claims)
 
 
 def test_a_recording_that_is_sent_at_once_takes_no_time_from_a_live_session(

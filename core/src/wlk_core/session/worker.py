@@ -197,13 +197,14 @@ class Worker:
                 yield SpeechStarted(gate_event.start_sample / SAMPLE_RATE, self._audio_time)
             self._insert(gate_event.samples)
         elif isinstance(gate_event, SilenceStarted):
+            was_flushing = self.is_flushing
             self.is_flushing = True
             yield from self._drain()
             yield from self._call(self._processor.start_silence)
             yield from self._hypothesis_change()
             if self._is_speaking:
                 yield from self._endpoint(gate_event.at_sample, silence_reason)
-            self.is_flushing = False
+            self.is_flushing = was_flushing
         elif gate_event.end_sample > gate_event.start_sample:
             start, end = gate_event.start_sample, gate_event.end_sample
             self._processor.end_silence((end - start) / SAMPLE_RATE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import contextmanager
 import threading
+from types import SimpleNamespace
 
 import attrs
 import pytest
@@ -78,6 +79,34 @@ def open_stream(streams):
         return streams[-1]
 
     return open_stream
+
+
+@pytest.fixture
+def open_realtime(card, open_stream):
+    """Return a function that opens a Realtime session over streams that record their calls."""
+    from wlk_serve.limits import Limits, Usage  # noqa: PLC0415 -- tests of protocols need no server
+    from wlk_serve.metrics import Metrics  # noqa: PLC0415
+    from wlk_serve.protocols.realtime_config import default_config  # noqa: PLC0415
+    from wlk_serve.realtime_session import RealtimeSession  # noqa: PLC0415
+
+    service = SimpleNamespace(
+        card=card, metrics=Metrics(), open_stream=lambda config, _handle: open_stream(config)
+    )
+    limits = Limits()
+
+    def open_realtime(*, on_over=lambda: None, on_closed=lambda: None, **options):
+        return RealtimeSession(
+            service,
+            config=default_config(card),
+            key_id="",
+            limits=limits,
+            usage=Usage(limits),
+            on_over=on_over,
+            on_closed=on_closed,
+            **options,
+        )
+
+    return open_realtime
 
 
 @pytest.fixture

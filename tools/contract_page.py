@@ -56,9 +56,9 @@ class TestWho(DiarizerConformance):
 ```
 
 Results may be late and in any order, and an annotator may find nothing. A session reports a call
-that fails, makes it again and switches an annotator off after four failures in a row; the words are
-the same with and without annotators. *A* is the end of the audio inserted so far, silences
-included. A rule with faults on demand (F) needs `open_failing`.
+that fails, makes it again and switches an annotator off after four failures in a row, or after one
+insert that fails; the words are the same with and without annotators. *A* is the end of the audio
+inserted so far, silences included. A rule with faults on demand (F) needs `open_failing`.
 """
 HEAD = f"""\
 # The contract of an online processor

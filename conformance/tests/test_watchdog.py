@@ -5,6 +5,7 @@ from time import monotonic
 
 import pytest
 
+from wlk_conformance import watchdog
 from wlk_conformance.watchdog import Hung, Worker
 
 
@@ -65,3 +66,27 @@ def test_a_job_that_is_touched_has_more_time():
     worker.close()
 
     assert [0, 1, 2, 3] == touched
+
+
+def test_time_spent_waiting_for_a_processor_does_not_count(monkeypatch):
+    """On a loaded machine a call that works has as much time as it would have alone."""
+    delays = iter(range(1000))
+    monkeypatch.setattr(watchdog, "_processor_delays", lambda: {"1": float(next(delays))})
+    never = threading.Event()
+    worker = Worker()
+    worker.run(lambda: never.wait(0.5), limit=0.1)
+    worker.close()
+
+    assert next(delays) > 2
+
+
+def test_the_delays_of_threads_are_read_where_the_kernel_counts_them(tmp_path, monkeypatch):
+    """The second number of schedstat is nanoseconds; a thread that has ended is left out."""
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "schedstat").write_text("5000000000 2500000000 12\n")
+    (tmp_path / "8").mkdir()
+    monkeypatch.setattr(watchdog, "THREADS", tmp_path)
+
+    assert {"7": 2.5} == watchdog._processor_delays()
+    monkeypatch.setattr(watchdog, "THREADS", tmp_path / "absent")
+    assert {} == watchdog._processor_delays()

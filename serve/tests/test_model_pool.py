@@ -217,6 +217,26 @@ def test_a_model_that_cannot_be_loaded_is_tried_again(pool, loader):
     assert "a" == asyncio.run(run())
 
 
+def test_a_load_that_fails_is_logged(pool, loader, caplog):
+    """All clients that waited for it may have left."""
+
+    async def run():
+        models = pool()
+        loader.gate.clear()
+        loader.error = OptionError("no such file")
+        with ExitStack() as stack:
+            client = asyncio.create_task(models.lease("a", stack))
+            await asyncio.sleep(0)
+            client.cancel()
+            await asyncio.gather(client, return_exceptions=True)
+        loader.gate.set()
+        with ExitStack() as stack, pytest.raises(OptionError):
+            await models.lease("a", stack)
+
+    asyncio.run(run())
+    assert ["model a was not loaded: no such file"] == caplog.messages
+
+
 def test_names_choose_among_the_models(pool):
     """The first one is the default; an unknown name gets the list of all."""
     models = pool()

@@ -3,11 +3,15 @@ A thread that runs the rules and is abandoned when a backend hangs.
 
 pytest-timeout does not serve here: it ends the process or interrupts the main thread, so that the
 rules after a hang would have no outcome, and its limit counts from the start of a test.  Here the
-limit counts from the last call that returned, because a slow backend is not a hanging one.
+limit counts from the last call that returned, because a slow backend is not a hanging one.  Time
+in which a thread was ready to run and waited for a processor does not count, because a loaded
+machine is not a hanging one either.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
 from queue import SimpleQueue
 import sys
 import threading
@@ -24,10 +28,45 @@ __all__ = ["Hung", "Worker"]
 
 FRAMES = 8  # innermost frames shown of a call that does not return
 PATIENCE = 10  # a job whose calls all return may take this many times the limit of one
+LOOKS = 8  # times in a limit that the time is compared with it
+THREADS = Path("/proc/self/task")
 
 
 class Hung(Exception):  # noqa: N818 -- the state of the thread
     """A job did not end; the message is its stack."""
+
+
+class _Patience:
+    """A limit in seconds, without those in which a thread waited for a processor."""
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._began = monotonic()
+        self._delays = _processor_delays()
+
+    def begin_anew(self, time: float) -> None:
+        """Count from the monotonic *time* on, if that is later than before."""
+        if time > self._began:
+            self._began, self._delays = time, _processor_delays()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the seconds are over."""
+        seconds = monotonic() - self._began
+        if seconds < self._limit:
+            return False
+        delays = _processor_delays()
+        waited = max((delays[name] - self._delays.get(name, 0.0) for name in delays), default=0.0)
+        return seconds - waited >= self._limit
+
+
+def _processor_delays() -> dict[str, float]:
+    """Return how many seconds each thread was ready and did not run; empty where not counted."""
+    delays = {}
+    for thread in THREADS.iterdir() if THREADS.is_dir() else ():
+        with suppress(OSError, IndexError, ValueError):  # it has ended, or the kernel has no counts
+            delays[thread.name] = int((thread / "schedstat").read_text().split()[1]) / 1e9
+    return delays
 
 
 @attrs.define
@@ -59,7 +98,8 @@ class Worker:
         Run *job* and raise what it raises.
 
         Raises:
-            Hung: nothing was touched for *limit* seconds, or it took PATIENCE times as long.
+            Hung: nothing was touched for *limit* seconds, or it took PATIENCE times as long; both
+                without the time in which a thread waited for a processor.
 
         """
         if self._thread is None:
@@ -67,10 +107,11 @@ class Worker:
             self._thread.start()
         entry = _Job(job)
         self.touch()
-        deadline = monotonic() + PATIENCE * limit
+        whole, call = _Patience(PATIENCE * limit), _Patience(limit)
         self._jobs.put(entry)
-        while not entry.done.wait(max(0.0, min(self._touched + limit, deadline) - monotonic())):
-            if monotonic() >= min(self._touched + limit, deadline):
+        while not entry.done.wait(limit / LOOKS):
+            call.begin_anew(self._touched)
+            if call.is_over or whole.is_over:
                 raise Hung(self._stack())
         if entry.error is not None:
             raise entry.error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from faulty_backends.base import FaultyBackend, breaks
@@ -18,22 +17,20 @@ BATCHING = {"capabilities": SCRIPTED_SPEC.capabilities | {"batching"}}
 
 
 class TogetherCalls(EngineCalls):
-    """Engine calls that are all taken together, whatever function they run."""
+    """Engine calls whose batches the backend answers."""
 
     def __init__(self, backend: BatchingBackend, *, is_batching: bool) -> None:
         super().__init__(is_batching=is_batching)
         self._backend = backend
 
-    def wrap(self, function: Callable[..., Any], *, cut: Any = None) -> Callable[..., Any]:
-        """Return *function* as a call of a batch."""
-        answers = self._backend.answers
-        if getattr(function, "__wrapped__", None) == answers:
-            return super().wrap(function, cut=cut)  # of wrap_batch, below
-        batched = self.wrap_batch(answers, cut=cut)
+    def wrap_batch(self, function: Callable[..., Any], *, cut: Any = None) -> Callable[..., Any]:
+        """Return the backend's answers as a call of a batch."""
+        del function  # the backend answers in place of it
+        batched = super().wrap_batch(self._backend.answers, cut=cut)
 
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(argument: Any) -> Any:
             try:
-                return batched(partial(function, *args, **kwargs))
+                return batched(argument)
             except EngineFault:
                 self._backend.fault()
                 raise
@@ -72,19 +69,18 @@ class MixesAnswersOfBatch(BatchingBackend):
 class FailsWholeBatch(BatchingBackend):
     """Lets a failure of one stream of a batch fail a call of another stream."""
 
-    width = faults = 0
+    faults = 0
 
     def answers(self, requests: Sequence[Callable[[], Any]]) -> list[Any]:
         """Fail for all streams, and once more for the first of them alone."""
-        self.width = len(requests)
         if self.faults:
             self.faults -= 1
-            raise RuntimeError("the device lost its memory")
+            raise EngineFault("the fault of another stream")
         return super().answers(requests)
 
     def fault(self) -> None:
-        """Fail later, if the last run was for several streams."""
-        self.faults = 2 if self.width > 1 else 0
+        """Fail later, if runs are for several streams."""
+        self.faults = 2 if self.engine_calls.together else 0
 
 
 @breaks("ISO-07", spec=BATCHING)

@@ -44,8 +44,8 @@ class MixesOverlappingCalls(FaultyBackend):
         wrap = self.engine_calls.wrap
         inside: list[object] = []
 
-        def mixing(function: Any) -> Any:
-            call = wrap(function)
+        def mixing(function: Any, **options: Any) -> Any:
+            call = wrap(function, **options)
 
             def mixed(*args: Any, **kwargs: Any) -> Any:
                 inside.append(object())

@@ -2,9 +2,10 @@
 Streaming speech recognition: one clock, one contract, backends as plugins.
 
 These names are for applications; `wlk_core.plugins` has those for authors of backends.  Each is
-loaded when it is first used, so that ``import wlk_core`` costs next to nothing and the command line
-stays as quick as an interpreter.  The names are listed in the stub beside this file.
+imported at its first use, so that ``import wlk_core`` imports no numpy and no framework.
 """
+
+# The names are listed in the stub beside this file.
 
 from __future__ import annotations
 

@@ -53,9 +53,10 @@ class Diarizer(Protocol):
     Find who speaks when in one stream of audio.
 
     Spans come late, at most `max_delay` seconds after they end, and in any order.  One thread at a
-    time calls a diarizer.  A call that raises has changed nothing: it is made again, at most three
-    times in a row, and then the session goes on without the diarizer.  A session never closes it:
-    the program that loaded it does, after the End.
+    time calls a diarizer.  A call of `process_iter` that raises has changed nothing: it is made
+    again, at most three times in a row, and then the session goes on without the diarizer.  An
+    insert that raises switches it off at once, because audio would miss.  A session never closes
+    it: the program that loaded it does, after the End.
     """
 
     @property

@@ -11,7 +11,7 @@ Everything that can go wrong, as one tree.
     x StreamBroken        the engine failed too often: this stream is over
   x StreamClosed          a call after `finish()` or `close()`
   x ConcurrentCallError   two exclusive calls of one stream at the same time
-  x SessionOverloaded     more audio than a session may keep waiting
+  x SessionOverloaded     more audio or more sessions than are accepted
   x AudioDeviceError      a microphone that is absent, busy or refused
 """
 
@@ -99,7 +99,7 @@ class ConcurrentCallError(WLKError):
 
 
 class SessionOverloaded(WLKError):  # noqa: N818 -- names the state the session is in
-    """Audio comes faster than it is decoded, and no more can wait; nothing was changed."""
+    """No more audio can wait, or no more sessions are accepted; nothing was changed."""
 
 
 class AudioDeviceError(WLKError):

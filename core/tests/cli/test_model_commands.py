@@ -101,7 +101,7 @@ def test_pull_of_an_unknown_model_names_the_known_ones(command):
     done = command("pull", "huge", "--backend", "toy")
 
     assert done.status == 1
-    assert done.err.startswith("wlk-core: toy knows no model called 'huge'; expected one of digits")
+    assert done.err.startswith("wlk-core: toy has no model called 'huge'; expected one of digits")
     assert done.err.count("\n") == 1
 
 

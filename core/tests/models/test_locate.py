@@ -95,7 +95,7 @@ def test_an_unknown_model_lists_the_known_ones(spec, ref):
         locate(ref, spec=spec)
 
     assert str(caught.value) == (
-        f"toy knows no model called {ref!r}; expected one of base, digits, a repository id "
+        f"toy has no model called {ref!r}; expected one of base, digits, a repository id "
         "(owner/name) or a directory; get one with: wlk-core pull MODEL --backend toy"
     )
 

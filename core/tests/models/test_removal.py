@@ -204,7 +204,7 @@ def test_a_file_that_no_snapshot_holds_is_passed_over(spec, hub, records, repo):
         ("base", "base was never pulled for toy; what was: wlk-core models --backend toy"),
         ("digits", "digits is bundled and was never pulled: nothing can be removed"),
         ("./mine", "./mine is a directory of yours: it was never pulled"),
-        ("huge", "toy knows no model called 'huge'"),
+        ("huge", "toy has no model called 'huge'"),
     ],
 )
 def test_only_a_model_in_the_cache_can_be_removed(spec, ref, text):

@@ -112,22 +112,21 @@ def test_a_wrong_number_of_answers_is_an_error(threads: ThreadPoolExecutor) -> N
     ]
 
 
-@pytest.mark.parametrize(("seam", "width"), [("fail_before", 2), ("fail_after", 3)])
-def test_a_fault_on_request_reaches_one_stream(
-    engine: Engine, threads: ThreadPoolExecutor, seam: str, width: int
+@pytest.mark.parametrize(
+    ("seam", "runs"), [("fail_before", [[7], [7]]), ("fail_after", [[7, 7, 7], [7], [7], [7]])]
+)
+def test_a_fault_on_request_fails_its_batch_and_reaches_one_stream(
+    engine: Engine, threads: ThreadPoolExecutor, seam: str, runs: list[list[int]]
 ) -> None:
-    """The others of its batch have their answers, and its call can be repeated."""
+    """The others of its batch are made again alone and have their answers; it can be repeated."""
     calls = EngineCalls(is_batching=True)
     doubles = [calls.wrap_batch(engine.double) for _ in range(3)]
     setattr(calls, seam, frozenset({2}))
-    calls.together = width  # of the run: a fault before it does not reach the engine
-    futures = [threads.submit(call, 7) for call in doubles]
-    errors = [future.exception(PATIENCE) for future in futures]
-    calls.together = 0
+    answers = together(threads, calls, doubles, 7, 7, 7)
 
-    assert 1 == sum(isinstance(error, EngineFault) for error in errors)
-    assert [14, 14] == [f.result() for f, error in zip(futures, errors, strict=True) if not error]
-    assert [[7] * width] == engine.batches
+    assert 1 == sum(isinstance(answer, EngineFault) for answer in answers)
+    assert 2 == answers.count(14)
+    assert runs == engine.batches
     assert [14] * 3 == [call(7) for call in doubles]
 
 

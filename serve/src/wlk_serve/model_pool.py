@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict
+from functools import partial
 import logging
 from typing import TYPE_CHECKING, Protocol
 
@@ -185,7 +186,7 @@ class ModelPool:
         if task is None:
             task = asyncio.create_task(self._load_in_turn(name))
             self._loading[name] = task
-            task.add_done_callback(lambda _: self._loading.pop(name))
+            task.add_done_callback(partial(self._end_load, name))
         done, _ = await asyncio.wait([task], timeout=self._patience)
         if not done:
             raise RequestError(
@@ -211,6 +212,13 @@ class ModelPool:
                 await self._unload(idle)
             self._loaded[name] = await asyncio.to_thread(self._load, self._declared[name])
             _LOGGER.info("model %s is loaded", name)
+
+    def _end_load(self, name: str, task: asyncio.Task[None]) -> None:
+        """Log a load that failed, because every client that waited for it may have left."""
+        del self._loading[name]
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, RequestError):
+            _LOGGER.error("model %s was not loaded: %s", name, error, exc_info=error)
 
     async def _unload(self, name: str) -> None:
         model = self._loaded.pop(name)

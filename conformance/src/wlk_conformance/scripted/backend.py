@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
 
 __all__ = ["ScriptedBackend", "load", "open_stream"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class ScriptedBackend(LoadedBackend[ScriptedEngine]):
@@ -100,13 +103,13 @@ def open_stream(
     """Return a function that makes the recognizer of the policy; see LoadedBackend."""
     language = config.language
     if config.policy == "native":
-        decode = calls.wrap(engine.decode_step, cut=cut_step)
+        decode = _engine_call(engine, calls, engine.decode_step, cut=cut_step)
         return partial(NativeRecognizer, decode, language=language)
     tick_seconds = config.options["tick_seconds"]
     if config.policy == "alignatt":
         return partial(
             AlignAttRecognizer,
-            calls.wrap(engine.align),
+            _engine_call(engine, calls, engine.align),
             policy=POLICY,
             frame_samples=FRAME_SAMPLES,
             language=language,
@@ -115,12 +118,34 @@ def open_stream(
         )
     return partial(
         LocalAgreementRecognizer,
-        calls.wrap(engine.transcribe),
+        _engine_call(engine, calls, engine.transcribe),
         language=language,
         tick_seconds=tick_seconds,
     )
 
 
+def _engine_call(
+    engine: ScriptedEngine,
+    calls: EngineCalls,
+    function: Callable[P, R],
+    *,
+    cut: Callable[[R, float], R] | None = None,
+) -> Callable[P, R]:
+    """
+    Return *function* as an engine call.
+
+    Where the spec declares batching, calls of several streams are taken together.
+    """
+    if not calls.is_batching:
+        return calls.wrap(function, cut=cut)
+    answer: Callable[[Callable[[], R]], R] = calls.wrap_batch(engine.run, cut=cut)
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        return answer(partial(function, *args, **kwargs))
+
+    return call
+
+
 def _warmup(engine: ScriptedEngine, calls: EngineCalls) -> None:
     silence = np.zeros(CELL_SAMPLES, dtype=np.float32)
-    calls.wrap(engine.transcribe)(silence, prompt="", language=None)
+    _engine_call(engine, calls, engine.transcribe)(silence, prompt="", language=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
@@ -15,7 +15,7 @@ from wlk_core.streaming import Word
 from wlk_core.testing.coded_audio import CELL_SAMPLES, read_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from wlk_core.testing.coded_audio import DetectedToken
 
 __all__ = ["DIGIT_WORDS", "ScriptedEngine"]
+
+R = TypeVar("R")
 
 DIGIT_WORDS = (
     " zero", " one", " two", " three", " four", " five", " six", " seven", " eight", " nine",
@@ -51,6 +53,11 @@ class ScriptedEngine:
     changes_mind: bool = attrs.field(default=False, kw_only=True)
     moves_times: bool = attrs.field(default=False, kw_only=True)
     stays_undecided: bool = attrs.field(default=False, kw_only=True)
+
+    @staticmethod
+    def run(requests: Sequence[Callable[[], R]]) -> Sequence[R]:
+        """Answer the requests of several streams, as a model that takes them together."""
+        return [request() for request in requests]
 
     def transcribe(
         self, audio: NDArray[np.float32], *, prompt: str, language: str | None

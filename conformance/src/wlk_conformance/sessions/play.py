@@ -220,6 +220,7 @@ class Player:
                     break
                 except BackendError as error:
                     errors.append(error)
+                    stream.failed(error)
         finally:
             self._set_faults(())
         if self._calls.count == start:

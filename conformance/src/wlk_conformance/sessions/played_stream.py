@@ -142,9 +142,10 @@ class PlayedStream:
         self.life.tokens += self.processor.finish().committed
 
     def failed(self, error: BaseException) -> None:
-        """Note an error; the tokens that a broken stream could not return are in it."""
-        if isinstance(error, StreamBroken):
+        """Note an error, and take the tokens in it that a broken stream could not return."""
+        if isinstance(error, StreamBroken) and not self.is_broken:
             self.is_broken = True
+            self.life.tokens += error.committed
 
     def read(self, times: int) -> None:
         """Read the hypothesis and the counters."""

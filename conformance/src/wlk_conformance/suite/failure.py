@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from wlk_conformance.compare import check_same
 from wlk_conformance.rules import NotApplicable, rule
+from wlk_conformance.sessions.invariants.failures import is_caused_by_engine
 from wlk_core.errors import BackendError, StreamBroken
 
 if TYPE_CHECKING:
@@ -38,7 +39,10 @@ class FailureRules:
                         getattr(driver, "process" if call == "process_iter" else call)
                     )
                 assert error is not None, f"the engine failed in {call}, and nothing was raised"
-                assert error.__cause__ is not None, f"{call} raised {error!r} without its cause"
+                assert is_caused_by_engine(error), (
+                    f"{call} raised {error!r} without its cause, the fault of the engine: its "
+                    f"cause is {error.__cause__!r}"
+                )
 
     @rule("ERR-01", kinds="F", causes=("the error of a later step is dropped to return text",))
     def test_an_error_after_text_is_raised(self, wlk: BackendUnderTest) -> None:

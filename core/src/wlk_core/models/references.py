@@ -79,6 +79,6 @@ def unknown_model(ref: str, spec: BackendSpec) -> ModelNotFoundError:
     """Return the error for a reference that is no alias, repository id or directory."""
     known = ", ".join(spec.models) or "none"
     return ModelNotFoundError(
-        f"{spec.name} knows no model called {ref!r}; expected one of {known}, a repository id "
+        f"{spec.name} has no model called {ref!r}; expected one of {known}, a repository id "
         f"(owner/name) or a directory; get one with: wlk-core pull MODEL --backend {spec.name}"
     )

@@ -5,7 +5,18 @@ from __future__ import annotations
 from functools import wraps
 import threading
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ParamSpec, Protocol, Self, TypeVar, cast, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Generic,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    cast,
+    runtime_checkable,
+)
+
+import attrs
 
 from wlk_core.online.engine_batches import EngineBatches
 
@@ -124,18 +135,11 @@ class EngineCalls:
 
         @wraps(function, updated=())  # a callable object keeps its attributes to itself
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            if (hold := self.before_call) is not None:
-                hold()
-            with self._counting:
-                self._count += 1
-                number = self._count
-            if number in self.fail_before:
-                raise EngineFault(f"engine call {number} failed on request, before the engine ran")
+            number = self._begin()
+            _fail(self.fail_before, [number], when="before")
             result = function(*args, **kwargs)
-            if number in self.fail_after:
-                raise EngineFault(f"engine call {number} failed on request, after the engine ran")
-            share = self.cut_short.get(number)
-            return result if share is None else self._cut(result, share, cut)
+            _fail(self.fail_after, [number], when="after")
+            return self._end(number, result, cut)
 
         return call
 
@@ -153,18 +157,35 @@ class EngineCalls:
         alone never waits.  It runs in the thread of any of them, one run at a time.  It must leave
         the arguments as they are, because after a failure each call is made again alone.
 
-        The seams are those of each call, as with `wrap`: a fault that a test requested reaches one
-        stream only.  Call `wrap_batch` once for each stream.
+        The seams are those of each call, as with `wrap`.  A fault that a test requested fails the
+        run of its batch, as a fault of the engine does, and then that call alone.  Call
+        `wrap_batch` once for each stream.
         """
-        batches, caller = self._batches, object()
+        run, batches, caller = _BatchedFunction(self, function), self._batches, object()
 
         @wraps(function, updated=())
-        def run(argument: Q) -> R:
+        def call(argument: Q) -> R:
+            numbered = (self._begin(), argument)
             if batches is None:
-                return function([argument])[0]
-            return batches.call(function, argument, caller=caller)
+                result = run([numbered])[0]
+            else:
+                result = batches.call(run, numbered, caller=caller)
+            return self._end(numbered[0], result, cut)
 
-        return self.wrap(run, cut=cut)
+        return call
+
+    def _begin(self) -> int:
+        """Wait as long as a test holds the engine, and return the number of the call."""
+        if (hold := self.before_call) is not None:
+            hold()
+        with self._counting:
+            self._count += 1
+            return self._count
+
+    def _end(self, number: int, result: R, cut: Callable[[R, float], R] | None) -> R:
+        """Return the answer of call *number*, cut short where a test requests it."""
+        share = self.cut_short.get(number)
+        return result if share is None else self._cut(result, share, cut)
 
     def _cut(self, result: R, share: float, cut: Callable[[R, float], R] | None) -> R:
         """Return *result* with a share of its text, or whole where it cannot be cut."""
@@ -177,3 +198,25 @@ class EngineCalls:
         with self._counting:
             self._cut_count += 1
         return shortened
+
+
+@attrs.frozen
+class _BatchedFunction(Generic[Q, R]):
+    """A function that answers numbered calls together; equal for the streams of one engine."""
+
+    calls: EngineCalls
+    function: Callable[[Sequence[Q]], Sequence[R]]
+
+    def __call__(self, numbered: Sequence[tuple[int, Q]]) -> Sequence[R]:
+        numbers = [number for number, _ in numbered]
+        _fail(self.calls.fail_before, numbers, when="before")
+        results = self.function([argument for _, argument in numbered])
+        _fail(self.calls.fail_after, numbers, when="after")
+        return results
+
+
+def _fail(faults: frozenset[int], numbers: Sequence[int], *, when: str) -> None:
+    """Raise EngineFault where one of the calls *numbers* is to fail."""
+    for number in numbers:
+        if number in faults:
+            raise EngineFault(f"engine call {number} failed on request, {when} the engine ran")

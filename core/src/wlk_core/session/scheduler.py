@@ -38,9 +38,9 @@ class Scheduler:
     Steps many sessions with a few threads, the earliest deadline first.
 
     The deadline of a step is `tick_seconds` after its audio is due, which is when the audio arrived
-    (see `DueTimes` for audio that is sent faster than it is spoken).  A session whose utterance is
-    over comes a tick earlier than by its deadline, because its client waits for the last words, and
-    the others have that time.  A step that runs is never interrupted.  A session is in one step at
+    (see `DueTimes` for audio that is sent faster than it is spoken).  The deadline of a
+    session whose utterance is over counts as a tick earlier, because its client waits for the last
+    words.  A step that runs is never interrupted.  A session is in one step at
     a time; a session that fails, or whose consumer does, ends alone.
 
     A consumer that does not take its events stops its own session: with `max_events` waiting it is

@@ -42,12 +42,14 @@ def test_words_keep_text_and_times():
         ({"text": None}, "text"),
         ({"start": -1.0}, "start"),
         ({"start": "1"}, "start"),
+        ({"start": 10**400}, "start"),
         ({"end": float("nan")}, "end"),
         ({"end": 2.5}, "end as a time from 0 to 2.000"),
         ({"end": 1.1}, "goes back"),
         ({"start": 0.5}, "goes back"),
         ({"probability": 1.5}, "probability"),
         ({"probability": True}, "probability"),
+        ({"probability": 10**400}, "probability"),
     ],
 )
 def test_a_word_with_something_wrong_is_refused(change, problem):

@@ -11,9 +11,11 @@ from wlk_core.plugins import Word
 from wlk_realtime.engine.handshake import Handshake
 from wlk_realtime.engine.messages import ServerMessageError, ServerRefusalError
 from wlk_realtime.engine.openai import OpenAiDialect, OpenAiServer
+from wlk_realtime.engine.rotation import STEP_SAMPLES
 
 TRANSCRIPTION = "conversation.item.input_audio_transcription"
 SECOND = np.linspace(-0.5, 0.5, 16_000, dtype=np.float32)
+NOISE = np.random.default_rng(0).uniform(-0.5, 0.5, 30 * 16_000).astype(np.float32)
 SESSION = {"type": "transcription", "audio": {"input": {"turn_detection": None}}}
 
 
@@ -53,14 +55,27 @@ def test_deltas_are_shown_and_transcripts_are_final(dialect):
 
 def test_audio_after_the_end_of_an_item_waits_for_its_transcript(dialect):
     """An utterance without a pause is an item of 24 s and the rest."""
-    noise = np.random.default_rng(0).uniform(-0.5, 0.5, 30 * 16_000).astype(np.float32)
-    first = kinds(dialect.send(noise, is_last=True))
+    first = kinds(dialect.send(NOISE, is_last=True))
     second = kinds(dialect.receive(event(f"{TRANSCRIPTION}.completed", transcript="one")))
     dialect.receive(event(f"{TRANSCRIPTION}.completed", transcript="two"))
 
     assert ["append", "commit"] == first == second
     assert dialect.is_answered
     assert ["one", " two"] == [word.text for word in dialect.take().words]
+
+
+def test_pieces_of_an_utterance_that_is_sent_step_by_step_are_joined(dialect):
+    """A transcript that came before the next audio was sent ends a piece, not the utterance."""
+    transcripts = iter(["one", "two", "three"])
+    for start in range(0, 30 * 16_000, STEP_SAMPLES):
+        step = NOISE[start : start + STEP_SAMPLES]
+        sent = dialect.send(step, is_last=start + STEP_SAMPLES == 30 * 16_000)
+        if "commit" in kinds(sent):
+            dialect.receive(event(f"{TRANSCRIPTION}.completed", transcript=next(transcripts)))
+    dialect.send(SECOND, is_last=True)
+    dialect.receive(event(f"{TRANSCRIPTION}.completed", transcript=next(transcripts)))
+
+    assert ["one", " two", "three"] == [word.text for word in dialect.take().words]
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ const page = {
 		transcript.apply(message, origin + seconds);
 		if (message.words?.length && /delta|hypothesis/.test(message.type)) {
 			const lag = Math.max(0, origin + run.seconds - transcript.end);
-			$("lag").textContent = `${lag.toFixed(1)} s lag`;
+			$("lag").textContent = `${lag.toFixed(1)} s delay`;
 		}
 		draw();
 	},

@@ -6,14 +6,21 @@ from typing import TYPE_CHECKING
 
 from wlk_conformance.sessions.violation import Violation
 from wlk_core.errors import BackendError, StreamBroken
+from wlk_core.plugins import EngineFault
 from wlk_core.processor import MAX_RETRIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["DECODING", "Failures"]
+__all__ = ["DECODING", "Failures", "is_caused_by_engine"]
 
 DECODING = ("process_iter", "is_last", "start_silence", "new_speaker", "finish")
+
+
+def is_caused_by_engine(error: BaseException) -> bool:
+    """Return whether the fault of the engine that a test requested is a cause of *error*."""
+    cause = error.__cause__
+    return cause is not None and (isinstance(cause, EngineFault) or is_caused_by_engine(cause))
 
 
 class Failures:
@@ -51,8 +58,12 @@ class Failures:
                 )
             return
         self._in_a_row = 1 if made > fired else self._in_a_row + 1  # a success begins anew
-        if (fired or is_owed) and error.__cause__ is None:
-            yield Violation("ERR-01", f"{call} raised {error!r} without its cause")
+        if (fired or is_owed) and not is_caused_by_engine(error):
+            yield Violation(
+                "ERR-01",
+                f"{call} raised {error!r} without its cause, the fault of the engine: its cause is "
+                f"{error.__cause__!r}",
+            )
         if isinstance(error, StreamBroken):
             if self._in_a_row <= MAX_RETRIES:
                 yield Violation(

@@ -62,9 +62,13 @@ def parse(text: str | bytes) -> Message:
 
 def to_number(value: object) -> float | None:
     """Return a finite number as float, None for anything else."""
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+    if not isinstance(value, int | float) or isinstance(value, bool):
         return None
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # JSON has integers that no float holds
+        return None
+    return number if math.isfinite(number) else None
 
 
 def to_seconds(message: Message, name: str, latest: float) -> float:

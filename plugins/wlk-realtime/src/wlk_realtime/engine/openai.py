@@ -137,7 +137,7 @@ class OpenAiDialect:
 
     def send(self, audio: NDArray[np.float32], *, is_last: bool) -> list[str]:
         """Return appends, and a commit at the end of an item."""
-        if not self._samples:
+        if self._pieces.begins_utterance:
             self._tail = ""
         self._pieces.append(audio, is_last=is_last)
         return self._advance()

@@ -44,9 +44,15 @@ class AudioPieces:
         self._longest = longest
         self._rotation = Rotation(longest)
         self._held: deque[NDArray[np.float32]] = deque()  # steps
+        self._begins_utterance = True
         self._is_ending = False  # the utterance ends after what is held
         self._is_open = False
         self._is_closed = False
+
+    @property
+    def begins_utterance(self) -> bool:
+        """Whether the next audio begins an utterance, not only a piece of a long one."""
+        return self._begins_utterance
 
     @property
     def is_closed(self) -> bool:
@@ -61,7 +67,7 @@ class AudioPieces:
     def append(self, audio: NDArray[np.float32], *, is_last: bool) -> None:
         """Append audio in whole steps, but for the last one of an utterance."""
         self._held += [audio[i : i + STEP_SAMPLES] for i in range(0, len(audio), STEP_SAMPLES)]
-        self._is_ending = is_last
+        self._begins_utterance = self._is_ending = is_last
 
     def take(self) -> Part | None:
         """Return what to send, None while there is nothing or it has to wait."""

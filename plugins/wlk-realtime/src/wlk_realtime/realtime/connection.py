@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from wlk_realtime.engine.messages import ServerMessageError
 from wlk_realtime.realtime.errors import EXPECTED_ERRORS
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ class Connection:
     """
     A session over one socket; use it in one event loop.
 
-    Any of EXPECTED_ERRORS ends it: `error` has the first one, and every call raises it.
+    Any of EXPECTED_ERRORS ends it: `error` has the first one, and every call raises it.  Any other
+    error of its reader is the cause of a ServerMessageError, because a message brought it about.
     """
 
     def __init__(self, socket: ClientConnection, conversation: Conversation) -> None:
@@ -115,5 +117,10 @@ class Connection:
                 self._changed.set()
         except (*EXPECTED_ERRORS, ConnectionClosed) as error:
             self.error = error
+        except Exception as error:  # noqa: BLE001 -- raised by every call, which would wait in vain
+            self.error = ServerMessageError(
+                f"a message that cannot be applied ({type(error).__name__}: {error})"
+            )
+            self.error.__cause__ = error
         finally:
             self._changed.set()

@@ -121,7 +121,7 @@ class VllmDialect:
 
     def send(self, audio: NDArray[np.float32], *, is_last: bool) -> list[str]:
         """Return appends, and commits where a generation begins or ends."""
-        if self._generation is None:
+        if self._pieces.begins_utterance:
             self._tail = ""
         self._pieces.append(audio, is_last=is_last)
         return self._advance()

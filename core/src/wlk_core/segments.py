@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from wlk_core._line_breaks import binds_to, column_count, continues_character, may_divide
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from wlk_core.tokens import ASRToken
 
-__all__ = ["Segment", "SegmentBuilder", "segments_from_tokens"]
+__all__ = ["Segment", "SegmentBuilder", "segments_from_tokens", "segments_with_tokens"]
 
 SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", "।", "؟")  # noqa: RUF001 -- scripts of users
+_CLOSING = "\"'”’»)]」』）】"  # noqa: RUF001 -- may follow the end of a sentence
+_MOST_LIMITS = 2  # a word without a space is divided at this many times the limits
 
 
 @attrs.frozen
@@ -32,45 +36,71 @@ class SegmentBuilder:
     Build captions from tokens as they are committed, in constant memory.
 
     A caption ends at a pause of `max_gap` seconds, at a change of speaker, at the end of a
-    sentence, and before it would last longer than `max_seconds` or hold more than
-    `max_characters` (subtitle practice: two lines of 42 characters, 7 seconds).
+    sentence, and before it would last longer than `max_seconds` or be wider than `max_characters`
+    (subtitle practice: two lines of 42 characters, 7 seconds).  A wide character, as of Chinese or
+    Japanese, counts as two, so that a line has 21 of them.
+
+    Because a caption never begins inside a word, inside a character or with closing punctuation,
+    it may exceed these limits by up to as much again.  Scripts without spaces are divided anywhere
+    else.  A longer word is divided too, and a token never.
     """
 
     max_gap: float = 0.8
     max_seconds: float = 7.0
     max_characters: int = 84
     _open: list[ASRToken] = attrs.field(factory=list, init=False)
+    _text: str = attrs.field(default="", init=False)  # of the open caption
+    _columns: int = attrs.field(default=0, init=False)
 
     def push(self, token: ASRToken) -> Segment | None:
         """Append the next token; return the caption that it ended, if any."""
         ended = self.flush() if self._open and self._breaks_before(token) else None
         self._open.append(token)
+        self._text += token.text
+        self._columns += column_count(token.text)
         return ended
 
     def flush(self) -> Segment | None:
         """Return the caption that is still open, if any, and begin anew."""
         if not self._open:
             return None
-        tokens, self._open = self._open, []
-        text = "".join(token.text for token in tokens).strip()
+        tokens, text = self._open, self._text.strip()
+        self._open, self._text, self._columns = [], "", 0
         end = max(token.end for token in tokens)
         return Segment(tokens[0].start, end, text, tokens[0].speaker)
 
     def _breaks_before(self, token: ASRToken) -> bool:
-        first, last = self._open[0], self._open[-1]
-        if token.speaker != last.speaker or token.start - last.end >= self.max_gap:
+        last = self._open[-1]
+        if token.speaker != last.speaker:
             return True
-        if not (token.text[:1].isspace() or last.text[-1:] in SENTENCE_ENDS):
-            return False  # a token that continues a word stays with it
-        if last.text.rstrip().endswith(SENTENCE_ENDS):
+        if continues_character(self._text, token.text):
+            return False
+        is_pause = token.start - last.end >= self.max_gap
+        is_sentence = self._text.rstrip().rstrip(_CLOSING).endswith(SENTENCE_ENDS)
+        if (is_pause or is_sentence) and not binds_to(self._text, token.text):
             return True
-        length = sum(len(part.text) for part in self._open) + len(token.text)
-        return token.end - first.start > self.max_seconds or length > self.max_characters
+        may_end = is_pause or may_divide(self._text, token.text)
+        times = 1 if may_end else _MOST_LIMITS
+        seconds = token.end - self._open[0].start
+        columns = self._columns + column_count(token.text)
+        return seconds > times * self.max_seconds or columns > times * self.max_characters
 
 
 def segments_from_tokens(tokens: Iterable[ASRToken]) -> tuple[Segment, ...]:
     """Return the captions of a finished token sequence; nothing for no tokens."""
+    return tuple(segment for segment, _ in segments_with_tokens(tokens))
+
+
+def segments_with_tokens(
+    tokens: Iterable[ASRToken],
+) -> Iterator[tuple[Segment, tuple[ASRToken, ...]]]:
+    """Yield each caption of a finished token sequence with its tokens, in one pass."""
     builder = SegmentBuilder()
-    ended = [segment for token in tokens if (segment := builder.push(token)) is not None]
-    last = builder.flush()
-    return (*ended, last) if last is not None else tuple(ended)
+    inside: list[ASRToken] = []
+    for token in tokens:
+        if ended := builder.push(token):
+            yield ended, tuple(inside)
+            inside.clear()
+        inside.append(token)
+    if last := builder.flush():
+        yield last, tuple(inside)

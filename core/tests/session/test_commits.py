@@ -57,6 +57,22 @@ def test_a_commit_without_audio_is_an_endpoint_without_words(open_session):
     assert [Endpoint(0.0, "commit", 0.0)] == events
 
 
+@pytest.mark.parametrize("gated", [True, False], ids=["gate", "no gate"])
+def test_each_commit_has_an_endpoint_before_any_is_decoded(open_session, gated):
+    """Also a commit after another, or after audio that is no sample at 16 kHz yet."""
+    session = open_session(gated=gated, encoding="s16le", rate=24_000)
+    session.receive(bytes(48_000))
+    session.commit()
+    session.commit()
+    session.receive(bytes(2))
+    session.commit()
+    session.receive(bytes(48_000))
+    session.commit()
+    events = session.feed(b"")
+
+    assert 4 * ["commit"] == [event.reason for event in kinds(events, Endpoint)]
+
+
 def test_a_feed_works_off_what_waited(open_session):
     """A commit before a piece without samples gets its answer."""
     session = open_session()

@@ -165,6 +165,17 @@ def test_an_update_reports_the_first_line_that_changed():
     assert max(firsts) <= 2
 
 
+def test_a_text_without_spaces_has_lines_too():
+    """An update builds two lines again at most, so these must not become endless."""
+    timeline, copy = Timeline(), []
+    for index in range(500):
+        first = timeline.add(commit(word(index / 4, "今", 0.25)))
+        copy[first:] = timeline.lines_from(first)
+
+    assert tuple(copy) == timeline.lines
+    assert 28 == max(len(line.tokens) for line in timeline.lines)  # of 7 seconds
+
+
 TIMES = st.integers(0, 60).map(lambda tenths: tenths / 4)
 
 
@@ -182,7 +193,7 @@ def histories(draw):
             for _ in range(draw(st.integers(1, 3))):
                 time += draw(st.sampled_from([0.0, 0.1, 1.0]))
                 length = draw(st.sampled_from([0.0, 0.2, 0.5]))
-                text = draw(st.sampled_from([" a", "b", " end.", " long" * 9]))
+                text = draw(st.sampled_from([" a", "b", " end.", " long" * 9, "今" * 30, "。"]))
                 tokens.append(
                     ASRToken(time, time + length, text, None, draw(st.sampled_from([None, 1])))
                 )

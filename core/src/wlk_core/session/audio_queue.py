@@ -119,8 +119,7 @@ class AudioQueue:
         """Append a commit; see `Session.commit`."""
         with self._lock:
             self._check_open()
-            if not self._items or self._items[-1] is not Command.COMMIT:  # two in a row are one
-                self._append_command(Command.COMMIT)
+            self._append_command(Command.COMMIT)  # also after another one: each has an endpoint
 
     def mark(self, name: str) -> None:
         """Append a mark; see `Session.mark`."""

@@ -175,7 +175,8 @@ class Session:
         """
         Declare that the utterance ends with the audio received so far.
 
-        The steps commit all of its words and report one `Endpoint`, with or without a gate.
+        The steps commit all of its words and report one `Endpoint`, with or without a gate and
+        also where no audio came since the last commit.
 
         Raises:
             StreamClosed: `end_audio` was called, or the session is over.

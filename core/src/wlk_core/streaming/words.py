@@ -6,12 +6,11 @@ import unicodedata
 
 import attrs
 
+from wlk_core._line_breaks import is_unspaced
+
 __all__ = ["Word", "joined", "needs_space"]
 
 MISPLACED_SECONDS = 0.5  # beyond the audio: models that pad it may put its last word there
-# Scripts written without spaces between words (Unicode Standard Annex 14, class SA and ID).
-_UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "HANGZHOU", "BOPOMOFO", "YI ", "THAI", "LAO", "KHMER",
-             "MYANMAR", "TIBETAN")  # fmt: skip
 
 
 @attrs.frozen
@@ -56,7 +55,7 @@ def needs_space(before: str, after: str) -> bool:
         return False
     if unicodedata.category(after[0]) in ("Po", "Pe", "Pf", "Mn", "Mc"):
         return False
-    return not (_is_unspaced(before[-1]) or _is_unspaced(after[0]))
+    return not (is_unspaced(before[-1]) or is_unspaced(after[0]))
 
 
 def joined(before: str, after: str) -> str:
@@ -64,8 +63,3 @@ def joined(before: str, after: str) -> str:
     if not before:
         return after.lstrip()
     return f" {after}" if needs_space(before, after) else after
-
-
-def _is_unspaced(character: str) -> bool:
-    name = unicodedata.name(character, "")
-    return name.startswith(_UNSPACED) or name.startswith(("IDEOGRAPHIC", "FULLWIDTH"))

@@ -1,0 +1,89 @@
+"""Where a line of text may end, and how wide it is: rules of the Unicode Standard."""
+
+from __future__ import annotations
+
+import unicodedata
+
+__all__ = ["binds_to", "column_count", "continues_character", "is_unspaced", "may_divide"]
+
+# Scripts written without spaces between words (Unicode Standard Annex 14, class SA and ID).
+_UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "HANGZHOU", "BOPOMOFO", "YI ", "THAI", "LAO", "KHMER",
+             "MYANMAR", "TIBETAN", "IDEOGRAPHIC", "FULLWIDTH", "HALFWIDTH KATAKANA")  # fmt: skip
+_MARKS = ("Mn", "Mc", "Me")
+_CLOSING = ("Po", "Pe", "Pf", "Pd", "Lm")  # Lm: marks of repetition and of length in kana and Thai
+_OPENING = ("Ps", "Pi", "Sc")  # Sc: a currency before its amount
+_VOWELS_AFTER = frozenset("ะาำๅฯະາຳ")  # Thai and Lao: they follow the consonant that they belong to
+_VOWELS_BEFORE = frozenset("เแโใไເແໂໃໄ")  # they precede it
+_STACKING = frozenset("\u1039\u17d2")  # Myanmar and Khmer: the next consonant is drawn below
+_JOINERS = frozenset("\u200d\u2060\ufeff")
+_ZERO_WIDTH_SPACE = "\u200b"
+
+
+def is_unspaced(character: str) -> bool:
+    """Return whether a character belongs to a script that is written without spaces."""
+    return unicodedata.name(character, "").startswith(_UNSPACED)
+
+
+def column_count(text: str) -> int:
+    """Return the width of *text*: a wide character (Annex 11) has two columns, a mark has none."""
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+def may_divide(before: str, after: str) -> bool:
+    """
+    Return whether a line may end between two texts that follow one another.
+
+    It may at a space, and next to a character of a script without spaces, where *after* does not
+    bind to *before*.  A number is never divided.
+    """
+    if not before or not after or binds_to(before, after):
+        return False
+    last, first = before[-1], after[0]
+    if last.isspace() or first.isspace() or _ZERO_WIDTH_SPACE in (last, first):
+        return True
+    if last.isdecimal() and first.isdecimal():
+        return False
+    return is_unspaced(last) or is_unspaced(first)
+
+
+def binds_to(before: str, after: str) -> bool:
+    """
+    Return whether *after* must stand in the line of *before*.
+
+    It must where it continues the last character of *before*.  Where no space is between the two,
+    it must too where it begins with closing punctuation, or *before* ends with an opening bracket.
+    """
+    if not before or not after:
+        return False
+    if continues_character(before, after):
+        return True
+    last, first = before[-1], after[0]
+    if last.isspace() or first.isspace():
+        return False
+    return (
+        unicodedata.category(first) in _CLOSING
+        or unicodedata.category(last) in _OPENING
+        or last in _VOWELS_BEFORE
+        or first in _VOWELS_AFTER
+        or (" LETTER SMALL " in unicodedata.name(first, "") and is_unspaced(first))
+    )
+
+
+def continues_character(before: str, after: str) -> bool:
+    """Return whether *after* begins in the middle of a character (Annex 29)."""
+    if not before or not after:
+        return False
+    last, first = before[-1], after[0]
+    return (
+        unicodedata.category(first) in _MARKS
+        or (unicodedata.category(first) == "Cf" and first != _ZERO_WIDTH_SPACE)
+        or "\U0001f3fb" <= first <= "\U0001f3ff"  # the tone of an emoji
+        or last in _STACKING
+        or last in _JOINERS
+    )
+
+
+def _columns(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

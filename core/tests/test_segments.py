@@ -1,0 +1,157 @@
+"""Captions in any script: where they end, and where they never begin."""
+
+from __future__ import annotations
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+import pytest
+
+from wlk_core._line_breaks import column_count
+from wlk_core.segments import SegmentBuilder, segments_from_tokens
+from wlk_core.tokens import ASRToken
+
+SECONDS, COLUMNS = SegmentBuilder().max_seconds, SegmentBuilder().max_characters
+CHINESE = "今天天气很好我们一起去公园散步然后回家吃饭大家都很高兴"
+
+
+def spoken(texts, step=0.1):
+    """Return a token for each text, one after another without a pause."""
+    return [ASRToken(i * step, (i + 1) * step, text) for i, text in enumerate(texts)]
+
+
+def captions(texts, step=0.1):
+    """Return the texts of the captions of tokens."""
+    return [segment.text for segment in segments_from_tokens(spoken(texts, step))]
+
+
+def test_a_text_without_spaces_ends_by_its_length():
+    """Seven seconds, as in any script."""
+    segments = segments_from_tokens(spoken(CHINESE * 10, step=0.25))
+
+    assert CHINESE * 10 == "".join(segment.text for segment in segments)
+    assert SECONDS == max(segment.end - segment.start for segment in segments)
+    assert len(segments) == -(-len(CHINESE * 10) // 28)
+
+
+def test_a_wide_character_counts_as_two():
+    """Two lines of 21 characters."""
+    assert [42, 42, 24] == [len(text) for text in captions((CHINESE * 4)[:108])]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("天", "。"),
+        ("天", "、"),
+        ("天", "」"),
+        ("天", "』"),
+        ("天", "\uff1f"),
+        ("「", "天"),
+        ("き", "ゃ"),
+        ("ラ", "ー"),
+        ("人", "々"),
+        ("か", "\u3099"),  # two code points of one character
+        ("\uff12", "\uff10"),
+        ("中", "\U000e0100"),  # a variant of a character
+        ("น", "้"),
+        ("น", "า"),
+        ("เ", "ข"),
+        ("ຂ", "າ"),
+        ("ក្", "ម"),
+        ("天", "\U0001f3fd"),
+        ("Py", "thon"),
+        ("하", "늘"),  # Korean has spaces
+    ],
+)
+def test_a_caption_begins_at_no_part_of_a_word_or_a_character(before, after):
+    """The token after the limit stays, whichever part of its character it is."""
+    room = COLUMNS - column_count(before)
+    texts = [*"天" * (room // 2), *" " * (room % 2), before, after, "天"]
+
+    assert ["".join(texts[:-1]), "天"] == captions(texts, step=0.01)
+
+
+def test_a_caption_ends_between_two_scripts():
+    """A word in Latin letters stays whole between two of Chinese ones."""
+    texts = [*"天" * 42, "Py", "thon", *"天" * 41]
+
+    assert ["天" * 42, "Python" + "天" * 39, "天天"] == captions(texts, step=0.01)
+
+
+def test_a_quoted_sentence_ends_after_its_quotation_mark():
+    """The mark does not begin the next caption."""
+    assert ["「今天。」", "「明天。」"] == captions("「今天。」「明天。」")
+    assert ["“Go.”", "Yes."] == captions([" “", "Go", ".", "”", " Yes", "."])
+
+
+def test_punctuation_after_a_pause_stays_with_its_word():
+    """A model may emit it in the pause; far away it is a caption of its own."""
+    word, near, far = (ASRToken(t, t + 0.2, x) for t, x in ((0, "天"), (3, "。"), (9, "。")))
+
+    assert ["天。"] == [segment.text for segment in segments_from_tokens([word, near])]
+    assert ["天", "。"] == [segment.text for segment in segments_from_tokens([word, far])]
+
+
+@pytest.mark.parametrize("text", ["a", "。", "하"])
+def test_an_endless_word_is_divided(text):
+    """At twice the limits; captions are built in constant memory whatever a model emits."""
+    found = captions(text * 2000, step=0.01)
+
+    assert text * 2000 == "".join(found)
+    assert max(map(column_count, found)) <= 2 * COLUMNS
+
+
+CHARACTERS = [
+    *("今", "が", "か\u3099", "きゃ", "ー", "人々", "。", "」", "「", "、", "ｶﾞ", "한", "\uff15"),
+    *("น้ำ", "เข้า", "ก็", "ក្មេ", "က္က", "๒", "a", " b", " word", " e\u0301", ".", " ", "\u200b"),
+    *(" \U0001f44d\U0001f3fd", "\U0001f468\u200d\U0001f469"),
+]
+
+
+@st.composite
+def texts_of_any_script(draw):
+    """Draw a text of whole characters, and whether each of its code points is a token."""
+    return draw(st.lists(st.sampled_from(CHARACTERS), max_size=300)), draw(st.booleans())
+
+
+@given(drawn=texts_of_any_script(), step=st.sampled_from([0.01, 0.25, 2.0]))
+@example(drawn=(["か\u3099"] * 300, True), step=0.25)
+def test_captions_of_any_script_are_whole_and_short(drawn, step):
+    """They join to the text, divide no character, and exceed the limits only where they must."""
+    characters, is_split = drawn
+    text = "".join(characters)
+    inner = set()  # positions inside characters
+    for end in range(len(characters)):
+        begin = len("".join(characters[:end]))
+        inner |= set(range(begin + 1, begin + len(characters[end].rstrip())))
+    tokens = spoken(text if is_split else characters, step)
+    groups = grouped(tokens)
+    starts = [sum(len(t.text) for group in groups[:i] for t in group) for i in range(len(groups))]
+
+    assert text == "".join(token.text for group in groups for token in group)
+    assert not {start for start in starts if text[start : start + 1].strip()} & inner
+    for group in groups:
+        width = column_count("".join(token.text for token in group))
+        length = group[-1].end - group[0].start
+        assert len(group) == 1 or (width <= 2 * COLUMNS and length <= 2 * SECONDS + 4 * step)
+
+
+@given(
+    texts=st.lists(st.sampled_from([*"今天がกข한", " a", " word", "。"]), max_size=300),
+    step=st.sampled_from([0.01, 0.25]),
+)
+def test_captions_of_whole_words_keep_to_the_limits(texts, step):
+    """Only closing punctuation follows after the last word that has room."""
+    words = [t.rstrip("。") for t in captions(texts, step) if t != "。"]
+
+    assert all(column_count(text) <= COLUMNS for text in words)
+
+
+def grouped(tokens):
+    """Return the tokens of each caption."""
+    builder, groups = SegmentBuilder(), []
+    for token in tokens:
+        if builder.push(token) is not None or not groups:
+            groups.append([])
+        groups[-1].append(token)
+    return groups

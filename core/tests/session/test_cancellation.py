@@ -88,7 +88,7 @@ def test_a_cancellation_does_not_wait_for_the_engine(open_stream, speech, words)
 
     def before_call():
         in_call.set()
-        assert may_return.wait(10)
+        assert may_return.wait(120)
 
     async def run():
         stream = AsyncProcessor(open_stream(before_call=before_call))
@@ -130,7 +130,7 @@ def test_the_error_of_a_cancelled_call_is_logged(open_stream, speech, words, cap
 
     def before_call():
         in_call.set()
-        assert may_return.wait(10)
+        assert may_return.wait(120)
 
     async def run():
         async with AsyncProcessor(open_stream(fail_at={1}, before_call=before_call)) as stream:

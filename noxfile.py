@@ -471,7 +471,7 @@ def fuzz(session: nox.Session) -> None:
 @shared(default=False)
 def full(session: nox.Session) -> None:
     """Run what is too long for CI: hour-long streams, a million generated inputs, benchmarks."""
-    # The stack dump after two minutes is switched off: in this session every test takes as long.
+    # The stack dump of a hanging test is switched off: in this session a test may take as long.
     session.env.update({"WLK_FULL": "1", "WLK_FUZZ": "full"})
     _run(session, "pytest", "-c", "pyproject.toml", "-q", "-o", "faulthandler_timeout=0", "tests")
     for name, proof in PROOFS.items():

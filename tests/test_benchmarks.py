@@ -27,7 +27,7 @@ def run(script, *arguments):
         [sys.executable, str(BENCHMARKS / script), *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=1200,
         check=False,
     )
 

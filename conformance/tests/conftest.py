@@ -24,7 +24,7 @@ def environment():
 def judge(tmp_path, environment):
     """Return a function that runs wlk-conformance in an empty directory."""
 
-    def run(*arguments, cwd=tmp_path, timeout=120):
+    def run(*arguments, cwd=tmp_path, timeout=900):
         command = [sys.executable, "-P", "-m", "wlk_conformance", *arguments]
         return subprocess.run(
             command,
@@ -43,7 +43,7 @@ def judge(tmp_path, environment):
 def authors_pytest(tmp_path, environment):
     """Return a function that runs pytest on a test module like that of a backend's author."""
 
-    def run(source, *arguments, timeout=120):
+    def run(source, *arguments, timeout=900):
         (tmp_path / "pyproject.toml").write_text(
             '[tool.pytest.ini_options]\naddopts = ["--strict-markers", "-p", "no:cacheprovider"]\n'
             'filterwarnings = ["error"]\n'

@@ -78,7 +78,7 @@ def wait_for(port, process):
     while time.monotonic() < deadline:
         assert process.poll() is None, "the proxy has ended"
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=5).close()
+            socket.create_connection(("127.0.0.1", port), timeout=60).close()
         except OSError:
             time.sleep(0.05)  # for a process of another project, which reports nothing
         else:

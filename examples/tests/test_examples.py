@@ -132,7 +132,7 @@ def test_a_broken_grammar_ends_in_one_line(grammar: str, words: str, tmp_path: P
         [str(SCRIPTS / "wlk-core"), *map(str, command)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
 

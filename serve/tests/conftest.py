@@ -89,14 +89,16 @@ def open_realtime(card, open_stream):
     from wlk_serve.protocols.realtime_config import default_config  # noqa: PLC0415
     from wlk_serve.realtime_session import RealtimeSession  # noqa: PLC0415
 
-    service = SimpleNamespace(
-        card=card, metrics=Metrics(), open_stream=lambda config, _handle: open_stream(config)
-    )
+    async def open_at_once(config, _on_events):
+        return open_stream(config)
+
     limits = Limits()
 
-    def open_realtime(*, on_over=lambda: None, on_closed=lambda: None, **options):
+    def open_realtime(
+        *, open_stream=open_at_once, on_over=lambda: None, on_closed=lambda: None, **options
+    ):
         return RealtimeSession(
-            service,
+            SimpleNamespace(card=card, metrics=Metrics(), open_stream=open_stream),
             config=default_config(card),
             key_id="",
             limits=limits,

@@ -132,7 +132,7 @@ def test_calls_of_recordings_and_of_sessions_do_not_overlap(digits):
     async def speak(service):
         ended = asyncio.Event()
         config = StreamConfig(encoding="s16le", rate=16_000, language="en", prompt=None, gate=None)
-        stream = service.open_stream(
+        stream = await service.open_stream(
             attrs.evolve(config, leaves_out_pauses=False),
             lambda stream, _events: ended.set() if stream.session.is_over else None,
         )

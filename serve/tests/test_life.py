@@ -79,7 +79,7 @@ def test_a_stream_that_is_closed_frees_its_model_at_once(digits):
 
     async def opened(service):
         config = StreamConfig(encoding="s16le", rate=16_000, language=None, prompt=None, gate=None)
-        stream = service.open_stream(config, lambda _stream, _events: None)
+        stream = await service.open_stream(config, lambda _stream, _events: None)
         freed = weakref.ref(stream.session)
         stream.close()
         return stream, freed

@@ -67,7 +67,7 @@ def shut_down(open_realtime):
         """Return the types of the last messages and the close code."""
         session = open_realtime(is_resumable=is_resumable)
         queue = session.begin()
-        session.receive(queue, message)
+        await session.receive(queue, message)
         session.end()
         types = []
         while (text := await queue.get()) is not None:

@@ -136,12 +136,13 @@ def test_without_the_request_no_mark_is_taken(client):
 
 
 @pytest.mark.parametrize("name", [None, 7, "x" * 201], ids=["none", "a number", "long"])
-def test_a_mark_has_a_short_name(client, name):
-    """Anything else is refused."""
+def test_a_mark_has_a_short_name(client, streams, name):
+    """Anything else is refused, and opens no stream."""
     client("session.update", session=SESSION)
 
     (message,) = client("wlk.mark", id=name)
 
+    assert [] == streams
     assert ("invalid_type", "id") == (message["error"]["code"], message["error"]["param"])
 
 

@@ -15,10 +15,16 @@ import pytest
 pytest.importorskip("faster_whisper")
 
 from wlk_core.testing.digits import clip_path
+from wlk_serve import transcription_routes
 from wlk_serve.errors import RequestError
 from wlk_serve.growing_file import GrowingFile
 from wlk_serve.model_card import ModelCard
-from wlk_serve.protocols.openai_rest import Recognized, TranscriptionRequest
+from wlk_serve.protocols.openai_rest import (
+    Recognized,
+    TranscriptionRequest,
+    TranscriptionStream,
+    render,
+)
 from wlk_serve.service import Service
 from wlk_serve.transcription_routes import _while_connected
 from wlk_serve.uploads import Upload
@@ -27,6 +33,7 @@ pytestmark = pytest.mark.slow
 RECORDING = Path(clip_path("demo")).read_bytes()
 MODEL = b'--x\r\nContent-Disposition: form-data; name="model"\r\n\r\ndigits\r\n'
 FORMAT = b'--x\r\nContent-Disposition: form-data; name="response_format"\r\n\r\ntext\r\n'
+STREAM = b'--x\r\nContent-Disposition: form-data; name="stream"\r\n\r\ntrue\r\n'
 FILE = (
     b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.flac"\r\n\r\n'
     + RECORDING
@@ -63,6 +70,27 @@ def test_the_order_of_the_fields_changes_nothing(address, transcript, form):
     chunks = [form[i : i + 5000] for i in range(0, len(form), 5000)]
 
     assert (200, transcript + "\n") == post(address, *chunks)
+
+
+@pytest.mark.parametrize("field", [FORMAT, STREAM], ids=["whole", "streamed"])
+def test_an_answer_is_written_outside_the_event_loop(address, transcript, monkeypatch, field):
+    """Sessions go on while the words of a long recording become text."""
+    loops = []
+
+    def noting_loop(write):
+        def noted(*args):
+            loops.append(asyncio._get_running_loop())
+            return write(*args)
+
+        return noted
+
+    monkeypatch.setattr(transcription_routes, "render", noting_loop(render))
+    monkeypatch.setattr(TranscriptionStream, "done", noting_loop(TranscriptionStream.done))
+    status, body = post(address, MODEL + field + FILE + END)
+
+    assert 200 == status
+    assert transcript in body
+    assert [None] == loops
 
 
 def test_words_come_before_the_recording_has_arrived(digits, transcript):

@@ -9,11 +9,11 @@ import attrs
 from wlk_core._line_breaks import binds_to, column_count, continues_character, may_divide
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from wlk_core.tokens import ASRToken
 
-__all__ = ["Segment", "SegmentBuilder", "segments_from_tokens"]
+__all__ = ["Segment", "SegmentBuilder", "segments_from_tokens", "segments_with_tokens"]
 
 SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", "।", "؟")  # noqa: RUF001 -- scripts of users
 _CLOSING = "\"'”’»)]」』）】"  # noqa: RUF001 -- may follow the end of a sentence
@@ -88,7 +88,19 @@ class SegmentBuilder:
 
 def segments_from_tokens(tokens: Iterable[ASRToken]) -> tuple[Segment, ...]:
     """Return the captions of a finished token sequence; nothing for no tokens."""
+    return tuple(segment for segment, _ in segments_with_tokens(tokens))
+
+
+def segments_with_tokens(
+    tokens: Iterable[ASRToken],
+) -> Iterator[tuple[Segment, tuple[ASRToken, ...]]]:
+    """Yield each caption of a finished token sequence with its tokens, in one pass."""
     builder = SegmentBuilder()
-    ended = [segment for token in tokens if (segment := builder.push(token)) is not None]
-    last = builder.flush()
-    return (*ended, last) if last is not None else tuple(ended)
+    inside: list[ASRToken] = []
+    for token in tokens:
+        if ended := builder.push(token):
+            yield ended, tuple(inside)
+            inside.clear()
+        inside.append(token)
+    if last := builder.flush():
+        yield last, tuple(inside)

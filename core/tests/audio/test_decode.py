@@ -173,7 +173,7 @@ def test_a_pipe_is_decoded_while_it_is_written(recording):
     def write():
         with os.fdopen(write_end, "wb", buffering=0) as pipe:
             pipe.write(data[:70_000])  # FFmpeg needs 64 KiB to recognise a wav
-            results.append(decoded_first.wait(timeout=10))
+            results.append(decoded_first.wait(timeout=120))
             pipe.write(data[70_000:])
 
     writer = threading.Thread(target=write)

@@ -43,7 +43,7 @@ def test_three_concurrent_pulls_give_one_sound_model(hub, spec, cache, records):
         for _ in range(3)
     ]
 
-    ended = [(*process.communicate(timeout=60), process.returncode) for process in started]
+    ended = [(*process.communicate(timeout=600), process.returncode) for process in started]
 
     found = locate("base", spec=spec, offline=True)
     assert ended == [(f"{found}\n", "", 0)] * 3

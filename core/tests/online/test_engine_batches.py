@@ -14,7 +14,7 @@ from wlk_core.plugins import EngineCalls, EngineFault
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-PATIENCE = 60.0  # seconds, for what is expected at once
+PATIENCE = 120.0  # seconds, for what is expected at once
 
 
 class Engine:

@@ -94,18 +94,18 @@ def test_a_held_call_holds_no_other_thread_back(calls: EngineCalls) -> None:
     def hold_the_first() -> None:
         if not arrived.is_set():
             arrived.set()
-            released.wait(10)
+            released.wait(120)
 
     calls.before_call = hold_the_first
     engine = calls.wrap(len)
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(engine, "held")
-        assert arrived.wait(10)
+        assert arrived.wait(120)
         assert 4 == engine("free")
         assert 1 == calls.count
         released.set()
 
-        assert 4 == held.result(10)
+        assert 4 == held.result(120)
     assert 2 == calls.count
 
 

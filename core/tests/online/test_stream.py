@@ -285,14 +285,14 @@ def test_overlapping_calls_are_refused_and_close_waits_for_the_step(speech, code
 
     def block():
         entered.set()
-        assert release.wait(10)
+        assert release.wait(120)
 
     stream = coded_engine(before_call=block).stream()
     stream.insert_audio_chunk(speech.audio)
     results = []
     thread = threading.Thread(target=lambda: results.append(stream.process_iter()))
     thread.start()
-    assert entered.wait(10)
+    assert entered.wait(120)
 
     for call in (stream.process_iter, stream.start_silence, stream.finish, stream.reset):
         with pytest.raises(ConcurrentCallError):
@@ -302,7 +302,7 @@ def test_overlapping_calls_are_refused_and_close_waits_for_the_step(speech, code
     assert stream.stats.audio_seconds > 0
     stream.close()
     release.set()
-    thread.join(10)
+    thread.join(120)
 
     assert 1 == len(results)
     with pytest.raises(StreamClosed):

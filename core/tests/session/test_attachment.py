@@ -13,7 +13,7 @@ from wlk_core.session.outbox import Outbox
 from wlk_core.testing import partition
 from wlk_core.tokens import Transcript
 
-WAIT = 30.0  # seconds after which a test that waits for a thread has failed
+WAIT = 120.0  # seconds after which a test that waits for a thread has failed
 
 
 def direct(function):

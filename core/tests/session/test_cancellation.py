@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import Future
 from contextlib import suppress
 import logging
 import threading
@@ -87,7 +88,7 @@ def test_a_cancellation_does_not_wait_for_the_engine(open_stream, speech, words)
 
     def before_call():
         in_call.set()
-        assert may_return.wait(10)
+        assert may_return.wait(120)
 
     async def run():
         stream = AsyncProcessor(open_stream(before_call=before_call))
@@ -129,7 +130,7 @@ def test_the_error_of_a_cancelled_call_is_logged(open_stream, speech, words, cap
 
     def before_call():
         in_call.set()
-        assert may_return.wait(10)
+        assert may_return.wait(120)
 
     async def run():
         async with AsyncProcessor(open_stream(fail_at={1}, before_call=before_call)) as stream:
@@ -226,3 +227,28 @@ def test_events_cancelled_at_any_moment_lose_no_word(rounds, open_stream, speech
 
     assert texts_of(committed) == texts_of(tokens)
     assert texts_of(words)[: len(tokens)] == texts_of(tokens)
+
+
+class EndsJustNow(Future):
+    """The end of a call that comes between a look at it and a request to be called at it."""
+
+    def add_done_callback(self, function):
+        """End, then call *function* at once, as a future that has ended does."""
+        if not self.done():
+            self.set_result(None)
+        super().add_done_callback(function)
+
+
+def test_a_call_begins_in_a_thread_when_the_one_before_it_ends_at_that_moment(open_stream):
+    """The model never runs in the event loop."""
+    threads = []
+
+    async def run():
+        async with AsyncProcessor(open_stream()) as stream:
+            stream._last = EndsJustNow()
+            await stream._make(lambda: threads.append(threading.get_ident()))
+
+    asyncio.run(run())
+
+    assert 1 == len(threads)
+    assert threading.get_ident() not in threads

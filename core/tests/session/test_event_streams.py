@@ -202,7 +202,7 @@ def test_the_event_loop_runs_while_the_engine_works(open_stream, speech):
 
     def before_call():
         in_call.set()
-        assert may_return.wait(10)
+        assert may_return.wait(120)
 
     async def other():
         assert await asyncio.to_thread(in_call.wait, 10)
@@ -230,7 +230,7 @@ def test_a_cancelled_consumer_closes_the_stream_after_the_running_step(open_stre
         calls.append(None)
         if len(calls) == 3:
             in_call.set()
-            assert may_return.wait(10)
+            assert may_return.wait(120)
 
     processor = open_stream(before_call=before_call)
 

@@ -13,7 +13,7 @@ from wlk_core import BackendError, BackendSpec, OptionError, SessionOverloaded, 
 from wlk_core.session import Commit, End, Failure, Scheduler, SilenceSpan
 from wlk_core.testing import partition
 
-WAIT = 30.0  # seconds after which a test that waits for a thread has failed
+WAIT = 120.0  # seconds after which a test that waits for a thread has failed
 
 
 def direct(function):

@@ -8,8 +8,10 @@ import secrets
 import time
 from typing import TYPE_CHECKING
 
+from wlk_core.errors import WLKError
 from wlk_serve.errors import RequestError
 from wlk_serve.protocols.openai_realtime import RealtimeProtocol
+from wlk_serve.protocols.streams import StreamNotOpen
 from wlk_serve.resume import RESUME_SECONDS, ResumeLog, resume_expired
 from wlk_serve.send_queue import SendQueue
 from wlk_serve.session_record import SessionRecord
@@ -69,6 +71,7 @@ class RealtimeSession:
     ) -> None:
         self._service = service
         self._streams: list[SessionStream] = []
+        self._opened: SessionStream | WLKError | None = None  # for the message that needs it
         self._on_over: Callable[[], object] | None = on_over
         self._on_closed: Callable[[], object] | None = on_closed
         self._is_broken = False
@@ -154,18 +157,35 @@ class RealtimeSession:
             self.record.set_state("waiting")
         self._patience = self._loop.call_later(RESUME_SECONDS, self.close)
 
-    def receive(self, queue: SendQueue, data: str | bytes) -> None:
-        """Apply a message that came through the socket of *queue*."""
+    async def receive(self, queue: SendQueue, data: str | bytes) -> None:
+        """Apply a message that came through the socket of *queue*; wait where it opens a stream."""
         if queue is not self._queue:
             return  # the client sends it again through its new socket
         self._last_message = self._loop.time()
+        try:
+            self._receive(data)
+        except StreamNotOpen as missing:
+            config = missing.config
+        else:
+            return
+        try:
+            self._opened = await self._service.open_stream(config, self._handle)
+        except WLKError as error:
+            self._opened = error
+        try:
+            if queue is self._queue:
+                self._receive(data)
+        finally:
+            self._close_unused()
+
+    def _receive(self, data: str | bytes) -> None:
         before = self.protocol.samples
         self._put(self.protocol.receive(data), acknowledges=True)
         seconds = (self.protocol.samples - before) / self.protocol.rate
         self.record.add_audio(seconds)
         try:
-            key_id, now = self.record.key_id, self._last_message
-            self._usage.use(key_id, now, audio_seconds=seconds, size=len(data))
+            key_id = self.record.key_id
+            self._usage.use(key_id, self._last_message, audio_seconds=seconds, size=len(data))
         except RequestError as error:
             self._end_with(error, OVERLOADED)
         self._stop_if_over()
@@ -228,9 +248,20 @@ class RealtimeSession:
                 self.record.set_state("connected")
 
     def _open_stream(self, config: StreamConfig) -> SessionStream:
-        stream = self._service.open_stream(config, self._handle)
-        self._streams = [*(old for old in self._streams if old.backlog_seconds), stream]
-        return stream
+        """Return the stream that was opened for this message, or raise why it was not."""
+        opened, self._opened = self._opened, None
+        if opened is None:
+            raise StreamNotOpen(config)
+        if isinstance(opened, WLKError):
+            raise opened
+        self._streams = [*(old for old in self._streams if old.backlog_seconds), opened]
+        return opened
+
+    def _close_unused(self) -> None:
+        """Close a stream that was opened for a message that was not applied."""
+        opened, self._opened = self._opened, None
+        if opened is not None and not isinstance(opened, WLKError):
+            opened.close()
 
     def _handle(self, stream: SessionStream, events: list[Event]) -> None:
         self.record.add_events(events, self.backlog_seconds, stream.commit_times)

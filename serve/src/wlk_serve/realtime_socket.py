@@ -108,7 +108,7 @@ class _Connection:
                 return
             text = message.get("text")
             data = message.get("bytes") or b"" if text is None else text
-            self._session.receive(self._queue, data)
+            await self._session.receive(self._queue, data)
             await self._queue.room()
             # Unread, so that TCP slows the client down; a step without events wakes no task.
             while self._session.backlog_seconds > _MOST_WAITING_SECONDS:  # noqa: ASYNC110

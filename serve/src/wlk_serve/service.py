@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from functools import partial
+import logging
 import math
 import os
 import threading
@@ -22,7 +23,9 @@ from wlk_core.vad import SilenceGate, SileroDetector
 from wlk_serve.engine_turns import EngineTurns
 from wlk_serve.errors import RequestError
 from wlk_serve.metrics import Metrics
+from wlk_serve.openings import Openings
 from wlk_serve.recordings import Recording, in_turns
+from wlk_serve.session_stream import SessionStream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
@@ -30,9 +33,8 @@ if TYPE_CHECKING:
 
     from wlk_core.backend import Backend
     from wlk_core.processor import OnlineProcessor
-    from wlk_core.session.attachment import Attachment
     from wlk_core.session.events import Event
-    from wlk_serve.diarizers import DiarizerSource, LateDiarizer
+    from wlk_serve.diarizers import DiarizerSource
     from wlk_serve.model_card import ModelCard
     from wlk_serve.protocols.openai_rest import TranscriptionRequest
     from wlk_serve.protocols.streams import StreamConfig
@@ -40,75 +42,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Service", "SessionStream"]
 
+_LOGGER = logging.getLogger(__name__)
+
 _MAX_BACKLOG_SECONDS = 900.0  # more than the largest append of 15 MiB at 8 kHz G.711 is refused
 _MAX_LATENESS = 5.0  # seconds after their deadline, of one step in a hundred
 _MAX_FILES = 1000  # threads, which exist while they are needed: uploads may be slow
 _CANARY_SECONDS = 0.5
 _CANARY_TIMEOUT = 10.0
-
-
-class SessionStream:
-    """A session that a scheduler steps, whose events go to a callback in the event loop."""
-
-    def __init__(
-        self,
-        session: Session,
-        processor: OnlineProcessor,
-        diarizer: LateDiarizer | None,
-        close: Callable[[SessionStream], object],
-    ) -> None:
-        self.session = session
-        self.processor = processor
-        self.diarizer = diarizer
-        self.attachment: Attachment | None = None
-        self.commit_times: deque[float] = deque()  #: of commits whose endpoints have not come yet
-        self._close = close
-        self._is_closed = False
-
-    @property
-    def backlog_seconds(self) -> float:
-        """Seconds of audio that wait to be decoded."""
-        return 0.0 if self._is_closed else self.session.backlog_seconds
-
-    def receive(self, audio: bytes) -> None:
-        """Append audio."""
-        self.session.receive(audio)
-        self._notify()
-
-    def commit(self) -> None:
-        """End the utterance."""
-        self.session.commit()
-        self.commit_times.append(time.monotonic())
-        self._notify()
-
-    def mark(self, name: str) -> None:
-        """Request an event when all audio so far is decoded."""
-        self.session.mark(name)
-        self._notify()
-
-    def end_audio(self) -> None:
-        """Declare that no more audio will come."""
-        self.session.end_audio()
-        self._notify()
-
-    def close(self) -> None:
-        """Drop what was not transcribed; the engine call that runs ends by itself."""
-        if not self._is_closed:
-            self._is_closed = True
-            self._close(self)
-
-    def release(self) -> None:
-        """
-        Free the model's and the detector's memory, after everything is closed.
-
-        Cycles refer to this object, and Python collects them late: it does not count native memory.
-        """
-        self.attachment = None
-        del self.session, self.processor
-
-    def _notify(self) -> None:
-        if self.attachment is not None:
-            self.attachment.notify()
 
 
 class Service:
@@ -159,6 +99,7 @@ class Service:
             turns=self._turns.sessions,
         )
         self._files = ThreadPoolExecutor(_MAX_FILES, "wlk-file")
+        self._openings = Openings()
         self._closers = ThreadPoolExecutor(2, "wlk-close")
         self._canary = asyncio.Lock()
         self._last_canary = -1e9
@@ -178,6 +119,7 @@ class Service:
         """Stop every session; the backend stays open."""
         self._scheduler.close()
         self._files.shutdown(cancel_futures=True)
+        self._openings.close()
         self._closers.shutdown()
 
     @property
@@ -202,33 +144,53 @@ class Service:
                 retry_after=10,
             )
 
-    def open_stream(
+    async def open_stream(
         self, config: StreamConfig, on_events: Callable[[SessionStream, list[Event]], object]
     ) -> SessionStream:
         """
         Open a session whose events are given to *on_events* in the running event loop.
 
+        The backend opens its stream in a thread, because it may wait, as for another server.  A
+        caller that is cancelled leaves nothing open.
+
         Raises:
             OptionError: the backend refuses the language or the prompt.
+            BackendError: the backend could not open a stream.
             StreamClosed: the service is closed.
 
         """
         loop = asyncio.get_running_loop()
-        processor = self._processor("transcribe", config.language, config.prompt)
-        diarizer = None if self._diarizers is None else self._diarizers.open()
-        session = Session(
-            processor,
-            gate=_gate(config),
-            diarizer=diarizer,
-            encoding=config.encoding,
-            rate=config.rate,
-            max_backlog_seconds=_MAX_BACKLOG_SECONDS,
+        stream = await self._openings.open(
+            partial(self._new_stream, config), close=SessionStream.close
         )
-        stream = SessionStream(session, processor, diarizer, self._close_stream)
-        stream.attachment = self._scheduler.attach(
-            session, lambda events: on_events(stream, events), call=loop.call_soon_threadsafe
-        )
+        with ExitStack() as stack:
+            stack.callback(stream.close)
+            stream.attachment = self._scheduler.attach(
+                stream.session,
+                lambda events: on_events(stream, events),
+                call=loop.call_soon_threadsafe,
+            )
+            stack.pop_all()
         return stream
+
+    def _new_stream(self, config: StreamConfig) -> SessionStream:
+        """Return a session that is not stepped yet; may block."""
+        with ExitStack() as stack:
+            processor = self._processor("transcribe", config.language, config.prompt)
+            stack.enter_context(closing(processor))
+            diarizer = None
+            if self._diarizers is not None:
+                diarizer = stack.enter_context(closing(self._diarizers.open()))
+            session = Session(
+                processor,
+                gate=_gate(config),
+                diarizer=diarizer,
+                encoding=config.encoding,
+                rate=config.rate,
+                max_backlog_seconds=_MAX_BACKLOG_SECONDS,
+            )
+            stack.pop_all()
+        return SessionStream(session, processor, diarizer, self._close_stream)
 
     async def recognize(
         self,
@@ -323,19 +285,21 @@ class Service:
             pass
 
     async def _run_canary(self) -> None:
-        processor = self._processor("transcribe", self.card.language, None)
-        session = Session(processor)
-        attachment = self._scheduler.attach(session)
-        try:
+        processor = await self._openings.open(
+            partial(self._processor, "transcribe", self.card.language, None),
+            close=self._close_processor,
+        )
+        with ExitStack() as stack:
+            stack.callback(self._close_processor, processor)
+            session = Session(processor)
+            attachment = self._scheduler.attach(session)
+            stack.callback(attachment.detach, wait=False)
             session.receive(np.zeros(round(_CANARY_SECONDS * SAMPLE_RATE), dtype=np.float32))
             session.end_audio()
             attachment.notify()
             async for event in attachment.events():
                 if isinstance(event, Failure) and event.is_final:
                     raise RequestError(str(event.error), status=503, code="not_ready")
-        finally:
-            attachment.detach(wait=False)
-            self._closers.submit(processor.close)
 
     def _processor(self, task: str, language: str | None, prompt: str | None) -> OnlineProcessor:
         return self._backend.create_processor(language=language, task=task, **self._options(prompt))
@@ -346,15 +310,18 @@ class Service:
         )
 
     def _close_stream(self, stream: SessionStream) -> None:
-        def close() -> None:
-            if stream.attachment is not None:
-                stream.attachment.detach()
-            stream.processor.close()
-            stream.release()
-            if stream.diarizer is not None:
-                stream.diarizer.close()
+        self._closers.submit(_logged, stream.release)
 
-        self._closers.submit(close)
+    def _close_processor(self, processor: OnlineProcessor) -> None:
+        self._closers.submit(_logged, processor.close)
+
+
+def _logged(close: Callable[[], object]) -> None:
+    """Call *close* in a thread whose errors nothing else would report."""
+    try:
+        close()
+    except Exception:
+        _LOGGER.exception("a session was not closed properly")
 
 
 def _gate(config: StreamConfig) -> SilenceGate | None:

@@ -96,8 +96,15 @@ async def transcribe_upload(
         work = asyncio.ensure_future(_last(first, job.results))
         recognized = await _while_connected(http_request, upload, work)
         record.record.add_words(len(recognized.tokens))
-        media_type, body = render(request, recognized)
-        return Response(body.encode("utf-8", "replace"), media_type=media_type, headers=headers)
+        return await asyncio.to_thread(_response, request, recognized, headers)
+
+
+def _response(
+    request: TranscriptionRequest, recognized: Recognized, headers: dict[str, str]
+) -> Response:
+    """Write the answer; an hour of words takes longer than the event loop can wait."""
+    media_type, body = render(request, recognized)
+    return Response(body.encode("utf-8", "replace"), media_type=media_type, headers=headers)
 
 
 class _Recognition:
@@ -214,7 +221,9 @@ async def _events(
             async for result in results:
                 if isinstance(result, Recognized):
                     record.record.add_words(len(result.tokens))
-                yield _event(stream, result)
+                    yield await asyncio.to_thread(_event, stream, result)  # has every word again
+                else:
+                    yield _event(stream, result)
         except Exception as error:  # noqa: BLE001 -- the status was sent: it becomes an event
             answer = as_request_error(error)
             record.record.metrics.count_error(answer)

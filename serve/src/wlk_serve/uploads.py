@@ -1,8 +1,9 @@
-"""Bodies of requests, within limits of size and of waiting."""
+"""Bodies of requests, within limits of size, of waiting and of slowness."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 from wlk_serve.errors import RequestError
@@ -13,9 +14,47 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Message
 
-__all__ = ["Upload", "read_body", "receive_body"]
+__all__ = ["LeastRate", "Upload", "read_body", "receive_body"]
 
 _WAIT_SECONDS = 30.0  # for the next part of a body
+# The least rate is below that of speech at the lowest rate of Opus, 6 kbit/s, so that a recording
+# may be sent while it is spoken; Apache's mod_reqtimeout expects 500 bytes a second by default.
+_LEAST_RATE = 100  # bytes a second
+_RATE_SECONDS = 60.0  # of waiting, over which the rate is averaged
+
+
+class LeastRate:
+    """
+    Checks that a client sends enough while the server waits for it, whatever the server does else.
+
+    The average is that of a minute, not of the whole body: a fast beginning is no excuse for a
+    trickle that keeps a place for days.
+    """
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+        self._bytes = 0
+
+    def add(self, seconds: float, size: int) -> None:
+        """
+        Count a part of *size* bytes for which the server waited *seconds*.
+
+        Raises:
+            RequestError: less than the least rate came in the last minute of waiting.
+
+        """
+        self._seconds += seconds
+        self._bytes += size
+        if self._seconds < _RATE_SECONDS:
+            return
+        if self._bytes < _LEAST_RATE * self._seconds:
+            raise RequestError(
+                f"{self._bytes} bytes of the body came in {self._seconds:.0f} s, less than "
+                f"{_LEAST_RATE} a second; send faster",
+                status=408,
+                code="timeout",
+            )
+        self._seconds, self._bytes = 0.0, 0
 
 
 class Upload:
@@ -70,6 +109,8 @@ async def receive_body(
     max_bytes: int,
     use: Callable[[int], object] = lambda _size: None,
     upload: Upload | None = None,
+    *,
+    clock: Callable[[], float] = time.monotonic,
 ) -> AsyncGenerator[bytes]:
     """
     Yield the parts of the body of *request*.
@@ -79,20 +120,24 @@ async def receive_body(
         max_bytes: the size of the body.
         use: called with the size of each part; may raise RequestError.
         upload: what a shutdown ends.
+        clock: returns seconds that never go back.
 
     Raises:
-        RequestError: the body is larger (413), stops coming (408), is ended by a shutdown (503), or
-            the client left (499).
+        RequestError: the body is larger (413), stops coming or comes too slowly (408), is ended by
+            a shutdown (503), or the client left (499).
 
     """
     length = request.headers.get("content-length", "0")
     if length.isascii() and length.isdigit() and int(length[:20]) > max_bytes:
         raise _too_large(max_bytes)
     upload = upload or Upload()
+    rate = LeastRate()
     received = 0
     has_more = True
     while has_more:
+        began = clock()
         message = await upload.receive(request)
+        seconds = clock() - began
         if message["type"] == "http.disconnect":
             raise RequestError("the client left", status=499, code="client_closed_request")
         data: bytes = message.get("body", b"")
@@ -100,8 +145,10 @@ async def receive_body(
         if received > max_bytes:
             raise _too_large(max_bytes)
         use(len(data))
-        yield data
         has_more = message.get("more_body", False)
+        if has_more:
+            rate.add(seconds, len(data))
+        yield data
 
 
 async def read_body(request: Request, max_bytes: int) -> bytes:

@@ -47,14 +47,14 @@ class CuttableProxy:
     def __enter__(self):
         self._thread.start()
         server = asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self._server = asyncio.run_coroutine_threadsafe(server, self._loop).result(30)
+        self._server = asyncio.run_coroutine_threadsafe(server, self._loop).result(120)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
     def __exit__(self, *_):
         self._call(self._server.close)
         self.cut()
-        asyncio.run_coroutine_threadsafe(self._end_tasks(), self._loop).result(30)
+        asyncio.run_coroutine_threadsafe(self._end_tasks(), self._loop).result(120)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(30)
         self._loop.close()
@@ -76,7 +76,7 @@ class CuttableProxy:
         async def run():
             function()
 
-        asyncio.run_coroutine_threadsafe(run(), self._loop).result(30)
+        asyncio.run_coroutine_threadsafe(run(), self._loop).result(120)
 
     def _reset(self):
         for writer in self._writers:

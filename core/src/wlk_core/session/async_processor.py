@@ -153,10 +153,18 @@ class AsyncProcessor:
         """Run the call in a thread of asyncio, or in the one that ends the call before it."""
         run = contextvars.copy_context().run
         before, self._last = self._last, made.ended
-        if before is None or before.done():
-            asyncio.get_running_loop().run_in_executor(None, run, made)
+        loop, loop_thread = asyncio.get_running_loop(), threading.get_ident()
+
+        def begin(_: object = None) -> None:
+            if threading.get_ident() == loop_thread:  # also where the call before has just ended
+                loop.run_in_executor(None, run, made)
+            else:
+                run(made)
+
+        if before is None:
+            begin()
         else:
-            before.add_done_callback(lambda _: run(made))
+            before.add_done_callback(begin)
 
     def _keep(self, result: object) -> None:
         if isinstance(result, Emission):

@@ -59,7 +59,8 @@ class RealtimeProtocol:
 
     Args:
         card: the model that is served.
-        open_stream: opens a stream of the core; its events go to ``handle``.
+        open_stream: opens a stream of the core; its events go to ``handle``.  A StreamNotOpen
+            passes through ``receive``, which then gets the same message again.
         new_id: returns an identifier with a prefix, such as "item_0123".
         expires_at: seconds of the epoch at which the server ends the session.
         config: the configuration at the beginning, None for the default.
@@ -248,7 +249,8 @@ class RealtimeProtocol:
             yield from self._end_speakers()
 
     def _mark(self, name: object) -> None:
-        self._open_run().mark(check_name(name), self._seconds)
+        checked = check_name(name)
+        self._open_run().mark(checked, self._seconds)
 
     def _clear(self) -> Iterator[Message]:
         self._uncommitted = 0

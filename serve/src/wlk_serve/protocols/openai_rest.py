@@ -11,7 +11,7 @@ import zlib
 import attrs
 
 from wlk_core.captions import srt_text, vtt_text
-from wlk_core.segments import segments_from_tokens
+from wlk_core.segments import segments_with_tokens
 from wlk_core.session.records import round_seconds
 from wlk_serve.errors import RequestError
 from wlk_serve.word_records import (
@@ -246,10 +246,9 @@ def _verbose_record(request: TranscriptionRequest, recognized: Recognized) -> di
         "usage": _usage(recognized),
     }
     if "segment" in request.granularities:
-        segments = segments_from_tokens(recognized.tokens)
+        segments = enumerate(segments_with_tokens(recognized.tokens))
         record["segments"] = [
-            _segment_record(number, segment, recognized.tokens)
-            for number, segment in enumerate(segments)
+            _segment_record(number, segment, tokens) for number, (segment, tokens) in segments
         ]
     if "word" in request.granularities:
         record["words"] = word_records(recognized.tokens)
@@ -282,7 +281,7 @@ def _speaker_records(lines: Iterable[TextLine], first: int = 0) -> list[dict[str
 
 
 def _segment_record(number: int, segment: Segment, tokens: Sequence[ASRToken]) -> dict[str, Any]:
-    """Return a segment; what only Whisper's own decoder has is left out or neutral."""
+    """Return a segment of *tokens*; what only Whisper's own decoder has is absent or neutral."""
     text = segment.text.encode("utf-8", "replace")
     record: dict[str, Any] = {
         "id": number,
@@ -294,8 +293,7 @@ def _segment_record(number: int, segment: Segment, tokens: Sequence[ASRToken]) -
         "temperature": 0.0,
         "compression_ratio": round(len(text) / len(zlib.compress(text)), 4),
     }
-    inside = [token for token in tokens if segment.start <= token.start < segment.end]
-    logprobs = logprob_records(inside)
+    logprobs = logprob_records(tokens)
     if logprobs:
         mean = math.fsum(entry["logprob"] for entry in logprobs) / len(logprobs)
         record["avg_logprob"] = round(mean, 6)

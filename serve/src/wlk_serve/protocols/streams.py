@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from wlk_core.audio.pcm import Encoding
     from wlk_serve.protocols.realtime_config import GateTimes
 
-__all__ = ["AudioStream", "OpenStream", "StreamConfig"]
+__all__ = ["AudioStream", "OpenStream", "StreamConfig", "StreamNotOpen"]
 
 
 @attrs.frozen(kw_only=True)
@@ -56,4 +56,18 @@ class AudioStream(Protocol):
         ...
 
 
+class StreamNotOpen(Exception):  # noqa: N818 -- a request, as StopIteration is
+    """
+    A message of a client needs a stream, and opening one has to wait.
+
+    A protocol passes it on and has changed nothing: its caller opens a stream of `config`, which
+    may block, and applies the message again.
+    """
+
+    def __init__(self, config: StreamConfig) -> None:
+        super().__init__(config)
+        self.config = config
+
+
+#: Returns a stream, raises WLKError where none can be opened, or StreamNotOpen.
 OpenStream: TypeAlias = "Callable[[StreamConfig], AudioStream]"

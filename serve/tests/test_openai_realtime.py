@@ -95,6 +95,7 @@ def test_speech_becomes_an_item_with_deltas_and_a_transcript(protocol, client, s
         "input_audio_buffer.speech_stopped",
         "input_audio_buffer.committed",
         "added",
+        "done",
         "input_audio_transcription.completed",
     ] == types(messages)
     deltas = [message["delta"] for message in messages if message["type"] == DELTA]
@@ -122,10 +123,12 @@ def test_a_commit_reserves_the_item_of_the_deltas_before_it(protocol, manual, st
     """A delta before the commit has the id of the committed item."""
     manual("input_audio_buffer.append", audio=SECOND)
     (delta,) = protocol.handle(streams[0], [Commit((token(" zero"),), 0.5)])
-    committed, added = manual("input_audio_buffer.commit")
+    committed, added, done = manual("input_audio_buffer.commit")
     (completed,) = protocol.handle(streams[0], [Endpoint(1.0, "commit", 1.0)])
 
     assert delta["item_id"] == committed["item_id"] == added["item"]["id"] == completed["item_id"]
+    assert "conversation.item.done" == done["type"]
+    assert (added["item"], added["previous_item_id"]) == (done["item"], done["previous_item_id"])
     assert [("receive", 48_000), ("commit",)] == streams[0].calls
 
 
@@ -226,7 +229,7 @@ def test_a_hypothesis_comes_only_when_it_is_included(protocol, client, streams, 
 def test_an_engine_that_fails_ends_the_session_with_failed_items(protocol, manual, streams):
     """Every item that will not be completed is reported."""
     manual("input_audio_buffer.append", audio=SECOND)
-    (committed, _) = manual("input_audio_buffer.commit")
+    committed, *_ = manual("input_audio_buffer.commit")
     failure = Failure(BackendError("the engine broke"), is_final=True, audio_time=1.0)
 
     (failed,) = protocol.handle(streams[0], [failure])
@@ -235,6 +238,24 @@ def test_an_engine_that_fails_ends_the_session_with_failed_items(protocol, manua
     assert "the engine broke" == failed["error"]["message"]
     assert protocol.has_failed
     assert ("session_expired", None) == only_error(manual("input_audio_buffer.commit"))
+
+
+@pytest.mark.parametrize("appends", [1, 2], ids=["before any word", "after an item"])
+def test_an_engine_that_fails_without_an_item_fails_the_next_one(
+    protocol, manual, streams, appends
+):
+    """The reason reaches the client before the session closes."""
+    for number in range(appends):
+        if number:
+            manual("input_audio_buffer.commit")
+            protocol.handle(streams[0], [Endpoint(1.0, "commit", 1.0)])
+        manual("input_audio_buffer.append", audio=SECOND)
+    failure = Failure(BackendError("the engine broke"), is_final=True, audio_time=1.0)
+
+    (failed,) = protocol.handle(streams[0], [failure, end()])
+
+    assert ["input_audio_transcription.failed"] == types([failed])
+    assert (f"item_{appends}", "engine_failed") == (failed["item_id"], failed["error"]["code"])
 
 
 def test_an_end_completes_audio_that_no_commit_followed(protocol, manual, streams, token):
@@ -303,7 +324,7 @@ def test_the_beta_shape_is_answered_in_the_beta_shape(client, streams):
 
     (updated,) = client("transcription_session.update", session=session)
     client("input_audio_buffer.append", audio=base64.b64encode(bytes(8_000)).decode())
-    _, created = client("input_audio_buffer.commit")
+    _, created = client("input_audio_buffer.commit")  # this shape has no `done`
 
     assert "transcription_session.updated" == updated["type"]
     assert "g711_ulaw" == updated["session"]["input_audio_format"]

@@ -11,7 +11,12 @@ import pytest
 openai = pytest.importorskip("openai")
 pytest.importorskip("faster_whisper")
 
-from wlk_core.testing.digits import clip_path, load_clip  # noqa: E402 -- after the skips
+from openai.types.realtime import (  # noqa: E402 -- after the skips
+    ConversationItemAdded,
+    ConversationItemDone,
+)
+
+from wlk_core.testing.digits import clip_path, load_clip  # noqa: E402 -- as above
 from wlk_serve.limits import Limits  # noqa: E402 -- as above
 
 pytestmark = [
@@ -184,6 +189,29 @@ def test_a_committed_item_has_the_words_of_the_command_line(client, transcript, 
     assert texts(events, DELTA) == texts(events, COMPLETED)
     words = [word["word"] for word in events[-1].words]
     assert transcript.text.split() == words
+    kinds = [ConversationItemAdded, ConversationItemDone]
+    item = [event for event in events if type(event) in kinds]
+    assert kinds == [type(event) for event in item]
+    assert [events[-1].item_id] * 2 == [event.item.id for event in item]
+
+
+def test_a_change_of_the_prompt_before_a_commit_loses_no_word(client, transcript):
+    """The audio before it has a stream of its own, which has ended; its item is completed."""
+    prompt = {"audio": {"input": {"transcription": {"prompt": "digits"}}}}
+    events = []
+    with client.realtime.connect(model="digits") as connection:
+        connection.session.update(session=session(None))
+        for audio in pcm():
+            connection.input_audio_buffer.append(audio=audio)
+        connection.session.update(session={"type": "transcription", **prompt})
+        connection.input_audio_buffer.commit()
+        for event in connection:
+            events.append(event)
+            if event.type in {COMPLETED, "error"}:
+                break
+
+    assert [transcript.text] == list(texts(events, COMPLETED).values())
+    assert texts(events, DELTA) == texts(events, COMPLETED)
 
 
 def test_server_vad_ends_each_turn_by_itself(client, transcript):

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from wlk_core.processor import StreamStats
-from wlk_core.session.events import Commit, End, Marked
+from wlk_core.session.events import Commit, End, Endpoint, Marked
 from wlk_core.tokens import Transcript
 from wlk_serve.protocols.openai_realtime import RealtimeProtocol
 
@@ -86,6 +86,48 @@ def test_times_of_a_later_stream_are_on_the_clock_of_the_session(protocol, clien
     assert 1.2 == pytest.approx(message["tokens"][0]["start"])
 
 
+def test_a_clear_answers_the_marks_in_the_audio_that_it_drops(protocol, client, streams, token):
+    """With what was committed before, no hypothesis, and the time of the mark."""
+    client("session.update", session=SESSION)
+    for name in ("a", "b"):
+        client("input_audio_buffer.append", audio=SECOND)
+        client("wlk.mark", id=name)
+    protocol.handle(streams[0], [Commit((token(" zero"),), 1.0)])
+
+    *messages, cleared = client("input_audio_buffer.clear")
+
+    assert "input_audio_buffer.cleared" == cleared["type"]
+    assert [("a", [" zero"], [], 1.0, 1.0), ("b", [], [], 2.0, 2.0)] == [
+        (
+            message["id"],
+            [record["text"] for record in message["tokens"]],
+            message["hypothesis"],
+            message["processed_up_to"],
+            message["stable_up_to"],
+        )
+        for message in messages
+    ]
+
+
+def test_marks_that_a_clear_drops_come_back_after_those_before_them(protocol, client, streams):
+    """A commit before the clear is still decoded, and its mark comes first."""
+    client("session.update", session=SESSION)
+    client("input_audio_buffer.append", audio=SECOND)
+    client("wlk.mark", id="a")
+    client("input_audio_buffer.commit")
+    client("wlk.mark", id="b")
+    client("session.update", session={"audio": {"input": {"transcription": {"language": "fr"}}}})
+    client("wlk.mark", id="c")
+
+    (cleared,) = client("input_audio_buffer.clear")
+    messages = protocol.handle(streams[0], [marked("a"), Endpoint(1.0, "commit", 1.0), marked("b")])
+
+    assert "input_audio_buffer.cleared" == cleared["type"]
+    names = [message["id"] for message in messages if message["type"] == "wlk.marked"]
+    assert ["a", "b", "c"] == names
+    assert [("close",)] * 2 == [stream.calls[-1] for stream in streams]
+
+
 def test_without_the_request_no_mark_is_taken(client):
     """A session that did not ask for marks refuses them, because it has collected nothing."""
     (message,) = client("wlk.mark", id="a")
@@ -94,12 +136,13 @@ def test_without_the_request_no_mark_is_taken(client):
 
 
 @pytest.mark.parametrize("name", [None, 7, "x" * 201], ids=["none", "a number", "long"])
-def test_a_mark_has_a_short_name(client, name):
-    """Anything else is refused."""
+def test_a_mark_has_a_short_name(client, streams, name):
+    """Anything else is refused, and opens no stream."""
     client("session.update", session=SESSION)
 
     (message,) = client("wlk.mark", id=name)
 
+    assert [] == streams
     assert ("invalid_type", "id") == (message["error"]["code"], message["error"]["param"])
 
 

@@ -242,7 +242,7 @@ class RealtimeSession:
         """End the audio although its client sends more, perhaps in the middle of a word."""
         if self.log is not None and not self.protocol.is_ending:
             self._put([{"type": "wlk.cut"}])
-        self.protocol.end()
+        self._put(self.protocol.end())
         self._stop_if_over()
 
     def _stop_waiting(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 import itertools
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,7 +18,7 @@ from wlk_core.session.events import (
     SpeechStarted,
 )
 from wlk_serve.errors import RequestError, as_request_error
-from wlk_serve.protocols.realtime_beta import BETA_UPDATE, from_beta_session, to_beta_message
+from wlk_serve.protocols.realtime_beta import BETA_UPDATE, from_beta_session, to_beta_messages
 from wlk_serve.protocols.realtime_config import (
     HYPOTHESIS,
     LOGPROBS,
@@ -34,19 +33,19 @@ from wlk_serve.protocols.realtime_input import (
     parse_message,
 )
 from wlk_serve.protocols.realtime_items import Conversation
-from wlk_serve.protocols.realtime_marks import MARK, MARKS, Marks
-from wlk_serve.protocols.realtime_run import Run, stream_config
+from wlk_serve.protocols.realtime_marks import MARK, MARKS, Marks, check_name
+from wlk_serve.protocols.realtime_run import Runs, stream_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wlk_serve.model_card import ModelCard
+    from wlk_serve.protocols.realtime_run import Run
     from wlk_serve.protocols.streams import AudioStream, OpenStream
 
 __all__ = ["Message", "RealtimeProtocol"]
 
 Message: TypeAlias = "dict[str, Any]"
-_MOST_NAME_CHARACTERS = 200
 _END = "wlk.end"  # the client's event that no more audio comes
 _MEANINGLESS = ("conversation.item.", "response.", "output_audio_buffer.")  # in a transcription
 
@@ -80,7 +79,6 @@ class RealtimeProtocol:
         config: RealtimeConfig | None = None,
     ) -> None:
         self._card = card
-        self._open_stream = open_stream
         self._new_id = new_id
         self._expires_at = expires_at
         self._is_beta = is_beta
@@ -92,7 +90,7 @@ class RealtimeProtocol:
         self._items.has_logprobs = LOGPROBS in self._config.include
         self._marks = Marks()
         self._marks.is_enabled = MARKS in self._config.include
-        self._runs: deque[Run] = deque()  # the last one receives the audio
+        self._runs = Runs(open_stream)
         self._takes_binary = False  # since the first update, which sets the format
         self.samples = 0  #: appended
         self._uncommitted = 0  # samples since the last commit
@@ -129,43 +127,38 @@ class RealtimeProtocol:
 
     def handle(self, stream: AudioStream, events: Iterable[Event]) -> list[Message]:
         """Apply events of a stream that this object opened."""
-        run = next((run for run in self._runs if run.stream is stream), None)
-        if run is None:
+        found = self._runs.find(stream)
+        if found is None:
             return []  # it was cleared
-        run.waiting += events
+        found.waiting += events
         answers: list[Message] = []
-        while self._runs and self._runs[0].waiting:
-            run = self._runs[0]
+        while (run := self._runs.first) is not None and run.waiting:
             waiting, run.waiting = run.waiting, []
             for event in waiting:
                 if run.is_cleared and not run.commits:
                     break
                 answers += self._apply_speakers(event, run)
                 answers += self._apply_event(event, run)
-            self._drop_finished(run, waiting)
+            answers += self._drop_finished(run, waiting)
         return self._out(answers)
 
-    def end(self) -> None:
+    def end(self) -> list[Message]:
         """
         End the audio, for the client or before a shutdown; may be called again.
 
-        The last messages come from ``handle``.
+        More messages come from ``handle``, unless the session is over.
         """
-        self.is_ending = True
-        self._end_audio()
-        self.is_over = not self._runs
+        return self._out(self._end())
 
     def close(self) -> None:
         """Drop everything, as after a disconnect."""
         self.is_over = True
-        for run in self._runs:
-            run.stream.close()
-        self._runs.clear()
+        self._runs.close()
 
     def _apply(self, message: Message) -> Iterator[Message]:
         kind = message_type(message)
         if kind == _END:  # also where it comes again after a resume, or the server has ended it
-            self.end()
+            yield from self._end()
             return
         self._check_open()
         match kind:
@@ -179,7 +172,7 @@ class RealtimeProtocol:
             case "input_audio_buffer.commit":
                 yield from self._commit()
             case "input_audio_buffer.clear":
-                self._clear()
+                yield from self._clear()
                 yield {"type": "input_audio_buffer.cleared"}
             case _ if kind == MARK and self._marks.is_enabled:
                 self._mark(message.get("id"))
@@ -215,13 +208,17 @@ class RealtimeProtocol:
                 code="invalid_value",
                 param="session.audio.input.format",
             )
-        changes_mode = (old.turn_detection is None) != (new.turn_detection is None)
-        if changes_mode and self._uncommitted:
+        changes_stream = stream_config(old) != stream_config(new)
+        if changes_stream and self._runs.open_run is not None:
+            self._runs.check_count()  # before anything changes: the next audio needs another one
+        if old.turn_detection is None and new.turn_detection is not None and self._uncommitted:
             yield from self._commit()
+        elif old.turn_detection is not None and new.turn_detection is None:
+            self._uncommitted = 0  # the end of the stream completes its speech
         self._config = new
         self._takes_binary = True
-        if stream_config(old) != stream_config(new):
-            self._end_audio()  # the next audio opens another stream
+        if changes_stream:
+            self._runs.end_audio()  # the next audio opens another stream
         self._items.has_logprobs = LOGPROBS in new.include
         self._marks.is_enabled = MARKS in new.include
         yield self._session_message("session.updated")
@@ -229,9 +226,7 @@ class RealtimeProtocol:
     def _append(self, data: bytes) -> None:
         if not data:
             return
-        if not self._runs or not self._runs[-1].takes_audio:
-            self._open()
-        self._runs[-1].stream.receive(data)
+        self._open_run().stream.receive(data)
         count = len(data) // self._config.format.sample_bytes
         self.samples += count
         self._uncommitted += count
@@ -242,54 +237,60 @@ class RealtimeProtocol:
                 "the input audio buffer is empty; append audio before a commit",
                 code="input_audio_buffer_commit_empty",
             )
-        run = self._runs[-1]
-        run.stream.commit()
-        run.commits += 1
+        run = self._runs.last
+        if run is not None:
+            run.commit()
         seconds = self._take_uncommitted()
-        if not run.is_vad:  # else the endpoint ends the item: speech may end by itself before
+        if run is None or not run.is_vad:
             yield from self._items.commit(seconds)
+        # Else the endpoint ends the item, because speech may end by itself before.
+        if run is None:  # a change of the configuration ended its stream, and all words have come
+            yield from self._items.complete()
+            yield from self._end_speakers()
 
     def _mark(self, name: object) -> None:
-        if not isinstance(name, str) or len(name) > _MOST_NAME_CHARACTERS:
-            raise RequestError(
-                f"expected `id` as a text of up to {_MOST_NAME_CHARACTERS} characters",
-                code="invalid_type",
-                param="id",
-            )
-        if not self._runs or not self._runs[-1].takes_audio:
-            self._open()
-        self._runs[-1].stream.mark(name)
+        checked = check_name(name)
+        self._open_run().mark(checked, self._seconds)
 
-    def _clear(self) -> None:
+    def _clear(self) -> Iterator[Message]:
         self._uncommitted = 0
-        for run in list(self._runs):
-            run.is_cleared, run.takes_audio = True, False
-            if not run.commits:
-                run.stream.close()
-                self._runs.remove(run)
+        yield from self._drop_marks(self._runs.clear())
         if not self._runs:
             self._items.clear()
 
-    def _end_audio(self) -> None:
-        if self._runs and self._runs[-1].takes_audio:
-            self._runs[-1].takes_audio = False
-            self._runs[-1].stream.end_audio()
+    def _drop_marks(self, marks: Iterable[Marked]) -> Iterator[Message]:
+        for mark in marks:
+            yield self._marks.marked(mark, (), 0.0)
 
-    def _open(self) -> None:
-        config = stream_config(self._config)
-        offset = self.samples / self._config.format.rate
-        stream = self._open_stream(config)
-        self._speaker_delay = self._card.speaker_delay
-        self._runs.append(Run.of(stream, config, offset=offset))
+    def _end(self) -> Iterator[Message]:
+        self.is_ending = True
+        self._runs.end_audio()
+        if not self._runs and not self.is_over:
+            yield from self._complete_uncommitted()
+            yield from self._end_speakers()
+            self.is_over = True
 
-    def _drop_finished(self, run: Run, events: Sequence[Event]) -> None:
+    def _open_run(self) -> Run:
+        """Return the run that takes audio; opens one if needed."""
+        run = self._runs.open_run
+        if run is None:
+            run = self._runs.open(stream_config(self._config), offset=self._seconds)
+            self._speaker_delay = self._card.speaker_delay
+        return run
+
+    @property
+    def _seconds(self) -> float:
+        """The length of the audio that was appended."""
+        return self.samples / self._config.format.rate
+
+    def _drop_finished(self, run: Run, events: Sequence[Event]) -> Iterator[Message]:
         """Go on with the next stream after the end of this one, or after its last commit."""
         has_ended = any(isinstance(event, End) for event in events)
         if not has_ended and not (run.is_cleared and not run.commits):
             return
-        run.stream.close()
-        self._runs.remove(run)
+        self._runs.finish(run)
         if run.is_cleared:
+            yield from self._drop_marks(run.marks)
             self._items.clear()
         if not self._runs and self.is_ending:
             self.is_over = True
@@ -305,17 +306,11 @@ class RealtimeProtocol:
             case HypothesisChange() if HYPOTHESIS in self._config.include:
                 yield self._items.hypothesis(run.tokens(event.transcript.tokens))
             case Marked():
+                run.pop_mark()
                 hypothesis = run.tokens(event.transcript.tokens)
                 yield self._marks.marked(event, hypothesis, run.offset)
             case Endpoint():
-                is_commit = event.reason == "commit"
-                run.commits -= is_commit
-                if run.is_vad:
-                    waited = run.silence_seconds if event.reason == "silence" else 0.0
-                    end = event.time + run.offset
-                    yield from self._items.end_speech(end, end + waited)
-                elif is_commit:
-                    yield from self._items.complete()
+                yield from self._end_utterance(event, run)
             case Failure() if event.is_final:
                 self.has_failed = self.is_over = True
                 yield from self._items.fail(as_request_error(event.error).record())
@@ -333,14 +328,33 @@ class RealtimeProtocol:
                 yield from self._items.settle_speakers()
                 yield self._session_message("session.updated")
 
+    def _end_utterance(self, event: Endpoint, run: Run) -> Iterator[Message]:
+        is_commit = event.reason == "commit" or (event.reason == "end" and run.commits > 0)
+        run.commits -= is_commit
+        if run.is_vad:
+            waited = run.silence_seconds if event.reason == "silence" else 0.0
+            end = event.time + run.offset
+            yield from self._items.end_speech(end, end + waited)
+        elif is_commit:
+            yield from self._items.complete()
+
     def _end_run(self, run: Run) -> Iterator[Message]:
-        if self.is_ending and run is self._runs[-1] and not run.is_vad:
+        if run.commits and not self.has_failed:  # of audio without an utterance
+            run.commits = 0
+            if run.is_vad:
+                yield from self._items.commit(0.0)
+            yield from self._items.complete()
+        if self.is_ending and run is self._runs.last:
             yield from self._complete_uncommitted()
+        yield from self._end_speakers()
+
+    def _end_speakers(self) -> Iterator[Message]:
+        """Send the segments of everything completed, because its diarizer has ended."""
         yield from self._items.settle_speakers()
         self._items.begin_speakers()
 
     def _complete_uncommitted(self) -> Iterator[Message]:
-        if self._uncommitted and not self.has_failed:
+        if self._uncommitted and self._config.turn_detection is None and not self.has_failed:
             yield from self._items.commit(self._take_uncommitted())
             yield from self._items.complete()
 
@@ -365,10 +379,9 @@ class RealtimeProtocol:
         }
 
     def _out(self, messages: Iterable[Message]) -> list[Message]:
-        shaped = [to_beta_message(message) if self._is_beta else message for message in messages]
         return [
             {"event_id": f"event_{self.session_id}_{next(self._event_numbers)}", **message}
-            for message in shaped
+            for message in (to_beta_messages(messages) if self._is_beta else messages)
         ]
 
 

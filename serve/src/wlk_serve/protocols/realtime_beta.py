@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from wlk_serve.errors import RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["BETA_UPDATE", "from_beta_session", "to_beta_message"]
+__all__ = ["BETA_UPDATE", "from_beta_session", "to_beta_messages"]
 
 BETA_UPDATE = "transcription_session.update"
 _FORMATS: Mapping[str, dict[str, Any]] = {
@@ -28,6 +28,7 @@ _TYPES: Mapping[str, str] = {
     "session.updated": "transcription_session.updated",
     "conversation.item.added": "conversation.item.created",
 }
+_NEWER_TYPES = {"conversation.item.done"}  # which strict clients of the beta refuse
 
 
 def from_beta_session(session: object) -> object:
@@ -59,8 +60,14 @@ def from_beta_session(session: object) -> object:
     return {**result, "audio": {"input": nested}} if nested else result
 
 
-def to_beta_message(message: dict[str, Any]) -> dict[str, Any]:
-    """Return *message* with the type and the session of the beta shape."""
+def to_beta_messages(messages: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Return *messages* with the types and the session of the beta shape, which has fewer types."""
+    for message in messages:
+        if message["type"] not in _NEWER_TYPES:
+            yield _to_beta_message(message)
+
+
+def _to_beta_message(message: dict[str, Any]) -> dict[str, Any]:
     kind = _TYPES.get(message["type"], message["type"])
     if "session" not in message:
         return {**message, "type": kind}

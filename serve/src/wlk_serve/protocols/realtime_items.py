@@ -186,11 +186,12 @@ class Conversation:
             "item_id": item.id,
             "previous_item_id": previous,
         }
-        yield {
-            "type": "conversation.item.added",
-            "item": item.record(),
-            "previous_item_id": previous,
-        }
+        for kind in ("added", "done"):  # at once: the item is its audio, whatever the words are
+            yield {
+                "type": f"conversation.item.{kind}",
+                "item": item.record(),
+                "previous_item_id": previous,
+            }
 
     def complete(self) -> Iterator[Message]:
         """Complete the oldest item that was committed."""
@@ -227,8 +228,10 @@ class Conversation:
             self._speakers.begin()
 
     def fail(self, error: Message) -> Iterator[Message]:
-        """Report that no item will be completed any more."""
-        items = [*self._pending, *([self._open] if self._open is not None else [])]
+        """Report that no item will be completed any more, at least the one of the next words."""
+        items = [*self._pending]
+        if self._open is not None or not items:
+            items.append(self._open_item())
         self._pending.clear()
         self._open = None
         for item in items:

@@ -6,17 +6,37 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
+from wlk_serve.errors import RequestError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wlk_core.session.events import Marked
     from wlk_core.tokens import ASRToken
 
-__all__ = ["MARK", "MARKS", "Marks"]
+__all__ = ["MARK", "MARKS", "Marks", "check_name"]
 
 Message: TypeAlias = "dict[str, Any]"
 MARKS = "wlk.marks"  # in `include`
 MARK = "wlk.mark"  # the client's event
+_MOST_NAME_CHARACTERS = 200
+
+
+def check_name(name: object) -> str:
+    """
+    Return the `id` of a mark.
+
+    Raises:
+        RequestError: no text, or a long one.
+
+    """
+    if not isinstance(name, str) or len(name) > _MOST_NAME_CHARACTERS:
+        raise RequestError(
+            f"expected `id` as a text of up to {_MOST_NAME_CHARACTERS} characters",
+            code="invalid_type",
+            param="id",
+        )
+    return name
 
 
 class Marks:

@@ -18,9 +18,16 @@ DECODING = ("process_iter", "is_last", "start_silence", "new_speaker", "finish")
 
 
 def is_caused_by_engine(error: BaseException) -> bool:
-    """Return whether the fault of the engine that a test requested is a cause of *error*."""
+    """
+    Return whether what the engine raised is a cause of *error*.
+
+    It is the fault that a test requested, or a BackendError, in which a backend reports a fault of
+    an engine at a server.
+    """
     cause = error.__cause__
-    return cause is not None and (isinstance(cause, EngineFault) or is_caused_by_engine(cause))
+    if cause is None:
+        return False
+    return isinstance(cause, EngineFault | BackendError) or is_caused_by_engine(cause)
 
 
 class Failures:

@@ -339,7 +339,7 @@ def benchmark_page(session: nox.Session) -> None:
 @nox.session(python=PYTHON, default=False)
 @nox.parametrize("client", [*CLIENTS], ids=[*CLIENTS])
 def clients(session: nox.Session, client: str) -> None:
-    """Let real clients, unmodified, use wlk-serve: nox -s clients, or "clients(livekit)"."""
+    """Test wlk-serve with real clients, unmodified: nox -s clients, or "clients(livekit)"."""
     sources = _sources("core", "serve", "plugins/wlk-whisper")
     session.install(CLIENTS[client], *_group("test"), *sources)
     session.env["WLK_CLIENTS"] = "1"  # serve/tests/clients/conftest.py collects nothing otherwise
@@ -350,7 +350,7 @@ def clients(session: nox.Session, client: str) -> None:
 
 @nox.session(python=PYTHON, default=False)
 def vllm(session: nox.Session) -> None:
-    """Let the backend realtime use vLLM's own realtime connection, unmodified, without a GPU."""
+    """Test wlk-realtime against vLLM's own realtime connection, unmodified, without a GPU."""
     names = ("wlk-realtime", "wlk-voxtral", "wlk-voxtral-hf")
     sources = _sources("core", "conformance", *(f"plugins/{name}" for name in names))
     session.install(TORCH)
@@ -376,7 +376,7 @@ def ray(session: nox.Session) -> None:
 
 @nox.session(python=PYTHON, default=False)
 def frameworks(session: nox.Session) -> None:
-    """Serve torch and MLX in an environment each after one server, and let one of them crash."""
+    """Serve torch and MLX in an environment each with one server, and make one of them crash."""
     sources = _sources("core", "serve", "plugins/wlk-whisper-digits")
     session.install(*_group("test"), *sources, *_sources("plugins/wlk-realtime"))
     for extra in ("torch", "mlx"):
@@ -394,7 +394,7 @@ def frameworks(session: nox.Session) -> None:
 
 @nox.session(python=PYTHON, default=False)
 def browser(session: nox.Session) -> None:
-    """Let Chromium speak to the caption page, and axe-core look at it: nox -s browser."""
+    """Test the caption page in Chromium, and its accessibility with axe-core: nox -s browser."""
     if not any(map(shutil.which, ("chromium", "chromium-headless-shell", "google-chrome"))):
         session.skip("needs Chromium on the PATH; on Debian: apt-get install chromium")
     sources = _sources("core", "serve", "plugins/wlk-whisper")

@@ -1,12 +1,12 @@
 """
 What clients of a server wait for, and what a session costs it: wlk-serve and whisperlivekit's.
 
-One generator speaks to each server in real time: sessions of different digits, in chunks of 50 ms,
-spread over a second.  A delay is from the true end of an utterance, or from the commit of a client
-that ends it, to the message with which all of its text is final.  The silence after which a server
-ends an utterance and the model's own delay are subtracted.  Servers are started anew for every row,
-with the same checkpoint, and may be kept on one core.  Processor time and memory are those of the
-server's process.
+One generator sends speech to each server in real time: sessions of different digits, in chunks of
+50 ms, spread over a second.  A delay is from the true end of an utterance, or from the commit of a
+client that ends it, to the message with which all of its text is final.  The silence after which a
+server ends an utterance and the model's own delay are subtracted.  Servers are started anew for
+every row, with the same checkpoint, and may be kept on one core.  Processor time and memory are
+those of the server's process.
 
 The generator is a process of its own on the same machine.  So each row has a second line: the cores
 that the server, the generator and all other programs used, how many threads of the server waited

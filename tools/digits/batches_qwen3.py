@@ -88,7 +88,7 @@ class TextBatch:
     ids: NDArray[np.int64]  #: B, L
     outputs: NDArray[np.int64]  #: B, L: compact ids or IGNORED
     audio: AudioTargets  #: of all embeddings, one mixture after another
-    look_rows: NDArray[np.int64]  #: N, 2: mixture and row that should look at a word
+    look_rows: NDArray[np.int64]  #: N, 2: mixture and row that should attend to a word
     looks: NDArray[np.float32]  #: N, L: where it should look
 
 

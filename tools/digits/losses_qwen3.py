@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LOOKING_HEADS", "Hints", "Losses", "measure"]
 
-#: Layers, from the last one, and heads that are trained to look at the word that is next.
+#: Layers, from the last one, and heads that are trained to attend to the next word.
 LOOKING_HEADS = ((-2, 0), (-2, 1), (-1, 0), (-1, 1))
 _HALFWAY = 2  # layers of the decoder after which audio positions predict their digits
 _IGNORED = -100

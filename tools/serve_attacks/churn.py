@@ -62,7 +62,7 @@ class Crowd:
     Client processes of five sessions each, in a folder of journals.
 
     Args:
-        server: what they speak to.
+        server: the one they connect to.
         folder: of the journals.
         sessions: how many at a time.
         seed: of the sessions and of the moments of kills.

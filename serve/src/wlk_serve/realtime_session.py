@@ -128,7 +128,8 @@ class RealtimeSession:
         missed = self.log.resume(last, self.protocol.samples)
         if self._queue is not None:
             self._queue.close_with(TAKEN_OVER)
-        self._stop_waiting()
+        if self._on_over is not None:
+            self._stop_waiting()
         self._last_message = self._loop.time()
         self._queue = SendQueue(missed)
         self._stop_if_over()
@@ -137,6 +138,9 @@ class RealtimeSession:
     def detach(self, queue: SendQueue, code: int | None) -> None:
         """
         Detach the socket of *queue*, if it is still attached, and wait for another if one may come.
+
+        A session that is over waits once, because a client that fetches its last words again and
+        again would keep it for ever.
 
         Args:
             queue: what the socket was given when it was attached.
@@ -155,7 +159,8 @@ class RealtimeSession:
             self._stop()  # the client may not have received the last words
         elif self._on_over is not None:
             self.record.set_state("waiting")
-        self._patience = self._loop.call_later(RESUME_SECONDS, self.close)
+        if self._patience is None and self._on_closed is not None:
+            self._patience = self._loop.call_later(RESUME_SECONDS, self.close)
 
     async def receive(self, queue: SendQueue, data: str | bytes) -> None:
         """Apply a message that came through the socket of *queue*; wait where it opens a stream."""

@@ -101,6 +101,24 @@ def test_a_full_server_is_tried_again(open_page, serve, digits):
         assert second.page.evaluate(IDLE)
 
 
+def test_a_session_that_a_limit_ended_is_followed_by_another(open_page, serve, digits):
+    """The page does not resume it, and the audio that it kept goes to the new one."""
+    from wlk_serve.app import Limits  # noqa: PLC0415 -- after the skips
+
+    with serve(digits, limits=Limits(audio_per_minute=6), keys=()) as (address, _):
+        reader = open_page(address.removesuffix("/v1"))
+        record_sessions(reader.page)
+        reader.page.click("#start")
+        reader.page.get_by_text("The server is full").wait_for()
+        reader.until("window.firsts.length === 2")
+        firsts = reader.page.evaluate("window.firsts")
+        reader.page.click("#start")
+        reader.page.click("#start")  # at once, because the limit leaves no audio for the last words
+        reader.until(IDLE)
+
+    assert ["session.created"] * 2 == firsts
+
+
 @pytest.mark.parametrize(
     ("name", "line"),
     [

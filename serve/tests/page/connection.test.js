@@ -98,6 +98,30 @@ test("a cut is resumed after the last message, from the sample that the server l
   assert.deepEqual(send(connection, 5100), [[4200, 5100]]);
 });
 
+test("a session that the server ended at a limit is followed by a new one", () => {
+  const connection = live();
+  send(connection, 3000);
+  connection.received({ type: "error", error: { code: "rate_limit_exceeded", message: "" }, wlk_seq: 2 }, 3000);
+  connection.received({ type: "wlk.cut", wlk_seq: 3 }, 3000);
+
+  const retry = connection.closed(1013);
+  const [query, actions] = reconnect(connection, created("t2"));
+
+  assert.equal(find(retry, "report").reason, "full");
+  assert.deepEqual(query, { wlk_resume: 1 });
+  assert.equal(find(actions, "report").state, "renewed");
+});
+
+test("a session whose client reads too slowly is resumed", () => {
+  const connection = live();
+  send(connection, 3000);
+  connection.closed(1013);
+
+  const [query] = reconnect(connection, { type: "session.resumed", samples: 3000, messages: 4, wlk_seq: 1 });
+
+  assert.deepEqual(query, { wlk_resume: "t1", wlk_last_seq: 1 });
+});
+
 test("a session whose configuration was lost with its socket is configured again", () => {
   const connection = new Connection({ rate: RATE });
   connection.start();

@@ -70,6 +70,13 @@ test("web subtitles have voices, and their text is escaped", () => {
   assert.equal(WRITERS.vtt(sample()), expected);
 });
 
+test("a time is rounded to milliseconds before it is divided into hours", () => {
+  const end = (start) => WRITERS.srt(transcriptOf(spoken("end", { start }))).split("\n")[1].split(" ")[0];
+
+  const times = ["00:00:00,000", "00:00:59,999", "00:01:00,000", "01:00:00,000", "100:00:00,000"];
+  assert.deepEqual([0, 59.9994, 59.9996, 3599.9996, 360_000].map(end), times);
+});
+
 test("json has every word with its times, confidence and speaker", () => {
   const { text, words } = JSON.parse(WRITERS.json(sample()));
 

@@ -96,9 +96,7 @@ export async function capture(source, cleans, rate) {
 	}
 }
 
-async function resume(context) {
-	await context.resume().catch(() => {}); // its next change tries again
-}
+const resume = (context) => context.resume().catch(() => {}); // its next change tries again
 
 /** Return the microphones as {id, name}; before permission there are none. */
 export async function microphones() {

@@ -48,25 +48,26 @@ export class Connection {
 	/** The server gave none; status 0 where it did not answer. */
 	refused(status, message) {
 		if (status === 401) return this.#end("key");
-		if (status === 429 || status === 503) return this.#retry("full", FULL_SECONDS);
+		if (status === 429 || status === 503) return this.#retry("full");
 		return status && status < 500 ? this.#end("refused", message) : this.#retry("gone");
 	}
 
 	/** A message came when `captured` samples were recorded. */
 	received(message, captured) {
 		this.#lastSign = captured;
-		if (message.type === "session.created") return this.#begin(message.session.wlk?.resume?.token);
-		if (message.type === "session.resumed") {
+		const { type } = message;
+		if (type === "session.created") return this.#begin(message.session.wlk?.resume?.token);
+		if (type === "session.resumed") {
 			this.sent = this.base + message.samples;
 			return message.messages === 0 ? this.#configure() : this.#live();
 		}
 		const number = message.wlk_seq ?? Infinity;
 		if (number <= this.#lastNumber) return []; // it came before the cut
 		if (number < Infinity) this.#lastNumber = number;
-		if (message.type === "session.updated") return this.state === "configuring" ? this.#live() : [];
-		if (message.type === "error") return this.#failed(message.error);
+		if (type === "session.updated") return this.state === "configuring" ? this.#live() : [];
+		if (type === "error") return this.#failed(message.error);
 		const delivery = { kind: "deliver", message, seconds: this.base / this.rate };
-		if (message.type === "wlk.cut") this.#forced = [];
+		if (type === "wlk.cut") this.#forced = [];
 		if (!this.#forced) this.#settle(message);
 		else this.#forced.push(delivery);
 		return this.#forced ? [] : [delivery];
@@ -76,9 +77,9 @@ export class Connection {
 	closed(code, wasOpen = true) {
 		if (this.state === "ended") return [];
 		if (code === DONE && this.#hasEnded) return this.abort();
-		if (!wasOpen || code === OVERLOADED) return this.#retry("full", FULL_SECONDS);
-		if (code === DONE || code === BROKEN) this.#token = null; // the session is over
-		return this.#retry("gone");
+		const isFull = code === OVERLOADED;
+		if (code === DONE || code === BROKEN || (isFull && this.#forced)) this.#token = null; // the session is over
+		return this.#retry(wasOpen && !isFull ? "gone" : "full");
 	}
 
 	/** The wait is over, or the network came back. */
@@ -170,14 +171,15 @@ export class Connection {
 		this.#settled = Math.min(Math.max(this.#settled, sample), this.sent);
 	}
 
-	#retry(reason, seconds = RETRY_SECONDS[Math.min(this.#attempt, RETRY_SECONDS.length - 1)]) {
+	#retry(reason) {
 		if (this.#isStopping && !this.#hasSession) return this.abort();
-		this.#attempt += 1;
 		this.state = "waiting";
-		const wait = seconds * (0.75 + this.random() / 2); // many pages do not come back at once
+		let seconds = RETRY_SECONDS[this.#attempt++] ?? RETRY_SECONDS.at(-1);
+		if (reason === "full") seconds = FULL_SECONDS;
+		seconds *= 0.75 + this.random() / 2; // many pages do not come back at once
 		return [
-			{ kind: "report", state: "waiting", reason, seconds: wait },
-			{ kind: "wait", seconds: wait },
+			{ kind: "report", state: "waiting", reason, seconds },
+			{ kind: "wait", seconds },
 		];
 	}
 

@@ -1,6 +1,6 @@
 // Files of a transcript, made from its word records in the browser.
 
-import { endsPart, endsSentence, textOf } from "./words.js";
+import { endsPart, endsSentence, textOf, twoDigits } from "./words.js";
 
 const ROW_CHARACTERS = 42; // as broadcasters set captions, in two rows
 const CAPTION_SECONDS = 6;
@@ -42,9 +42,9 @@ function rows(text) {
 }
 
 function stamp(seconds, point) {
-	const hours = String(Math.floor(seconds / 3600)).padStart(2, "0");
-	const rest = new Date(Math.round(seconds * 1000)).toISOString().slice(14, 23);
-	return `${hours}:${rest.replace(".", point)}`;
+	const time = new Date(Math.round(seconds * 1000));
+	const rest = time.toISOString().slice(14, 23).replace(".", point);
+	return `${twoDigits(Math.floor(time / 3_600_000))}:${rest}`;
 }
 
 const voice = ({ speaker }) => (speaker === null ? "" : `${speaker}: `);

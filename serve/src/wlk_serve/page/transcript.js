@@ -99,7 +99,7 @@ export class Transcript {
 	}
 
 	#openLine(item) {
-		if (!this.#last || this.#last.isClosed || this.#last.item !== item) {
+		if (this.#last?.isClosed !== false || this.#last.item !== item) {
 			this.interrupt();
 			this.lines.push(new Line(item));
 		}

@@ -32,10 +32,11 @@ export function timedWords(text, records = [], offset = 0) {
 	return words;
 }
 
+export const twoDigits = (number) => String(number).padStart(2, "0");
+
 /** Return "0:01:02" or "1:02" for seconds; hours where there are any. */
 export function clock(seconds) {
 	const whole = Math.floor(seconds);
 	const [hours, minutes] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60];
-	const rest = String(whole % 60).padStart(2, "0");
-	return hours ? `${hours}:${String(minutes).padStart(2, "0")}:${rest}` : `${minutes}:${rest}`;
+	return `${hours ? `${hours}:${twoDigits(minutes)}` : minutes}:${twoDigits(whole % 60)}`;
 }

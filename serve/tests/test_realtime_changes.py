@@ -136,6 +136,24 @@ def test_switching_the_detection_off_completes_what_it_detected(
     assert "input_audio_buffer_commit_empty" == error["error"]["code"]
 
 
+def test_a_commit_waits_for_the_item_that_was_detected_before_it(client, protocol, streams, token):
+    """Each item has its own audio, although the first one ends after the commit of the second."""
+    client("append", audio=SECOND)
+    speech = [SpeechStarted(0.0, 1.0), Commit((token(" zero"),), 1.0)]
+    protocol.handle(streams[0], speech)
+    client("session.update", session=MANUAL)
+    client("append", audio=SECOND)
+    early = client("commit")
+    protocol.handle(streams[1], [Commit((token(" one"),), 1.0), Endpoint(1.0, "commit", 1.0)])
+
+    messages = protocol.handle(streams[0], [Endpoint(1.0, "end", 1.0), END])
+
+    assert [] == early
+    assert {"item_1": "zero", "item_2": "one"} == texts(messages)
+    stopped = [message for message in messages if message["type"].endswith("speech_stopped")]
+    assert ["item_1"] == [message["item_id"] for message in stopped]
+
+
 @pytest.mark.parametrize(
     ("kind", "when", "items"),
     [

@@ -241,8 +241,10 @@ class RealtimeProtocol:
         if run is not None:
             run.commit()
         seconds = self._take_uncommitted()
-        if run is None or not run.is_vad:
+        if not self._runs.has_detection:
             yield from self._items.commit(seconds)
+        elif run is not None and not run.is_vad:
+            run.late_commits.append(seconds)
         # Else the endpoint ends the item, because speech may end by itself before.
         if run is None:  # a change of the configuration ended its stream, and all words have come
             yield from self._items.complete()
@@ -292,6 +294,8 @@ class RealtimeProtocol:
         if run.is_cleared:
             yield from self._drop_marks(run.marks)
             self._items.clear()
+        for seconds in self._runs.take_late_commits():
+            yield from self._items.commit(seconds)
         if not self._runs and self.is_ending:
             self.is_over = True
 

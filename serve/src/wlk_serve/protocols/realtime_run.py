@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import attrs
@@ -42,6 +43,8 @@ class Run:
         takes_audio: whether audio of the client goes there.
         is_cleared: whether events after those endpoints are dropped.
         waiting: events of a run that is not the first yet.
+        late_commits: seconds of the audio of commits whose items begin after those of an earlier
+            stream, because voice activity detection has not ended its utterances yet.
         marks: answers to the marks that have not come back, as if all audio before were dropped.
 
     """
@@ -54,6 +57,7 @@ class Run:
     takes_audio: bool = True
     is_cleared: bool = False
     waiting: list[Event] = attrs.field(factory=list)
+    late_commits: list[float] = attrs.field(factory=list)
     marks: deque[Marked] = attrs.field(factory=deque)
 
     @classmethod
@@ -131,6 +135,11 @@ class Runs:
         """The run that takes audio, which is the last one."""
         return self._runs[-1] if self._runs and self._runs[-1].takes_audio else None
 
+    @property
+    def has_detection(self) -> bool:
+        """Whether voice activity detection ends the utterances of any run."""
+        return any(run.is_vad for run in self._runs)
+
     def find(self, stream: AudioStream) -> Run | None:
         """Return the run of *stream*, None where it is finished."""
         return next((run for run in self._runs if run.stream is stream), None)
@@ -192,6 +201,14 @@ class Runs:
         """Close the stream of *run* and forget it."""
         run.stream.close()
         self._runs.remove(run)
+
+    def take_late_commits(self) -> list[float]:
+        """Return and forget the late commits of the runs before the next one with detection."""
+        seconds: list[float] = []
+        for run in takewhile(lambda run: not run.is_vad, self._runs):
+            seconds += run.late_commits
+            run.late_commits = []
+        return seconds
 
     def close(self) -> None:
         """Close all streams."""

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["LeastRate", "Upload", "read_body", "receive_body"]
 
 _WAIT_SECONDS = 30.0  # for the next part of a body
-# The least rate is below that of speech at the lowest rate of Opus, 6 kbit/s, so that a recording
-# may be sent while it is spoken; Apache's mod_reqtimeout expects 500 bytes a second by default.
-_LEAST_RATE = 100  # bytes a second
+# A recording may be sent while it is spoken, and digital silence is a few dozen bytes a second in
+# FLAC and in Opus with discontinuous transmission; Apache's mod_reqtimeout expects 500 by default.
+_LEAST_RATE = 10  # bytes a second
 _RATE_SECONDS = 60.0  # of waiting, over which the rate is averaged
 
 

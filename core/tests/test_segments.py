@@ -116,24 +116,27 @@ def texts_of_any_script(draw):
 
 @given(drawn=texts_of_any_script(), step=st.sampled_from([0.01, 0.25, 2.0]))
 @example(drawn=(["か\u3099"] * 300, True), step=0.25)
+@example(drawn=(["が", " b"], True), step=2.0)
 def test_captions_of_any_script_are_whole_and_short(drawn, step):
-    """They join to the text, divide no character, and exceed the limits only where they must."""
+    """They join to the text, divide characters at twice the limits only, and never exceed those."""
     characters, is_split = drawn
     text = "".join(characters)
     inner = set()  # positions inside characters
-    for end in range(len(characters)):
-        begin = len("".join(characters[:end]))
-        inner |= set(range(begin + 1, begin + len(characters[end].rstrip())))
+    end = 0
+    for character in characters:
+        end += len(character)
+        inner |= set(range(end - len(character.strip()) + 1, end))
     tokens = spoken(text if is_split else characters, step)
     groups = grouped(tokens)
-    starts = [sum(len(t.text) for group in groups[:i] for t in group) for i in range(len(groups))]
 
     assert text == "".join(token.text for group in groups for token in group)
-    assert not {start for start in starts if text[start : start + 1].strip()} & inner
-    for group in groups:
-        width = column_count("".join(token.text for token in group))
-        length = group[-1].end - group[0].start
-        assert len(group) == 1 or (width <= 2 * COLUMNS and length <= 2 * SECONDS + 4 * step)
+    start = 0
+    for group, after in zip(groups, [*groups, ()][1:], strict=True):
+        width, seconds = extent(group)
+        assert len(group) == 1 or (width <= 2 * COLUMNS and seconds <= 2 * SECONDS + 4 * step)
+        start += len("".join(token.text for token in group))
+        if start in inner and not is_twice_the_limits([*group, after[0]]):
+            pytest.fail(f"a caption begins in the middle of a character, at {start} of {text!r}")
 
 
 @given(
@@ -145,6 +148,17 @@ def test_captions_of_whole_words_keep_to_the_limits(texts, step):
     words = [t.rstrip("。") for t in captions(texts, step) if t != "。"]
 
     assert all(column_count(text) <= COLUMNS for text in words)
+
+
+def extent(tokens):
+    """Return the columns and seconds of a caption."""
+    return column_count("".join(token.text for token in tokens)), tokens[-1].end - tokens[0].start
+
+
+def is_twice_the_limits(tokens):
+    """Return whether one caption of *tokens* exceeds what any caption may have."""
+    width, seconds = extent(tokens)
+    return width > 2 * COLUMNS or seconds > 2 * SECONDS
 
 
 def grouped(tokens):

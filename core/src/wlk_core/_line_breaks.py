@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
+from rich.cells import get_character_cell_size
+
 __all__ = ["binds_to", "column_count", "continues_character", "is_unspaced", "may_divide"]
 
 # Scripts written without spaces between words (Unicode Standard Annex 14, class SA and ID).
@@ -25,8 +27,13 @@ def is_unspaced(character: str) -> bool:
 
 
 def column_count(text: str) -> int:
-    """Return the width of *text*: a wide character (Annex 11) has two columns, a mark has none."""
-    return len(text) if text.isascii() else sum(map(_columns, text))
+    """
+    Return the width of *text*: a wide character has two columns, a combining mark has none.
+
+    The widths of its characters are added, so that a text is as wide as its tokens together;
+    rich's `cell_len` measures whole clusters.
+    """
+    return sum(map(get_character_cell_size, text))
 
 
 def may_divide(before: str, after: str) -> bool:
@@ -81,9 +88,3 @@ def continues_character(before: str, after: str) -> bool:
         or last in _STACKING
         or last in _JOINERS
     )
-
-
-def _columns(character: str) -> int:
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

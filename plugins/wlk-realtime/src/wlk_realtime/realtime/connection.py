@@ -45,6 +45,7 @@ class Connection:
         self._changed = asyncio.Event()
         self.error: Exception | None = None
         self._reader = asyncio.create_task(self._read())
+        self._reader.add_done_callback(self._end)
 
     @classmethod
     async def open(cls, endpoint: Endpoint, conversation: Conversation) -> Connection:
@@ -109,18 +110,20 @@ class Connection:
             raise self.error
 
     async def _read(self) -> None:
-        try:
-            while True:
-                text = await self._socket.recv()
-                for message in self._conversation.receive(text):
-                    await self._socket.send(message)
-                self._changed.set()
-        except (*EXPECTED_ERRORS, ConnectionClosed) as error:
+        while True:
+            text = await self._socket.recv()
+            for message in self._conversation.receive(text):
+                await self._socket.send(message)
+            self._changed.set()
+
+    def _end(self, reader: asyncio.Task[None]) -> None:
+        """Keep what ended the reader, whatever it is, because every call would wait in vain."""
+        error = None if reader.cancelled() else reader.exception()
+        if isinstance(error, (*EXPECTED_ERRORS, ConnectionClosed)):
             self.error = error
-        except Exception as error:  # noqa: BLE001 -- raised by every call, which would wait in vain
+        elif error is not None:
             self.error = ServerMessageError(
                 f"a message that cannot be applied ({type(error).__name__}: {error})"
             )
             self.error.__cause__ = error
-        finally:
-            self._changed.set()
+        self._changed.set()

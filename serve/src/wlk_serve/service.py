@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from functools import partial
 import logging
@@ -310,18 +310,20 @@ class Service:
         )
 
     def _close_stream(self, stream: SessionStream) -> None:
-        self._closers.submit(_logged, stream.release)
+        self._close_later(stream.release)
 
     def _close_processor(self, processor: OnlineProcessor) -> None:
-        self._closers.submit(_logged, processor.close)
+        self._close_later(processor.close)
+
+    def _close_later(self, close: Callable[[], object]) -> None:
+        """Call *close* in a thread, and log what it raises: nothing waits for it."""
+        self._closers.submit(close).add_done_callback(_log_failure)
 
 
-def _logged(close: Callable[[], object]) -> None:
-    """Call *close* in a thread whose errors nothing else would report."""
-    try:
-        close()
-    except Exception:
-        _LOGGER.exception("a session was not closed properly")
+def _log_failure(closing: Future[object]) -> None:
+    error = closing.exception()
+    if error is not None:
+        _LOGGER.error("a session was not closed properly", exc_info=error)
 
 
 def _gate(config: StreamConfig) -> SilenceGate | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
+import json
 import threading
 from types import SimpleNamespace
 
@@ -109,6 +110,25 @@ def open_realtime(card, open_stream):
         )
 
     return open_realtime
+
+
+@pytest.fixture
+def protocol(card, open_stream, new_id):
+    """Return the protocol of a Realtime session over streams that record their calls."""
+    from wlk_serve.protocols.openai_realtime import RealtimeProtocol  # noqa: PLC0415 -- see above
+
+    return RealtimeProtocol(card, open_stream, new_id=new_id)
+
+
+@pytest.fixture
+def client(protocol):
+    """Return a function that sends a message by its type and returns the answers."""
+
+    def client(kind, **fields):
+        kind = kind if "." in kind else f"input_audio_buffer.{kind}"
+        return protocol.receive(json.dumps({"type": kind, **fields}))
+
+    return client
 
 
 @pytest.fixture

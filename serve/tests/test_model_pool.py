@@ -112,6 +112,15 @@ async def refusal(pool, name):
     return refused.value
 
 
+async def leave(pool, name):
+    """Let a client ask for a model and leave while the model loads."""
+    with ExitStack() as stack:
+        client = asyncio.create_task(pool.lease(name, stack))
+        await asyncio.sleep(0)
+        client.cancel()
+        await asyncio.gather(client, return_exceptions=True)
+
+
 def test_a_model_is_loaded_once_for_all_of_its_clients(pool, loader):
     """Clients that come while it loads wait for the same load."""
 
@@ -188,11 +197,7 @@ def test_a_client_that_leaves_ends_no_load(pool, loader):
     async def run():
         models = pool()
         loader.gate.clear()
-        with ExitStack() as stack:
-            client = asyncio.create_task(models.lease("a", stack))
-            await asyncio.sleep(0)
-            client.cancel()
-            await asyncio.gather(client, return_exceptions=True)
+        await leave(models, "a")
         loader.gate.set()
         with ExitStack() as stack:
             await models.lease("b", stack)
@@ -224,11 +229,7 @@ def test_a_load_that_fails_is_logged(pool, loader, caplog):
         models = pool()
         loader.gate.clear()
         loader.error = OptionError("no such file")
-        with ExitStack() as stack:
-            client = asyncio.create_task(models.lease("a", stack))
-            await asyncio.sleep(0)
-            client.cancel()
-            await asyncio.gather(client, return_exceptions=True)
+        await leave(models, "a")
         loader.gate.set()
         with ExitStack() as stack, pytest.raises(OptionError):
             await models.lease("a", stack)

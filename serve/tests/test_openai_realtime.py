@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import base64
-import json
 
 import pytest
 
@@ -16,28 +15,11 @@ from wlk_core.session.events import (
     SpeechStarted,
 )
 from wlk_core.tokens import Transcript
-from wlk_serve.protocols.openai_realtime import RealtimeProtocol
 
 DELTA = "conversation.item.input_audio_transcription.delta"
 COMPLETED = "conversation.item.input_audio_transcription.completed"
 MANUAL = {"audio": {"input": {"turn_detection": None}}}
 SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz
-
-
-@pytest.fixture
-def protocol(card, open_stream, new_id):
-    """Return a session of the present shape."""
-    return RealtimeProtocol(card, open_stream, new_id=new_id)
-
-
-@pytest.fixture
-def client(protocol):
-    """Return a function that sends a message by its type and returns the answers."""
-
-    def client(kind, **fields):
-        return protocol.receive(json.dumps({"type": kind, **fields}))
-
-    return client
 
 
 @pytest.fixture

@@ -4,16 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
-from wlk_serve.protocols.openai_realtime import RealtimeProtocol
-
-
-@pytest.fixture
-def protocol(card, open_stream, new_id):
-    """Return a session."""
-    return RealtimeProtocol(card, open_stream, new_id=new_id)
-
 
 def update(protocol, **audio_input):
     """Configure a session."""

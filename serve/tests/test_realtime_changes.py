@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import base64
-import json
 
 import pytest
 
 from wlk_core.errors import BackendError
 from wlk_core.processor import StreamStats
 from wlk_core.session.events import Commit, End, Endpoint, Failure, SpeechStarted
-from wlk_serve.protocols.openai_realtime import RealtimeProtocol
 
 ITEM = "conversation.item.input_audio_transcription"
 SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz
@@ -22,23 +20,6 @@ END = End(audio_time=1.0, stats=StreamStats(), latency=None)
 def language(name):
     """Return a session with another language, which needs another stream."""
     return {"audio": {"input": {"transcription": {"language": name}}}}
-
-
-@pytest.fixture
-def protocol(card, open_stream, new_id):
-    """Return a session with voice activity detection."""
-    return RealtimeProtocol(card, open_stream, new_id=new_id)
-
-
-@pytest.fixture
-def client(protocol):
-    """Return a function that sends a message by its short type and returns the answers."""
-
-    def client(kind, **fields):
-        kind = kind if "." in kind else f"input_audio_buffer.{kind}"
-        return protocol.receive(json.dumps({"type": kind, **fields}))
-
-    return client
 
 
 @pytest.fixture

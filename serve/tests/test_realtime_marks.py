@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import base64
-import json
 
 import pytest
 
 from wlk_core.processor import StreamStats
 from wlk_core.session.events import Commit, End, Endpoint, Marked
 from wlk_core.tokens import Transcript
-from wlk_serve.protocols.openai_realtime import RealtimeProtocol
 
 SECOND = base64.b64encode(bytes(64_000)).decode()
 FORMAT = {"type": "audio/wlk-f32le", "rate": 16_000}
@@ -16,22 +14,6 @@ SESSION = {
     "audio": {"input": {"turn_detection": None, "format": FORMAT}},
     "include": ["wlk.marks"],
 }
-
-
-@pytest.fixture
-def protocol(card, open_stream, new_id):
-    """Return a session."""
-    return RealtimeProtocol(card, open_stream, new_id=new_id)
-
-
-@pytest.fixture
-def client(protocol):
-    """Return a function that sends a message by its type and returns the answers."""
-
-    def client(kind, **fields):
-        return protocol.receive(json.dumps({"type": kind, **fields}))
-
-    return client
 
 
 def marked(name, *tokens, upto=1.0):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 
 import attrs
 import pytest
@@ -32,22 +31,6 @@ def card(card):
 
 
 @pytest.fixture
-def protocol(card, open_stream, new_id):
-    """Return a session of that server."""
-    return RealtimeProtocol(card, open_stream, new_id=new_id)
-
-
-@pytest.fixture
-def send(protocol):
-    """Return a function that sends a message by its type and returns the answers."""
-
-    def send(kind, **fields):
-        return protocol.receive(json.dumps({"type": kind, **fields}))
-
-    return send
-
-
-@pytest.fixture
 def happen(protocol, streams):
     """Return a function that lets events of a stream happen and returns the messages."""
 
@@ -62,9 +45,9 @@ def segments(messages):
     return [message for message in messages if message["type"].endswith(".segment")]
 
 
-def test_segments_of_an_item_follow_its_completion(send, happen, token):
+def test_segments_of_an_item_follow_its_completion(client, happen, token):
     """The speaker of its last word may come with later audio only."""
-    send("input_audio_buffer.append", audio=SECOND)
+    client("input_audio_buffer.append", audio=SECOND)
     first = happen(
         SpeechStarted(0.0, 1.0),
         Commit((token(" zero", 0.0, 0.5), token(" one", 0.5, 1.0)), 1.0),
@@ -84,10 +67,10 @@ def test_segments_of_an_item_follow_its_completion(send, happen, token):
     assert ["B"] == [word["speaker"] for word in segments(later)[1]["words"]]
 
 
-def test_the_end_of_the_audio_settles_every_speaker(protocol, send, happen, token):
+def test_the_end_of_the_audio_settles_every_speaker(protocol, client, happen, token):
     """Before a shutdown the diarizer returns the rest, and words without a span have no name."""
-    send("session.update", session=MANUAL)
-    send("input_audio_buffer.append", audio=SECOND)
+    client("session.update", session=MANUAL)
+    client("input_audio_buffer.append", audio=SECOND)
     happen(Commit((token(" zero"), token(" one", 0.5, 1.0)), 1.0))
     protocol.end()
     last = happen(
@@ -100,12 +83,12 @@ def test_the_end_of_the_audio_settles_every_speaker(protocol, send, happen, toke
     assert protocol.is_over
 
 
-def test_another_stream_counts_on_the_same_clock(send, happen, token):
+def test_another_stream_counts_on_the_same_clock(client, happen, token):
     """Another language opens another stream, whose diarizer begins at 0."""
-    send("input_audio_buffer.append", audio=SECOND)
+    client("input_audio_buffer.append", audio=SECOND)
     language = {"audio": {"input": {"transcription": {"language": "fr"}}}}
-    send("session.update", session=language)
-    send("input_audio_buffer.append", audio=SECOND)
+    client("session.update", session=language)
+    client("input_audio_buffer.append", audio=SECOND)
     happen(End(audio_time=1.0, stats=StreamStats(), latency=None), stream=0)
     messages = happen(
         Commit((token(" un", 0.0, 0.5),), 1.0),
@@ -119,11 +102,11 @@ def test_another_stream_counts_on_the_same_clock(send, happen, token):
 
 
 def test_a_session_shows_how_late_speakers_come_and_when_none_come_any_more(
-    protocol, send, happen, token
+    protocol, client, happen, token
 ):
     """A diarizer that is switched off is no error event, on which some clients end."""
     (created,) = protocol.begin()
-    send("input_audio_buffer.append", audio=SECOND)
+    client("input_audio_buffer.append", audio=SECOND)
     off = BackendError("the diarizer failed", retryable=False)
     (updated,) = happen(Failure(off, is_final=False, audio_time=1.0))
     messages = happen(

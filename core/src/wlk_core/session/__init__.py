@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wlk_core.session.async_processor import AsyncProcessor
 from wlk_core.session.attachment import Attachment
+from wlk_core.session.event_streams import astream, stream
 from wlk_core.session.events import (
     AudioGap,
     Commit,
@@ -24,13 +25,7 @@ from wlk_core.session.pipeline import transcribe_stream
 from wlk_core.session.scheduler import Scheduler
 from wlk_core.session.session import Session
 from wlk_core.session.timeline import Timeline
-from wlk_core.session.transcription import (
-    Transcription,
-    astream,
-    atranscribe,
-    stream,
-    transcribe,
-)
+from wlk_core.session.transcription import Transcription, atranscribe, transcribe
 
 __all__ = [
     "AsyncProcessor",

@@ -205,7 +205,7 @@ def test_the_event_loop_runs_while_the_engine_works(open_stream, speech):
         assert may_return.wait(120)
 
     async def other():
-        assert await asyncio.to_thread(in_call.wait, 10)
+        assert await asyncio.to_thread(in_call.wait, 120)
         states.append("engine works")
         may_return.set()
 
@@ -240,7 +240,7 @@ def test_a_cancelled_consumer_closes_the_stream_after_the_running_step(open_stre
 
     async def run():
         task = asyncio.create_task(consume())
-        assert await asyncio.to_thread(in_call.wait, 10)
+        assert await asyncio.to_thread(in_call.wait, 120)
         task.cancel()
         for _ in range(10):  # the cancellation would be over after two rounds of the event loop
             await asyncio.sleep(0)
@@ -255,6 +255,71 @@ def test_a_cancelled_consumer_closes_the_stream_after_the_running_step(open_stre
     assert 3 == len(calls)
     with pytest.raises(StreamClosed):
         processor.process_iter()
+
+
+def test_a_stream_that_opens_slowly_leaves_the_event_loop_free(open_stream, speech):
+    """A function that opens the stream is called in a thread, as one at another server needs."""
+    in_call, may_return = threading.Event(), threading.Event()
+    states = []
+
+    def opening():
+        in_call.set()
+        assert may_return.wait(120)
+        return open_stream()
+
+    async def other():
+        assert await asyncio.to_thread(in_call.wait, 120)
+        states.append("stream opens")
+        may_return.set()
+
+    async def run():
+        events = collected(astream(opening, [speech], vad=False))
+        return (await asyncio.gather(other(), events))[1]
+
+    events = asyncio.run(run())
+
+    assert ["stream opens"] == states
+    assert tokens_of(events) == tokens_of(stream(open_stream(), [speech], vad=False))
+
+
+def test_a_stream_that_opens_after_the_cancellation_is_closed(open_stream, speech):
+    """The cancellation waits for it, so that nothing of the backend is used afterwards."""
+    in_call, may_return = threading.Event(), threading.Event()
+    processor = open_stream()
+
+    def opening():
+        in_call.set()
+        assert may_return.wait(120)
+        return processor
+
+    async def run():
+        task = asyncio.create_task(collected(astream(opening, [speech], vad=False)))
+        assert await asyncio.to_thread(in_call.wait, 120)
+        task.cancel()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not task.done()
+        may_return.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+
+    with pytest.raises(StreamClosed):
+        processor.process_iter()
+
+
+def test_a_stream_that_cannot_be_opened_raises_its_error(speech):
+    """The error is the one of the function, with the first event."""
+
+    def opening():
+        raise BackendError("the server is down")
+
+    async def run():
+        await collected(astream(opening, [speech], vad=False))
+
+    with pytest.raises(BackendError, match="the server is down"):
+        asyncio.run(run())
 
 
 def test_a_consumer_that_waits_for_audio_can_be_cancelled(open_stream):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 import logging
 from operator import itemgetter
 import threading
@@ -147,15 +148,21 @@ class LoadedBackend(Generic[E]):
             BackendError: the engine failed, or this is a fork of the process that loaded it.
 
         """
-        engine = self.engine
+        return self._open_processor(self.engine, self._config(language, task, options))
+
+    def _config(self, language: str | None, task: str, options: Mapping[str, Any]) -> StreamConfig:
+        """Check what a stream is opened with; raises OptionError."""
         self._spec.check_language(language)
         self._spec.check_task(task)
         values = self._spec.stream_options(options)
-        config = StreamConfig(
+        return StreamConfig(
             language=language, task=task, policy=values.get("policy"), options=values
         )
+
+    def _open_processor(self, engine: E, config: StreamConfig) -> OnlineStream:
+        """Return a new stream; may block while the engine, or another machine, works."""
         with engine_errors(f"{self._spec.name} could not open a stream"):
-            if values.get(TICK) == AUTO:
+            if config.options.get(TICK) == AUTO:
                 config = self._with_tick(engine, config)
             make_recognizer = self._open_stream(engine, config, self._engine_calls)
         return OnlineStream(make_recognizer)
@@ -230,9 +237,9 @@ class LoadedBackend(Generic[E]):
         """Transcribe a whole recording without blocking the event loop; see Backend."""
         from wlk_core.session import atranscribe  # noqa: PLC0415 -- streams do without
 
-        stream = self.create_processor(language=language, task=task, **options)
+        opening = partial(self._open_processor, self.engine, self._config(language, task, options))
         return await atranscribe(
-            stream, audio, language=language, vad=vad, chunk_seconds=chunk_seconds
+            opening, audio, language=language, vad=vad, chunk_seconds=chunk_seconds
         )
 
     def astream(
@@ -248,8 +255,8 @@ class LoadedBackend(Generic[E]):
         """Transcribe chunks without blocking the event loop; see Backend."""
         from wlk_core.session import astream  # noqa: PLC0415 -- streams do without
 
-        processor = self.create_processor(language=language, task=task, **options)
-        return astream(processor, chunks, vad=vad, chunk_seconds=chunk_seconds)
+        opening = partial(self._open_processor, self.engine, self._config(language, task, options))
+        return astream(opening, chunks, vad=vad, chunk_seconds=chunk_seconds)
 
     def warmup(self) -> None:
         """

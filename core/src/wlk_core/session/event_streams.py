@@ -22,7 +22,7 @@ from wlk_core.session.session import Session
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
+    from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -73,7 +73,7 @@ def stream(
 
 
 def astream(
-    processor: OnlineProcessor,
+    processor: OnlineProcessor | Callable[[], OnlineProcessor],
     chunks: AsyncIterable[NDArray[np.float32]] | Iterable[NDArray[np.float32]],
     *,
     vad: bool | GateParameters = True,
@@ -86,6 +86,8 @@ def astream(
     while the model works and, where *chunks* is a plain iterable, while its next chunk is awaited:
     give live sources as async iterables.  Two calls may come from different threads; run a backend
     that declares ``thread_affinity="same-thread"`` with `stream` in a thread of your own instead.
+    *processor* may also be a function that opens the stream, such as ``backend.create_processor``.
+    It is called in a thread too, with the first ``anext``, because it may wait for another server.
 
     A consumer that is cancelled, or that closes the generator, closes the processor.  The
     cancellation waits for the step that is running, because no engine can be interrupted, so that
@@ -100,7 +102,7 @@ def astream(
 
 
 async def _astream(
-    processor: OnlineProcessor,
+    processor: OnlineProcessor | Callable[[], OnlineProcessor],
     chunks: AsyncIterable[NDArray[np.float32]] | Iterable[NDArray[np.float32]],
     late: deque[Event],
     *,
@@ -108,6 +110,8 @@ async def _astream(
     chunk_seconds: float,
 ) -> AsyncGenerator[Event]:
     failure: AudioFormatError | OSError | None = None
+    if callable(processor):
+        processor = await _opened(processor)
     with closing(processor):
         _require_chunks(chunks, may_be_async=True)
         session = Session(processor, gate=await asyncio.to_thread(_gate, vad=vad))
@@ -124,6 +128,23 @@ async def _astream(
                     if failure is not None and isinstance(event, End):
                         raise failure
                     yield event
+
+
+async def _opened(open_processor: Callable[[], OnlineProcessor]) -> OnlineProcessor:
+    """Open a processor in a thread; when cancelled, wait for it and close it."""
+    opening = asyncio.create_task(asyncio.to_thread(open_processor))
+    try:
+        await asyncio.wait([opening])
+    except asyncio.CancelledError:
+        opening.add_done_callback(_close_opened)
+        await asyncio.wait([opening])
+        raise
+    return opening.result()
+
+
+def _close_opened(opening: asyncio.Task[OnlineProcessor]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
 
 
 def _events(

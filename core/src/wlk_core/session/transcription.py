@@ -25,7 +25,7 @@ from wlk_core.session.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
     from numpy.typing import NDArray
 
@@ -117,7 +117,7 @@ def transcribe(
 
 
 async def atranscribe(
-    processor: OnlineProcessor,
+    processor: OnlineProcessor | Callable[[], OnlineProcessor],
     audio: AudioPath | NDArray[np.float32],
     *,
     language: str | None = None,
@@ -126,11 +126,10 @@ async def atranscribe(
 ) -> Transcription:
     """Transcribe a whole recording without blocking the event loop; see `transcribe`, `astream`."""
     builder = _TranscriptionBuilder(language)
-    with closing(processor):
-        events = astream(processor, _pieces(audio), vad=vad, chunk_seconds=chunk_seconds)
-        async with aclosing(events):
-            async for event in events:
-                builder.add(event)
+    events = astream(processor, _pieces(audio), vad=vad, chunk_seconds=chunk_seconds)
+    async with aclosing(events):
+        async for event in events:
+            builder.add(event)
     return builder.transcription()
 
 

@@ -16,7 +16,7 @@ const NOTICES = {
 	refused: "The server refuses:",
 	gone: "The server does not answer. Audio is kept;",
 	full: "The server is full, or a proxy stops WebSockets. Audio is kept;",
-	renewed: "The connection was lost too long: a new session began.",
+	renewed: "The server ended the session: a new one began.",
 };
 
 /** Return the line for a name, some with the words of the server or browser. */

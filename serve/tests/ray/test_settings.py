@@ -35,6 +35,8 @@ def test_the_arguments_of_a_command_line_are_text():
         ({"max_sessions": 0}, "expected a number above 0 for max_sessions, got 0"),
         ({"num_cpus": float("nan")}, "expected a number for num_cpus, got nan"),
         ({"max_sessions": float("inf")}, "expected a whole number for max_sessions, got inf"),
+        ({"session_seconds": float("inf")}, "expected a number above 0 for session_seconds"),
+        ({"num_cpus": 10**400}, "expected a number for num_cpus, got 1000"),
         ({"num_cpus": "nan"}, "expected 0 or more for num_cpus, got nan"),
         ({"session_seconds": "inf"}, "expected a number above 0 for session_seconds, got inf"),
         ({"num_gpus": -1}, "expected 0 or more for num_gpus, got -1.0"),

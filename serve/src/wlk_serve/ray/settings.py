@@ -120,13 +120,13 @@ def _value(name: str, field: attrs.Attribute[Any], value: object) -> object:
             return value or None
         raise OptionError(f"expected a text for {name}, got {value!r}")
     kind = type(field.default)
-    is_number = (
-        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    )
-    if isinstance(value, str) or (is_number and kind(value) == value):
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
         try:
-            return kind(value)
-        except ValueError:  # the text of no number
+            number = kind(value)
+        except (ValueError, OverflowError):  # the text of no number, or one out of range
             pass
-    number = "a whole number" if kind is int else "a number"
-    raise OptionError(f"expected {number} for {name}, got {value!r}")
+        else:
+            if isinstance(value, str) or number == value:
+                return number
+    expected = "a whole number" if kind is int else "a number"
+    raise OptionError(f"expected {expected} for {name}, got {value!r}")

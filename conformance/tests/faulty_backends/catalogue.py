@@ -34,6 +34,7 @@ CLASSES = {
     "rare_calls": "rare calls",
     "dishonest_counters": "dishonest counters",
     "false_declarations": "false declarations",
+    "processes": "processes",
 }
 
 _Class = TypeVar("_Class")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wlk_conformance.calls import Escaped
 from wlk_conformance.sessions.actions import FLUSHES, Action
 from wlk_conformance.sessions.oracle import Life
 from wlk_conformance.sessions.violation import Violation
@@ -38,7 +39,8 @@ class Unexpected(Exception):  # noqa: N818 -- ends a session, and is reported
     """A call raised what it must not raise."""
 
     def __init__(self, rule: str, call: str, error: BaseException, stream: int = -1) -> None:
-        message = f"{call} raised {type(error).__name__}: {error}"
+        raised = error.__cause__ if isinstance(error, Escaped) else error
+        message = f"{call} raised {type(raised).__name__}: {raised}"
         super().__init__(message)
         name = f"stream {stream}" if stream >= 0 else ""
         self.violation = Violation(rule, message, kind="raised", stream=name)

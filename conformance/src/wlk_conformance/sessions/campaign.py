@@ -32,7 +32,7 @@ from wlk_conformance.sessions.generate import Profile, generate
 from wlk_conformance.sessions.play import Played, Player
 from wlk_conformance.sessions.replay import snippet
 from wlk_conformance.sessions.shrink import shrink
-from wlk_conformance.sessions.twin import compare, twin_of
+from wlk_conformance.sessions.twin import compare, twins_of
 from wlk_conformance.sessions.violation import Violation
 from wlk_core.options import AUTO
 
@@ -138,12 +138,19 @@ class Campaign:
 
     def explain(self, finding: Finding) -> str:
         """Return how to repeat a finding: its calls as a script."""
+        parts = [f"drawn as {finding.drawn_as}; the calls that are needed:"]
+        parts.append(self._script(finding.session))
+        if finding.violation.twin is not None:
+            parts.append("the same audio, with other words:")
+            parts.append(self._script(finding.violation.twin))
+        return "\n".join(parts)
+
+    def _script(self, session: Session) -> str:
         under_test = self._under_test
         script = snippet(
-            finding.session, under_test.spec.name, under_test.model, under_test.backend_options
+            session, under_test.spec.name, under_test.model, under_test.backend_options
         )
-        indented = "\n".join(f"    {line}" for line in script.splitlines())
-        return f"drawn as {finding.drawn_as}; the calls that are needed:\n{indented}"
+        return "\n".join(f"    {line}" for line in script.splitlines())
 
     def _play(self, session: Session, backend: Backend) -> Played:
         under_test = self._under_test
@@ -162,17 +169,18 @@ class Campaign:
     def _differences(
         self, session: Session, played: Played, backend: Backend
     ) -> Iterator[Violation]:
-        """Compare each stream with its twin, where no exact words are known."""
+        """Compare each life of each stream with its twin, where no exact words are known."""
         if self._is_coded:
             return
         for stream, lives in sorted(played.lives.items()):
-            twin = twin_of(session, stream)
-            if twin is None:
-                continue
-            plain = self._play(twin, backend)
-            yield from plain.violations
-            if not plain.violations:
-                yield from compare(lives[0], plain.lives[stream][0], stream)
+            for life, twin in zip(lives, twins_of(session, stream, lives), strict=False):
+                if twin is None:
+                    continue
+                plain = self._play(twin, backend)
+                yield from plain.violations
+                if not plain.violations:
+                    for violation in compare(life, plain.lives[stream][0], stream):
+                        yield attrs.evolve(violation, twin=twin)
 
     def _leaked_processes(self, before: frozenset[Child]) -> Iterator[Violation]:
         """

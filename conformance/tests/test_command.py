@@ -117,20 +117,31 @@ def test_a_backend_that_ends_the_run_is_reported(judge, tmp_path, backend, detai
 @pytest.mark.parametrize(
     ("backend", "rules", "detail"),
     [
-        ("fake-stalling", {"COM-04", "SIL-01"}, "start_silence of stream"),
-        ("fake-aborting", {"COM-04"}, "the process ended with status"),
+        (
+            "fake-stalling",
+            {"COM-04", "SIL-01"},
+            "hung: no call returned within 10 s; start_silence",
+        ),
+        (
+            "fake-aborting",
+            {"COM-04", "SIL-01"},
+            "the process ended with status -6 in start_silence",
+        ),
     ],
 )
 def test_a_session_that_does_not_end_is_reported_and_the_rest_is_judged(
     judge, tmp_path, backend, rules, detail
 ):
-    """A hang or an abort in a session has its rule and its replay, and other rules are judged."""
+    """A hang or an abort in a session is one line, of its call, and other rules are judged."""
     done = judge(backend, "--report", "report.json", "--time-limit", "10")
 
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     rows = {row["id"]: row for row in report["rules"]}
     assert rules == {rule for rule, row in rows.items() if row["outcome"] == "fail"}
-    assert detail in rows["COM-04"]["detail"]
+    assert rows["SIL-01"]["detail"].startswith(detail)
+    assert ", action " in rows["SIL-01"]["detail"]
+    assert rows["COM-04"]["detail"].startswith("not judged: start_silence ")
+    assert 1 == sum(" fail " in line for line in done.stdout.splitlines())
     assert "pass" == rows["RES-04"]["outcome"]
     assert f"--replay wlk-replays/{backend}-stopped.json" in done.stdout
     assert (tmp_path / "wlk-replays" / f"{backend}-stopped.json").is_file()

@@ -65,6 +65,8 @@ class BackendUnderTest:
         replays: the folder in which sessions that fail are written; None for nowhere.
         replay: the session to play instead of generated ones.
         calls: the record of the calls that run.
+        first_session: the index of the first session that is played.
+        at_finding: called when a session was found to break a rule.
 
     """
 
@@ -82,6 +84,8 @@ class BackendUnderTest:
     replays: Path | None = None
     replay: Session | None = None
     calls: Calls = attrs.field(factory=Calls)
+    first_session: int = 0
+    at_finding: Callable[[], None] = attrs.field(default=lambda: None)
     hung_in: str | None = attrs.field(default=None, init=False)
     notes: list[str] = attrs.field(factory=list, init=False)
     recipes: list[str] = attrs.field(factory=list, init=False)

@@ -117,11 +117,13 @@ class SuiteRun:
             known = stops.get(outcome.rule)
             if outcome.is_hung and (known is None or "replay:" not in known.explanation):
                 stops[outcome.rule] = outcome
+        first = next(iter(stops.values()), None)
         return [
-            outcome.explanation
+            _shortened(outcome) if outcome.is_hung and outcome is not first
+            else outcome.explanation
             for outcome in sorted(failed, key=lambda o: not o.is_first)
             if not outcome.is_hung or outcome is stops[outcome.rule]
-        ]
+        ]  # fmt: skip
 
     def run(self, *, progress: Callable[[str | None], None] | None = None) -> Report:
         """
@@ -307,6 +309,12 @@ def _stop(declared: RuleTest, ended: str, running: CallRecord) -> Stop:
     is_session = declared.name == SESSIONS_TEST
     scene = "a session" if is_session else f"the test {declared.name} of {declared.id}"
     return Stop(ended=ended, running=running, rule=declared.id, test=declared.name, scene=scene)
+
+
+def _shortened(outcome: TestOutcome) -> str:
+    """Return the explanation of a later stop, whose stack is seldom another one, or its replay."""
+    lines = outcome.explanation.splitlines()
+    return outcome.explanation if "replay:" in outcome.explanation else "\n".join(lines[:2])
 
 
 def _text(printed: Path) -> str:

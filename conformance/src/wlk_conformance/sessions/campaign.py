@@ -164,7 +164,6 @@ class Campaign:
             touch=under_test.touch,
             recorded=under_test.calls,
         )
-        under_test.session_monitor = player.monitor
         return player.play(session)
 
     def _differences(

@@ -112,7 +112,8 @@ class Calls:
             if _is_from_the_user(error):
                 raise
             where = f" of {stream}" if stream else ""
-            raise Escaped(f"{call}{where} raised {type(error).__name__}: {error}") from error
+            raised = f"{type(error).__name__}: {error}".removesuffix(": ")
+            raise Escaped(f"{call}{where} raised {raised}") from error
         finally:
             self.end_copy(call, stream)
             self._end(number)

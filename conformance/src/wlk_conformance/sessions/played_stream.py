@@ -40,7 +40,7 @@ class Unexpected(Exception):  # noqa: N818 -- ends a session, and is reported
 
     def __init__(self, rule: str, call: str, error: BaseException, stream: int = -1) -> None:
         raised = error.__cause__ if isinstance(error, Escaped) else error
-        message = f"{call} raised {type(raised).__name__}: {raised}"
+        message = f"{call} raised {type(raised).__name__}: {raised}".removesuffix(": ")
         super().__init__(message)
         name = f"stream {stream}" if stream >= 0 else ""
         self.violation = Violation(rule, message, kind="raised", stream=name)

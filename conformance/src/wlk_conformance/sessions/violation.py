@@ -9,7 +9,16 @@ import attrs
 __all__ = ["Kind", "Violation"]
 
 Kind = Literal[
-    "blocked", "invariant", "clock", "missing", "extra", "spacing", "time", "raised", "differs"
+    "blocked",
+    "invariant",
+    "language",
+    "clock",
+    "missing",
+    "extra",
+    "spacing",
+    "time",
+    "raised",
+    "differs",
 ]
 
 

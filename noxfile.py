@@ -474,11 +474,7 @@ def full(session: nox.Session) -> None:
     # The stack dump of a hanging test is switched off: in this session a test may take as long.
     session.env.update({"WLK_FULL": "1", "WLK_FUZZ": "full"})
     _run(session, "pytest", "-c", "pyproject.toml", "-q", "-o", "faulthandler_timeout=0", "tests")
-    for name, proof in PROOFS.items():
-        if "arguments" in proof:
-            session.log("the long tier of %s", name)
-            arguments = (*proof["arguments"], "--speech", "--long")
-            _run(session, "wlk-conformance", *arguments)
+    _prove(session, "--", "--speech", "--long")
     for backend in OVER_THE_WIRE:
         session.log("%s through wlk-serve, as a process of its own", backend)
         source = ("--option", f"python={BIN / 'python'}", "--option", f"backend={backend}")

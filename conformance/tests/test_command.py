@@ -173,6 +173,7 @@ def test_a_declared_deviation_complies(judge, tmp_path):
         (["scripted", "--report", "no/such/folder/report.json"], "no/such/folder"),
         (["scripted", "--badge", "no/such/folder/badge.svg"], "no/such/folder"),
         (["scripted", "--badge", "badge.png"], "expected a name that ends in .svg or .json"),
+        (["scripted", "--badge", "badge.svg", "--rule", "SIL-02"], "leave out --rule"),
         (
             ["scripted", "--rule", "SIL-99"],
             "no rule 'SIL-99' in the contract; expected one of: SIL",
@@ -195,18 +196,15 @@ def test_wrong_usage_is_one_line_and_status_2(judge, arguments, message):
     assert "" == done.stdout
 
 
-def test_one_rule_is_tested_and_has_a_badge(judge, tmp_path):
-    """`--rule` leaves the others out, and `--badge` writes the picture and the endpoint."""
-    for name in ("badge.svg", "badge.json"):
-        done = judge("scripted", "--rule", "SIL-02", "--badge", name)
+def test_one_rule_is_tested_and_is_no_verdict(judge, tmp_path):
+    """`--rule` leaves the others out, and its result does not read as one of the backend."""
+    done = judge("scripted", "--rule", "SIL-02", "--report", "report.json")
 
-        assert 0 == done.returncode, done.stderr
-        assert done.stdout.endswith(f"  COMPLIANT (1 of {len(RULES)} rules tested)\n")
-        assert "  SIL-01 " not in done.stdout
-    picture = (tmp_path / "badge.svg").read_text(encoding="utf-8")
-    endpoint = json.loads((tmp_path / "badge.json").read_text(encoding="utf-8"))
-    assert f"compliant, 1 of {len(RULES)} rules" in picture
-    assert f"compliant, 1 of {len(RULES)} rules" == endpoint["message"]
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert 0 == done.returncode, done.stderr
+    assert done.stdout.endswith(f"  the chosen rules pass (1 of {len(RULES)} rules tested)\n")
+    assert "  SIL-01 " not in done.stdout
+    assert "the chosen rules pass" == report["verdict"]
 
 
 def test_a_rule_is_explained(judge):

@@ -45,6 +45,25 @@ def test_a_fault_fails_under_its_own_rule(judge, fault, rule):
     assert done.stdout.splitlines()[-1].startswith(f"  NOT COMPLIANT: {rule}")
 
 
+@pytest.mark.parametrize(
+    ("fault", "rule"),
+    [
+        ("loses-in-third-life", "LIFE-06"),
+        ("loses-after-second-turn", "SPK-01"),
+        ("loses-after-second-flush", "LIFE-07"),
+        ("loses-after-long-pause", "SIL-07"),
+        ("repeats-after-third-pause", "SIL-07"),
+    ],
+)
+def test_a_late_fault_of_a_real_engine_is_found_in_sessions(judge, fault, rule):
+    """A stream is compared with the same audio alone, its flushes made twice, its pauses longer."""
+    done = judge(f"matcher-{fault}", "--rule", "COM-04", timeout=600)
+
+    assert 1 == done.returncode, done.stdout
+    assert rule in done.stdout.splitlines()[-1]
+    assert "the same audio, with other words:" in done.stdout
+
+
 def test_words_can_be_declared_by_the_command(judge):
     """A model whose spec is silent is compared with what was spoken if the command asks for it."""
     silent = judge("matcher-undeclared-hello", "--rule", "QUAL-04")

@@ -347,6 +347,8 @@ def test_the_command_replays_a_session(judge, tmp_path):
 
     assert 0 == done.returncode, done.stdout
     assert ["COM-04"] == [row["id"] for row in report["rules"] if row["outcome"] == "pass"]
+    assert "  the session passes (1 of " in done.stdout
+    assert "COMPLIANT" not in done.stdout
     assert 2 == refused.returncode
     assert "expected a session" in refused.stderr
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from wlk_conformance.call_log import CallLog, RecordingProcessor
+from wlk_conformance.calls import Calls, GuardedProcessor
 from wlk_conformance.rules import NotApplicable
 from wlk_conformance.seams import SupportsDeclaration, SupportsEngineCalls
 from wlk_conformance.sessions.monitor import Monitor, Span
@@ -21,11 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from wlk_conformance.processes import Child
+    from wlk_conformance.report import Part
+    from wlk_conformance.rules import RuleTest
     from wlk_conformance.sessions.actions import Session
     from wlk_conformance.sessions.campaign import Finding
     from wlk_conformance.sessions.violation import Violation
     from wlk_conformance.stimuli import KnownWords, SpeechSource, Stimulus
-    from wlk_core import ASRToken, Backend, BackendSpec, OnlineProcessor
+    from wlk_core import ASRToken, Backend, BackendSpec
     from wlk_core.online.engine_calls import EngineCalls
 
 __all__ = ["CALL_ARGUMENTS", "BackendUnderTest", "LoadFailure"]
@@ -60,6 +64,7 @@ class BackendUnderTest:
         sessions: how many are generated; None for the default number.
         replays: the folder in which sessions that fail are written; None for nowhere.
         replay: the session to play instead of generated ones.
+        calls: the record of the calls that run.
 
     """
 
@@ -76,10 +81,12 @@ class BackendUnderTest:
     sessions: int | None = None
     replays: Path | None = None
     replay: Session | None = None
+    calls: Calls = attrs.field(factory=Calls)
     hung_in: str | None = attrs.field(default=None, init=False)
     notes: list[str] = attrs.field(factory=list, init=False)
     recipes: list[str] = attrs.field(factory=list, init=False)
     call_logs: list[CallLog] = attrs.field(factory=list, init=False)
+    started: list[tuple[Child, RuleTest]] = attrs.field(factory=list, init=False)
     violations: list[Violation] = attrs.field(factory=list, init=False)  #: found by monitors
     advice: dict[str, str] = attrs.field(factory=dict, init=False)  #: by rule, from sessions
     found: set[str] = attrs.field(factory=set, init=False)  #: rules already reported as violated
@@ -88,7 +95,7 @@ class BackendUnderTest:
     _backend: Backend | None = attrs.field(default=None, init=False)
     _load_error: BaseException | None = attrs.field(default=None, init=False)
     _speech_source: SpeechSource | None = attrs.field(default=None, init=False)
-    _opened: list[OnlineProcessor] = attrs.field(factory=list, init=False)
+    _opened: list[GuardedProcessor] = attrs.field(factory=list, init=False)
     _others: list[Backend] = attrs.field(factory=list, init=False)
     _cache: dict[str, Any] = attrs.field(factory=dict, init=False)
 
@@ -148,6 +155,13 @@ class BackendUnderTest:
         return self._speech_source
 
     @property
+    def part(self) -> Part | None:
+        """What was chosen of the suite, None for all of it."""
+        if self.replay is not None:
+            return "session"
+        return "rules" if self.rules else None
+
+    @property
     def pending(self) -> Span | None:
         """The call of a monitored stream that has not returned, None where all have."""
         monitors = [*self._monitors.values(), self.session_monitor]
@@ -169,7 +183,8 @@ class BackendUnderTest:
 
     def load_with(self, **changes: Any) -> Backend:
         """Load the backend with its options and *changes*."""
-        return self.load(self.model, **{**self.backend_options, **changes})
+        with self.calls.making("load_backend"):
+            return self.load(self.model, **{**self.backend_options, **changes})
 
     def another_backend(self) -> Backend:
         """Load the backend once more, for this rule alone."""
@@ -186,12 +201,15 @@ class BackendUnderTest:
         """Open a stream; `changes` are arguments of create_processor."""
         arguments = {**self.stream_options, **changes}
         backend = of or self.backend
-        processor = backend.create_processor(**arguments)
-        self._opened.append(processor)
+        name = f"stream {len(self.call_logs) + 1}"
+        with self.calls.making("create_processor", name):
+            processor = backend.create_processor(**arguments)
+        guarded = GuardedProcessor(processor, self.calls, name)
+        self._opened.append(guarded)
         opened_with = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-        log = CallLog(f"stream {len(self.call_logs) + 1}", opened_with)
+        log = CallLog(name, opened_with)
         self.call_logs.append(log)
-        monitored = self._monitor(backend).watch(processor, log.name, arguments.get("language"))
+        monitored = self._monitor(backend).watch(guarded, name, arguments.get("language"))
         return StreamDriver(RecordingProcessor(monitored, log, self.touch))
 
     def speech(self, count: int, **how: Any) -> Stimulus:
@@ -332,10 +350,11 @@ class BackendUnderTest:
         """Close what the rule opened, and take the violations that its monitors found."""
         opened, self._opened = self._opened, []
         others, self._others = self._others, []
-        closing: list[OnlineProcessor | Backend] = [*opened, *others]
-        for resource in closing:
+        for stream in opened:
             with suppress(Exception):  # LIFE-10 judges closing; here it must not hide a finding
-                resource.close()
+                stream.close()
+        for other in others:
+            self.close_backend(other)
         for monitor in self._monitors.values():
             monitor.settle()
             self.violations += monitor.violations
@@ -347,7 +366,13 @@ class BackendUnderTest:
             self._monitors[id(backend)] = Monitor(self.spec, calls)
         return self._monitors[id(backend)]
 
+    def close_backend(self, backend: Backend) -> None:
+        """Close a backend that was loaded for one scene; LIFE-10 judges what it raises."""
+        with suppress(Exception), self.calls.making("close", "the backend"):
+            backend.close()
+
     def close(self) -> None:
         """Close the backend, unless one of its calls hangs."""
         if self._backend is not None and self.hung_in is None:
-            self._backend.close()
+            with self.calls.making("close", "the backend"):
+                self._backend.close()

@@ -64,7 +64,7 @@ def run() -> None:
     "rules",
     metavar="ID",
     multiple=True,
-    help="Test this rule only, such as TIME-05; may be repeated.",
+    help="Test this rule only, such as TIME-05; may be repeated. It gives no verdict.",
 )
 @click.option(
     "--explain",
@@ -77,7 +77,7 @@ def run() -> None:
     "badge_path",
     metavar="PATH",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a badge: an .svg picture, or the .json of a shields.io endpoint.",
+    help="Write a badge, an .svg picture or the .json of a shields.io endpoint; for a whole run.",
 )
 @click.option(
     "--report",
@@ -138,6 +138,9 @@ def main(
         _explain(explained)
     if backend is None:
         raise click.UsageError("expected the name of a backend, BACKEND; got none")
+    if badge_path is not None and (rules or replay is not None):
+        chosen = "--rule" if rules else "--replay"
+        raise click.UsageError(f"a badge is the verdict of a whole run: leave out {chosen}")
     _check_writable(report_path, "--report")
     _check_writable(badge_path, "--badge")
     if badge_path is not None and badge_path.suffix not in (".svg", ".json"):

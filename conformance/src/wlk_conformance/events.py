@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
     from wlk_conformance.rules import RuleTest
 
-__all__ = ["Events", "Log"]
+__all__ = ["CALLS", "Events", "Log"]
+
+CALLS = ".calls"  # the suffix of the record of calls beside the events
 
 
 @attrs.frozen

@@ -81,13 +81,16 @@ class _ClassRun:
 @pytest.fixture(scope="class", name="wlk_run")
 def _wlk_run(request: pytest.FixtureRequest) -> Iterator[_ClassRun]:
     """Find the backend that a class names; it is loaded when the first rule needs it."""
-    from wlk_conformance.events import Log  # noqa: PLC0415 -- see above
+    from wlk_conformance.calls import Calls  # noqa: PLC0415 -- see above
+    from wlk_conformance.events import CALLS, Log  # noqa: PLC0415 -- see above
     from wlk_conformance.loading import find_backend  # noqa: PLC0415 -- see above
     from wlk_conformance.rules import rule_of  # noqa: PLC0415 -- see above
     from wlk_conformance.watchdog import Worker  # noqa: PLC0415 -- see above
 
     config, suite = request.config, request.cls
-    worker = Worker()
+    events = config.getoption("--wlk-events")
+    calls = Calls(Path(events).with_suffix(CALLS) if events else None)
+    worker = Worker(calls)
     under_test, owner = find_backend(
         suite.backend or config.getoption("--wlk-backend") or "",
         model=suite.model or config.getoption("--wlk-model"),
@@ -98,13 +101,13 @@ def _wlk_run(request: pytest.FixtureRequest) -> Iterator[_ClassRun]:
         rules=config.getoption("--wlk-rule"),
         touch=worker.touch,
     )
+    under_test.calls = calls
     _prepare_sessions(under_test, config)
     collected = [
         rule_of(item.function)
         for item in request.session.items
         if isinstance(item, pytest.Function) and item.cls is suite
     ]
-    events = config.getoption("--wlk-events")
     class_run = _ClassRun(
         under_test=under_test,
         worker=worker,
@@ -119,6 +122,7 @@ def _wlk_run(request: pytest.FixtureRequest) -> Iterator[_ClassRun]:
     if under_test.hung_in is None:
         worker.run(under_test.close, limit=config.getoption("--wlk-time-limit"))
         worker.close()
+        _report_processes(class_run)
 
 
 def _prepare_sessions(under_test: BackendUnderTest, config: pytest.Config) -> None:
@@ -231,6 +235,17 @@ def _report_finding(finding: TestOutcome, class_run: _ClassRun) -> None:
         pytest.fail(finding.explanation or finding.detail, pytrace=False)
 
 
+def _report_processes(class_run: _ClassRun) -> None:
+    """Report the children that the backend left running when it was closed."""
+    from wlk_conformance.runner import leaked_processes  # noqa: PLC0415 -- see above
+
+    for outcome in leaked_processes(class_run.under_test):
+        class_run.outcomes.append(outcome)
+        if class_run.log is not None:
+            class_run.log.end(outcome)
+        _report_finding(outcome, class_run)
+
+
 def _is_stale(declared: RuleTest, class_run: _ClassRun) -> bool:
     """Return, at the last test of a rule, whether all of them held."""
     of_rule = [test.name for test in class_run.tests if test.id == declared.id]
@@ -256,6 +271,7 @@ def _report(class_run: _ClassRun) -> Any:
             deviations=under_test.spec.deviations,
             suite=class_run.suite,
         ),
+        part=under_test.part,
     )
 
 

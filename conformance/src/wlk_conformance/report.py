@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from wlk_conformance.rules import RuleTest, TestOutcome
 
-__all__ = ["Report", "RuleResult", "is_newer", "judge", "judge_all"]
+__all__ = ["Part", "Report", "RuleResult", "is_newer", "judge", "judge_all"]
 
 Outcome = Literal["pass", "fail", "deviation", "stale", "n/a", "advisory"]
 BROKEN = ("fail", "stale")  # outcomes that no compliant backend has
@@ -25,6 +25,9 @@ REASONS: dict[Absence, str] = {
     "not testable": "the suite cannot",
 }
 PINNED = ("id", "outcome", "sentence", "detail")  # fields of a rule in the JSON document, for ever
+#: A part that was chosen, and the claim where it passes: only a whole run is a verdict.
+Part = Literal["rules", "session"]
+PASSES: dict[Part, str] = {"rules": "the chosen rules pass", "session": "the session passes"}
 NOT_REACHED = "not reached: "  # begins the detail of a rule that the run did not get to
 
 
@@ -48,7 +51,11 @@ class RuleResult:
 
 @attrs.frozen(kw_only=True)
 class Report:
-    """The judgement of one backend with one model."""
+    """
+    The judgement of one backend with one model.
+
+    `part` is what was chosen of the suite, None for a whole run.
+    """
 
     backend: str
     distribution: str
@@ -57,6 +64,7 @@ class Report:
     options: Mapping[str, Any]
     suite: str
     rules: Sequence[RuleResult]
+    part: Part | None = None
 
     @property
     def is_compliant(self) -> bool:
@@ -67,7 +75,9 @@ class Report:
     @property
     def verdict(self) -> str:
         """The verdict in words."""
-        return "compliant" if self.is_compliant else "not compliant"
+        if not self.is_compliant:
+            return "not compliant"
+        return "compliant" if self.part is None else PASSES[self.part]
 
     @property
     def tested(self) -> int:
@@ -139,7 +149,8 @@ class Report:
             for kind, noun in (("deviation", "deviation"), ("advisory", "advisory finding"))
         ]
         exceptions = " and ".join(count for count in counts if count)
-        verdict = f"COMPLIANT ({self.tested} of {len(self.rules)} rules tested)"
+        claim = "COMPLIANT" if self.part is None else PASSES[self.part]
+        verdict = f"{claim} ({self.tested} of {len(self.rules)} rules tested)"
         return f"{verdict} with {exceptions}" if exceptions else verdict
 
     def _not_tested(self, width: int) -> list[str]:

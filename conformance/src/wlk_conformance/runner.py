@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import attrs
 
 from wlk_conformance.backend_under_test import LoadFailure
+from wlk_conformance.calls import Escaped
 from wlk_conformance.output import standard_output
+from wlk_conformance.processes import children, end_children, left_running, remaining
 from wlk_conformance.rules import (
     BY_RULE,
     NotApplicable,
@@ -29,7 +31,14 @@ if TYPE_CHECKING:
     from wlk_conformance.rules import RuleTest
     from wlk_conformance.watchdog import Worker
 
-__all__ = ["examine", "findings", "not_applicable", "not_reached", "reason_to_skip"]
+__all__ = [
+    "examine",
+    "findings",
+    "leaked_processes",
+    "not_applicable",
+    "not_reached",
+    "reason_to_skip",
+]
 
 FRAMES = 4  # innermost frames shown of an exception that no rule expects
 RECIPES = 4  # inputs shown, the last ones, so that a failure fits on a screen
@@ -58,6 +67,7 @@ def examine(
 
     def job() -> None:
         under_test.begin_rule()
+        processes = children()
         with standard_output() as printed:
             try:
                 _check_words_are_known(declared, under_test)
@@ -67,6 +77,10 @@ def examine(
         if printed():
             text = f"{_first_line(printed())!r} was written to standard output"
             under_test.violations.append(Violation("PKG-06", text))
+        if call := under_test.calls.take_copies():
+            text = f"{call} also returned in a forked copy of the process"
+            under_test.violations.append(Violation("LIFE-10", text))
+        under_test.started += [(child, declared) for child in children() - processes]
 
     try:
         if worker is None:
@@ -83,20 +97,32 @@ def findings(declared: RuleTest, under_test: BackendUnderTest) -> list[TestOutco
     """
     Return the violations that monitors found in the test that ran last, one outcome for each rule.
 
-    A rule is reported the first time that it is found, because one is enough.
+    A rule is reported the first time that it is found, because one is enough, and once more with
+    the session that breaks it.
     """
     outcomes = []
     for violation in under_test.violations:
-        if violation.rule in under_test.found:
-            continue
-        under_test.found.add(violation.rule)
-        where = f" ({violation.stream})" if violation.stream else ""
         advice = under_test.advice.get(violation.rule, "")
+        if violation.rule + advice in under_test.found:
+            continue
+        under_test.found |= {violation.rule, violation.rule + advice}
+        where = f" ({violation.stream})" if violation.stream else ""
         scene = "a session" if advice else f"the test {declared.name} of {declared.id}"
         detail = f"in {scene}: {violation.message}{where}"
         outcome = _failed(rule_test(violation.rule), detail, under_test, after=advice)
         outcomes.append(attrs.evolve(outcome, test=f"monitor of {violation.rule}"))
     return outcomes
+
+
+def leaked_processes(under_test: BackendUnderTest) -> list[TestOutcome]:
+    """Return LIFE-10 for children that still run after the backend was closed, and end them."""
+    started = dict(under_test.started)
+    leaked = [child for child in remaining(frozenset()) if child in started] if started else []
+    if not leaked:
+        return []
+    under_test.violations[:] = [Violation("LIFE-10", left_running(leaked))]
+    end_children(leaked)
+    return findings(started[leaked[0]], under_test)
 
 
 def reason_to_skip(declared: RuleTest, under_test: BackendUnderTest) -> NotApplicable | None:
@@ -162,7 +188,7 @@ def _outcome_of(
     if isinstance(error, AssertionError):
         detail = str(error) or "the assertion does not hold"
         return _failed(declared, detail, under_test, after=_position(error, frames=1))
-    detail = f"{type(error).__name__}: {error}"
+    detail = str(error) if isinstance(error, Escaped) else f"{type(error).__name__}: {error}"
     return _failed(declared, detail, under_test, after=_position(error, frames=FRAMES))
 
 

@@ -18,6 +18,7 @@ from wlk_conformance.loading import find_backend
 from wlk_conformance.report import Report, judge_all
 from wlk_conformance.rules import SUITE_VERSION, RuleTest, TestOutcome, rule_tests
 from wlk_conformance.runner import SESSIONS_TEST, not_applicable, not_reached, reason_to_skip
+from wlk_conformance.sessions.actions import Session
 from wlk_conformance.sessions.stopped import stopped_session
 from wlk_conformance.suite import BackendConformance
 from wlk_conformance.watchdog import PATIENCE
@@ -90,6 +91,8 @@ class SuiteRun:
         under_test, owner = find_backend(
             backend, model=model, pairs=pairs, tiers=tiers, words=words, rules=rules
         )
+        if replay is not None:
+            under_test.replay = Session.from_json(replay.read_text(encoding="utf-8"))
         return cls(under_test, owner, tuple(pairs), time_limit, seed, sessions, replay)
 
     @property
@@ -141,6 +144,7 @@ class SuiteRun:
                 deviations=self.under_test.spec.deviations,
                 suite=SUITE_VERSION,
             ),
+            part=self.under_test.part,
         )
 
     def _watch(

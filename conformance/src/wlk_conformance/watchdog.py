@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from wlk_conformance.calls import Calls, Escaped
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -84,9 +86,10 @@ class Worker:
     cannot be used again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, calls: Calls | None = None) -> None:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._calls = calls or Calls()
         self._touched = monotonic()
 
     def touch(self) -> None:
@@ -126,8 +129,12 @@ class Worker:
         while (entry := self._jobs.get()) is not None:
             try:
                 entry.run()
-            except BaseException as error:  # noqa: BLE001 -- handed to the caller's thread
+            except Exception as error:  # noqa: BLE001 -- handed to the caller's thread
                 entry.error = error
+            except BaseException as error:  # noqa: BLE001 -- only the main thread gets Ctrl-C
+                entry.error = Escaped(f"{type(error).__name__}: {error}")
+                entry.error.__cause__ = error
+            self._calls.end_copy("a call")
             entry.done.set()
 
     def _stack(self) -> str:

@@ -10,6 +10,8 @@ KINDS = (
 )  # fmt: skip
 MATCHERS = (
     "sound", "joined", "hello", "every-second", "late", "in-frames", "undeclared-hello",
+    "loses-in-third-life", "loses-after-second-turn", "loses-after-second-flush",
+    "loses-after-long-pause", "repeats-after-third-pause",
 )  # fmt: skip
 DEVIATIONS = {
     "stale": {"SIL-02": "declared for no reason"},

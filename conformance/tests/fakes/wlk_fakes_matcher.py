@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import attrs
 import numpy as np
+from wlk_fakes_matcher_streams import STREAM_FAULTS, FaultyStream
 
 from wlk_core.plugins import (
     SAMPLE_RATE,
@@ -55,7 +56,7 @@ def in_frames(words):
 
 
 FAULTS = {"joined": joined, "hello": hello, "every-second": every_second, "late": late}
-FAULTS |= {"in-frames": in_frames, "sound": list}
+FAULTS |= {"in-frames": in_frames}
 
 
 def load(spec, model):
@@ -63,8 +64,18 @@ def load(spec, model):
     if model != "small":
         raise ModelNotFoundError(f"{spec.name} has no model {model!r}; use: --model small")
     variant = spec.name.removeprefix("matcher-").removeprefix("undeclared-")
-    engine = partial(transcribe, FAULTS[variant])
-    return LoadedBackend(spec, engine, open_stream=_open_stream, warmup=_warmup)
+    engine = partial(transcribe, FAULTS.get(variant, list))
+    return Matcher(spec, engine, open_stream=_open_stream, warmup=_warmup)
+
+
+class Matcher(LoadedBackend):
+    """A backend whose streams have the fault that its name ends in."""
+
+    def create_processor(self, **arguments):
+        """Return a stream, with its fault."""
+        stream = super().create_processor(**arguments)
+        fault = STREAM_FAULTS.get(self.spec.name.removeprefix("matcher-"))
+        return stream if fault is None else FaultyStream(stream, *fault)
 
 
 def _open_stream(engine, config, calls):

@@ -37,6 +37,7 @@ CLASSES = {
     "rare_refusals": "rare calls",
     "dishonest_counters": "dishonest counters",
     "false_declarations": "false declarations",
+    "processes": "processes",
 }
 
 _Class = TypeVar("_Class")

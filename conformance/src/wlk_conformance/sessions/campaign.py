@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 import gc
 from pathlib import Path
 import threading
@@ -12,6 +12,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_conformance.output import standard_output
+from wlk_conformance.processes import (
+    BRIEF_GRACE,
+    CHILD_GRACE,
+    children,
+    end_children,
+    left_running,
+    remaining,
+)
 from wlk_conformance.rules import NotSelected
 from wlk_conformance.seams import (
     HABITS,
@@ -24,7 +32,7 @@ from wlk_conformance.sessions.generate import Profile, generate
 from wlk_conformance.sessions.play import Played, Player
 from wlk_conformance.sessions.replay import snippet
 from wlk_conformance.sessions.shrink import shrink
-from wlk_conformance.sessions.twin import compare, twin_of
+from wlk_conformance.sessions.twin import compare, twins_of
 from wlk_conformance.sessions.violation import Violation
 from wlk_core.options import AUTO
 
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_conformance.processes import Child
     from wlk_conformance.sessions.actions import Session
     from wlk_core import Backend
     from wlk_core.options import Option
@@ -71,6 +80,7 @@ class Campaign:
         self._seed = seed
         self._is_coded = under_test.speech_source.kind == "coded"
         self._profile = profile_of(under_test, is_long=is_long)
+        self._child_grace = CHILD_GRACE
 
     @property
     def default_count(self) -> int:
@@ -113,6 +123,7 @@ class Campaign:
     def violation_of(self, session: Session) -> Violation | None:
         """Play a session; return the first violation, None where every rule holds."""
         self._under_test.note_session(session)
+        processes = children()
         with self._backend() as backend, standard_output() as printed:
             threads, files = threading.active_count(), _open_files()
             played = self._play(session, backend)
@@ -121,16 +132,25 @@ class Campaign:
         if printed() and not violations:
             line = printed().strip().splitlines()[:1]
             violations = [Violation("PKG-06", f"{line} was written to standard output")]
+        leaked = list(self._leaked_processes(processes))  # whatever else was found
+        violations = violations or leaked
         return next(iter(violations), None)
 
     def explain(self, finding: Finding) -> str:
         """Return how to repeat a finding: its calls as a script."""
+        parts = [f"drawn as {finding.drawn_as}; the calls that are needed:"]
+        parts.append(self._script(finding.session))
+        if finding.violation.twin is not None:
+            parts.append("the same audio, with other words:")
+            parts.append(self._script(finding.violation.twin))
+        return "\n".join(parts)
+
+    def _script(self, session: Session) -> str:
         under_test = self._under_test
         script = snippet(
-            finding.session, under_test.spec.name, under_test.model, under_test.backend_options
+            session, under_test.spec.name, under_test.model, under_test.backend_options
         )
-        indented = "\n".join(f"    {line}" for line in script.splitlines())
-        return f"drawn as {finding.drawn_as}; the calls that are needed:\n{indented}"
+        return "\n".join(f"    {line}" for line in script.splitlines())
 
     def _play(self, session: Session, backend: Backend) -> Played:
         under_test = self._under_test
@@ -141,6 +161,7 @@ class Campaign:
             under_test.speech_source,
             engine_calls=calls,
             touch=under_test.touch,
+            recorded=under_test.calls,
         )
         under_test.session_monitor = player.monitor
         return player.play(session)
@@ -148,17 +169,33 @@ class Campaign:
     def _differences(
         self, session: Session, played: Played, backend: Backend
     ) -> Iterator[Violation]:
-        """Compare each stream with its twin, where no exact words are known."""
+        """Compare each life of each stream with its twin, where no exact words are known."""
         if self._is_coded:
             return
         for stream, lives in sorted(played.lives.items()):
-            twin = twin_of(session, stream)
-            if twin is None:
-                continue
-            plain = self._play(twin, backend)
-            yield from plain.violations
-            if not plain.violations:
-                yield from compare(lives[0], plain.lives[stream][0], stream)
+            for life, twin in zip(lives, twins_of(session, stream, lives), strict=False):
+                if twin is None:
+                    continue
+                plain = self._play(twin, backend)
+                yield from plain.violations
+                if not plain.violations:
+                    for violation in compare(life, plain.lives[stream][0], stream):
+                        yield attrs.evolve(violation, twin=twin)
+
+    def _leaked_processes(self, before: frozenset[Child]) -> Iterator[Violation]:
+        """
+        Yield LIFE-10 for forked copies of the suite, and for children, which are ended.
+
+        Children of a backend that is not closed yet may belong to it; see `examine`.
+        """
+        if call := self._under_test.calls.take_copies():
+            yield Violation("LIFE-10", f"{call} also returned in a forked copy of the process")
+        if not self._is_coded:
+            return
+        if leaked := remaining(before, grace=self._child_grace):
+            self._child_grace = BRIEF_GRACE
+            yield Violation("LIFE-10", left_running(leaked))
+            end_children(leaked)
 
     @contextmanager
     def _backend(self) -> Iterator[Backend]:
@@ -169,8 +206,7 @@ class Campaign:
         try:
             yield backend
         finally:
-            with suppress(Exception):  # LIFE-10 judges closing
-                backend.close()
+            self._under_test.close_backend(backend)
 
 
 def play_sessions(under_test: BackendUnderTest) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from wlk_conformance.calls import Calls, GuardedProcessor
 from wlk_conformance.seams import SupportsCodedAudio, SupportsHabits
 from wlk_conformance.sessions.actions import Action, Session
 from wlk_conformance.sessions.monitor import Monitor
@@ -56,12 +57,14 @@ class Player:
         *,
         engine_calls: EngineCalls | None = None,
         touch: Callable[[], None] = lambda: None,
+        recorded: Calls | None = None,
     ) -> None:
         self._backend = backend
         self._spec = spec
         self._source = source
         self._calls = engine_calls
         self._touch = touch
+        self._recorded = recorded or Calls()
         self.monitor = Monitor(spec, engine_calls)
         self._streams: dict[int, PlayedStream] = {}
         self._played = Played()
@@ -70,7 +73,8 @@ class Player:
         """Make every call of *session*, finish and close its streams, and judge their words."""
         try:
             self._prepare(session)
-            for action in session.actions:
+            for number, action in enumerate(session.actions, 1):
+                self._recorded.action = number
                 self._do(action, session)
                 self._touch()
             for number, stream in sorted(self._streams.items()):
@@ -82,6 +86,7 @@ class Player:
         except Unexpected as unexpected:
             self.monitor.report(unexpected.violation)
         finally:
+            self._recorded.action = 0
             self._set_faults(())
             self._close_all()
         self.monitor.settle()
@@ -99,7 +104,7 @@ class Player:
         if action.do == "open":
             self._open(action, session)
         elif action.do == "warmup":
-            self._expect("LIFE-09", "warmup", self._backend.warmup)
+            self._expect("LIFE-09", "warmup", self._warm_up)
         elif (stream := self._streams.get(action.stream)) is not None and not stream.is_closed:
             self._do_on(stream, action)
 
@@ -130,19 +135,27 @@ class Player:
         if action.stream in self._streams:
             return
         options = action.options
-        with reported("LIFE-01", "create_processor", action.stream):
+        name = f"stream {action.stream}"
+        with (
+            reported("LIFE-01", "create_processor", action.stream),
+            self._recorded.making("create_processor", name),
+        ):
             try:
                 processor = self._backend.create_processor(**options)
             except OptionError:
                 options = {}
                 processor = self._backend.create_processor()
-        name = f"stream {action.stream}"
-        monitored = self.monitor.watch(processor, name, options.get("language"))
+        guarded = GuardedProcessor(processor, self._recorded, name)
+        monitored = self.monitor.watch(guarded, name, options.get("language"))
         tape = session.tapes[action.stream % len(session.tapes)]
         audio = tape.render(self._source).audio
         keeps_delay = not set(options) - {"policy", "language", "task"}
         stream = PlayedStream(action.stream, monitored, audio, keeps_delay=keeps_delay)
         self._streams[action.stream] = stream
+
+    def _warm_up(self) -> None:
+        with self._recorded.making("warmup", "the backend"):
+            self._backend.warmup()
 
     def _insert(self, stream: PlayedStream, action: Action) -> None:
         self._expect(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wlk_conformance.calls import Escaped
 from wlk_conformance.sessions.actions import FLUSHES, Action
 from wlk_conformance.sessions.oracle import Life
 from wlk_conformance.sessions.violation import Violation
@@ -44,7 +45,8 @@ class Unexpected(Exception):  # noqa: N818 -- ends a session, and is reported
     """A call raised what it must not raise."""
 
     def __init__(self, rule: str, call: str, error: BaseException, stream: int = -1) -> None:
-        message = f"{call} raised {type(error).__name__}: {error}"
+        raised = error.__cause__ if isinstance(error, Escaped) else error
+        message = f"{call} raised {type(raised).__name__}: {raised}"
         super().__init__(message)
         name = f"stream {stream}" if stream >= 0 else ""
         self.violation = Violation(rule, message, kind="raised", stream=name)
@@ -267,8 +269,8 @@ def _bad_audio(bad: str, samples: int) -> NDArray[Any]:
     audio = np.full(samples, 0.125, dtype=np.float32)
     if bad == "stereo":
         return np.stack([audio, audio])
-    kind, _, place = bad.partition(" ")
+    kind, _, where = bad.partition(" ")
     if kind in ("nan", "infinity"):
-        audio[BAD_PLACES.get(place, samples // 2)] = np.nan if kind == "nan" else np.inf
+        audio[BAD_PLACES.get(where, samples // 2)] = np.nan if kind == "nan" else np.inf
         return audio
     return audio if bad == "overlap" else audio.astype(">f4" if bad == "big-endian" else bad)

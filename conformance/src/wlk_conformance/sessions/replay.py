@@ -129,4 +129,6 @@ def _audio(tape: Tape) -> str:
         audio = f"connected_digits({tape.count}, seed={tape.seed}, gap={tape.gap}).audio"
     else:
         audio = f"noise({tape.seconds}, seed={tape.seed})"
+    if tape.first_sample:
+        audio += f"[{tape.first_sample}:]"
     return f"np.append({audio}, np.zeros(960_000, np.float32))"

@@ -38,6 +38,7 @@ class Tape:
         gap: the range of the pauses between them in seconds.
         seed: of the digits or of the noise.
         seconds: of noise.
+        first_sample: where the audio begins, of what is spoken or of the noise.
 
     """
 
@@ -47,6 +48,7 @@ class Tape:
     gap: tuple[float, float] = attrs.field(default=(0.1, 0.3), converter=_pair)
     seed: int = 0
     seconds: float = 0.0
+    first_sample: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return what differs from the defaults."""
@@ -61,6 +63,12 @@ class Tape:
 
     def render(self, source: SpeechSource) -> Stimulus:
         """Return the audio; *source* speaks the digits."""
+        stimulus = self._whole(source)
+        if not self.first_sample:
+            return stimulus
+        return attrs.evolve(stimulus, audio=stimulus.audio[self.first_sample :], words=())
+
+    def _whole(self, source: SpeechSource) -> Stimulus:
         if self.kind == "noise":
             return white_noise(self.seconds, seed=self.seed)
         if self.kind == "coded" and isinstance(source, CodedSpeech):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import attrs
+
+if TYPE_CHECKING:
+    from wlk_conformance.sessions.actions import Session
 
 __all__ = ["Kind", "Violation"]
 
@@ -33,6 +36,7 @@ class Violation:
         kind: "invariant" or "blocked" where the rule follows from the call alone.  For the other
             kinds it is a first guess, which the smallest session that still fails makes exact.
         stream: the name of the stream.
+        twin: for kind "differs", the session whose words are others.
 
     """
 
@@ -40,3 +44,4 @@ class Violation:
     message: str
     kind: Kind = "invariant"
     stream: str = ""
+    twin: Session | None = None

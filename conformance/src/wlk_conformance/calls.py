@@ -1,0 +1,194 @@
+"""The calls of a backend: which one runs, and what must not leave it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+import mmap
+import os
+import struct
+import threading
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["CallRecord", "Calls", "Escaped", "GuardedProcessor"]
+
+SIZE = 512  # bytes of the record
+HEAD = struct.Struct("=QiI120s")  # calls that began or ended, session, action, call and stream
+COPIES = struct.Struct("=I120s")  # how many forked copies there were, and the call of the last one
+COPIES_OFFSET = 256
+
+
+class Escaped(Exception):  # noqa: N818 -- an outcome of a call
+    """
+    A call raised what ends a program, such as SystemExit or KeyboardInterrupt; that is its cause.
+
+    It is an Exception, so that the call fails like any other and the program goes on.
+    """
+
+
+@attrs.frozen
+class CallRecord:
+    """
+    The call that ran last in a process.
+
+    `action` is its number in the session `session`, from 1 and from 0; 0 and -1 outside of one.
+    """
+
+    moves: int
+    session: int = -1
+    action: int = 0
+    call: str = ""
+    stream: str = ""
+
+    def __str__(self) -> str:
+        """Return the call in words."""
+        where = f" of {self.stream}" if self.stream else ""
+        number = f", action {self.action} of the session" if self.action else ""
+        return f"{self.call}{where}{number}"
+
+    @classmethod
+    def read(cls, path: Path) -> CallRecord:
+        """Return what the process with the record *path* wrote, whatever has become of it."""
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return cls(0)
+        if len(data) < HEAD.size:
+            return cls(0)
+        moves, session, action, text = HEAD.unpack_from(data)
+        call, _, stream = text.rstrip(b"\0").decode(errors="replace").partition("\t")
+        return cls(moves, session, action, call, stream)
+
+
+class Calls:
+    """
+    The calls of a backend that run in this process, and a record of them that outlives it.
+
+    The record is memory, shared with the file *path* and with forked copies of the process, because
+    a call may end the process.  Any thread may call.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.session = -1  #: the index of the session that is played
+        self.action = 0  #: the number of the action that is done
+        self._pid = os.getpid()
+        self._memory = _memory(path)
+        self._moves = 0
+        self._copies = 0
+        self._open: dict[int, tuple[str, str, int]] = {}
+        self._numbers = 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def making(self, call: str, stream: str = "") -> Iterator[None]:
+        """
+        Record a call of the backend while it runs.
+
+        A forked copy of the process in which the call returns ends here, because it would go on as
+        a second suite.
+
+        Raises:
+            Escaped: the call raised what is no Exception.
+
+        """
+        number = self._begin(call, stream)
+        try:
+            yield
+        except Exception:
+            raise
+        except BaseException as error:
+            if _is_from_the_user(error):
+                raise
+            where = f" of {stream}" if stream else ""
+            raise Escaped(f"{call}{where} raised {type(error).__name__}: {error}") from error
+        finally:
+            self.end_copy(call, stream)
+            self._end(number)
+
+    def end_copy(self, call: str, stream: str = "") -> None:
+        """End this process, and leave a note of *call*, if it is a forked copy of the suite."""
+        if os.getpid() == self._pid:
+            return
+        count, _ = COPIES.unpack_from(self._memory, COPIES_OFFSET)
+        COPIES.pack_into(self._memory, COPIES_OFFSET, count + 1, _text(call, stream))
+        os._exit(0)
+
+    def take_copies(self) -> str:
+        """Return the call that also returned in a forked copy since the last time, or nothing."""
+        count, text = COPIES.unpack_from(self._memory, COPIES_OFFSET)
+        if count == self._copies:
+            return ""
+        self._copies = count
+        call, _, stream = text.rstrip(b"\0").decode(errors="replace").partition("\t")
+        return f"{call} of {stream}" if stream else call
+
+    def move(self) -> None:
+        """Note that the process still runs."""
+        with self._lock:
+            self._write()
+
+    def _begin(self, call: str, stream: str) -> int:
+        with self._lock:
+            self._numbers += 1
+            self._open[self._numbers] = (call, stream, self.action)
+            self._write()
+            return self._numbers
+
+    def _end(self, number: int) -> None:
+        with self._lock:
+            del self._open[number]
+            self._write()
+
+    def _write(self) -> None:
+        """Write the call that began last and has not ended."""
+        self._moves += 1
+        call, stream, action = next(reversed(self._open.values()), ("", "", 0))
+        HEAD.pack_into(self._memory, 0, self._moves, self.session, action, _text(call, stream))
+
+
+class GuardedProcessor:
+    """An online processor whose calls and attributes are recorded, and raise Exceptions only."""
+
+    def __init__(self, processor: Any, calls: Calls, stream: str) -> None:
+        self._processor = processor
+        self._calls = calls
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the processor; a method is recorded when it is called."""
+        calls, stream = self._calls, self._stream
+        with calls.making(name, stream):
+            value = getattr(self._processor, name)
+        if name.startswith("_") or not callable(value):
+            return value
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            is_last = name == "process_iter" and any((*args, *kwargs.values()))
+            with calls.making("is_last" if is_last else name, stream):
+                return value(*args, **kwargs)
+
+        return call
+
+
+def _memory(path: Path | None) -> mmap.mmap:
+    """Return memory that is shared with forked copies, and with the file *path*."""
+    if path is None:
+        return mmap.mmap(-1, SIZE)
+    path.write_bytes(bytes(SIZE))
+    with path.open("r+b") as file:
+        return mmap.mmap(file.fileno(), SIZE)
+
+
+def _text(call: str, stream: str) -> bytes:
+    return f"{call}\t{stream}".encode()[:120]
+
+
+def _is_from_the_user(error: BaseException) -> bool:
+    """Return whether *error* is Ctrl-C, which Python raises in the main thread alone."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return isinstance(error, KeyboardInterrupt) and is_main

@@ -1,0 +1,127 @@
+"""The record of the calls of a backend, and what must not leave a call."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+
+import pytest
+
+from wlk_conformance.calls import CallRecord, Calls, Escaped, GuardedProcessor
+from wlk_conformance.threaded_call import ThreadedCall
+from wlk_conformance.watchdog import Worker
+
+
+class Stream:
+    """A stream whose calls do what the test chooses."""
+
+    def __init__(self, act):
+        self.act = act
+        self.stats = 7
+
+    def process_iter(self, is_last=False):  # noqa: FBT002 -- pinned
+        """Do it."""
+        return self.act()
+
+
+@pytest.mark.parametrize("error", [SystemExit("bye"), GeneratorExit("bye")])
+def test_what_ends_a_program_is_an_error_of_its_call(error):
+    """The call is named, and the cause is what it raised."""
+
+    def fail():
+        raise error
+
+    stream = GuardedProcessor(Stream(fail), Calls(), "stream 1")
+    with pytest.raises(Escaped, match=r"^process_iter of stream 1 raised .*Exit: bye$") as caught:
+        stream.process_iter()
+
+    assert error is caught.value.__cause__
+
+
+def test_a_keyboard_interrupt_of_a_backend_is_an_error_of_its_call():
+    """Ctrl-C reaches the main thread alone, so that one in another thread is the backend's."""
+
+    def fail():
+        raise KeyboardInterrupt
+
+    stream = GuardedProcessor(Stream(fail), Calls(), "stream 1")
+    calling = ThreadedCall(stream.process_iter)
+    assert calling.wait(30.0)
+    with pytest.raises(KeyboardInterrupt):
+        stream.process_iter()
+
+    assert isinstance(calling.error, Escaped)
+
+
+def test_a_job_that_ends_the_program_fails():
+    """What no call guards, such as a rule's own calls, is an error of the job."""
+    worker = Worker()
+    with pytest.raises(Escaped, match="SystemExit: 3"):
+        worker.run(lambda: sys.exit(3), limit=30.0)
+    worker.close()
+
+
+def test_the_record_names_the_call_that_runs(tmp_path):
+    """Another process reads which call of which stream runs, and where in the session."""
+    path = tmp_path / "calls"
+    calls = Calls(path)
+    calls.session, calls.action = 4, 12
+    seen = []
+    act = lambda: seen.append(CallRecord.read(path))  # noqa: E731 -- the test's one act
+    GuardedProcessor(Stream(act), calls, "stream 0").process_iter(is_last=True)
+
+    assert (4, 12, "is_last", "stream 0") == (
+        seen[0].session,
+        seen[0].action,
+        seen[0].call,
+        seen[0].stream,
+    )
+    assert "is_last of stream 0, action 12 of the session" == str(seen[0])
+    assert "" == CallRecord.read(path).call
+    assert CallRecord.read(path).moves > seen[0].moves
+
+
+def test_the_record_returns_to_the_call_that_still_runs(tmp_path):
+    """A read during a step ends before the step does."""
+    path = tmp_path / "calls"
+    calls = Calls(path)
+    with calls.making("finish", "stream 1"):
+        calling = ThreadedCall(lambda: GuardedProcessor(Stream(int), calls, "stream 1").stats)
+        assert calling.wait(30.0)
+
+        assert "finish" == CallRecord.read(path).call
+
+
+def test_no_record_is_no_call(tmp_path):
+    """A process that never began has no record."""
+    assert CallRecord(0) == CallRecord.read(tmp_path / "absent")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # 3.12 warns of threads
+def test_a_forked_copy_ends_where_its_call_returns():
+    """The copy goes no further than the call, and the original process has a note of it."""
+    calls = Calls()
+    stream = GuardedProcessor(Stream(os.fork), calls, "stream 1")
+    pid = stream.process_iter()
+    os.waitpid(pid, 0)
+
+    assert "process_iter of stream 1" == calls.take_copies()
+    assert "" == calls.take_copies()
+
+
+def test_calls_may_come_from_any_thread():
+    """Calls that overlap are recorded and leave no entry."""
+    calls = Calls()
+    begin = threading.Barrier(4)
+
+    def make():
+        begin.wait(30.0)
+        for _ in range(50):
+            GuardedProcessor(Stream(int), calls, "stream 1").process_iter()
+
+    threads = [ThreadedCall(make) for _ in range(4)]
+
+    assert all(thread.wait(30.0) and thread.error is None for thread in threads)
+    assert {} == calls._open

@@ -1,0 +1,64 @@
+"""Child processes that a backend leaves."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from wlk_conformance import processes
+from wlk_conformance.processes import children, end_children, left_running, remaining
+
+WAITS = "import sys; sys.stdin.read()"  # until the pipe is closed
+
+pytestmark = pytest.mark.skipif(not processes.TASKS.is_dir(), reason="needs /proc")
+
+
+@pytest.fixture
+def child():
+    """Return a process that runs until its input is closed."""
+    process = subprocess.Popen([sys.executable, "-c", WAITS], stdin=subprocess.PIPE)
+    yield process
+    process.kill()
+    process.stdin.close()
+    process.wait()
+
+
+def test_a_child_that_runs_is_named_and_ended(child):
+    """A child that was not there before is found by its command, and no orphan remains."""
+    before = frozenset(other for other in children() if other.pid != child.pid)
+    leaked = remaining(before, grace=0.0)
+    message = left_running(leaked)
+    end_children(leaked)
+
+    assert [child.pid] == [other.pid for other in leaked]
+    assert f"(process {child.pid})" in message
+    assert [] == remaining(before, grace=30.0)
+
+
+def test_a_child_of_before_is_no_finding(child):
+    """The workers of a backend that is loaded belong to it."""
+    assert [] == remaining(children(), grace=0.0)
+
+
+def test_a_child_that_ends_in_time_is_no_finding(child):
+    """A child that ends within the grace is left out, as is one that was not waited for."""
+    before = frozenset(other for other in children() if other.pid != child.pid)
+    child.stdin.close()
+
+    assert [] == remaining(before, grace=30.0)
+
+
+def test_a_helper_that_python_keeps_is_no_finding(child, monkeypatch):
+    """Python's own trackers run until the program ends."""
+    monkeypatch.setattr(processes, "KEPT", (WAITS,))
+
+    assert child.pid not in {other.pid for other in children()}
+
+
+def test_other_systems_list_no_children(tmp_path, monkeypatch):
+    """Without /proc there is nothing to compare."""
+    monkeypatch.setattr(processes, "TASKS", tmp_path / "absent")
+
+    assert frozenset() == children()

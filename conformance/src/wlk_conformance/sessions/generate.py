@@ -128,8 +128,8 @@ class _Draw:
             burst = self._rng.randint(1, 4)
             actions += body[:burst]
             del body[:burst]
-        actions = add_rare_calls(actions, self._rare(), self._rare_rng)
         if self._profile.is_coded:
+            actions = add_rare_calls(actions, self._rare(), self._rare_rng)
             actions, tapes = self._with_quiet(actions, tapes)
             if self._rare_rng.random() < WATCHED:
                 actions = add_reads(actions)
@@ -145,7 +145,7 @@ class _Draw:
         """Return how often rare calls are added, none where the theme goes without such calls."""
         theme, profile = self._theme, self._profile
         has_turns = profile.has_turns and theme.turns > 0
-        fails = profile.is_coded and profile.has_faults and (theme.faults > 0 or theme.resets > 0)
+        fails = profile.has_faults and (theme.faults > 0 or theme.resets > 0)
         return Rare(
             turns=0.4 * has_turns,
             turns_in_silence=0.2 * (has_turns and theme.pauses > 0),

@@ -108,7 +108,9 @@ def test_a_backend_that_ends_the_run_is_reported(judge, tmp_path, backend, detai
     assert RULES == [row["id"] for row in report["rules"]]
     assert any(text.startswith(detail) for text in details)
     assert any(text.startswith("not reached:") for text in details)
-    assert re.search(f"NOT COMPLIANT: PKG-01.*{summary}$", done.stdout.splitlines()[-1])
+    assert re.search(f"NOT COMPLIANT: .*PKG-01.*{summary}$", done.stdout.splitlines()[-1])
+    assert "PKG-01, PKG-06, IN-01, IN-02" in done.stdout.splitlines()[-1]
+    assert "not judged: process_iter" in done.stdout.splitlines()[-1]
     assert len(done.stdout.splitlines()) < 60
     assert "not reached:" not in done.stdout
 
@@ -117,20 +119,31 @@ def test_a_backend_that_ends_the_run_is_reported(judge, tmp_path, backend, detai
 @pytest.mark.parametrize(
     ("backend", "rules", "detail"),
     [
-        ("fake-stalling", {"COM-04", "SIL-01"}, "start_silence of stream"),
-        ("fake-aborting", {"COM-04"}, "the process ended with status"),
+        (
+            "fake-stalling",
+            {"COM-04", "SIL-01"},
+            "hung: no call returned within 10 s; start_",
+        ),
+        (
+            "fake-aborting",
+            {"COM-04", "SIL-01"},
+            "the process ended with status -6 in start_",
+        ),
     ],
 )
 def test_a_session_that_does_not_end_is_reported_and_the_rest_is_judged(
     judge, tmp_path, backend, rules, detail
 ):
-    """A hang or an abort in a session has its rule and its replay, and other rules are judged."""
+    """A hang or an abort in a session is one line, of its call, and other rules are judged."""
     done = judge(backend, "--report", "report.json", "--time-limit", "10")
 
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     rows = {row["id"]: row for row in report["rules"]}
     assert rules == {rule for rule, row in rows.items() if row["outcome"] == "fail"}
-    assert detail in rows["COM-04"]["detail"]
+    assert rows["SIL-01"]["detail"].startswith(detail)
+    assert ", action " in rows["SIL-01"]["detail"]
+    assert rows["COM-04"]["detail"].startswith("not judged: start_silence ")
+    assert 1 == sum(" fail " in line for line in done.stdout.splitlines())
     assert "pass" == rows["RES-04"]["outcome"]
     assert f"--replay wlk-replays/{backend}-stopped.json" in done.stdout
     assert (tmp_path / "wlk-replays" / f"{backend}-stopped.json").is_file()

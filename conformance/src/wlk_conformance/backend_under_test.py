@@ -12,7 +12,7 @@ from wlk_conformance.call_log import CallLog, RecordingProcessor
 from wlk_conformance.calls import Calls, GuardedProcessor
 from wlk_conformance.rules import NotApplicable
 from wlk_conformance.seams import SupportsDeclaration, SupportsEngineCalls
-from wlk_conformance.sessions.monitor import Monitor, Span
+from wlk_conformance.sessions.monitor import Monitor
 from wlk_conformance.sessions.stopped import RUNNING
 from wlk_conformance.stimuli import choose_speech_source
 from wlk_core.errors import WLKError
@@ -65,6 +65,8 @@ class BackendUnderTest:
         replays: the folder in which sessions that fail are written; None for nowhere.
         replay: the session to play instead of generated ones.
         calls: the record of the calls that run.
+        first_session: the index of the first session that is played.
+        at_finding: called when a session was found to break a rule.
 
     """
 
@@ -82,6 +84,8 @@ class BackendUnderTest:
     replays: Path | None = None
     replay: Session | None = None
     calls: Calls = attrs.field(factory=Calls)
+    first_session: int = 0
+    at_finding: Callable[[], None] = attrs.field(default=lambda: None)
     hung_in: str | None = attrs.field(default=None, init=False)
     notes: list[str] = attrs.field(factory=list, init=False)
     recipes: list[str] = attrs.field(factory=list, init=False)
@@ -90,7 +94,6 @@ class BackendUnderTest:
     violations: list[Violation] = attrs.field(factory=list, init=False)  #: found by monitors
     advice: dict[str, str] = attrs.field(factory=dict, init=False)  #: by rule, from sessions
     found: set[str] = attrs.field(factory=set, init=False)  #: rules already reported as violated
-    session_monitor: Monitor | None = attrs.field(default=None, init=False)  #: of the one played
     _monitors: dict[int, Monitor] = attrs.field(factory=dict, init=False)  # by id of a backend
     _backend: Backend | None = attrs.field(default=None, init=False)
     _load_error: BaseException | None = attrs.field(default=None, init=False)
@@ -160,13 +163,6 @@ class BackendUnderTest:
         if self.replay is not None:
             return "session"
         return "rules" if self.rules else None
-
-    @property
-    def pending(self) -> Span | None:
-        """The call of a monitored stream that has not returned, None where all have."""
-        monitors = [*self._monitors.values(), self.session_monitor]
-        spans = [monitor.pending for monitor in monitors if monitor is not None]
-        return next((span for span in spans if span is not None), None)
 
     @property
     def backend_options(self) -> dict[str, Any]:

@@ -84,6 +84,13 @@ class Calls:
         self._numbers = 0
         self._lock = threading.Lock()
 
+    @property
+    def running(self) -> CallRecord:
+        """The call that began last and has not ended."""
+        with self._lock:
+            call, stream, action = next(reversed(self._open.values()), ("", "", 0))
+            return CallRecord(self._moves, self.session, action, call, stream)
+
     @contextmanager
     def making(self, call: str, stream: str = "") -> Iterator[None]:
         """

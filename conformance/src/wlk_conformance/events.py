@@ -69,7 +69,9 @@ class Events:
         if "begin" in event:
             self.running = (event["begin"], event["test"])
         elif "end" in event:
-            self.outcomes.append(TestOutcome(**event["end"]))
-            self.running = None
+            outcome = TestOutcome(**event["end"])
+            self.outcomes.append(outcome)
+            if self.running is not None and outcome.test == self.running[1]:
+                self.running = None
         else:
             self.refusal = event["refusal"]

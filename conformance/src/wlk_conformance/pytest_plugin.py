@@ -45,6 +45,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--wlk-sessions", metavar="N", type=int, help="generate N sessions instead of the default"
     )
     group.addoption(
+        "--wlk-first-session", metavar="N", type=int, default=0, help="begin with session N"
+    )
+    group.addoption(
+        "--wlk-hung", metavar="CALL", action="append", default=[], help="a call that hung before"
+    )
+    group.addoption(
         "--wlk-seed", metavar="N", type=int, default=0, help="seed of the sessions (default: 0)"
     )
     group.addoption("--wlk-replay", metavar="PATH", help="play this session, and nothing else")
@@ -91,6 +97,7 @@ def _wlk_run(request: pytest.FixtureRequest) -> Iterator[_ClassRun]:
     events = config.getoption("--wlk-events")
     calls = Calls(Path(events).with_suffix(CALLS) if events else None)
     worker = Worker(calls)
+    worker.hung = frozenset(config.getoption("--wlk-hung"))
     under_test, owner = find_backend(
         suite.backend or config.getoption("--wlk-backend") or "",
         model=suite.model or config.getoption("--wlk-model"),
@@ -131,6 +138,7 @@ def _prepare_sessions(under_test: BackendUnderTest, config: pytest.Config) -> No
 
     under_test.seed = config.getoption("--wlk-seed")
     under_test.sessions = config.getoption("--wlk-sessions")
+    under_test.first_session = config.getoption("--wlk-first-session")
     if folder := config.getoption("--wlk-replays"):
         under_test.replays = Path(folder)
     if path := config.getoption("--wlk-replay"):
@@ -165,11 +173,18 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     declared = _declared(pyfuncitem)
     if declared is None:
         return None
-    from wlk_conformance.runner import examine, findings  # noqa: PLC0415 -- see above
+    from wlk_conformance.runner import examine  # noqa: PLC0415 -- see above
+    from wlk_conformance.stops import not_judged  # noqa: PLC0415 -- see above
 
     class_run = cast("_ClassRun", pyfuncitem.funcargs["wlk_run"])
     if class_run.log is not None:
         class_run.log.begin(declared)
+    found: list[TestOutcome] = []
+
+    def take_findings() -> None:
+        found.extend(_new_findings(declared, class_run))
+
+    class_run.under_test.at_finding = take_findings
     outcome = examine(
         declared,
         pyfuncitem.obj,
@@ -177,12 +192,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         worker=class_run.worker,
         limit=pyfuncitem.config.getoption("--wlk-time-limit"),
     )
-    found = findings(declared, class_run.under_test)
-    class_run.outcomes += [outcome, *found]
+    take_findings()
+    ended = [outcome]
+    if outcome.test != declared.name:
+        ended.append(not_judged(declared, outcome))
+    class_run.outcomes += [*ended, *found]
     if class_run.log is not None:
         if class_run.under_test.refusal is not None:
             class_run.log.refuse(str(class_run.under_test.refusal))
-        for entry in (*found, outcome):
+        for entry in ended:
             class_run.log.end(entry)
         if class_run.under_test.hung_in is not None:
             pyfuncitem.session.shouldstop = "a call hangs: a new process runs the other tests"
@@ -190,6 +208,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         _report_finding(entry, class_run)
     _report_to_pytest(declared, outcome, class_run)
     return True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(
+    report: pytest.TestReport, config: pytest.Config
+) -> tuple[str, str, str] | None:
+    """Print no letter of a test for ``wlk-conformance``, which shows what the backend printed."""
+    return (report.outcome, "", "") if config.getoption("--wlk-events") else None
 
 
 @pytest.hookimpl(trylast=True)
@@ -223,6 +249,17 @@ def _report_to_pytest(declared: RuleTest, outcome: TestOutcome, class_run: _Clas
             f"stale: {declared.id} holds; remove the declared deviation: {deviation}",
             pytrace=False,
         )
+
+
+def _new_findings(declared: RuleTest, class_run: _ClassRun) -> list[TestOutcome]:
+    """Return what monitors found since the last time, and note it at once."""
+    from wlk_conformance.runner import findings  # noqa: PLC0415 -- see above
+
+    found = findings(declared, class_run.under_test)
+    if class_run.log is not None:
+        for entry in found:
+            class_run.log.end(entry)
+    return found
 
 
 def _report_finding(finding: TestOutcome, class_run: _ClassRun) -> None:

@@ -130,13 +130,20 @@ class Report:
         stops = [
             result.detail.removeprefix(NOT_REACHED)
             for result in self.rules
-            if not result.is_reached
+            if not result.is_reached and result.detail.startswith(NOT_REACHED)
         ]
+        unjudged: dict[str, list[str]] = {}
+        for result in self.rules:
+            if not result.is_reached and not result.detail.startswith(NOT_REACHED):
+                unjudged.setdefault(result.detail, []).append(result.id)
+        reasons = [f"{', '.join(ids)} {detail}" for detail, ids in unjudged.items()]
         if stops:
             before = [rule for rule in broken if not stops[0].endswith(f" in {rule}")]
-            reasons = [", ".join(before)] * bool(before)
+            reasons = [", ".join(before)] * bool(before) + reasons
             reasons += [stops[0], "the rules after it were not reached"]
             return f"NOT COMPLIANT: {'; '.join(reasons)}"
+        if reasons:
+            return f"NOT COMPLIANT: {'; '.join([', '.join(broken), *reasons])}"
         if first and len(broken) > len(first):
             rest = ", ".join(broken[len(first) :])
             return f"NOT COMPLIANT: {', '.join(first)}; and, perhaps because of it, {rest}"

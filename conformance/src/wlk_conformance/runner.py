@@ -20,8 +20,8 @@ from wlk_conformance.rules import (
     TestOutcome,
     rule_test,
 )
-from wlk_conformance.sessions.stopped import RULES_OF_CALLS, stopped_session
 from wlk_conformance.sessions.violation import Violation
+from wlk_conformance.stops import rule_of_call
 from wlk_conformance.watchdog import Hung
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def examine(
         else:
             worker.run(job, limit=limit)
     except (Exception, SystemExit) as error:  # noqa: BLE001 -- the suite's runner: any may come
-        return _outcome_of(error, declared, under_test, limit=limit)
+        return _outcome_of(error, declared, under_test)
     detail = "; ".join(under_test.notes)
     return TestOutcome(rule=declared.id, test=declared.name, status="pass", detail=detail)
 
@@ -161,7 +161,7 @@ def not_reached(declared: RuleTest, stop: str) -> TestOutcome:
 
 
 def _outcome_of(
-    error: BaseException, declared: RuleTest, under_test: BackendUnderTest, *, limit: float
+    error: BaseException, declared: RuleTest, under_test: BackendUnderTest
 ) -> TestOutcome:
     """Return the outcome that an exception out of a test stands for."""
     if isinstance(error, NotApplicable):
@@ -174,17 +174,14 @@ def _outcome_of(
             detail=f"the backend could not be loaded: {error}",
         )
     if isinstance(error, Hung):
-        under_test.hung_in = declared.id
-        span = under_test.pending
-        waiting = f"; {span.call} of {span.stream} is running" if span is not None else ""
-        detail = f"hung: no call returned within {limit:g} s{waiting}"
-        if span is not None and declared.name == SESSIONS_TEST:
-            rule = RULES_OF_CALLS.get(span.call, declared.id)
-            text = f"{span.call} did not return within {limit:g} s"
-            under_test.violations.append(Violation(rule, text, stream=span.stream))
-            under_test.advice[rule] = stopped_session(under_test.replays, under_test)
-        outcome = _failed(declared, detail, under_test, after=f"its stack is\n{error}")
-        return attrs.evolve(outcome, is_hung=True)
+        running = under_test.calls.running
+        rule = rule_of_call(running.call, declared.id)
+        under_test.hung_in = rule
+        waiting = f"; {running} is running" if running.call else ""
+        detail = f"hung: no call returned within {error.limit:g} s{waiting}"
+        outcome = _failed(rule_test(rule), detail, under_test, after=f"its stack is\n{error}")
+        name = declared.name if rule == declared.id else f"stop in {running.call}"
+        return attrs.evolve(outcome, is_hung=True, test=name)
     if isinstance(error, AssertionError):
         detail = str(error) or "the assertion does not hold"
         return _failed(declared, detail, under_test, after=_position(error, frames=1))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 import os
 from pathlib import Path
+import signal
 import subprocess
 import sys
 import tempfile
@@ -12,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
-from wlk_conformance.events import Events
+from wlk_conformance.calls import CallRecord
+from wlk_conformance.events import CALLS, Events
 from wlk_conformance.explanation import check_rules
 from wlk_conformance.loading import find_backend
 from wlk_conformance.report import Report, judge_all
@@ -20,8 +23,9 @@ from wlk_conformance.rules import SUITE_VERSION, RuleTest, TestOutcome, rule_tes
 from wlk_conformance.runner import SESSIONS_TEST, not_applicable, not_reached, reason_to_skip
 from wlk_conformance.sessions.actions import Session
 from wlk_conformance.sessions.stopped import stopped_session
+from wlk_conformance.stops import Stop, not_judged
 from wlk_conformance.suite import BackendConformance
-from wlk_conformance.watchdog import PATIENCE
+from wlk_conformance.watchdog import HASTE
 from wlk_core.errors import BackendUnavailable
 
 if TYPE_CHECKING:
@@ -34,10 +38,10 @@ if TYPE_CHECKING:
 __all__ = ["SuiteRun"]
 
 REPLAYS = Path("wlk-replays")  # in the current directory, made when a session fails
-RESTARTS = 3  # new processes for the tests that are left after a hang or the end of a process
+LOST_LIMITS = 7  # time limits that stops may cost; with 120 s a run that always hangs takes 15 min
+SESSION_STOPS = 3  # sessions that hang or end the process, after which no more are played
 TICK = 0.1  # seconds between two reads of the events
 GRACE = 30.0  # seconds more than the run's own limit before it is ended from outside
-LINES = 15  # of the output of a run that ended early
 
 
 @attrs.define
@@ -60,6 +64,10 @@ class SuiteRun:
         factory=lambda: [test for test, _ in rule_tests(BackendConformance)], init=False
     )
     outcomes: list[TestOutcome] = attrs.field(factory=list, init=False)
+    _hung: set[str] = attrs.field(factory=set, init=False)  # calls
+    _session_stops: int = attrs.field(default=0, init=False)
+    _first_session: int = attrs.field(default=0, init=False)
+    _lost: float = attrs.field(default=0.0, init=False)  # seconds that stops cost
 
     @classmethod
     def prepare(
@@ -104,11 +112,17 @@ class SuiteRun:
             for outcome in self.outcomes
             if outcome.status == "fail" and outcome.rule not in deviations and outcome.explanation
         ]
-        first_stop = next((outcome for outcome in failed if outcome.is_hung), None)
+        stops: dict[str, TestOutcome] = {}  # one for each rule, with its replay if one has any
+        for outcome in failed:
+            known = stops.get(outcome.rule)
+            if outcome.is_hung and (known is None or "replay:" not in known.explanation):
+                stops[outcome.rule] = outcome
+        first = next(iter(stops.values()), None)
         return [
-            _shortened(outcome) if outcome.is_hung and outcome is not first_stop
+            _shortened(outcome) if outcome.is_hung and outcome is not first
             else outcome.explanation
             for outcome in sorted(failed, key=lambda o: not o.is_first)
+            if not outcome.is_hung or outcome is stops[outcome.rule]
         ]  # fmt: skip
 
     def run(self, *, progress: Callable[[str | None], None] | None = None) -> Report:
@@ -122,14 +136,15 @@ class SuiteRun:
         with tempfile.TemporaryDirectory(prefix="wlk-conformance-") as folder:
             events = Events(Path(folder) / "events.jsonl")
             printed = Path(folder) / "printed.txt"
-            for _ in range(1 + RESTARTS):
-                known = len(events.outcomes)
+            has_moved = True
+            while has_moved and self._lost <= LOST_LIMITS * self.time_limit:
+                known = len(self._missing()), self._first_session
                 ended = self._watch(events, printed, progress)
                 if events.refusal is not None:
                     raise BackendUnavailable(events.refusal)
                 ended = self._note_stop(events, ended, printed)
-                if not self._missing() or len(events.outcomes) == known:
-                    break
+                left = self._missing()
+                has_moved = bool(left) and known != (len(left), self._first_session)
             self._complete(ended, printed)
         return Report(
             backend=self.under_test.spec.name,
@@ -158,22 +173,32 @@ class SuiteRun:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=_environment(),
+                process_group=0 if os.name == "posix" else None,
             )
-        moved = monotonic()
+        is_restart = bool(self.outcomes)
+        moved = began = monotonic()
+        moves, running = 0, None
         try:
             while True:
                 is_over = _wait(process)
+                record = CallRecord.read(events.path.with_suffix(CALLS))
                 if events.read():
                     moved = monotonic()
+                    if events.running not in (None, running):
+                        self._lost += moved - began if is_restart and running is None else 0.0
+                        running, began = events.running, moved
                     if progress is not None and events.running is not None:
                         progress(events.running[0])
+                if record.moves != moves:
+                    moves, moved = record.moves, monotonic()
                 if is_over:
                     return f"the process ended with status {process.returncode}"
-                if monotonic() - moved > PATIENCE * self.time_limit + GRACE:
-                    return "hung"
+                limit = self.time_limit / (HASTE if record.call in self._hung else 1)
+                if monotonic() - moved > limit + GRACE:
+                    return f"hung: no thread of the process ran within {limit + GRACE:g} s"
         finally:
-            process.kill()
-            process.wait()
+            self._lost += monotonic() - began
+            _end(process)
             if progress is not None:
                 progress(None)
 
@@ -183,6 +208,7 @@ class SuiteRun:
             sys.executable,
             "-P",  # a numpy.py in the current directory is not numpy
             *("-m", "pytest", "-q", "--noconftest"),
+            "--capture=no",  # what is captured is lost when a call ends the process
             *("-c", str(ini), "--rootdir", str(ini.parent)),
             *("-p", "no:cacheprovider", "-p", "wlk_conformance.pytest_plugin"),
             *("--pyargs", "wlk_conformance.installed"),
@@ -190,6 +216,8 @@ class SuiteRun:
             f"--wlk-events={events}",
             f"--wlk-time-limit={self.time_limit}",
             f"--wlk-seed={self.seed}",
+            f"--wlk-first-session={self._first_session}",
+            *(f"--wlk-hung={call}" for call in sorted(self._hung)),
             f"--wlk-replays={REPLAYS}",
             *(f"--wlk-option={pair}" for pair in self.pairs),
             *(f"--wlk-{tier}" for tier in sorted(self.under_test.tiers - {"contract"})),
@@ -214,21 +242,51 @@ class SuiteRun:
 
     def _note_stop(self, events: Events, ended: str, printed: Path) -> str:
         """
-        Take the outcomes of a process that is over, and add that of the test that it ended in.
+        Take the outcomes of a process that is over, and add that of the call that it ended in.
 
-        Returns where it stopped.  The tests that are left run in a new process.
+        Returns where it stopped.  The tests that are left run in a new process, and the sessions
+        after the one that stopped.
         """
-        if events.running is not None:
-            rule, name = events.running
-            events.running = None
-            advice = stopped_session(REPLAYS, self.under_test) if name == SESSIONS_TEST else ""
-            events.outcomes.append(_stopped(rule, name, ended, printed, advice))
-            ended = f"{ended} in {rule}"
-        else:
-            hung = [outcome.rule for outcome in events.outcomes if outcome.is_hung]
-            ended = f"hung in {hung[-1]}" if hung else ended
-        self.outcomes = list(events.outcomes)
+        new = events.outcomes[len(self.outcomes) :]
+        stop = next((outcome for outcome in new if outcome.is_hung), None)
+        running = CallRecord.read(events.path.with_suffix(CALLS))
+        if stop is None and events.running is not None:
+            declared = next(test for test in self.tests if test.name == events.running[1])
+            stop = _stop(declared, ended, running).outcome(_text(printed))
+            new.append(stop)
+            if stop.test != declared.name:
+                new.append(not_judged(declared, stop))
+        events.running = None
+        if stop is not None:
+            how = "hung" if stop.detail.startswith("hung") else ended
+            if how == "hung":
+                self._hung.add(running.call)
+            if new[-1].test == SESSIONS_TEST:
+                new = self._after_session(new, stop, running)
+            ended = f"{how} in {stop.rule}"
+        self.outcomes += new
+        events.outcomes = list(self.outcomes)
         return ended
+
+    def _after_session(
+        self, new: list[TestOutcome], stop: TestOutcome, running: CallRecord
+    ) -> list[TestOutcome]:
+        """Return the outcomes *new* with the replay of the session that stopped."""
+        self._session_stops += 1
+        replay = stopped_session(
+            REPLAYS, self.under_test, number=self._session_stops, action=running.action
+        )
+        explained = attrs.evolve(
+            stop,
+            test=f"stop in {running.call or 'a session'}",
+            explanation="\n".join(filter(None, (stop.explanation, replay))),
+        )
+        kept = [outcome for outcome in new if outcome is not stop and outcome.test != SESSIONS_TEST]
+        if running.session >= 0 and self._session_stops < SESSION_STOPS:
+            self._first_session = running.session + 1
+            return [*kept, explained]
+        sessions = next(test for test in self.tests if test.name == SESSIONS_TEST)
+        return [*kept, explained, not_judged(sessions, explained)]
 
     def _complete(self, ended: str, printed: Path) -> None:
         """Add the outcomes of the tests that did not run, and what was printed if none did."""
@@ -241,27 +299,35 @@ class SuiteRun:
                 self.outcomes.append(not_reached(test, ended))
             else:
                 has_stopped = True
-                self.outcomes.append(_stopped(test.id, test.name, ended, printed))
+                stop = _stop(test, ended, CallRecord(0)).outcome(_text(printed))
+                self.outcomes.append(stop)
                 ended = f"{ended} in {test.id}"
 
 
-def _stopped(rule: str, name: str, ended: str, printed: Path, advice: str = "") -> TestOutcome:
-    """Return the outcome of a test in which the process ended, with what it printed last."""
-    tail = printed.read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:]
-    return TestOutcome(
-        rule=rule,
-        test=name,
-        status="fail",
-        detail=ended,
-        explanation="\n".join(filter(None, [f"{rule}  {ended}", advice, *tail])),
-        is_hung=True,
-    )
+def _stop(declared: RuleTest, ended: str, running: CallRecord) -> Stop:
+    """Return the end of a process in a test."""
+    is_session = declared.name == SESSIONS_TEST
+    scene = "a session" if is_session else f"the test {declared.name} of {declared.id}"
+    return Stop(ended=ended, running=running, rule=declared.id, test=declared.name, scene=scene)
 
 
 def _shortened(outcome: TestOutcome) -> str:
     """Return the explanation of a later stop, whose stack is seldom another one, or its replay."""
     lines = outcome.explanation.splitlines()
     return outcome.explanation if "replay:" in outcome.explanation else "\n".join(lines[:2])
+
+
+def _text(printed: Path) -> str:
+    return printed.read_text(encoding="utf-8", errors="replace")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process, and what it started in its group."""
+    if os.name == "posix":
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait()
 
 
 def _wait(process: subprocess.Popen[bytes]) -> bool:

@@ -26,23 +26,27 @@ from wlk_conformance.calls import Calls, Escaped
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Hung", "Worker"]
+__all__ = ["HASTE", "Hung", "Worker"]
 
 FRAMES = 8  # innermost frames shown of a call that does not return
 PATIENCE = 10  # a job whose calls all return may take this many times the limit of one
+HASTE = 8  # a call that hung before is waited for this part of the limit
 LOOKS = 8  # times in a limit that the time is compared with it
 THREADS = Path("/proc/self/task")
 
 
 class Hung(Exception):  # noqa: N818 -- the state of the thread
-    """A job did not end; the message is its stack."""
+    """A job did not end within `limit` seconds; the message is its stack."""
+
+    def __init__(self, stack: str, limit: float) -> None:
+        super().__init__(stack)
+        self.limit = limit
 
 
 class _Patience:
-    """A limit in seconds, without those in which a thread waited for a processor."""
+    """Seconds that passed, without those in which a thread waited for a processor."""
 
-    def __init__(self, limit: float) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._began = monotonic()
         self._delays = _processor_delays()
 
@@ -51,15 +55,14 @@ class _Patience:
         if time > self._began:
             self._began, self._delays = time, _processor_delays()
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the seconds are over."""
+    def is_over(self, limit: float) -> bool:
+        """Return whether *limit* seconds passed."""
         seconds = monotonic() - self._began
-        if seconds < self._limit:
+        if seconds < limit:
             return False
         delays = _processor_delays()
         waited = max((delays[name] - self._delays.get(name, 0.0) for name in delays), default=0.0)
-        return seconds - waited >= self._limit
+        return seconds - waited >= limit
 
 
 def _processor_delays() -> dict[str, float]:
@@ -91,6 +94,7 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._calls = calls or Calls()
         self._touched = monotonic()
+        self.hung: frozenset[str] = frozenset()  #: calls that hung in an earlier process
 
     def touch(self) -> None:
         """Note that a call has returned, because the limit counts from here."""
@@ -110,14 +114,21 @@ class Worker:
             self._thread.start()
         entry = _Job(job)
         self.touch()
-        whole, call = _Patience(PATIENCE * limit), _Patience(limit)
+        whole, call = _Patience(), _Patience()
         self._jobs.put(entry)
-        while not entry.done.wait(limit / LOOKS):
+        of_call = self._limit_now(limit)
+        while not entry.done.wait(of_call / LOOKS):
+            self._calls.move()
             call.begin_anew(self._touched)
-            if call.is_over or whole.is_over:
-                raise Hung(self._stack())
+            of_call = self._limit_now(limit)
+            if call.is_over(of_call) or whole.is_over(PATIENCE * limit):
+                raise Hung(self._stack(), of_call)
         if entry.error is not None:
             raise entry.error
+
+    def _limit_now(self, limit: float) -> float:
+        """Return the limit of the call that runs, part of *limit* for one that hung before."""
+        return limit / HASTE if self._calls.running.call in self.hung else limit
 
     def close(self) -> None:
         """End the thread when it has nothing to do."""

@@ -91,7 +91,8 @@ class Campaign:
         """Play *count* sessions; yield a finding for each that fails, until FAILURES did."""
         seen: Counter[tuple[str, str]] = Counter()
         self.violation_of(generate(self._seed, 0, self._profile))  # what is made on first use
-        for index in range(count):
+        for index in range(self._under_test.first_session, count):
+            self._under_test.calls.session = index
             session = generate(self._seed, index, self._profile)
             violation = self.violation_of(session)
             if violation is None:
@@ -163,7 +164,6 @@ class Campaign:
             touch=under_test.touch,
             recorded=under_test.calls,
         )
-        under_test.session_monitor = player.monitor
         return player.play(session)
 
     def _differences(
@@ -220,16 +220,17 @@ def play_sessions(under_test: BackendUnderTest) -> None:
     campaign = Campaign(under_test, seed=under_test.seed, is_long="long" in under_test.tiers)
     if under_test.replay is not None:
         violation = campaign.violation_of(under_test.replay)
-        findings = [campaign.smallest(under_test.replay, violation)] if violation else []
+        findings = iter([campaign.smallest(under_test.replay, violation)] if violation else [])
     else:
         count = campaign.default_count if under_test.sessions is None else under_test.sessions
         if not count:
             raise NotSelected("no sessions are generated: --sessions 0")
-        findings = list(campaign.findings(count))
+        findings = campaign.findings(count)
         under_test.note(f"{count} sessions of seed {under_test.seed}")
-    under_test.forget_session()
-    for finding in findings:
+    for finding in findings:  # each at once, because a later session may end the process
         under_test.found_in_session(finding, campaign.explain(finding))
+        under_test.at_finding()
+    under_test.forget_session()
 
 
 def profile_of(under_test: BackendUnderTest, *, is_long: bool) -> Profile:

@@ -3,9 +3,11 @@ from __future__ import annotations
 import ast
 from contextlib import redirect_stdout
 import io
+from itertools import pairwise
 import json
 
 from faulty_backends.base import session_cases
+from faulty_backends.catalogue import catalogue_cases
 from faulty_backends.late_text import RepeatsWordAfterThirdPause
 import pytest
 
@@ -17,12 +19,14 @@ from wlk_conformance.sessions.actions import Action, Session
 from wlk_conformance.sessions.attribute import attribute
 from wlk_conformance.sessions.campaign import SESSIONS, Campaign
 from wlk_conformance.sessions.generate import THEMES, Profile, generate
+from wlk_conformance.sessions.played_stream import BAD
 from wlk_conformance.sessions.replay import snippet
 from wlk_conformance.sessions.shrink import shrink
 from wlk_conformance.sessions.tape import Tape
 from wlk_conformance.sessions.violation import Violation
 from wlk_conformance.sessions.vocabularies import VOCABULARIES
 from wlk_conformance.suite import BackendConformance
+from wlk_core.testing import CELL_SECONDS
 
 SCRIPTED = Profile(
     policies=SCRIPTED_SPEC.policies,
@@ -92,6 +96,45 @@ def test_generated_sessions_contain_the_whole_protocol():
     assert any(action.inner for action in actions)
     assert {0, 1, 160, 512, 1280, 1599, 1601} <= {action.samples for action in actions}
     assert 9 == 1 + max(action.stream for action in actions)
+
+
+def test_generated_sessions_contain_rare_calls():
+    """Speakers of any number, turns far away and in a silence, and every bad call occur."""
+    sessions = [generate(0, index, SCRIPTED) for index in range(SESSIONS)]
+    actions = [action for drawn in sessions for action in drawn.actions]
+    turns = [action for action in actions if action.do == "new_speaker"]
+    pairs = {
+        (first.do, then.do)
+        for drawn in sessions
+        for first, then in pairwise(drawn.actions)
+        if first.stream == then.stream
+    }
+    quiet = [
+        second[1] - first[1] - first[2]
+        for drawn in sessions
+        for tape in drawn.tapes
+        for first, second in pairwise(tape.tokens)
+    ]
+
+    assert set(range(10)) <= {turn.speaker for turn in turns}
+    assert any(turn.start < -3 for turn in turns)
+    assert any(turn.start > 3 for turn in turns)
+    assert {("start_silence", "new_speaker"), ("new_speaker", "end_silence")} <= pairs
+    assert set(BAD) == {action.bad for action in actions if action.do == "refuse"}
+    assert any(action.do == "end_silence" and not action.seconds for action in actions)
+    assert any(action.is_given_up for action in actions)
+    assert max(quiet) * CELL_SECONDS > 20
+
+
+def test_no_rare_call_is_added_where_a_theme_has_none():
+    """A monologue has no turn, silence or bad call, and a real engine no failure of its own."""
+    plain = generate(0, list(THEMES).index("monologue"), SCRIPTED)
+    real = [generate(0, index, Profile(is_coded=False)) for index in range(len(THEMES))]
+
+    assert {"open", "insert", "process", "drain", "read", "finish", "warmup"} >= {
+        action.do for action in plain.actions
+    }
+    assert not any(action.is_given_up for drawn in real for action in drawn.actions)
 
 
 def test_generated_sessions_contain_every_engine():
@@ -249,6 +292,40 @@ def test_what_is_left_of_a_session_names_the_rule(actions, kind, rule):
     violation = Violation("IN-05", "a word is missing", kind=kind, stream="stream 0")
 
     assert rule == attribute(violation, drawn)
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "rule"), [((), "LANG-01"), ((Action(do="open", stream=1),), "ISO-05")]
+)
+def test_a_wrong_language_is_that_of_a_neighbour_only_where_one_is_needed(neighbours, rule):
+    """The smallest session has a neighbour only if the stream alone reports what is right."""
+    violation = Violation("ISO-05", "reported as 'en'", kind="language", stream="stream 0")
+
+    assert rule == attribute(violation, session(Action(do="open"), *neighbours))
+
+
+def test_failures_before_a_reset_do_not_count_after_it():
+    """A stream that was reset survives three failures, whatever failed before."""
+    fails = Action(do="is_last", faults=(1,), is_given_up=True)
+    insert = Action(do="insert", samples=16_000)
+    survives = Action(do="is_last", faults=(1, 2, 3))
+    drawn = session(Action(do="open"), insert, fails, fails, Action(do="reset"), insert, survives)
+
+    assert Campaign(scripted(), seed=0).violation_of(drawn) is None
+
+
+def test_a_silence_of_nan_that_is_accepted_is_reported():
+    """What must be refused and is not is reported by its rule, and the clock goes on."""
+    case = next(x.case for x in catalogue_cases() if x.case.name == "AcceptsNaNSilenceLater")
+    drawn = session(
+        Action(do="open"),
+        Action(do="insert", samples=16_000),
+        Action(do="is_last"),
+        Action(do="refuse", bad="nan silence"),
+    )
+    violation = Campaign(case.under_test(), seed=0).violation_of(drawn)
+
+    assert ("SIL-03", True) == (violation.rule, "was accepted" in violation.message)
 
 
 def test_an_invariant_names_its_rule():

@@ -30,8 +30,11 @@ Detector = Literal["tests", "sessions"]
 #: The modules of the catalogue and the class of their faults.
 CLASSES = {
     "late_onset": "late onset",
+    "late_hypotheses": "late onset",
     "rare_input": "rare input",
     "rare_calls": "rare calls",
+    "rare_turns": "rare calls",
+    "rare_refusals": "rare calls",
     "dishonest_counters": "dishonest counters",
     "false_declarations": "false declarations",
     "processes": "processes",

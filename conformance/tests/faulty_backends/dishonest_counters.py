@@ -160,3 +160,19 @@ class CountsOneSampleTwice(CountedStream):
         """The counters, with more audio."""
         stats = self.stream.stats
         return attrs.evolve(stats, audio_seconds=stats.audio_seconds + self.samples / 16_000)
+
+
+@violates("RES-02", detector="sessions")
+class FreezesItsCounters(CountedStream):
+    """Counts no more work after twenty seconds of audio."""
+
+    frozen: Any = None
+
+    @property
+    def stats(self) -> Any:
+        """The counters, those of the engine as they were."""
+        stats = self.stream.stats
+        if stats.audio_seconds < 20 or self.frozen is None:
+            self.frozen = stats
+        names = ("encoder_frames", "decoder_positions", "decoder_forwards", "detokenised_ids")
+        return attrs.evolve(stats, **{name: getattr(self.frozen, name) for name in names})

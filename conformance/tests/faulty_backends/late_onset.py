@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from faulty_backends.base import FaultyBackend, FaultyStream
+from faulty_backends.base import FaultyBackend, FaultyStream, with_tokens
 from faulty_backends.catalogue import CountedStream, edited, violates
 from wlk_core import ASRToken
 
@@ -274,3 +274,21 @@ class SecondWarmupFails(FaultyBackend):
         self.marks["warmups"] = self.marks.get("warmups", 0) + 1
         if self.marks["warmups"] == 2:
             raise RuntimeError("the cache is allocated already")
+
+
+@violates("LANG-01", detector="sessions")
+class ReportsEnglishAfterLongSilence(CountedStream):
+    """Reports a forced language as English after a silence of more than 20 s."""
+
+    is_due = False
+
+    def end_silence(self, seconds: float, offset: float | None = None) -> None:
+        """Forget it."""
+        super().end_silence(seconds, offset)
+        self.is_due = self.is_due or seconds > 20
+
+    def changed(self, emission: Emission, call: str) -> Emission:
+        """Report it."""
+        if not self.is_due or self.language is None:
+            return emission
+        return with_tokens(emission, detected_language="en")

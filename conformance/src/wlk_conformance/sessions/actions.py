@@ -51,7 +51,7 @@ class Action:
         do: what is done.  "exhaust" makes every engine call fail until the stream is broken;
             "refuse" makes a call that must raise and change nothing.
         stream: the number of the stream.
-        samples: of audio to insert, taken from the stream's tape.
+        samples: of audio to insert, taken from the stream's tape, or of a chunk to be refused.
         form: the memory layout of the array; a "reused" array is overwritten after the insert.
         end_offset: the end time of the chunk relative to the true one in seconds; None for none.
         seconds: of a silence.
@@ -60,6 +60,7 @@ class Action:
         start: of a turn, in seconds relative to the end of the audio.
         faults: the engine calls of this action that fail, 1 for its first.
         is_after: they fail after the engine ran.
+        is_given_up: the call is not repeated after it failed.
         is_threaded: the call is made on a thread of its own.
         times: how often a hypothesis is read.
         bad: what a refused call brings.
@@ -79,6 +80,7 @@ class Action:
     start: float = 0.0
     faults: tuple[int, ...] = attrs.field(default=(), converter=_numbers)
     is_after: bool = False
+    is_given_up: bool = False
     is_threaded: bool = False
     times: int = 1
     bad: str = ""

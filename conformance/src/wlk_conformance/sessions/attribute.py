@@ -36,6 +36,8 @@ def attribute(violation: Violation, session: Session) -> str:
     number = violation.stream.rpartition(" ")[2]
     own = [action for action in session.actions if str(action.stream) == number]
     others = [action for action in session.actions if str(action.stream) != number]
+    if violation.kind == "language":  # a neighbour that is left is needed
+        return "ISO-05" if own and others else "LANG-01"
     return (
         (_by_neighbours(others) if own else None)
         or _by_calls(own or session.actions)

@@ -9,7 +9,9 @@ import attrs
 
 from wlk_conformance.sessions.actions import FLUSHES, Action, Session
 from wlk_conformance.sessions.played_stream import BAD
+from wlk_conformance.sessions.rare_calls import Rare, add_quiet, add_rare_calls, add_reads
 from wlk_conformance.sessions.tape import Tape, Token
+from wlk_conformance.sessions.themes import LONG, THEMES, USUAL
 from wlk_conformance.sessions.vocabularies import VOCABULARIES
 from wlk_core import SAMPLE_RATE
 from wlk_core.testing import CELL_SAMPLES
@@ -18,17 +20,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wlk_conformance.sessions.actions import Do
+    from wlk_conformance.sessions.themes import Theme
 
 __all__ = ["THEMES", "Profile", "generate"]
 
-TINY = (0, 1, 159, 160, 161, 512, 1280, 1599, 1600, 1601)  # samples
-USUAL = (1280, 8000, 16_000, 24_000, 40_000)
-BIG = (80_000, 320_000, 960_000)
 SILENCES = (1 / 16_000, 0.01, 0.1, 0.199, 0.201, 0.5, 1.234567, 4.99, 5.01, 30.0, 60.1, 3600.0,
             7200.25)  # fmt: skip
 END_OFFSETS = (0.0, 0.0, -0.019, 0.019, 0.01, -0.007, 0.021, 0.05, 0.5, 3.0, 3600.0, -0.021, -0.5)
 TURN_STARTS = (-2.0, -0.3, 0.0, 0.0, 0.0, 0.4, 2.5)
 SPEAKERS: tuple[int | str, ...] = (0, 1, 2, "anna", "bert")
+USUALLY_BAD = tuple(BAD)[:8]  # the others are rare
 FAULTS = ((1,), (1,), (2,), (3,), (1, 2), (1, 3), (2, 3), (1, 2, 3), (5,), (8,), (1, 2, 4))
 
 
@@ -67,56 +68,13 @@ class Profile:
     is_long: bool = False
 
 
-@attrs.frozen(kw_only=True)
-class _Theme:
-    """How often each thing happens after a chunk, and the size of a session."""
-
-    chunks: tuple[int, ...] = (*TINY, *USUAL)
-    seconds: float = 12.0
-    streams: tuple[int, int] = (1, 1)
-    pauses: float = 0.06
-    flushes: float = 0.04
-    turns: float = 0.03
-    clocks: float = 0.1
-    forms: float = 0.3
-    reads: float = 0.15
-    faults: float = 0.0
-    threads: float = 0.05
-    holds: float = 0.0
-    refusals: float = 0.03
-    resets: float = 0.0
-    warmups: float = 0.01
-    neighbours: bool = False
-    drains: float = 0.25
-    options: float = 0.2
-    habits: float = 0.4  # of the sessions: their engine has habits of models
-
-
-THEMES: Mapping[str, _Theme] = {
-    "mixed": _Theme(faults=0.03, resets=0.02, streams=(1, 2)),
-    "chunks": _Theme(chunks=(*TINY, 15_999, 16_000, 16_001), seconds=8.0, pauses=0.01, clocks=0.0),
-    "pauses": _Theme(chunks=USUAL, seconds=24.0, pauses=0.9, clocks=0.0, turns=0.0),
-    "many streams": _Theme(streams=(9, 9), seconds=5.0, chunks=USUAL),
-    "neighbours": _Theme(streams=(2, 4), neighbours=True, resets=0.05, faults=0.05, seconds=8.0),
-    "faults": _Theme(faults=0.6, chunks=USUAL, seconds=14.0),
-    "clock": _Theme(clocks=0.9, pauses=0.15, chunks=(*TINY, *USUAL)),
-    "speakers": _Theme(turns=0.5, pauses=0.1, chunks=USUAL, seconds=16.0),
-    "monologue": _Theme(chunks=(16_000, *BIG), seconds=100.0, pauses=0.0, flushes=0.0, turns=0.0,
-                        clocks=0.0, refusals=0.0, resets=0.0, habits=0.9),
-    "threads": _Theme(threads=0.6, holds=0.4, reads=0.4, pauses=0.25, flushes=0.25, chunks=USUAL),
-    "lives": _Theme(resets=0.25, chunks=USUAL, seconds=16.0, flushes=0.15),
-    "options": _Theme(options=1.0, streams=(2, 3), seconds=8.0),
-}  # fmt: skip
-LONG = {
-    "ten minutes": _Theme(chunks=(8000, 16_000, *BIG), seconds=600.0, pauses=0.0, flushes=0.0,
-                          turns=0.0, clocks=0.0, refusals=0.0),
-    "sixty pauses": _Theme(chunks=(16_000, 24_000), seconds=80.0, pauses=1.0, clocks=0.0),
-}  # fmt: skip
 SLOW = 0.4  # of the seconds, for engines that take time
 MANY_STREAMS = 4  # from which on each of them has half as many
 SHORTEST = 3.0  # seconds of a stream
 SPARSE = 0.2  # share of the tapes with long quiet stretches
 QUIET_CELLS = (0, 0, 0, 0, 0, 0, 12, 45, 150)  # of 80 ms, added between two words
+WATCHED = 0.5  # share of the sessions whose hypothesis is read after every call
+QUIET = 0.2  # share of the streams with tens of seconds of zeros between two words
 OTHER_WORDS = 0.3  # share of the sessions whose engine has another vocabulary
 
 
@@ -129,7 +87,9 @@ def generate(seed: int, index: int, profile: Profile) -> Session:
     engine_rng = Random(f"{seed}:{index}:engine")  # noqa: S311 -- see above
     # Policies take turns in the sessions of a theme too, whatever the number of themes.
     turn = index + index // len(themes)
-    draw = _Draw(rng, engine_rng, profile, themes[name], turn)
+    # Rare calls are added to what was drawn, which stays as it is.
+    rare_rng = Random(f"{seed}:{index}:rare")  # noqa: S311 -- see above
+    draw = _Draw(rng, engine_rng, profile, themes[name], turn, rare_rng=rare_rng)
     return draw.session(f"seed {seed}, session {index}: {name}")
 
 
@@ -137,10 +97,18 @@ class _Draw:
     """One session in the making."""
 
     def __init__(
-        self, rng: Random, engine_rng: Random, profile: Profile, theme: _Theme, turn: int
+        self,
+        rng: Random,
+        engine_rng: Random,
+        profile: Profile,
+        theme: Theme,
+        turn: int,
+        *,
+        rare_rng: Random,
     ) -> None:
         self._rng = rng
         self._engine_rng = engine_rng
+        self._rare_rng = rare_rng
         self._profile = profile
         self._theme = theme
         self._turn = turn
@@ -160,6 +128,11 @@ class _Draw:
             burst = self._rng.randint(1, 4)
             actions += body[:burst]
             del body[:burst]
+        if self._profile.is_coded:
+            actions = add_rare_calls(actions, self._rare(), self._rare_rng)
+            actions, tapes = self._with_quiet(actions, tapes)
+            if self._rare_rng.random() < WATCHED:
+                actions = add_reads(actions)
         return Session(
             name=name,
             tapes=tapes,
@@ -167,6 +140,33 @@ class _Draw:
             vocabulary=self._vocabulary(),
             habits=self._habits,
         )
+
+    def _rare(self) -> Rare:
+        """Return how often rare calls are added, none where the theme goes without such calls."""
+        theme, profile = self._theme, self._profile
+        has_turns = profile.has_turns and theme.turns > 0
+        fails = profile.has_faults and (theme.faults > 0 or theme.resets > 0)
+        return Rare(
+            turns=0.4 * has_turns,
+            turns_in_silence=0.2 * (has_turns and theme.pauses > 0),
+            empty_silences=0.25 * (theme.pauses > 0),
+            refusals=0.5 * (theme.refusals > 0),
+            failures_before_reset=0.3 * fails,
+        )
+
+    def _with_quiet(
+        self, actions: list[Action], tapes: list[Tape]
+    ) -> tuple[list[Action], list[Tape]]:
+        """Return both with long digital silence in some of the streams."""
+        longer = list(tapes)
+        for stream, tape in enumerate(tapes):
+            if (
+                self._theme.pauses
+                and self._theme.chunks == USUAL
+                and self._rare_rng.random() < QUIET
+            ):
+                actions, longer[stream] = add_quiet(actions, tape, stream, self._rare_rng)
+        return actions, longer
 
     def _drawn_habits(self) -> tuple[str, ...]:
         rng, habits = self._engine_rng, self._profile.habits
@@ -239,7 +239,7 @@ class _Draw:
         """Return what happens between two chunks besides decoding."""
         theme, actions = self._theme, list[Action]()
         if self._chance(theme.refusals):
-            actions.append(self._action("refuse", stream, bad=self._choice(tuple(BAD))))
+            actions.append(self._action("refuse", stream, bad=self._choice(USUALLY_BAD)))
         if self._chance(theme.pauses):
             actions += self._pause(stream)
         if self._chance(theme.flushes):

@@ -69,7 +69,10 @@ class Monitor:
             f"reported as {language!r}" in violation.message for language in others if language
         )
         if violation.rule == "LANG-01" and is_other:
-            violation = attrs.evolve(violation, rule="ISO-05")  # the language of another stream
+            # The language of another stream, unless the stream reports it without that one too.
+            violation = attrs.evolve(violation, rule="ISO-05", kind="language")
+        elif violation.rule == "LANG-01":
+            violation = attrs.evolve(violation, kind="language")
         with self._lock:
             if all(known.stream != violation.stream for known in self.violations):
                 self.violations.append(violation)

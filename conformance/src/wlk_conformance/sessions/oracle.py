@@ -21,13 +21,30 @@ if TYPE_CHECKING:
     from wlk_conformance.sessions.vocabularies import Vocabulary
     from wlk_core import ASRToken
 
-__all__ = ["ExpectedWord", "Life", "check_life", "expected_words"]
+__all__ = [
+    "TOLERANCE", "ExpectedWord", "Life", "Reading", "check_life", "expected_words", "misspelled",
+    "mistakes",
+]  # fmt: skip
 
 HALF_CELL = CELL_SAMPLES // 2  # of its first samples decide which side of a cut has a word
 ENOUGH = 480  # samples of a word on its side of a cut with which every engine detects it
 RECENT_SAMPLES = RECENT_SECONDS * SAMPLE_RATE
 UNCERTAIN = 0.5  # of an error is a word left out that may be missing
 TOLERANCE = CELL_SECONDS + 1e-3  # seconds, as TIME-05 allows on scripted engines
+
+
+@attrs.frozen(kw_only=True)
+class Reading:
+    """
+    A hypothesis that was read.
+
+    `committed` is the number of tokens that were committed before, `samples` that of the audio
+    inserted by then.
+    """
+
+    tokens: tuple[ASRToken, ...]
+    committed: int
+    samples: int
 
 
 @attrs.define
@@ -38,8 +55,19 @@ class Life:
     clock: StreamClock = attrs.field(factory=StreamClock)
     cuts: list[int] = attrs.field(factory=list)  #: samples at which a flush ended an utterance
     tokens: list[ASRToken] = attrs.field(factory=list)
+    readings: list[Reading] = attrs.field(factory=list)  #: with text, and other than the one before
     is_complete: bool = False  #: finished, so that every word was committed
     may_end_early: bool = False  #: the engine may run before a word that it decodes has ended
+
+    def read(self, tokens: Sequence[ASRToken]) -> None:
+        """Note the hypothesis of a read."""
+        before = self.readings[-1] if self.readings else None
+        is_known = before is not None and before.tokens == tuple(tokens)
+        if not tokens or (is_known and before and before.committed == len(self.tokens)):
+            return
+        self.readings.append(
+            Reading(tokens=tuple(tokens), committed=len(self.tokens), samples=self.clock.samples)
+        )
 
 
 @attrs.frozen(kw_only=True)
@@ -94,7 +122,7 @@ def expected_words(
                 text=vocabulary[id_ - 1],
                 mistaken=tuple(
                     vocabulary[(id_ - 1 + later) % len(vocabulary)]
-                    for later in _mistakes(habits, is_recent=is_recent)
+                    for later in mistakes(habits, is_recent=is_recent)
                 ),
                 start=_range(clock.time_of(hard[0]), clock.time_of(soft[0])),
                 end=_range(
@@ -157,7 +185,7 @@ def check_life(
         timed = [(expected[index], tokens[token]) for index, token in pairs]
         for word, token in timed:
             yield from _misplaced(word, token)
-        yield from _misspelled(timed, life, vocabulary)
+        yield from misspelled(timed, life, vocabulary)
 
 
 def _misplaced(word: ExpectedWord, token: ASRToken) -> Iterator[Violation]:
@@ -175,16 +203,22 @@ def _misplaced(word: ExpectedWord, token: ASRToken) -> Iterator[Violation]:
             return
 
 
-def _misspelled(
-    words: Sequence[tuple[ExpectedWord, ASRToken]], life: Life, vocabulary: Vocabulary
+def misspelled(
+    words: Sequence[tuple[ExpectedWord, ASRToken]],
+    life: Life,
+    vocabulary: Vocabulary,
+    *,
+    before: str = "",
+    last: ExpectedWord | None = None,
 ) -> Iterator[Violation]:
     """
     Yield COM-03 for a token with other spaces than those of its word.
 
+    They follow the text *before*, which ends with the word *last*.
+
     A word has its own spacing, and after a pause that of a text that was decoded apart.  After a
     flush without a pause either is accepted.
     """
-    before, last = "", None
     for word, token in words:
         texts = (word.text, *word.mistaken)
         own = next((text for text in texts if text.strip() == token.text.strip()), word.text)
@@ -223,7 +257,7 @@ def _corrected(words: Sequence[str], expected: Sequence[ExpectedWord]) -> list[s
     return corrected
 
 
-def _mistakes(habits: Collection[str], *, is_recent: bool) -> list[int]:
+def mistakes(habits: Collection[str], *, is_recent: bool) -> list[int]:
     """Return how much later in the vocabulary a mistaken word may be; see SupportsHabits."""
     later = {0, 1, 2} if is_recent and CHANGES_ITS_MIND in habits else {0}
     if STAYS_UNDECIDED in habits:

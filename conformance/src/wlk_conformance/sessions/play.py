@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 import math
 import threading
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from wlk_conformance.sessions.actions import Action, Session
 from wlk_conformance.sessions.monitor import Monitor
 from wlk_conformance.sessions.oracle import Life, check_life
 from wlk_conformance.sessions.played_stream import PlayedStream, Unexpected, reported
+from wlk_conformance.sessions.running_text import check_running_text
 from wlk_conformance.sessions.violation import Violation
 from wlk_conformance.sessions.vocabularies import VOCABULARIES, Vocabulary
 from wlk_conformance.stimuli import CodedSpeech
@@ -119,7 +121,7 @@ class Player:
         calls: dict[str, Callable[[], object]] = {
             "insert": partial(self._insert, stream, action),
             "read": partial(self._read, stream, action),
-            "refuse": partial(stream.refuse, action.bad),
+            "refuse": partial(stream.refuse, action),
             "end_silence": partial(
                 self._expect, "SIL-03", "end_silence", partial(stream.end_silence, action)
             ),
@@ -210,6 +212,8 @@ class Player:
                     stream.failed(error)
                     if isinstance(error, StreamBroken) and stream.faults > MAX_RETRIES:
                         return  # the error of the call before this one came first
+                    if action.is_given_up and action.faults and not stream.is_broken:
+                        return
                     is_spurious = not stream.may_fail and not action.faults
                     if is_spurious or not attempts_left or isinstance(error, StreamBroken):
                         raise Unexpected(rule, action.do, error, number) from error
@@ -347,7 +351,11 @@ class Player:
             if tape.kind != "coded":
                 continue
             for life in stream.lives:
-                for violation in check_life(life, tape, vocabulary, habits=session.habits):
+                judged = chain(
+                    check_life(life, tape, vocabulary, habits=session.habits),
+                    check_running_text(life, tape, vocabulary, habits=session.habits),
+                )
+                for violation in judged:
                     self._played.violations.append(
                         attrs.evolve(violation, stream=f"stream {number}")
                     )

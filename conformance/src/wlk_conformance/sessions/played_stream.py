@@ -26,11 +26,17 @@ RULES = {
     "process": "IN-05", "is_last": "LIFE-07", "start_silence": "SIL-01", "new_speaker": "SPK-01",
     "finish": "LIFE-02",
 }  # fmt: skip
+#: Calls that must be refused, and the rules that they break where they are accepted.
 BAD = {
     "int16": "IN-02", "float64": "IN-02", "stereo": "IN-02", "nan": "IN-02", "infinity": "IN-02",
     "overlap": "IN-03", "negative silence": "SIL-03", "silence without end": "SIL-03",
+    "float16": "IN-02", "int8": "IN-02", "bool": "IN-02", "complex64": "IN-02",
+    "big-endian": "IN-02", "nan at the start": "IN-02", "nan at the end": "IN-02",
+    "infinity at the end": "IN-02", "nan silence": "SIL-03",
 }  # fmt: skip
-BAD_SAMPLES = 320
+BAD_SAMPLES = 320  # unless the action has another number
+BAD_SILENCES = {"negative silence": -0.5, "silence without end": math.inf, "nan silence": math.nan}
+BAD_PLACES = {"at the start": 0, "at the end": -1}  # of a sample that is no number
 MAX_DRAIN_CALLS = 20_000  # far beyond any backlog, so that an endless one is reported
 JUNK = np.float32(0.25)  # overwrites a buffer that is used again
 
@@ -152,10 +158,11 @@ class PlayedStream:
     def read(self, times: int) -> None:
         """Read the hypothesis and the counters."""
         for _ in range(times):
-            self.processor.get_buffer()
+            shown = self.processor.get_buffer()
+            self.life.read(shown.tokens)
             self.processor.stats  # noqa: B018 -- a read is what is tested
 
-    def refuse(self, bad: str) -> None:
+    def refuse(self, action: Action) -> None:
         """
         Make a call that must be refused.
 
@@ -163,10 +170,11 @@ class PlayedStream:
             Unexpected: it was accepted, or another error came than the contract names.
 
         """
+        bad = action.bad
         expected: type[WLKError] = AudioFormatError if BAD[bad] == "IN-02" else ClockError
         try:
             with reported(BAD[bad], f"a call with {bad}", self.number, passes=expected):
-                self._bad_call(bad)
+                self._bad_call(bad, action.samples or BAD_SAMPLES)
         except expected:
             return
         accepted = Unexpected(BAD[bad], "", AssertionError(), self.number)
@@ -183,7 +191,8 @@ class PlayedStream:
         life = Life(first_sample=self._position, may_end_early=not self.keeps_delay)
         self.lives.append(life)
         self.processed = 0.0
-        self.is_broken = False
+        self.is_broken = self.may_fail = False
+        self.faults = 0
 
     def close(self) -> None:
         """Close the stream, twice, because the second close must be accepted."""
@@ -219,16 +228,14 @@ class PlayedStream:
             return processor.process_iter(is_last=True)
         return processor.process_iter()
 
-    def _bad_call(self, bad: str) -> None:
-        if bad == "negative silence":
-            self.processor.end_silence(-0.5)
-        elif bad == "silence without end":
-            self.processor.end_silence(math.inf)
+    def _bad_call(self, bad: str, samples: int) -> None:
+        if bad in BAD_SILENCES:
+            self.processor.end_silence(BAD_SILENCES[bad])
         elif bad == "overlap":
-            end_time = self.life.clock.end - 0.5 + BAD_SAMPLES / SAMPLE_RATE
-            self.processor.insert_audio_chunk(_bad_audio(bad), end_time)
+            end_time = self.life.clock.end - 0.5 + samples / SAMPLE_RATE
+            self.processor.insert_audio_chunk(_bad_audio(bad, samples), end_time)
         else:
-            self.processor.insert_audio_chunk(_bad_audio(bad))
+            self.processor.insert_audio_chunk(_bad_audio(bad, samples))
 
     def _next(self, samples: int) -> NDArray[np.float32]:
         piece = self._audio[self._position : self._position + samples]
@@ -258,12 +265,12 @@ def _speaker(action: Action) -> int | str:
     return 0 if action.speaker is None else action.speaker
 
 
-def _bad_audio(bad: str) -> NDArray[Any]:
-    audio = np.full(BAD_SAMPLES, 0.125, dtype=np.float32)
-    if bad in ("int16", "float64"):
-        return audio.astype(bad)
+def _bad_audio(bad: str, samples: int) -> NDArray[Any]:
+    audio = np.full(samples, 0.125, dtype=np.float32)
     if bad == "stereo":
         return np.stack([audio, audio])
-    if bad in ("nan", "infinity"):
-        audio[BAD_SAMPLES // 2] = np.nan if bad == "nan" else np.inf
-    return audio
+    kind, _, where = bad.partition(" ")
+    if kind in ("nan", "infinity"):
+        audio[BAD_PLACES.get(where, samples // 2)] = np.nan if kind == "nan" else np.inf
+        return audio
+    return audio if bad == "overlap" else audio.astype(">f4" if bad == "big-endian" else bad)

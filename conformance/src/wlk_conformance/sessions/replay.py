@@ -51,7 +51,12 @@ def _lines(action: Action, session: Session, clock: StreamClock) -> Iterator[str
         when = "after the engine ran" if action.is_after else "before the engine runs"
         yield f"# engine calls {list(action.faults)} of the next call fail, {when}:"
         attribute = "fail_after" if action.is_after else "fail_before"
-        yield "count = backend.engine_calls.count  # then repeat the call while it fails"
+        then = (
+            "and the call is not repeated"
+            if action.is_given_up
+            else "then repeat the call while it fails"
+        )
+        yield f"count = backend.engine_calls.count  # {then}"
         numbers = ", ".join(f"count + {fault}" for fault in action.faults)
         yield f"backend.engine_calls.{attribute} = frozenset({{{numbers}}})"
     if action.inner:

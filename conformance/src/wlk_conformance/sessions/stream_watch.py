@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+import math
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -137,6 +138,9 @@ class StreamWatch:
             except WLKError:
                 self._times.moved("SIL-03")
                 raise
+            if not 0 <= seconds < math.inf:
+                self._violation("SIL-03", f"end_silence({seconds!r}) was accepted")
+                return
             self.clock.add_pause(float(seconds), rule="SIL-03" if has_offset else "SIL-05")
             self._times.moved("SIL-03")
 
@@ -203,7 +207,7 @@ class StreamWatch:
         was_failed, self._was_failed = self._was_failed, False
         self._take(self._failures.returned(call, span.fired))
         has_audio = not self._is_flushed or self._inserts != entry.inserts
-        self._count(call, entry, read_stats)
+        self._count(call, emission, entry, span, read_stats)
         self._take(self._tokens.verify())
         self._take(self._tokens.take(emission, call, self.clock, has_audio=has_audio))
         self._take(self._speakers.take(emission, call))
@@ -214,11 +218,19 @@ class StreamWatch:
             if call in FLUSHES and self._inserts == entry.inserts:
                 self._is_flushed = True
 
-    def _count(self, call: str, entry: Entry, read_stats: Callable[[], Any]) -> None:
+    def _count(
+        self,
+        call: str,
+        emission: Emission,
+        entry: Entry,
+        span: Span,
+        read_stats: Callable[[], Any],
+    ) -> None:
         """Check the counters after *call*."""
         samples = self.clock.samples
         stats = read_stats()
-        self._take(self._counters.take(stats, call))
+        tokens = len(emission.committed)
+        self._take(self._counters.take(stats, call, made=span.made - span.fired, tokens=tokens))
         if self._inserts == entry.inserts and not self.is_closed:
             seconds = samples / SAMPLE_RATE
             self._take(self._times.counted(call, stats.audio_seconds, seconds))

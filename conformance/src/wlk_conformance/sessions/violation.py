@@ -12,7 +12,16 @@ if TYPE_CHECKING:
 __all__ = ["Kind", "Violation"]
 
 Kind = Literal[
-    "blocked", "invariant", "clock", "missing", "extra", "spacing", "time", "raised", "differs"
+    "blocked",
+    "invariant",
+    "language",
+    "clock",
+    "missing",
+    "extra",
+    "spacing",
+    "time",
+    "raised",
+    "differs",
 ]
 
 

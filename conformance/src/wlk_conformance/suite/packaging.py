@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_core.options import Option
 
 __all__ = ["PackagingRules"]
 
@@ -142,6 +143,7 @@ class PackagingRules:
         """
         _check_load_options(wlk)
         _check_stream_options(wlk)
+        _check_policies(wlk)
 
     @rule(
         "PKG-05",
@@ -211,12 +213,14 @@ def _check_load_options(wlk: BackendUnderTest) -> None:
     )
     _refused(OptionError, wlk.load_with, no_such_option=1)
     for option in wlk.spec.all_options:
-        bad = _bad_value(option)
-        if option.scope != "backend" or bad is None:
+        if option.scope != "backend":
             continue
-        error = _refused(OptionError, wlk.load_with, **{option.name: bad})
-        assert option.name in str(error), f"{name}: the message does not name the option: {error}"
-        _check_choices(option.choices, error)
+        for bad in _bad_values(option):
+            error = _refused(OptionError, wlk.load_with, **{option.name: bad})
+            assert option.name in str(error), (
+                f"{name}: the message does not name the option: {error}"
+            )
+            _check_choices(option.choices, error)
 
 
 def _check_stream_options(wlk: BackendUnderTest) -> None:
@@ -235,17 +239,42 @@ def _check_stream_options(wlk: BackendUnderTest) -> None:
     error = _refused(OptionError, wlk.stream, policy="no-such-policy")
     _check_choices(spec.policies, error)
     for option in spec.all_options:
-        bad = _bad_value(option)
-        if option.scope == "stream" and bad is not None:
-            error = _refused(OptionError, wlk.stream, **{option.name: bad})
+        if option.scope != "stream":
+            continue
+        policy = {"policy": option.policies[0]} if option.policies else {}
+        for bad in _bad_values(option):
+            error = _refused(OptionError, wlk.stream, **{**policy, option.name: bad})
             _check_choices(option.choices, error)
 
 
-def _bad_value(option: Any) -> object:
-    """Return a value that the option cannot take, None where any text may be right."""
-    if option.choices or option.type is not str or option.name in CHECKED_BY_NAME:
-        return "no-such-value"
-    return None
+def _check_policies(wlk: BackendUnderTest) -> None:
+    """Check that an option of some policies is refused with each of the others."""
+    for option in wlk.spec.all_options:
+        value = _good_value(option)
+        if not option.policies or value is None:
+            continue
+        for policy in sorted(set(wlk.spec.policies) - set(option.policies)):
+            wlk.recipes.append(f"create_processor(policy={policy!r}, {option.name}={value!r})")
+            error = _refused(OptionError, wlk.stream, policy=policy, **{option.name: value})
+            assert option.name in str(error), f"the message does not name the option: {error}"
+
+
+def _bad_values(option: Option) -> list[object]:
+    """Return values that the option cannot take; none where any text may be right."""
+    if option.choices or option.type is str:
+        is_checked = option.choices or option.name in CHECKED_BY_NAME
+        return ["no-such-value"] if is_checked else []
+    outside: list[object] = ["no-such-value"]
+    for limit, direction in ((option.minimum, -1), (option.maximum, 1)):
+        if limit is not None:
+            outside += [limit + direction, limit + direction * 1_000_000]
+    return outside
+
+
+def _good_value(option: Option) -> object:
+    """Return a value that the option takes, None where none is declared."""
+    declared = (option.default, *option.choices, option.minimum, option.maximum)
+    return next((value for value in declared if value is not None), None)
 
 
 def _check_choices(choices: tuple[Any, ...], error: Exception) -> None:

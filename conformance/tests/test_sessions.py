@@ -247,6 +247,22 @@ def test_the_script_of_a_session_makes_its_calls(capsys):
     assert all(f"'{word}'" in printed for word in ("zero", " one", " two"))
 
 
+def test_the_script_of_a_session_begins_at_time_0_after_a_reset(capsys):
+    """The tape goes on after the reset, the clock does not, and the new life is finished too."""
+    drawn = session(
+        Action(do="open", options={"policy": "native"}),
+        Action(do="insert", samples=8_960),
+        Action(do="finish"),
+        Action(do="reset"),
+        Action(do="insert", samples=7_680, end_offset=0.0),
+    )
+    script = snippet(drawn, "scripted", None, {})
+    exec(script, {})  # noqa: S102 -- written above
+
+    assert "audio_0[8960:16640], 0.48)" in script
+    assert 2 == capsys.readouterr().out.count("Emission(")
+
+
 def test_a_session_shrinks_to_what_is_needed():
     """Of a long session what remains is the actions without which it would not fail."""
     drawn = generate(0, 9, SCRIPTED)

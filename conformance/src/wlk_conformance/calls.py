@@ -170,8 +170,11 @@ class GuardedProcessor:
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the processor; a method is recorded when it is called."""
         calls, stream = self._calls, self._stream
-        with calls.making(name, stream):
-            value = getattr(self._processor, name)
+        if callable(getattr(type(self._processor), name, None)):
+            value = getattr(self._processor, name)  # a method: nothing of the backend runs yet
+        else:
+            with calls.making(name, stream):
+                value = getattr(self._processor, name)
         if name.startswith("_") or not callable(value):
             return value
 

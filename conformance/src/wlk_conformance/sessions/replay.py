@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from wlk_conformance.sessions.clock import StreamClock
 from wlk_conformance.sessions.vocabularies import VOCABULARIES
 from wlk_core import SAMPLE_RATE
@@ -36,17 +38,25 @@ def snippet(session: Session, backend: str, model: str | None, options: Mapping[
         lines.append(f"backend.vocabulary = {VOCABULARIES[session.vocabulary].words!r}")
     if session.habits:
         lines.append(f"backend.habits = frozenset({session.habits!r})")
-    clocks: dict[int, StreamClock] = {}
+    feeds: dict[int, _Feed] = {}
     for action in session.actions:
-        lines += _lines(action, session, clocks.setdefault(action.stream, StreamClock()))
-    numbers = dict.fromkeys(action.stream for action in session.actions)
-    finished = {action.stream for action in session.actions if action.do in ("finish", "close")}
-    lines += [f"print(stream_{number}.finish())" for number in numbers if number not in finished]
+        lines += _lines(action, session, feeds.setdefault(action.stream, _Feed()))
+    unfinished = [number for number, feed in feeds.items() if not feed.is_over]
+    lines += [f"print(stream_{number}.finish())" for number in unfinished]
     return "\n".join(lines)
 
 
-def _lines(action: Action, session: Session, clock: StreamClock) -> Iterator[str]:
-    """Yield the lines of one action; *clock* is that of its stream, by what it was fed."""
+@attrs.define
+class _Feed:
+    """What a stream was fed: its clock since the last reset, and its position on the tape."""
+
+    clock: StreamClock = attrs.field(factory=StreamClock)
+    position: int = 0  # samples
+    is_over: bool = False
+
+
+def _lines(action: Action, session: Session, feed: _Feed) -> Iterator[str]:
+    """Yield the lines of one action; *feed* is what its stream was fed."""
     if action.faults:
         when = "after the engine ran" if action.is_after else "before the engine runs"
         yield f"# engine calls {list(action.faults)} of the next call fail, {when}:"
@@ -62,13 +72,13 @@ def _lines(action: Action, session: Session, clock: StreamClock) -> Iterator[str
     if action.inner:
         yield "# the next call is held at its first engine call, while a thread makes these calls:"
         for inner in action.inner:
-            yield from (f"#   {line}" for line in _lines(inner, session, clock))
+            yield from (f"#   {line}" for line in _lines(inner, session, feed))
     if action.is_threaded:
         yield "# from a thread of its own:"
-    yield from _call(action, session, clock)
+    yield from _call(action, session, feed)
 
 
-def _call(action: Action, session: Session, clock: StreamClock) -> Iterator[str]:
+def _call(action: Action, session: Session, feed: _Feed) -> Iterator[str]:
     """Yield the call of one action."""
     stream = f"stream_{action.stream}"
     if action.do == "open":
@@ -76,21 +86,23 @@ def _call(action: Action, session: Session, clock: StreamClock) -> Iterator[str]
         yield f"audio_{action.stream} = {_audio(session.tapes[action.stream % len(session.tapes)])}"
         yield f"{stream} = backend.create_processor({arguments})"
     elif action.do == "insert":
-        yield from _insert(action, stream, clock)
+        yield from _insert(action, stream, feed)
     elif action.do == "end_silence":
         offset = "" if action.offset is None else f", {action.offset!r}"
         yield f"{stream}.end_silence({action.seconds!r}{offset})"
-        clock.add_pause(action.seconds)
+        feed.clock.add_pause(action.seconds)
     elif action.do == "new_speaker":
-        start = max(0.0, clock.end + action.start)
+        start = max(0.0, feed.clock.end + action.start)
         yield f"print({stream}.new_speaker(ChangeSpeaker({action.speaker or 0!r}, {start!r})))"
     elif action.do == "drain":
         yield f"while {stream}.has_backlog:"
         yield f"    print({stream}.process_iter())"
     elif action.do in ("reset", "close"):
         yield f"{stream}.{CALLS[action.do]}"
+        feed.clock, feed.is_over = StreamClock(), action.do == "close"
     elif action.do in CALLS:
         yield f"print({stream}.{CALLS[action.do]})"
+        feed.is_over = feed.is_over or action.do == "finish"
     else:
         yield {
             "read": f"{stream}.get_buffer(), {stream}.stats  # {action.times} times",
@@ -100,9 +112,9 @@ def _call(action: Action, session: Session, clock: StreamClock) -> Iterator[str]
         }[action.do]
 
 
-def _insert(action: Action, stream: str, clock: StreamClock) -> Iterator[str]:
-    first, stop = clock.samples, clock.samples + action.samples
-    audio = f"audio_{action.stream}[{first}:{stop}]"
+def _insert(action: Action, stream: str, feed: _Feed) -> Iterator[str]:
+    clock, stop = feed.clock, feed.position + action.samples
+    audio = f"audio_{action.stream}[{feed.position}:{stop}]"
     if action.form == "strided":
         audio = f"np.repeat({audio}, 2)[::2]"
     elif action.form == "reversed":
@@ -117,6 +129,7 @@ def _insert(action: Action, stream: str, clock: StreamClock) -> Iterator[str]:
             return
         clock.add_pause(gap)
     clock.add_audio(action.samples)
+    feed.position = stop
     yield f"{stream}.insert_audio_chunk({audio}){note}"
 
 

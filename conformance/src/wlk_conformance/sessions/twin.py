@@ -110,7 +110,9 @@ def _plain(action: Action) -> Iterator[Action]:
 
 
 def _halves(seconds: float, stream: int) -> list[Action]:
-    """Return a longer silence than one of *seconds*, reported in two halves."""
+    """Return a longer silence than one of *seconds*, in two halves; one of 0 s stays as it is."""
+    if seconds == 0:
+        return [Action(do="end_silence", stream=stream)]
     half = round(seconds / 2 * SAMPLE_RATE) / SAMPLE_RATE
     halves = (half, seconds - half + LONGER)
     return [Action(do="end_silence", stream=stream, seconds=part) for part in halves if part > 0]

@@ -10,6 +10,8 @@ KINDS = (
 )  # fmt: skip
 MATCHERS = (
     "sound", "joined", "hello", "every-second", "late", "in-frames", "undeclared-hello",
+)  # fmt: skip
+FAULTY_STREAMS = (
     "loses-in-third-life", "loses-after-second-turn", "loses-after-second-flush",
     "loses-after-long-pause", "repeats-after-third-pause",
 )  # fmt: skip
@@ -45,16 +47,19 @@ def wlk_backends():
             deviations=DEVIATIONS.get(kind, {}),
         )
         for kind in (*KINDS, *DEVIATIONS)
-    ] + [_matcher(variant) for variant in MATCHERS]
+    ] + [
+        *(_matcher(variant) for variant in MATCHERS),
+        *(_matcher(variant, "wlk_fakes_matcher_streams:load") for variant in FAULTY_STREAMS),
+    ]
 
 
-def _matcher(variant):
+def _matcher(variant, load="wlk_fakes_matcher:load"):
     """Return the declaration of a mediocre recogniser of digits, sound or with a fault."""
     return BackendSpec(
         name=f"matcher-{variant}",
         api=1,
         summary="matches templates of spoken digits",
-        load="wlk_fakes_matcher:load",
+        load=load,
         capabilities=("hypothesis", "word-times", "speaker-turns", "bounded-state"),
         languages=("en",),
         policies=("local-agreement",),

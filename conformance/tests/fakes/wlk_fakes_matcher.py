@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import attrs
 import numpy as np
-from wlk_fakes_matcher_streams import STREAM_FAULTS, FaultyStream
 
 from wlk_core.plugins import (
     SAMPLE_RATE,
@@ -56,7 +55,7 @@ def in_frames(words):
 
 
 FAULTS = {"joined": joined, "hello": hello, "every-second": every_second, "late": late}
-FAULTS |= {"in-frames": in_frames}
+FAULTS |= {"in-frames": in_frames, "sound": list}
 
 
 def load(spec, model):
@@ -64,25 +63,17 @@ def load(spec, model):
     if model != "small":
         raise ModelNotFoundError(f"{spec.name} has no model {model!r}; use: --model small")
     variant = spec.name.removeprefix("matcher-").removeprefix("undeclared-")
-    engine = partial(transcribe, FAULTS.get(variant, list))
-    return Matcher(spec, engine, open_stream=_open_stream, warmup=_warmup)
+    engine = partial(transcribe, FAULTS[variant])
+    return LoadedBackend(spec, engine, open_stream=open_stream, warmup=warmup)
 
 
-class Matcher(LoadedBackend):
-    """A backend whose streams have the fault that its name ends in."""
-
-    def create_processor(self, **arguments):
-        """Return a stream, with its fault."""
-        stream = super().create_processor(**arguments)
-        fault = STREAM_FAULTS.get(self.spec.name.removeprefix("matcher-"))
-        return stream if fault is None else FaultyStream(stream, *fault)
-
-
-def _open_stream(engine, config, calls):
+def open_stream(engine, config, calls):
+    """Return what makes a recognizer of a stream."""
     return partial(LocalAgreementRecognizer, calls.wrap(engine), language=config.language)
 
 
-def _warmup(engine, calls):
+def warmup(engine, calls):
+    """Transcribe a second of silence."""
     calls.wrap(engine)(np.zeros(SAMPLE_RATE, dtype=np.float32), prompt="", language=None)
 
 

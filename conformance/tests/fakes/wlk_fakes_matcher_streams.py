@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import attrs
+from wlk_fakes_matcher import open_stream, transcribe, warmup
+
+from wlk_core.plugins import LoadedBackend
 
 LONG_PAUSE = 20.0  # seconds
 
@@ -14,6 +19,21 @@ STREAM_FAULTS = {
     "loses-after-long-pause": ("long pause", 1, "lost"),
     "repeats-after-third-pause": ("end_silence", 3, "repeated"),
 }
+
+
+def load(spec, model):
+    """Load the matcher with the streams that the name of *spec* ends in."""
+    del model  # there is one
+    return FaultyMatcher(spec, partial(transcribe, list), open_stream=open_stream, warmup=warmup)
+
+
+class FaultyMatcher(LoadedBackend):
+    """A sound engine whose streams have a fault."""
+
+    def create_processor(self, **arguments):
+        """Return a faulty stream."""
+        fault = STREAM_FAULTS[self.spec.name.removeprefix("matcher-")]
+        return FaultyStream(super().create_processor(**arguments), *fault)
 
 
 class FaultyStream:

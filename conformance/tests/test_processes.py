@@ -12,8 +12,6 @@ from wlk_conformance.processes import children, end_children, left_running, rema
 
 WAITS = "import sys; sys.stdin.read()"  # until the pipe is closed
 
-pytestmark = pytest.mark.skipif(not processes.TASKS.is_dir(), reason="needs /proc")
-
 
 @pytest.fixture
 def child():
@@ -55,10 +53,3 @@ def test_a_helper_that_python_keeps_is_no_finding(child, monkeypatch):
     monkeypatch.setattr(processes, "KEPT", (WAITS,))
 
     assert child.pid not in {other.pid for other in children()}
-
-
-def test_other_systems_list_no_children(tmp_path, monkeypatch):
-    """Without /proc there is nothing to compare."""
-    monkeypatch.setattr(processes, "TASKS", tmp_path / "absent")
-
-    assert frozenset() == children()

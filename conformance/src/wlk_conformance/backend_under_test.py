@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from wlk_conformance.processes import Child
+    import psutil
+
     from wlk_conformance.report import Part
     from wlk_conformance.rules import RuleTest
     from wlk_conformance.sessions.actions import Session
@@ -90,10 +91,10 @@ class BackendUnderTest:
     notes: list[str] = attrs.field(factory=list, init=False)
     recipes: list[str] = attrs.field(factory=list, init=False)
     call_logs: list[CallLog] = attrs.field(factory=list, init=False)
-    started: list[tuple[Child, RuleTest]] = attrs.field(factory=list, init=False)
+    started: list[tuple[psutil.Process, RuleTest]] = attrs.field(factory=list, init=False)
     violations: list[Violation] = attrs.field(factory=list, init=False)  #: found by monitors
     advice: dict[str, str] = attrs.field(factory=dict, init=False)  #: by rule, from sessions
-    found: set[str] = attrs.field(factory=set, init=False)  #: rules already reported as violated
+    found: set[tuple[str, str]] = attrs.field(factory=set, init=False)  #: rule, advice
     _monitors: dict[int, Monitor] = attrs.field(factory=dict, init=False)  # by id of a backend
     _backend: Backend | None = attrs.field(default=None, init=False)
     _load_error: BaseException | None = attrs.field(default=None, init=False)

@@ -106,10 +106,8 @@ class Calls:
         number = self._begin(call, stream)
         try:
             yield
-        except Exception:
-            raise
         except BaseException as error:
-            if _is_from_the_user(error):
+            if isinstance(error, Exception) or _is_from_the_user(error):
                 raise
             where = f" of {stream}" if stream else ""
             raised = f"{type(error).__name__}: {error}".removesuffix(": ")

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
-import os
-from pathlib import Path
-import signal
 from time import monotonic, sleep
+from typing import TYPE_CHECKING
 
-import attrs
+import psutil
 
-__all__ = [
-    "BRIEF_GRACE",
-    "CHILD_GRACE",
-    "Child",
-    "children",
-    "end_children",
-    "left_running",
-    "remaining",
-]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
-PROCESSES = Path("/proc")
-TASKS = PROCESSES / "self" / "task"
+__all__ = ["BRIEF_GRACE", "CHILD_GRACE", "children", "end_children", "left_running", "remaining"]
+
 #: Parts of the command lines of processes that Python and its frameworks start once and keep.
 KEPT = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "resource_tracker import",
         "torch/_inductor/compile_worker")  # fmt: skip
@@ -31,66 +22,49 @@ TICK = 0.02  # seconds between two looks
 TEXT = 60  # characters shown of a command line
 
 
-@attrs.frozen
-class Child:
-    """A child process; the time at which it began distinguishes it from a later one of its id."""
-
-    pid: int
-    began: str
-    command: str = attrs.field(eq=False)
-
-    def __str__(self) -> str:
-        """Return its command and id."""
-        return f"{self.command[:TEXT]!r} (process {self.pid})"
+def children() -> frozenset[psutil.Process]:
+    """Return the children of this process that run; what they start in turn is theirs to end."""
+    return frozenset(child for child in psutil.Process().children() if _runs(child))
 
 
-def children() -> frozenset[Child]:
-    """Return the child processes that run; empty where the system is no Linux."""
-    return frozenset(
-        child
-        for pid in _ids()
-        if (child := _child(pid)) is not None and not any(part in child.command for part in KEPT)
-    )
-
-
-def remaining(before: frozenset[Child], *, grace: float = CHILD_GRACE) -> list[Child]:
+def remaining(
+    before: frozenset[psutil.Process], *, grace: float = CHILD_GRACE
+) -> list[psutil.Process]:
     """Return the children that are new since *before* and still run after *grace* seconds."""
     limit = monotonic() + grace
-    while new := children() - before:
+    while new := children() - before:  # psutil.wait_procs would take the exit status of a child
         if monotonic() > limit:
             return sorted(new, key=lambda child: child.pid)
         sleep(TICK)
     return []
 
 
-def left_running(leaked: list[Child]) -> str:
+def left_running(leaked: Iterable[psutil.Process]) -> str:
     """Return the message of LIFE-10 about children that were left."""
-    return f"child processes run after the backend was closed: {', '.join(map(str, leaked))}"
+    names = [f"{_command(child)[:TEXT]!r} (process {child.pid})" for child in leaked]
+    return f"child processes run after the backend was closed: {', '.join(names)}"
 
 
-def end_children(leaked: list[Child]) -> None:
+def end_children(leaked: Iterable[psutil.Process]) -> None:
     """Kill the processes, so that no one of them outlives the run."""
     for child in leaked:
-        with suppress(OSError):
-            os.kill(child.pid, signal.SIGKILL)
-            os.waitpid(child.pid, 0)
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
+            child.wait()
 
 
-def _ids() -> list[int]:
-    ids: list[int] = []
-    for task in TASKS.iterdir() if TASKS.is_dir() else ():
-        with suppress(OSError):  # the thread has ended
-            ids += [int(pid) for pid in (task / "children").read_text().split()]
-    return ids
-
-
-def _child(pid: int) -> Child | None:
-    """Return the process *pid*; None where it has ended, also if it was not waited for."""
+def _runs(child: psutil.Process) -> bool:
+    """Return whether *child* is a process to judge: one that has not ended, and is not kept."""
     try:
-        stat = (PROCESSES / str(pid) / "stat").read_text().rpartition(")")[2].split()
-        command = (PROCESSES / str(pid) / "cmdline").read_bytes()
-    except OSError:
-        return None
-    if stat[0] in "ZX":
-        return None
-    return Child(pid, stat[19], command.replace(b"\0", b" ").decode(errors="replace").strip())
+        is_over = child.status() == psutil.STATUS_ZOMBIE  # nothing waited for it
+    except psutil.NoSuchProcess:
+        return False
+    command = _command(child)
+    return not is_over and not any(part in command for part in KEPT)
+
+
+def _command(child: psutil.Process) -> str:
+    try:
+        return " ".join(child.cmdline())
+    except psutil.Error:
+        return ""  # it has ended, or the system refuses it

@@ -103,9 +103,9 @@ def findings(declared: RuleTest, under_test: BackendUnderTest) -> list[TestOutco
     outcomes = []
     for violation in under_test.violations:
         advice = under_test.advice.get(violation.rule, "")
-        if violation.rule + advice in under_test.found:
+        if (violation.rule, advice) in under_test.found:
             continue
-        under_test.found |= {violation.rule, violation.rule + advice}
+        under_test.found |= {(violation.rule, ""), (violation.rule, advice)}
         where = f" ({violation.stream})" if violation.stream else ""
         scene = "a session" if advice else f"the test {declared.name} of {declared.id}"
         detail = f"in {scene}: {violation.message}{where}"

@@ -39,8 +39,9 @@ from wlk_core.options import AUTO
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import psutil
+
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_conformance.processes import Child
     from wlk_conformance.sessions.actions import Session
     from wlk_core import Backend
     from wlk_core.options import Option
@@ -182,7 +183,7 @@ class Campaign:
                     for violation in compare(life, plain.lives[stream][0], stream):
                         yield attrs.evolve(violation, twin=twin)
 
-    def _leaked_processes(self, before: frozenset[Child]) -> Iterator[Violation]:
+    def _leaked_processes(self, before: frozenset[psutil.Process]) -> Iterator[Violation]:
         """
         Yield LIFE-10 for forked copies of the suite, and for children, which are ended.
 

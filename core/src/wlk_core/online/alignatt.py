@@ -281,7 +281,12 @@ class AlignAttRecognizer:
         return word.middle >= self._window.overlap_end and (is_ahead or has_room)
 
     def _count_final(self, words: Sequence[AlignedWord], stop: int, *, is_final: bool) -> int:
-        """Return how many of *words* are final; a word is when all of its tokens are."""
+        """
+        Return how many of *words* are final.
+
+        A word is when all of its tokens are and, before the end of the utterance, the first token
+        of the next word too: more audio may add a token to the last word.
+        """
         final = self._policy.count_final(
             [frame for word in words for frame in word.frames],
             frames=-(-stop // self._frame),
@@ -291,7 +296,7 @@ class AlignAttRecognizer:
         count = 0
         for word in words:
             final -= len(word.frames)
-            if final < 0:
+            if final < (0 if is_final else 1):
                 break
             count += 1
         return count

@@ -24,7 +24,7 @@ from wlk_core.streaming.speculative import (
 )
 from wlk_core.streaming.timeline import Timeline
 from wlk_core.streaming.window import PROMPT_CHARACTERS, BoundedWindow, words_in_order
-from wlk_core.streaming.words import Word, joined, needs_space
+from wlk_core.streaming.words import Word, is_unspaced, joined, needs_space
 
 __all__ = [
     "PROMPT_CHARACTERS",
@@ -42,6 +42,7 @@ __all__ = [
     "Word",
     "background_level",
     "find_loop",
+    "is_unspaced",
     "joined",
     "keep_spoken_repetitions",
     "loud_frames",

@@ -30,7 +30,9 @@ class LocalAgreement:
     The policy with n = 2: the longest common prefix of two hypotheses is committed.
 
     Words are compared by their letters, because a comma or a capital that comes and goes must not
-    hold a word back.  Text and times are those of the newer hypothesis.
+    hold a word back.  Text and times are those of the newer hypothesis.  Its last word waits for
+    the next one to begin or for a flush: where the audio ends inside a word, two hypotheses in a
+    row may agree on what they made of its first half.
     """
 
     hypothesis: tuple[Word, ...] = ()  #: what the last update did not commit
@@ -38,7 +40,7 @@ class LocalAgreement:
     def update(self, words: Sequence[Word]) -> tuple[Word, ...]:
         """Take the newest hypothesis without its committed words; return what is final now."""
         agreed = 0
-        for known, new in zip(self.hypothesis, words, strict=False):
+        for known, new in zip(self.hypothesis, words[:-1], strict=False):
             if letters(known.text) != letters(new.text):
                 break
             agreed += 1

@@ -8,7 +8,7 @@ import attrs
 
 from wlk_core._line_breaks import is_unspaced
 
-__all__ = ["Word", "joined", "needs_space"]
+__all__ = ["Word", "is_unspaced", "joined", "needs_space"]
 
 MISPLACED_SECONDS = 0.5  # beyond the audio: models that pad it may put its last word there
 

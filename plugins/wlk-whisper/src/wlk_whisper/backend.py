@@ -62,7 +62,7 @@ def open_stream(
     decoding = DecodingOptions(
         task=config.task,
         beam_size=options["beam_size"],
-        is_fitted=engine.checkpoint.fits_window(options["audio_context"]),
+        context=engine.checkpoint.context(options["audio_context"]),
     )
     buffer_seconds = options["buffer_seconds"] or engine.checkpoint.buffer_seconds
     prompt = options["prompt"] or ""
@@ -121,7 +121,7 @@ def warm_up(engine: WhisperEngine, calls: EngineCalls) -> None:
     """
     silence = np.zeros(SAMPLE_RATE, dtype=np.float32)
     language = (engine.checkpoint.languages or ("en",))[0]
-    decoding = DecodingOptions(is_fitted=engine.checkpoint.takes_shorter_input)
+    decoding = DecodingOptions(context=engine.checkpoint.context(None))
     _engine_call(engine, calls, transcribe)(
         silence, engine=engine, options=decoding, prompt="", language=language
     )
@@ -129,7 +129,7 @@ def warm_up(engine: WhisperEngine, calls: EngineCalls) -> None:
     token = tokenizer.encode(WARMUP_WORD)[0]
 
     def align() -> Passes[None]:
-        encoder_output, _ = yield from engine.encode(silence, is_fitted=decoding.is_fitted)
+        encoder_output, _ = yield from engine.encode(silence, decoding.context)
         yield from engine.align(tokenizer, encoder_output, [token], len(silence))
 
     _engine_call(engine, calls, align)()

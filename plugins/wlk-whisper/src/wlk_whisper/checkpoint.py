@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from tokenizers import Tokenizer as HfTokenizer
 
+    from wlk_whisper.engine.features import AudioContext
+
 __all__ = ["Checkpoint", "transformers_digits"]
 
 FILE_NAME = "wlk.json"
@@ -106,9 +108,21 @@ class Checkpoint:
                 f"choose a multilingual model to {task}"
             )
 
-    def fits_window(self, audio_context: str | None) -> bool:
-        """Return whether windows are fitted to the audio, by the option `audio_context`."""
-        return self.takes_shorter_input if audio_context is None else audio_context == "fitted"
+    def context(self, audio_context: AudioContext | None) -> AudioContext:
+        """
+        Return the window of the option `audio_context`, whose None leaves it to the checkpoint.
+
+        Raises:
+            OptionError: windows are to be fitted and the checkpoint was trained on 30 s only, so
+                that it would invent words.
+
+        """
+        if audio_context == "fitted" and not self.takes_shorter_input:
+            raise OptionError(
+                f"the model {self.name} was trained on windows of 30 s and invents words in shorter "
+                "ones; leave audio_context=fitted out, or choose padded"
+            )
+        return audio_context or ("fitted" if self.takes_shorter_input else "padded")
 
 
 def transformers_digits() -> Path:

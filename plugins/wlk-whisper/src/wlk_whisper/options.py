@@ -8,10 +8,11 @@ __all__ = ["AUDIO_CONTEXT", "LORA_PATH", "MAX_CONTEXT_TOKENS"]
 
 AUDIO_CONTEXT = Option(
     name="audio_context",
-    choices=("full", "fitted"),
+    choices=("padded", "full", "fitted"),
     is_auto_allowed=True,
-    help="encode windows of 30 s (full), or only as much as the buffer needs (fitted); auto takes "
-    "what the checkpoint was trained for",
+    help="encode windows of 30 s (full), the buffer alone, for models trained on such windows "
+    "(fitted), or the buffer with the encoder output of silence after it (padded); auto takes "
+    "fitted where the checkpoint allows it, else padded",
     scope="stream",
 )
 

@@ -147,7 +147,7 @@ def _open_stream(
     decoding = DecodingOptions(
         task=config.task,
         beam_size=options["beam_size"],
-        is_fitted=engine.checkpoint.fits_window(options["audio_context"]),
+        context=engine.checkpoint.context(options["audio_context"]),
     )
     return partial(
         LocalAgreementRecognizer,
@@ -165,5 +165,5 @@ def _warm_up(engine: FasterWhisperEngine, calls: EngineCalls) -> None:
         np.zeros(SAMPLE_RATE, dtype=np.float32),
         prompt="",
         language=(engine.checkpoint.languages or ("en",))[0],
-        options=DecodingOptions(is_fitted=engine.checkpoint.takes_shorter_input),
+        options=DecodingOptions(context=engine.checkpoint.context(None)),
     )

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import attrs
+from ctranslate2 import DataType, Device, StorageView
 from faster_whisper.tokenizer import Tokenizer
-from faster_whisper.transcribe import get_suppressed_tokens, merge_punctuations
+from faster_whisper.transcribe import get_suppressed_tokens
+import numpy as np
 
-from wlk_core.plugins import Hypothesis, Word, WorkCounters
+from wlk_core.plugins import Hypothesis, WorkCounters
+from wlk_whisper.engine.dtw import first_columns
 from wlk_whisper.engine.engine import NO_SPEECH_THRESHOLD
-from wlk_whisper.engine.features import SAMPLES_PER_MEL_FRAME, log_mel, window_mel_frames
+from wlk_whisper.engine.features import (
+    SAMPLES_PER_MEL_FRAME,
+    log_mel,
+    silence_features,
+    window_mel_frames,
+)
 from wlk_whisper.engine.token_budget import token_budget
 from wlk_whisper.engine.word_times import drop_loop, tighten_to_speech
-from wlk_whisper.engine.words import APPENDED, INCOMPLETE_CHARACTER, PREPENDED
+from wlk_whisper.engine.words import words_from_tokens
 
 if TYPE_CHECKING:
-    from ctranslate2 import StorageView
     from faster_whisper import WhisperModel
-    import numpy as np
     from numpy.typing import NDArray
 
     from wlk_whisper.checkpoint import Checkpoint
     from wlk_whisper.engine.engine import DecodingOptions
+    from wlk_whisper.engine.features import AudioContext
+    from wlk_whisper.engine.words import WordSpan
 
 __all__ = ["FasterWhisperEngine"]
 
@@ -65,10 +74,7 @@ class FasterWhisperEngine:
         Words have times in seconds from the start of the audio and the mean probability of their
         tokens.  A window whose probability of no speech is above NO_SPEECH_THRESHOLD has no words.
         """
-        mel_frames = window_mel_frames(len(audio), is_fitted=options.is_fitted)
-        features = log_mel(self.model.feature_extractor, audio, mel_frames)
-        encoder_output = self.model.encode(features)
-        work = WorkCounters(encoder_frames=mel_frames)
+        encoder_output, work = self._encode(audio, options.context)
         if language is None:
             language, detection_work = self._detect_language(encoder_output)
             work += detection_work
@@ -83,12 +89,31 @@ class FasterWhisperEngine:
         work += generation_work
         if not is_speech or not tokens:
             return Hypothesis(language=language, work=work)
-        words, alignment_work = self._align(tokenizer, encoder_output, tokens, len(audio))
+        spans, alignment_work = self._align(tokenizer, encoder_output, tokens, len(audio))
+        words = drop_loop([span.word for span in spans])
         return Hypothesis(
-            words=tighten_to_speech(drop_loop(words), audio),
+            words=tighten_to_speech(words, audio),
             language=language,
             work=work + alignment_work,
         )
+
+    def _encode(
+        self, audio: NDArray[np.float32], context: AudioContext
+    ) -> tuple[StorageView, WorkCounters]:
+        """Return the encoder output of *audio* in its window."""
+        mel_frames = window_mel_frames(len(audio), context)
+        output = self.model.encode(log_mel(self.model.feature_extractor, audio, mel_frames))
+        if context == "padded":
+            encoded = _on_host(output)
+            padded = np.concatenate((encoded, self._silence[:, encoded.shape[1] :]), axis=1)
+            output = StorageView.from_array(padded)
+        return output, WorkCounters(encoder_frames=mel_frames)
+
+    @cached_property
+    def _silence(self) -> NDArray[np.float32]:
+        """The encoder output float32[1, frames, width] of 30 s of silence."""
+        bands = len(self.model.feature_extractor.mel_filters)
+        return _on_host(self.model.encode(silence_features(bands)))
 
     def _detect_language(self, encoder_output: StorageView) -> tuple[str, WorkCounters]:
         if not self.is_multilingual:
@@ -136,23 +161,27 @@ class FasterWhisperEngine:
 
     def _align(
         self, tokenizer: Tokenizer, encoder_output: StorageView, tokens: list[int], samples: int
-    ) -> tuple[tuple[Word, ...], WorkCounters]:
+    ) -> tuple[tuple[WordSpan, ...], WorkCounters]:
         """Return the words of *tokens* with the times of the model's cross attention."""
         mel_frames = max(2, -(-samples // SAMPLES_PER_MEL_FRAME))
-        alignments = self.model.find_alignment(tokenizer, [tokens], encoder_output, mel_frames)
-        alignment = alignments[0] if alignments else []
-        merge_punctuations(alignment, PREPENDED, APPENDED)
-        words: list[Word] = []
-        for entry in alignment:
-            if INCOMPLETE_CHARACTER in entry["word"]:
-                break
-            if entry["word"].strip():
-                probability = min(1.0, max(0.0, float(entry["probability"])))
-                words.append(
-                    Word(float(entry["start"]), float(entry["end"]), entry["word"], probability)
-                )
+        result = self.model.model.align(
+            encoder_output, tokenizer.sot_sequence, [tokens], mel_frames
+        )[0]
+        rows, columns = np.array(result.alignments, dtype=np.int64).T
+        words = words_from_tokens(
+            tokenizer,
+            tokens,
+            first_columns(rows, columns),
+            np.array(result.text_token_probs, dtype=np.float64),
+        )
         positions = len(tokenizer.sot_sequence) + 1 + len(tokens)
         work = WorkCounters(
-            decoder_positions=positions, decoder_forwards=1, detokenised_ids=len(tokens)
+            decoder_positions=positions, decoder_forwards=1, detokenised_ids=2 * len(tokens)
         )
-        return tuple(words), work
+        return words, work
+
+
+def _on_host(output: StorageView) -> NDArray[np.float32]:
+    # numpy reads a view in the memory of the host, and has no bfloat16.
+    host: NDArray[np.float32] = np.array(output.to_device(Device.cpu).to(DataType.float32))
+    return host

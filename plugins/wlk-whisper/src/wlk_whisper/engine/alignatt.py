@@ -73,7 +73,7 @@ def transcribe_aligned(
 
     """
     del first_sample, remainder_samples  # cuts lie between words
-    encoder_output, work = yield from engine.encode(audio, is_fitted=options.is_fitted)
+    encoder_output, work = yield from engine.encode(audio, options.context)
     if language is None:
         language, detection_work = yield from engine.detect_language(encoder_output)
         work += detection_work

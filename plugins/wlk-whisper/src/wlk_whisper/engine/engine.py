@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from wlk_whisper.checkpoint import Checkpoint
     from wlk_whisper.engine.alignment_heads import AlignmentHeads
     from wlk_whisper.engine.decoding import DecodingResult
+    from wlk_whisper.engine.features import AudioContext
     from wlk_whisper.engine.network import EncoderOutput, Network
     from wlk_whisper.engine.passes import Passes
     from wlk_whisper.engine.tokenizer import Tokenizer
@@ -43,7 +44,7 @@ class DecodingOptions:
 
     task: str = "transcribe"
     beam_size: int = 1
-    is_fitted: bool = False  #: encode only as much as the audio needs, not 30 s
+    context: AudioContext = "full"
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -91,11 +92,12 @@ class WhisperEngine:
         return run(self.network, calls)
 
     def encode(
-        self, audio: NDArray[np.float32], *, is_fitted: bool
+        self, audio: NDArray[np.float32], context: AudioContext
     ) -> Passes[tuple[EncoderOutput, WorkCounters]]:
         """Return the encoder output of *audio* in its window, and the work counters."""
-        mel_frames = window_mel_frames(len(audio), is_fitted=is_fitted)
-        output = yield from encoder_pass(log_mel(self.feature_extractor, audio, mel_frames))
+        mel_frames = window_mel_frames(len(audio), context)
+        features = log_mel(self.feature_extractor, audio, mel_frames)
+        output = yield from encoder_pass(features, is_padded=context == "padded")
         return output, WorkCounters(encoder_frames=mel_frames)
 
     def detect_language(self, encoder_output: EncoderOutput) -> Passes[tuple[str, WorkCounters]]:

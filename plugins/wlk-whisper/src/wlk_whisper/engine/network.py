@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wlk_whisper.engine.passes import DecoderPass
+    from wlk_whisper.engine.passes import DecoderPass, EncoderPass
 
 __all__ = [
     "ALONE",
@@ -162,8 +162,14 @@ class Network(Protocol):
         """The (layer, head) pairs of `DecoderOutput.cross_attention`, in that order."""
         ...
 
-    def encode(self, features: NDArray[np.float32]) -> EncoderOutput:
-        """Encode float32[mels, frames], an even number of mel frames up to 3000, unpadded."""
+    def encode(
+        self, features: NDArray[np.float32], *, is_padded: bool = False
+    ) -> EncoderOutput:
+        """
+        Encode float32[mels, frames], an even number of mel frames up to 3000.
+
+        Where it *is_padded*, the encoder output of silence follows, up to 30 s.
+        """
         ...
 
     def new_decoder(self, encoder_output: Any) -> Decoder:
@@ -179,7 +185,7 @@ class Batch(Protocol):
     the rounding that it states.
     """
 
-    def encode(self, features: Sequence[NDArray[np.float32]]) -> Sequence[EncoderOutput]:
+    def encode(self, passes: Sequence[EncoderPass]) -> Sequence[EncoderOutput]:
         """Return what `Network.encode` returns for each stream, for decoders of this batch."""
         ...
 

@@ -40,9 +40,10 @@ T = TypeVar("T")
 
 @attrs.frozen(kw_only=True, eq=False)
 class EncoderPass:
-    """The argument of `Network.encode`."""
+    """The arguments of `Network.encode`."""
 
     features: NDArray[np.float32]
+    is_padded: bool = False
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -59,9 +60,11 @@ Passes: TypeAlias = Generator["EncoderPass | DecoderPass[Decoder]", Any, T]
 """An engine call that returns T: it yields passes and is sent their outputs."""
 
 
-def encoder_pass(features: NDArray[np.float32]) -> Passes[EncoderOutput]:
-    """Return the encoder output of float32[mels, frames]."""
-    output: EncoderOutput = yield EncoderPass(features=features)
+def encoder_pass(
+    features: NDArray[np.float32], *, is_padded: bool = False
+) -> Passes[EncoderOutput]:
+    """Return the output of `Network.encode`."""
+    output: EncoderOutput = yield EncoderPass(features=features, is_padded=is_padded)
     return output
 
 
@@ -99,7 +102,7 @@ def run_alone(network: Network, passes: Passes[T]) -> T:
             answer: T = end.value
             return answer
         if isinstance(item, EncoderPass):
-            output = network.encode(item.features)
+            output = network.encode(item.features, is_padded=item.is_padded)
         else:
             output = item.decoder.forward(
                 item.tokens,
@@ -145,8 +148,7 @@ def run_together(
                 continue
             del running[index]
         if encoders:
-            windows = [item.features for item in encoders.values()]
-            outputs |= dict(zip(encoders, batch.encode(windows), strict=True))
+            outputs |= dict(zip(encoders, batch.encode(list(encoders.values())), strict=True))
         if decoders:
             outputs |= dict(zip(decoders, batch.forward(list(decoders.values())), strict=True))
     for index in close:

@@ -41,7 +41,7 @@ def transcribe(
         ChoiceTooClose: a choice may be another one in a pass without other streams.
 
     """
-    encoder_output, work = yield from engine.encode(audio, is_fitted=options.is_fitted)
+    encoder_output, work = yield from engine.encode(audio, options.context)
     if language is None:
         language, detection_work = yield from engine.detect_language(encoder_output)
         work += detection_work

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from wlk_core.plugins import Word
+from wlk_core.streaming import is_unspaced
 from wlk_whisper.engine.timing import ENCODER_FRAME_SECONDS
 
 if TYPE_CHECKING:
@@ -44,7 +45,9 @@ def words_from_tokens(
     Return the words of *tokens*, in seconds from the start of the audio.
 
     Punctuation is joined to its word and changes neither the word's times nor its probability,
-    which is the mean of its tokens'.  Words end before the bytes of an incomplete character.
+    which is the mean of its tokens'.  What follows a word without a space belongs to it ("1,000",
+    "forty-two"), except in scripts without spaces.  Words end before the bytes of an incomplete
+    character.
 
     Args:
         tokenizer: splits tokens into words by the rules of its language.
@@ -70,27 +73,37 @@ def words_from_tokens(
 
 
 def _merge_punctuation(spans: list[WordSpan]) -> list[WordSpan]:
-    """Return *spans* with opening marks joined to the next word, closing ones to the previous."""
+    """Return *spans* with opening marks joined to the next word, pieces to the previous one."""
     opened: list[WordSpan] = []
     for span in reversed(spans):
         text = span.word.text
         if opened and text.startswith(" ") and text.strip() in PREPENDED:
-            opened[-1] = attrs.evolve(
-                _with_text(opened[-1], text + opened[-1].word.text), first=span.first
-            )
+            word = attrs.evolve(opened[-1].word, text=text + opened[-1].word.text)
+            opened[-1] = attrs.evolve(opened[-1], word=word, first=span.first)
         else:
             opened.append(span)
-    closed: list[WordSpan] = []
+    words: list[WordSpan] = []
     for span in reversed(opened):
-        text = span.word.text
-        if closed and text in APPENDED and not closed[-1].word.text.endswith(" "):
-            closed[-1] = attrs.evolve(
-                _with_text(closed[-1], closed[-1].word.text + text), stop=span.stop
-            )
+        if words and _continues(words[-1].word.text, span.word.text):
+            words[-1] = _extended(words[-1], span)
         else:
-            closed.append(span)
-    return closed
+            words.append(span)
+    return words
 
 
-def _with_text(span: WordSpan, text: str) -> WordSpan:
-    return attrs.evolve(span, word=attrs.evolve(span.word, text=text))
+def _continues(before: str, text: str) -> bool:
+    """Return whether *text* belongs to the word *before* it."""
+    if before[-1].isspace() or text[0].isspace():
+        return False
+    return text in APPENDED or not (is_unspaced(before[-1]) or is_unspaced(text[0]))
+
+
+def _extended(span: WordSpan, piece: WordSpan) -> WordSpan:
+    """Return *span* with the tokens of *piece*, and with its time where it has letters."""
+    text = span.word.text + piece.word.text
+    if not any(character.isalnum() for character in piece.word.text):
+        return attrs.evolve(span, word=attrs.evolve(span.word, text=text), stop=piece.stop)
+    old, new = span.stop - span.first, piece.stop - piece.first
+    mean = ((span.word.probability or 0) * old + (piece.word.probability or 0) * new) / (old + new)
+    word = Word(span.word.start, piece.word.end, text, mean)
+    return attrs.evolve(span, word=word, stop=piece.stop)

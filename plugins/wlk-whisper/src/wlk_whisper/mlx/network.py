@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import mlx.core as mx
 from mlx_whisper.whisper import sinusoids
 import numpy as np
 
+from wlk_whisper.engine.features import silence_features
 from wlk_whisper.engine.network import MEL_FRAMES_PER_ENCODER_FRAME, DecoderOutput
 
 if TYPE_CHECKING:
@@ -76,9 +78,11 @@ class MlxNetwork:
         """The (layer, head) pairs whose attention is returned, in ascending order."""
         return self._alignment_heads
 
-    def encode(self, features: NDArray[np.float32]) -> MlxEncoderOutput:
+    def encode(
+        self, features: NDArray[np.float32], *, is_padded: bool = False
+    ) -> MlxEncoderOutput:
         """
-        Encode float32[mels, frames] without padding.
+        Encode float32[mels, frames]; the encoder output of silence follows where it *is_padded*.
 
         The cross-attention keys and values of all decoder layers are computed at once, because
         every decoder needs them.
@@ -95,6 +99,7 @@ class MlxNetwork:
                 f"expected features of {self.n_mels} bands and an even number of frames up to "
                 f"{most}, got {bands} and {mel_frames}"
             )
+        silence = self.silence.cross_kv if is_padded else ()
         encoder, decoder = self._whisper.encoder, self._whisper.decoder
         with self._stream.acquire():
             x = mx.array(features.T[None]).astype(self._dtype)
@@ -106,10 +111,24 @@ class MlxNetwork:
                 x = _mlp(block, x)
             x = encoder.ln_post(x)
             cross_kv = tuple(_keys_and_values(block.cross_attn, x) for block in decoder.blocks)
+            if silence:
+                frames = x.shape[1]
+                cross_kv = tuple(
+                    (
+                        mx.concatenate([keys, silent_keys[:, :, frames:]], axis=2),
+                        mx.concatenate([values, silent_values[:, :, frames:]], axis=2),
+                    )
+                    for (keys, values), (silent_keys, silent_values) in zip(
+                        cross_kv, silence, strict=True
+                    )
+                )
             mx.eval(cross_kv)
-        return MlxEncoderOutput(
-            frames=mel_frames // MEL_FRAMES_PER_ENCODER_FRAME, cross_kv=cross_kv
-        )
+        return MlxEncoderOutput(frames=cross_kv[0][0].shape[2], cross_kv=cross_kv)
+
+    @cached_property
+    def silence(self) -> MlxEncoderOutput:
+        """The encoder output of 30 s of silence; computed once, and equal whoever computes it."""
+        return self.encode(silence_features(self.n_mels))
 
     def new_decoder(self, encoder_output: MlxEncoderOutput) -> MlxDecoder:
         """Return a decoder of one row without tokens."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from wlk_core.frameworks.kv_pages import PagedCache
     from wlk_whisper.engine.network import Rounding
+    from wlk_whisper.engine.passes import EncoderPass
     from wlk_whisper.torch.layers import AttendingHeads
 
 __all__ = ["BatchDecoder", "BatchEncoderOutput", "TorchBatch"]
@@ -107,12 +108,14 @@ class TorchBatch:
         heads: AttendingHeads,
         rounding: Rounding,
         check_window: Callable[[NDArray[np.float32]], None],
+        silence: Callable[[], Sequence[KeysValues]],
     ) -> None:
         config = whisper.config
         self._whisper = whisper
         self._heads = heads
         self._rounding = rounding
         self._check_window = check_window
+        self._silence = silence
         self._pool = PagePool(
             layers=config.decoder_layers,
             heads=config.decoder_attention_heads,
@@ -123,14 +126,15 @@ class TorchBatch:
         )
         self._cross_memory: _CrossMemory | None = None
 
-    def encode(self, features: Sequence[NDArray[np.float32]]) -> list[BatchEncoderOutput]:
+    def encode(self, passes: Sequence[EncoderPass]) -> list[BatchEncoderOutput]:
         """
-        Encode float32[mels, frames] of each stream without padding.
+        Encode float32[mels, frames] of each stream; see `TorchNetwork.encode`.
 
         Raises:
             ValueError: the number of mel frames of one is zero, odd or too large.
 
         """
+        features = [item.features for item in passes]
         for window in features:
             self._check_window(window)
         model = self._whisper.model
@@ -159,14 +163,28 @@ class TorchBatch:
         outputs = {
             index: BatchEncoderOutput(
                 batch=self,
-                memory=_StreamMemory(
-                    frames=frames,
-                    layers=tuple((keys[row], values[row]) for keys, values in layers),
+                memory=self._memory(
+                    [(keys[row], values[row]) for keys, values in layers],
+                    is_padded=passes[index].is_padded,
                 ),
             )
-            for row, (index, frames) in enumerate(zip(order, lengths, strict=True))
+            for row, index in enumerate(order)
         }
         return [outputs[index] for index in range(len(features))]
+
+    def _memory(self, layers: Sequence[KeysValues], *, is_padded: bool) -> _StreamMemory:
+        """Return the cross memory of one stream, with that of silence after it if *is_padded*."""
+        frames = len(layers[0][0])
+        if is_padded:
+            with torch.inference_mode():
+                layers = [
+                    (
+                        torch.cat((keys, merge_heads(silence[0])[0, frames:])),
+                        torch.cat((values, merge_heads(silence[1])[0, frames:])),
+                    )
+                    for (keys, values), silence in zip(layers, self._silence(), strict=True)
+                ]
+        return _StreamMemory(frames=len(layers[0][0]), layers=tuple(layers))
 
     def new_decoder(self, encoder_output: BatchEncoderOutput) -> BatchDecoder:
         """Return a decoder of one row without tokens."""

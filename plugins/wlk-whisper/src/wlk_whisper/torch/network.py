@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from wlk_whisper.engine.features import silence_features
 from wlk_whisper.engine.network import MEL_FRAMES_PER_ENCODER_FRAME, DecoderOutput, Rounding
 from wlk_whisper.torch.batch import BatchEncoderOutput, TorchBatch
 from wlk_whisper.torch.layers import (
@@ -93,9 +95,11 @@ class TorchNetwork:
         dtype: torch.dtype = self._whisper.dtype
         return dtype
 
-    def encode(self, features: NDArray[np.float32]) -> TorchEncoderOutput:
+    def encode(
+        self, features: NDArray[np.float32], *, is_padded: bool = False
+    ) -> TorchEncoderOutput:
         """
-        Encode float32[mels, frames] without padding.
+        Encode float32[mels, frames]; the encoder output of silence follows where it *is_padded*.
 
         Raises:
             ValueError: the number of mel frames is zero, odd or too large for the encoder.
@@ -113,7 +117,23 @@ class TorchNetwork:
                 keys_and_values(layer.encoder_attn, states)
                 for layer in self._whisper.model.decoder.layers
             )
-        return TorchEncoderOutput(frames=states.shape[1], cross_kv=cross_kv)
+            if is_padded:
+                frames = states.shape[1]
+                cross_kv = tuple(
+                    (
+                        torch.cat((keys, silent_keys[:, :, frames:]), dim=2),
+                        torch.cat((values, silent_values[:, :, frames:]), dim=2),
+                    )
+                    for (keys, values), (silent_keys, silent_values) in zip(
+                        cross_kv, self.silence.cross_kv, strict=True
+                    )
+                )
+        return TorchEncoderOutput(frames=cross_kv[0][0].shape[2], cross_kv=cross_kv)
+
+    @cached_property
+    def silence(self) -> TorchEncoderOutput:
+        """The encoder output of 30 s of silence; computed once, and equal whoever computes it."""
+        return self.encode(silence_features(self.n_mels))
 
     def new_decoder(self, encoder_output: TorchEncoderOutput | BatchEncoderOutput) -> Decoder:
         """Return a decoder of one row without tokens."""
@@ -130,6 +150,7 @@ class TorchNetwork:
             heads=self._heads,
             rounding=ROUNDING,
             check_window=self._check_window,
+            silence=lambda: self.silence.cross_kv,
         )
 
     def _check_window(self, features: NDArray[np.float32]) -> None:

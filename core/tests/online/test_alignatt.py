@@ -167,7 +167,7 @@ def test_a_committed_word_that_is_repeated_without_audio_is_not_new():
 
     def decode(audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
         hypotheses = [
-            [aligned(0.1, 0.4, " seven")],
+            [aligned(0.1, 0.4, " seven"), aligned(0.9, 1.0, " s")],
             [aligned(0.4, 0.4, " seven", [12]), aligned(1.0, 1.4, " seven")],
         ]
         return AlignedHypothesis(words=tuple(hypotheses[min(next(ticks), 1)]))
@@ -176,6 +176,18 @@ def test_a_committed_word_that_is_repeated_without_audio_is_not_new():
     words = [word for step in steps for word in step.committed]
 
     assert [0.1, 1.0] == [word.start for word in words]
+
+
+def test_a_last_word_waits_for_the_next_one_or_a_flush():
+    """More audio may add a token to the last word, however far from the end its tokens attend."""
+
+    def decode(audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
+        words = (aligned(0.1, 0.4, " wind"), aligned(2.1, 2.4, " of"))[: 1 + len(audio) // (3 * RATE)]
+        return AlignedHypothesis(words=words[len(context) :])
+
+    steps = run(over(decode), np.zeros(4 * RATE, np.float32))
+
+    assert [[], [], [" wind"], [], [" of"]] == [[word.text for word in s.committed] for s in steps]
 
 
 def test_a_first_word_of_a_single_frame_is_new():
@@ -195,7 +207,8 @@ def test_the_first_committed_word_fixes_the_language():
 
     def decode(audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
         forced.append(language)
-        words = (aligned(1.1, 1.4, " eins"),) if len(audio) >= 2 * RATE and not context else ()
+        words = (aligned(1.1, 1.4, " eins"), aligned(1.6, 1.9, " zwei"))[len(context) :]
+        words = words if len(audio) >= 2 * RATE else ()
         return AlignedHypothesis(words=words, language=language or next(detected))
 
     recognizer = over(decode)

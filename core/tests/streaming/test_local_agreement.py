@@ -20,12 +20,12 @@ def spoken(texts, *, gap=0.2, length=0.3):
 
 @given(TEXTS, TEXTS)
 def test_the_common_prefix_of_two_hypotheses_is_committed(first, second):
-    """The longest common prefix of two hypotheses is committed, no more and no less."""
+    """The longest common prefix is committed, but for the last word of the newer hypothesis."""
     policy = LocalAgreement()
     policy.update(spoken(first))
     committed = policy.update(spoken(second))
     common = 0
-    while common < min(len(first), len(second)) and first[common] == second[common]:
+    while common < min(len(first), len(second) - 1) and first[common] == second[common]:
         common += 1
 
     assert second[:common] == [word.text for word in committed]
@@ -46,9 +46,19 @@ def test_committed_and_hypothesis_are_the_newest_text(tails):
 def test_words_agree_by_their_letters():
     """A comma or a capital that comes and goes does not hold a word back."""
     policy = LocalAgreement()
-    policy.update(spoken([" Hello,", " world"]))
+    policy.update(spoken([" Hello,", " world", " of"]))
+    newer = [" hello", " world.", " Often"]
 
-    assert [" hello", " world."] == [w.text for w in policy.update(spoken([" hello", " world."]))]
+    assert [" hello", " world."] == [w.text for w in policy.update(spoken(newer))]
+
+
+def test_a_last_word_waits_for_the_next_one_or_a_flush():
+    """Two hypotheses may agree on what a model made of the first half of a word."""
+    policy = LocalAgreement()
+    policy.update(spoken([" the", " wind"]))
+
+    assert [" the"] == [w.text for w in policy.update(spoken([" the", " wind"]))]
+    assert [" wind"] == [w.text for w in policy.flush()]
 
 
 def test_a_flush_commits_the_hypothesis_once():

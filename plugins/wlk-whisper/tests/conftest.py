@@ -29,7 +29,7 @@ class ToyNetwork:
         self.output = rng.normal(size=(width, n_vocab)) * 1.5
         self.attention = rng.normal(size=(len(self.alignment_heads), width, 24))
 
-    def encode(self, features):
+    def encode(self, features, *, is_padded=False):
         """Return the length of float32[mels, frames]."""
         return ToyEncoderOutput(features.shape[1] // 2)
 

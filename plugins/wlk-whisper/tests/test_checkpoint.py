@@ -44,16 +44,22 @@ def test_the_two_formats_of_the_digits_declare_the_same():
 
 
 @pytest.mark.parametrize(
-    ("takes_shorter_input", "audio_context", "is_fitted"),
-    [(False, None, False), (True, None, True), (True, "full", False), (False, "fitted", True)],
+    ("takes_shorter_input", "audio_context", "context"),
+    [(False, None, "padded"), (True, None, "fitted"), (True, "full", "full")],
 )
 def test_the_option_overrides_the_window_of_the_checkpoint(
-    takes_shorter_input, audio_context, is_fitted
+    takes_shorter_input, audio_context, context
 ):
     """Without the option a window is fitted where the checkpoint was trained for it."""
     checkpoint = Checkpoint(name="mine", takes_shorter_input=takes_shorter_input)
 
-    assert is_fitted == checkpoint.fits_window(audio_context)
+    assert context == checkpoint.context(audio_context)
+
+
+def test_a_model_of_30_s_windows_takes_no_fitted_ones():
+    """Fitted windows make a model that was not trained for them commit parts of words."""
+    with pytest.raises(OptionError, match="trained on windows of 30 s .* padded"):
+        Checkpoint(name="mine").context("fitted")
 
 
 def test_a_language_without_a_token_is_refused(backend):

@@ -123,7 +123,7 @@ class AlignAttRecognizer:
     Decode a bounded buffer every `tick_seconds` and commit by AlignAtt, whole words only.
 
     The buffer is a BoundedWindow.  Once it is longer than `buffer_seconds` it is cut after a
-    committed word.  The decoder never gets more audio than `max_seconds`, or than twice a tick and
+    committed word that `kept_seconds` of audio follow.  The decoder never gets more audio than `max_seconds`, or than twice a tick and
     a cut if that is more.
 
     A decoder that keeps state between its calls passes it as *cache*: it is reset when an
@@ -149,6 +149,7 @@ class AlignAttRecognizer:
         tick_seconds: float = 1.0,
         buffer_seconds: float = 12.0,
         max_seconds: float = 28.0,
+        kept_seconds: float = 0.0,
         cut_samples: int | None = None,
         cache: DecoderCache | None = None,
     ) -> None:
@@ -172,6 +173,7 @@ class AlignAttRecognizer:
             tick_seconds=tick_seconds,
             buffer_seconds=buffer_seconds,
             max_seconds=max_seconds,
+            kept_seconds=kept_seconds,
             cut_samples=cut_samples,
         )
         self.end_utterance("")
@@ -284,19 +286,20 @@ class AlignAttRecognizer:
         """
         Return how many of *words* are final.
 
-        A word is when all of its tokens are and, before the end of the utterance, the first token
-        of the next word too: more audio may add a token to the last word.
+        A word is when all of its tokens are.  Before the end of the utterance the last word never
+        is, because more audio may add a token to it.
         """
+        whole = words if is_final else words[:-1]
         final = self._policy.count_final(
-            [frame for word in words for frame in word.frames],
+            [frame for word in whole for frame in word.frames],
             frames=-(-stop // self._frame),
             last_frame=self._last_frame,
             is_last=is_final,
         )
         count = 0
-        for word in words:
+        for word in whole:
             final -= len(word.frames)
-            if final < (0 if is_final else 1):
+            if final < 0:
                 break
             count += 1
         return count

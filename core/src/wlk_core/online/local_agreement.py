@@ -63,7 +63,7 @@ class LocalAgreementRecognizer:
     Re-transcribe a growing buffer every `tick_seconds` and commit what two hypotheses agree on.
 
     The buffer is a BoundedWindow.  Once it is longer than `buffer_seconds` it is cut after a
-    committed word, and the engine never gets more than `max_seconds` of audio.
+    committed word that `kept_seconds` of audio follow, and the engine never gets more than `max_seconds` of audio.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class LocalAgreementRecognizer:
         tick_seconds: float = 1.0,
         buffer_seconds: float = 12.0,
         max_seconds: float = 28.0,
+        kept_seconds: float = 0.0,
     ) -> None:
         self._transcribe = transcribe
         self._language = language
@@ -87,6 +88,7 @@ class LocalAgreementRecognizer:
             tick_seconds=tick_seconds,
             buffer_seconds=buffer_seconds,
             max_seconds=max_seconds,
+            kept_seconds=kept_seconds,
         )
         self.end_utterance("")
 

@@ -40,7 +40,8 @@ class BoundedWindow(Generic[T]):
     The window holds audio from `start` on, the committed words whose audio that is (`prefix`), and
     the end of the text before it (`prompt`).  It grows on a grid of `tick_seconds`.  Once it is
     longer than `buffer_seconds` it is cut after a committed word, at the quietest place next to
-    the word boundary; the words before the cut become prompt.  Of audio in which two hypotheses in
+    the word boundary; the words before the cut become prompt.  `kept_seconds` of audio at least
+    stay, because some models need more context than the words to come.  Of audio in which two hypotheses in
     a row contain no new word, only the last QUIET_SECONDS are kept.
 
     A window about to outgrow `max_seconds`, the engine's limit, is cut in any case.  Words in its
@@ -69,6 +70,7 @@ class BoundedWindow(Generic[T]):
         tick_seconds: float,
         buffer_seconds: float,
         max_seconds: float,
+        kept_seconds: float = 0.0,
         cut_samples: int = 1,
     ) -> None:
         self._word_of = word_of
@@ -80,6 +82,7 @@ class BoundedWindow(Generic[T]):
         self._initial_prompt = prompt
         self._tick = max(1, round(tick_seconds * SAMPLE_RATE))
         self._buffer_samples = round(buffer_seconds * SAMPLE_RATE)
+        self._kept_seconds = kept_seconds
         # After a forced cut there is room for another tick.
         self._max_samples = round(max_seconds * SAMPLE_RATE) - self._tick
         # A forced cut lies in the older half, where a multiple of cut_samples has to exist.
@@ -185,7 +188,7 @@ class BoundedWindow(Generic[T]):
         if is_quiet and was_quiet:
             self._trim(self._cut_in_silence(), upcoming)
         if self.processed - self.start > self._buffer_samples and self.prefix:
-            self._trim(self._cut_after_prefix(upcoming), upcoming)
+            self._trim(self._cut_after_prefix(upcoming, kept=self._kept_seconds), upcoming)
         if self.processed - self.start <= self._max_samples:
             return 0
         half = (self.start + self.processed) / 2 / SAMPLE_RATE
@@ -212,9 +215,11 @@ class BoundedWindow(Generic[T]):
         word = next((w for w in words if (w.end + SEARCH_SECONDS) * SAMPLE_RATE > cut), None)
         return cut if word is None else min(cut, self._cut_before(word.start))
 
-    def _cut_after_prefix(self, upcoming: Sequence[T]) -> int:
+    def _cut_after_prefix(self, upcoming: Sequence[T], *, kept: float = 0.0) -> int:
         """
-        Return the quietest sample between the last committed word and what follows it.
+        Return the quietest sample between a committed word and what follows it.
+
+        The word is the last one that *kept* seconds of audio follow.
 
         Where nothing follows, that is next to the end of the word, because an engine that ended
         its text early has not emitted the words of the audio after it.  A word up to the end of
@@ -222,7 +227,7 @@ class BoundedWindow(Generic[T]):
         """
         words = [self._word_of(item) for item in self.prefix]
         following = self._word_of(upcoming[0]).start if upcoming else None
-        audio_end = self.processed / SAMPLE_RATE - 1.5 * SEARCH_SECONDS
+        audio_end = self.processed / SAMPLE_RATE - max(kept, 1.5 * SEARCH_SECONDS)
         while words and words[-1].end > audio_end:
             following = words.pop().start
         if not words:

@@ -74,6 +74,7 @@ def open_stream(
             prompt=prompt,
             tick_seconds=options["tick_seconds"],
             buffer_seconds=buffer_seconds,
+            kept_seconds=buffer_seconds / 2,
         )
     engine.alignment_heads.require_known(engine.checkpoint.name)
     rewind_frames = _encoder_frames(options["rewind_seconds"])
@@ -96,6 +97,7 @@ def open_stream(
         language=config.language,
         tick_seconds=options["tick_seconds"],
         buffer_seconds=buffer_seconds,
+        kept_seconds=buffer_seconds / 2,
     )
 
 

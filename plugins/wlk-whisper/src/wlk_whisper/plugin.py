@@ -51,13 +51,17 @@ COMPUTE_TYPES = (
 DECODING = (
     standard_options.BEAM_SIZE,
     standard_options.PROMPT,
-    standard_options.TICK_SECONDS,
-    standard_options.BUFFER_SECONDS,
+    attrs.evolve(standard_options.TICK_SECONDS, default=0.6),
+    attrs.evolve(
+        standard_options.BUFFER_SECONDS,
+        help="length in seconds from which the buffer is cut after committed words, to half of it "
+        "at least; auto takes what the checkpoint declares, else 8",
+    ),
     AUDIO_CONTEXT,
 )
 
 ALIGNATT = (
-    standard_options.BORDER_SECONDS,
+    attrs.evolve(standard_options.BORDER_SECONDS, default=0.3),
     standard_options.REWIND_SECONDS,
     MAX_CONTEXT_TOKENS,
 )

@@ -110,7 +110,7 @@ class ScriptedEngine:
         """The engine runs itself."""
         return self
 
-    def encode(self, audio, *, is_fitted):
+    def encode(self, audio, context):
         """Read the position in the utterance off the first sample."""
         first = round(float(audio[0]) * 1e6)
         frames = -(-len(audio) // SAMPLES_PER_ENCODER_FRAME) + TAIL
@@ -162,7 +162,7 @@ def run(
     passes = transcribe_aligned(
         ramp(round(first * RATE), round(seconds * RATE)),
         engine=engine,
-        options=DecodingOptions(is_fitted=True),
+        options=DecodingOptions(context="fitted"),
         alignatt=AlignAttOptions(**options),
         context=context,
         prompt=prompt,
@@ -191,21 +191,24 @@ def committed(spoken):
     )
 
 
-def test_words_have_the_frames_that_their_tokens_attended_to():
-    """Every token of every word has the frame of the script."""
+def test_tokens_have_the_frames_where_they_end():
+    """Every token of every word ends where the next one begins, and the last one with its word."""
     script = sentence(" one two unbelievable three")
     hypothesis = run(ScriptedEngine(script), 8.0)
     frames = [frame for aligned in hypothesis.words for frame in aligned.frames]
     tokens = [token for aligned in hypothesis.words for token in aligned.tokens]
 
     assert [" one", " two", " unbelievable", " three"] == texts(hypothesis)
-    # The first row has few rows to be compared with, so all of its attention stands out.
-    assert abs(frames[0] - script[0].frame) <= WIDTH
-    assert [entry.frame for entry in script[1:]] == pytest.approx(frames[1:], abs=4)
+    middles = [entry.frame for entry in script]
+    assert all(
+        middle < frame <= following
+        for middle, frame, following in zip(middles, frames, middles[1:], strict=False)
+    )
+    assert middles[-1] <= frames[-1]
     assert [entry.token for entry in script] == tokens
     assert all(
-        aligned.word.start <= aligned.frames[0] / 50 <= aligned.word.end
-        for aligned in hypothesis.words[1:]
+        aligned.word.end == pytest.approx(aligned.frames[-1] / 50, abs=0.05)
+        for aligned in hypothesis.words
     )
 
 
@@ -348,7 +351,7 @@ def test_a_stream_commits_the_whole_script_once_whatever_the_chunks(chunk):
     text = " one two three four five six seven eight nine zero" * 20
     script = sentence(text, every=30)
     engine = ScriptedEngine(script, begin_suppress_tokens=())
-    options, alignatt = DecodingOptions(is_fitted=True), AlignAttOptions()
+    options, alignatt = DecodingOptions(context="fitted"), AlignAttOptions()
 
     def decoder(audio, **state):
         passes = transcribe_aligned(

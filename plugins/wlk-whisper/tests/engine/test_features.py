@@ -12,6 +12,7 @@ from wlk_whisper.engine.features import (
     WINDOW_MEL_FRAMES,
     audio_encoder_frames,
     log_mel,
+    silence_features,
     window_mel_frames,
 )
 
@@ -19,13 +20,29 @@ from wlk_whisper.engine.features import (
 @given(st.integers(1, 480_000))
 def test_a_fitted_window_contains_the_audio_and_half_a_second_of_silence(samples):
     """Windows are whole seconds, two at least, thirty at most."""
-    frames = window_mel_frames(samples, is_fitted=True)
+    frames = window_mel_frames(samples, "fitted")
 
-    assert WINDOW_MEL_FRAMES == window_mel_frames(samples, is_fitted=False)
+    assert WINDOW_MEL_FRAMES == window_mel_frames(samples, "full")
     assert 0 == frames % 100
     assert 200 <= frames <= WINDOW_MEL_FRAMES
     assert frames == WINDOW_MEL_FRAMES or frames * 160 >= samples + 8000
     assert frames == 200 or (frames - 100) * 160 < samples + 8000
+
+
+@given(st.integers(1, 480_000))
+def test_a_padded_window_contains_the_audio_and_a_second_of_silence(samples):
+    """Windows are whole encoder frames, thirty seconds at most."""
+    frames = window_mel_frames(samples, "padded")
+
+    assert 0 == frames % 2
+    assert frames == WINDOW_MEL_FRAMES or 16_000 <= frames * 160 - samples < 16_480
+
+
+def test_silence_has_the_features_of_zeros():
+    """The features of a window that is padded with silence are those of zeros."""
+    zeros = log_mel(FeatureExtractor(), np.zeros(0, dtype=np.float32), WINDOW_MEL_FRAMES)
+
+    np.testing.assert_allclose(zeros, silence_features(80), atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -26,10 +26,10 @@ class NoisyBatch:
         self.random = np.random.default_rng(seed)
         self.widths = []
 
-    def encode(self, features):
+    def encode(self, passes):
         """Encode one after the other."""
-        self.widths.append(len(features))
-        return [self.network.encode(window) for window in features]
+        self.widths.append(len(passes))
+        return [self.network.encode(item.features) for item in passes]
 
     def forward(self, passes):
         """Run one after the other, and add differences."""

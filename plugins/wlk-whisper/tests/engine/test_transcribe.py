@@ -51,9 +51,9 @@ class ScriptedNetwork:
     inputs: list = attrs.Factory(list)
     windows: list = attrs.Factory(list)
 
-    def encode(self, features):
+    def encode(self, features, *, is_padded=False):
         """Record the window."""
-        self.windows.append(features.shape)
+        self.windows.append((*features.shape, is_padded))
         return EncoderOutput(features.shape[1] // 2)
 
     def new_decoder(self, encoder_output):
@@ -210,13 +210,16 @@ def test_language_and_task_are_those_of_the_call():
     assert (SOT, 50261, 50358) == network.inputs[0]
 
 
-@pytest.mark.parametrize(("is_fitted", "frames"), [(False, 3000), (True, 400)])
-def test_the_window_is_full_or_fitted(is_fitted, frames):
-    """Three seconds of audio and half a second of silence take four seconds, or thirty."""
+@pytest.mark.parametrize(
+    ("context", "frames", "is_padded"),
+    [("full", 3000, False), ("fitted", 400, False), ("padded", 400, True)],
+)
+def test_the_window_is_full_fitted_or_padded(context, frames, is_padded):
+    """Three seconds of audio are encoded as four seconds or thirty; the output may be padded."""
     network = ScriptedNetwork(timestamped(" one"))
-    hypothesis = run(network, is_fitted=is_fitted)
+    hypothesis = run(network, context=context)
 
-    assert [(80, frames)] == network.windows
+    assert [(80, frames, is_padded)] == network.windows
     assert frames == hypothesis.work.encoder_frames
 
 

@@ -107,6 +107,22 @@ def test_logits_and_attention_are_those_of_mlx_whisper(network, whisper, feature
         np.testing.assert_allclose(output.cross_attention[0, index], expected, **EXACT)
 
 
+def test_a_padded_window_goes_on_with_the_encoder_output_of_silence(network, features):
+    """The decoder attends to the frames of the audio, then to those of a window of silence."""
+    audio, padded = (
+        network.encode(features[:, :MEL_FRAMES], is_padded=padded) for padded in (False, True)
+    )
+
+    assert network.silence.frames == padded.frames
+    for own, silent, joined in zip(
+        audio.cross_kv, network.silence.cross_kv, padded.cross_kv, strict=True
+    ):
+        for part in range(2):
+            first = audio.frames
+            assert mx.array_equal(own[part], joined[part][:, :, :first])
+            assert mx.array_equal(silent[part][:, :, first:], joined[part][:, :, first:])
+
+
 def test_attention_is_a_distribution_over_the_frames_for_every_head(network, encoder_output):
     """Each new token of each row has weights of each head, and they sum to one."""
     decoder = network.new_decoder(encoder_output)

@@ -16,7 +16,7 @@ pytest.importorskip("transformers", reason="needs wlk-whisper[torch]")
 import torch
 from transformers import WhisperConfig, WhisperForConditionalGeneration
 
-from wlk_whisper.engine.passes import DecoderPass
+from wlk_whisper.engine.passes import DecoderPass, EncoderPass
 from wlk_whisper.torch.network import TorchNetwork
 
 HEADS = ((1, 1), (0, 0), (1, 0))
@@ -60,6 +60,11 @@ def windows(lengths, seed=0):
     return [random.normal(size=(MELS, length)).astype(np.float32) for length in lengths]
 
 
+def encoder_passes(features, *, is_padded=False):
+    """Return a pass of the encoder for each window."""
+    return [EncoderPass(features=window, is_padded=is_padded) for window in features]
+
+
 def assert_close(expected, output):
     """Compare two outputs of a decoder."""
     np.testing.assert_allclose(expected.logits, output.logits, rtol=1e-5, atol=2e-5)
@@ -80,8 +85,12 @@ def test_rows_that_come_go_and_branch_have_the_numbers_of_passes_alone(network, 
     """Windows, texts and beams of any size, in any order, with and without attention."""
     batch = network.new_batch()
     features = windows(lengths)
-    together = [network.new_decoder(output) for output in batch.encode(features)]
-    alone = [network.new_decoder(network.encode(window)) for window in features]
+    is_padded = data.draw(st.booleans())
+    outputs = batch.encode(encoder_passes(features, is_padded=is_padded))
+    together = [network.new_decoder(output) for output in outputs]
+    alone = [
+        network.new_decoder(network.encode(window, is_padded=is_padded)) for window in features
+    ]
     rows = [1] * len(lengths)
     for _ in range(data.draw(st.integers(1, 5))):
         chosen = data.draw(
@@ -116,7 +125,7 @@ def test_rows_that_come_go_and_branch_have_the_numbers_of_passes_alone(network, 
 
 def test_a_decoder_of_a_batch_runs_without_the_others(network):
     """Its own forward is a pass of one stream."""
-    output = network.new_batch().encode(windows([10, 12]))[1]
+    output = network.new_batch().encode(encoder_passes(windows([10, 12])))[1]
     tokens = np.array([[4, 9, 2]])
     expected = network.new_decoder(network.encode(windows([10, 12])[1])).forward(tokens)
 
@@ -128,7 +137,7 @@ def test_a_batch_is_free_when_its_decoders_are_gone(network):
     gc.disable()
     try:
         batch = network.new_batch()
-        decoders = [network.new_decoder(output) for output in batch.encode(windows([8, 6]))]
+        decoders = [network.new_decoder(output) for output in batch.encode(encoder_passes(windows([8, 6])))]
         batch.forward(
             [DecoderPass(decoder=decoder, tokens=np.array([[4]])) for decoder in decoders]
         )
@@ -143,7 +152,7 @@ def test_a_batch_is_free_when_its_decoders_are_gone(network):
 def test_a_refused_pass_changes_nothing(network):
     """Every decoder of the pass continues as if it had not been made."""
     batch = network.new_batch()
-    first, second = (network.new_decoder(output) for output in batch.encode(windows([8, 6])))
+    first, second = (network.new_decoder(output) for output in batch.encode(encoder_passes(windows([8, 6]))))
     start = np.array([[4, 9, 2]])
     passes = [DecoderPass(decoder=decoder, tokens=start) for decoder in (first, second)]
     batch.forward(passes)
@@ -162,7 +171,7 @@ def test_a_refused_pass_changes_nothing(network):
 def test_an_invalid_window_is_refused(network, length):
     """The number of mel frames must be even, positive and within the encoder's positions."""
     with pytest.raises(ValueError, match="even number of frames up to 40"):
-        network.new_batch().encode(windows([8, length]))
+        network.new_batch().encode(encoder_passes(windows([8, length])))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

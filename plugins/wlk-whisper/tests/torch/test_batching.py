@@ -107,7 +107,7 @@ requests = st.fixed_dictionaries(
         "beam_size": st.sampled_from([1, 1, 2]),
         "language": st.sampled_from(["en", None]),
         "prompt": st.sampled_from(["", "one two", "seven eight nine zero one"]),
-        "is_fitted": st.booleans(),
+        "context": st.sampled_from(["padded", "full", "fitted"]),
         "is_last": st.booleans(),
     }
 )
@@ -133,11 +133,11 @@ def test_any_group_of_engine_calls_has_the_answers_of_each_alone(whisper, group)
 
 
 def engine_call(
-    engine, *, start, length, is_aligned, beam_size, language, prompt, is_fitted, is_last
+    engine, *, start, length, is_aligned, beam_size, language, prompt, context, is_last
 ):
     """Return what begins the engine call of a request."""
     audio = SPEECH[start : start + length]
-    options = DecodingOptions(beam_size=beam_size, is_fitted=is_fitted)
+    options = DecodingOptions(beam_size=beam_size, context=context)
     common = {"engine": engine, "options": options, "prompt": prompt, "language": language}
     if not is_aligned:
         return partial(transcribe, audio, **common)

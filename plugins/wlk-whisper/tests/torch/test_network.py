@@ -106,12 +106,25 @@ def test_any_shape_of_whisper_gives_the_numbers_of_transformers(tmp_path, shape)
 
 @pytest.mark.parametrize("frames", [2, 200, 700, 3000])
 def test_a_window_of_any_length_has_an_encoder_frame_for_two_mel_frames(network, frames):
-    """The encoder output is not padded."""
+    """The encoder output is padded on request only."""
     encoder_output = network.encode(features(frames))
     output = network.new_decoder(encoder_output).forward(np.array([TEXT]), output_attention=True)
 
     assert frames // 2 == encoder_output.frames == output.cross_attention.shape[-1]
     np.testing.assert_allclose(1.0, output.cross_attention.sum(-1), rtol=1e-5)
+
+
+def test_a_padded_window_goes_on_with_the_encoder_output_of_silence(network):
+    """The decoder attends to the frames of the audio, then to those of 30 s of silence."""
+    audio, padded = (network.encode(features(200), is_padded=padded) for padded in (False, True))
+
+    assert 1500 == padded.frames
+    for own, silent, joined in zip(
+        audio.cross_kv, network.silence.cross_kv, padded.cross_kv, strict=True
+    ):
+        for part in range(2):
+            assert torch.equal(own[part], joined[part][:, :, :100])
+            assert torch.equal(silent[part][:, :, 100:], joined[part][:, :, 100:])
 
 
 @pytest.mark.parametrize("frames", [0, 3, 3002])

@@ -144,6 +144,7 @@ def _open_stream(
         hf_tokenizer=engine.model.hf_tokenizer,
     )
     options = config.options
+    buffer_seconds = options["buffer_seconds"] or engine.checkpoint.buffer_seconds
     decoding = DecodingOptions(
         task=config.task,
         beam_size=options["beam_size"],
@@ -155,7 +156,8 @@ def _open_stream(
         language=config.language,
         prompt=options["prompt"] or "",
         tick_seconds=options["tick_seconds"],
-        buffer_seconds=options["buffer_seconds"] or engine.checkpoint.buffer_seconds,
+        buffer_seconds=buffer_seconds,
+        kept_seconds=buffer_seconds / 2,
     )
 
 

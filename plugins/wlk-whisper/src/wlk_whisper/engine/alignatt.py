@@ -64,8 +64,10 @@ def transcribe_aligned(
     """
     Return the words after *context* in float32[n] at 16 kHz, 0 < n <= 30 s.
 
-    One pass without timestamps gives both results: the cross attention determines the frame of each
-    token and, warped in time, where words begin and end.  Calls share no state and *first_sample*
+    One pass without timestamps gives the text and its times: the cross attention, warped in time,
+    determines where each token begins and ends.  The frame of a token is the one where it ends.
+    The frame that Simul-Whisper takes, the most attended one, is often in the pause after the word:
+    on 158 s of English with tiny.en, words came 0.4 s later with it.  Calls share no state and *first_sample*
     is ignored, because the encoder output of earlier audio changes with the audio after it.
 
     Raises:
@@ -145,7 +147,7 @@ def _new_words(
     words = [
         AlignedWord(
             word=span.word,
-            frames=tuple(int(frame) for frame in result.frames[span.first : span.stop]),
+            frames=tuple(boundaries[span.first + 1 : span.stop + 1].tolist()),
             tokens=tuple(tokens[span.first : span.stop]),
         )
         for span in spans

@@ -58,9 +58,11 @@ def window_mel_frames(samples: int, context: AudioContext) -> int:
     return min(WINDOW_MEL_FRAMES, max(_MIN_MEL_FRAMES, buckets * _BUCKET_MEL_FRAMES))
 
 
-def silence_features(n_mels: int) -> NDArray[np.float32]:
-    """Return the log-mel features float32[n_mels, 3000] of 30 s of zeros."""
-    return np.full((n_mels, WINDOW_MEL_FRAMES), _SILENT_LOG_MEL, dtype=np.float32)
+def silence_features(
+    n_mels: int, mel_frames: int = WINDOW_MEL_FRAMES
+) -> NDArray[np.float32]:
+    """Return the log-mel features float32[n_mels, mel_frames] of zeros."""
+    return np.full((n_mels, mel_frames), _SILENT_LOG_MEL, dtype=np.float32)
 
 
 def audio_encoder_frames(samples: int) -> int:

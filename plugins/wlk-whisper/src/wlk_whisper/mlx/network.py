@@ -127,8 +127,9 @@ class MlxNetwork:
 
     @cached_property
     def silence(self) -> MlxEncoderOutput:
-        """The encoder output of 30 s of silence; computed once, and equal whoever computes it."""
-        return self.encode(silence_features(self.n_mels))
+        """The encoder output of a window of silence; computed once, equal whoever computes it."""
+        frames = MEL_FRAMES_PER_ENCODER_FRAME * len(self._positional_embedding)
+        return self.encode(silence_features(self.n_mels, frames))
 
     def new_decoder(self, encoder_output: MlxEncoderOutput) -> MlxDecoder:
         """Return a decoder of one row without tokens."""

@@ -132,8 +132,12 @@ class TorchNetwork:
 
     @cached_property
     def silence(self) -> TorchEncoderOutput:
-        """The encoder output of 30 s of silence; computed once, and equal whoever computes it."""
-        return self.encode(silence_features(self.n_mels))
+        """The encoder output of a window of silence; computed once, equal whoever computes it."""
+        return self.encode(silence_features(self.n_mels, self._window_mel_frames))
+
+    @property
+    def _window_mel_frames(self) -> int:
+        return MEL_FRAMES_PER_ENCODER_FRAME * int(self._whisper.config.max_source_positions)
 
     def new_decoder(self, encoder_output: TorchEncoderOutput | BatchEncoderOutput) -> Decoder:
         """Return a decoder of one row without tokens."""
@@ -155,7 +159,7 @@ class TorchNetwork:
 
     def _check_window(self, features: NDArray[np.float32]) -> None:
         mel_frames = features.shape[1]
-        most = MEL_FRAMES_PER_ENCODER_FRAME * int(self._whisper.config.max_source_positions)
+        most = self._window_mel_frames
         if not 0 < mel_frames <= most or mel_frames % MEL_FRAMES_PER_ENCODER_FRAME:
             raise ValueError(f"expected an even number of frames up to {most}, got {mel_frames}")
 

@@ -111,15 +111,10 @@ def _check_url(url: str) -> None:
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_url = False
-    is_url = is_url and url.isprintable() and " " not in url
-    if not is_url or parts.query or parts.fragment or parts.path.endswith(REQUEST_PATHS):
+    is_url = is_url and url.isprintable() and not {" ", "?", "#", "@"} & set(url)
+    if not is_url or url.endswith(REQUEST_PATHS):
         raise OptionError(
             "openai-api: option base_url is the URL of an endpoint without the part "
-            "/audio/transcriptions or /audio/translations, such as "
-            f"{DEFAULT_URL}; got {url.rpartition('@')[2]!r}"
-        )
-    if parts.username or parts.password:
-        raise OptionError(
-            "openai-api: option base_url contains a user name or password before "
-            f"{parts.hostname}; keys come from the environment, see the option api_key_env"
+            f"/audio/transcriptions, a query or a password, such as {DEFAULT_URL}; got "
+            f"{url.rpartition('@')[2]!r}; keys come from the environment, see api_key_env"
         )

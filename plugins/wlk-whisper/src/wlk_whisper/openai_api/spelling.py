@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from difflib import SequenceMatcher
+from difflib import Match, SequenceMatcher
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 import unicodedata
@@ -11,7 +11,7 @@ import unicodedata
 from wlk_core.streaming import needs_space
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 __all__ = ["SpelledWord", "divide_text", "with_leading_space"]
 
@@ -42,7 +42,14 @@ def divide_text(words: Sequence[str], text: str) -> tuple[SpelledWord, ...]:
     in_text, positions = _letters(text)
     in_words, indices = _letters(words)
     owners: dict[int, int] = {}  # positions of letters that are in a word, and its index
-    for a, b, length in _matching_blocks(in_text, in_words):
+    counts = Counter(in_words)
+    if in_text == in_words:  # nearly always
+        blocks = [Match(0, 0, len(in_text))]
+    elif sum(counts[letter] for letter in in_text) > MAX_PAIRS:
+        return ()
+    else:
+        blocks = SequenceMatcher(None, in_text, in_words, autojunk=False).get_matching_blocks()
+    for a, b, length in blocks:
         for step in range(length):
             owners.setdefault(positions[a + step], indices[b + step])
     if not owners:
@@ -84,17 +91,6 @@ def _letters(units: Sequence[str]) -> tuple[list[str], list[int]]:
         for character in letter.casefold()
     ]
     return [character for character, _ in letters], [index for _, index in letters]
-
-
-def _matching_blocks(
-    in_text: Sequence[str], in_words: Sequence[str]
-) -> Iterable[tuple[int, int, int]]:
-    if in_text == in_words:  # nearly always
-        return [(0, 0, len(in_text))]
-    counts = Counter(in_words)
-    if sum(counts[letter] for letter in in_text) > MAX_PAIRS:
-        return []
-    return SequenceMatcher(None, in_text, in_words, autojunk=False).get_matching_blocks()
 
 
 def _boundary(text: str, start: int, stop: int) -> int:

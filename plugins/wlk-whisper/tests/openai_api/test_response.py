@@ -238,7 +238,7 @@ def test_control_characters_never_reach_a_transcript():
         words=[word("one\x1b[2J", 0.1), word("two\x00", 0.5), word("\x07", 0.8)],
     )
 
-    assert " one [2J two " == "".join(word.text for word in response.timed_words())
+    assert " one [2J two" == "".join(word.text for word in response.timed_words())
 
 
 @pytest.mark.parametrize(

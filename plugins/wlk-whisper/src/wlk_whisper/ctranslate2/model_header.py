@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import struct
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -53,7 +54,7 @@ def _read_variables(file: BinaryIO, size: int) -> dict[str, TensorHeader]:
         name = _text(file)
         shape = tuple(_number(file, "I") for _ in range(_number(file, "B")))
         kind, length = _number(file, "B"), _number(file, "I")
-        end = file.tell() + length
+        end = file.seek(0, os.SEEK_CUR) + length
         if kind >= len(TYPES) or end > size:
             raise ValueError(f"the variable {name[:60]!r} lies outside of the file")
         dtype, item_bytes = TYPES[kind]

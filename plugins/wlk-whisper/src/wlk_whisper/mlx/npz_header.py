@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import TYPE_CHECKING, Any
 import zipfile
 import zlib
@@ -48,7 +49,7 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> TensorHea
         if version not in _READERS:
             raise ValueError(f"{member.filename[:60]!r} has the unknown version {version}")
         shape, _, dtype = _READERS[version](file)
-        header_bytes = file.tell()
+        header_bytes = file.seek(0, os.SEEK_CUR)
     if dtype.hasobject or header_bytes + math.prod(shape) * dtype.itemsize != member.file_size:
         raise ValueError(f"the size of {member.filename[:60]!r} is not that of its array")
     return TensorHeader(dtype.name, tuple(shape))

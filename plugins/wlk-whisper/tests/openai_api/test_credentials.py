@@ -65,21 +65,18 @@ def test_a_wrong_key_is_reported_without_showing_it(load, server, monkeypatch):
     assert 1 == server.arrivals
 
 
-def test_no_cause_of_an_error_shows_the_key(load, server):
-    """Causes are text, because the client's exceptions reference the request and the response."""
+def test_no_error_references_the_key(load, server):
+    """The client's exceptions have the request and the response, so they are not the cause."""
     server.next.append(response(400, {"error": {"message": f"{'no ' * 63}{KEY}"}}))
     server.next.append(response(200, f"{'?' * 50}{KEY}"))
     backend = load(max_retries=0)
-    for name in ("BadRequestError", "ResponseError"):
+    for _ in range(2):
         with pytest.raises(BackendError) as caught:
             backend.warmup()
-        failures = [caught.value]
-        while (cause := failures[-1].__cause__ or failures[-1].__context__) is not None:
-            failures.append(cause)
 
-        assert str(failures[1]).startswith(f"{name}: ")
-        assert {"ClientError"} == {type(failure).__name__ for failure in failures[1:]}
-        assert not any(KEY[:8] in str(failure) for failure in failures)
+        assert KEY[:8] not in str(caught.value)
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None
 
 
 def test_a_short_key_is_not_masked(load, server, monkeypatch):
@@ -100,8 +97,8 @@ def test_a_missing_key_is_reported(load, server, monkeypatch):
 @pytest.mark.parametrize(
     ("location", "shown"),
     [
-        ("https://me:hunter2@there.example/v1", "https://there.example/v1"),
-        ("//me:hunter2@there.example", "//there.example"),
+        ("https://me:hunter2@there.example/v1", "https://***@there.example/v1"),
+        ("//me:hunter2@there.example", "//***@there.example"),
         ("/v2/audio", "/v2/audio"),
     ],
 )
@@ -116,10 +113,9 @@ def test_a_redirect_is_shown_without_credentials(load, server, location, shown):
 
 
 def test_a_message_of_an_endpoint_has_no_control_characters(load, server):
-    """What a terminal would obey is removed from errors and their causes."""
+    """What a terminal would interpret is escaped."""
     server.next.append(response(400, {"error": {"message": "\x1b]0;title\x07no \x9b31mroom"}}))
-    with pytest.raises(BackendError, match=r"\(\]0;titleno 31mroom\)") as caught:
+    with pytest.raises(BackendError, match=r"\(\\x1b\]0;title\\x07no ") as caught:
         load().warmup()
 
     assert str(caught.value).isprintable()
-    assert str(caught.value.__cause__).isprintable()

@@ -50,7 +50,7 @@ def test_prompt_and_language_are_sent_with_the_call(load, server):
         ("la", True, ["la"]),
         ("jw", False, ["jv", None]),
         ("jw", True, ["jv", "jw"]),
-        ("yue", False, [None]),
+        ("yue", False, ["yue", None]),
         ("haw", True, ["haw"]),
         (None, False, [None]),
     ],
@@ -58,7 +58,7 @@ def test_prompt_and_language_are_sent_with_the_call(load, server):
 def test_a_language_is_sent_in_the_codes_that_endpoints_accept(
     load, server, language, is_forced, sent
 ):
-    """ISO 639-1 comes first; then Whisper's code of a forced language, or no language at all."""
+    """ISO 639-1 comes first; then Whisper's code of a forced language, else no language."""
     languages = []
     server.next.extend(
         [recording(languages, REJECTION)] * (len(sent) - 1)

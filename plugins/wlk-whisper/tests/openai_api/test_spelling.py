@@ -21,7 +21,7 @@ def test_the_pieces_of_a_text_with_spaces_are_its_words(pairs, lead):
     pieces = divide_text(words, text)
 
     assert text == "".join(piece.text for piece in pieces)
-    assert list(range(len(words))) == [piece.index for piece in pieces]
+    assert list(range(len(words))) == [piece.word for piece in pieces]
     assert all(word in piece.text for word, piece in zip(words, pieces, strict=True))
     assert all(not piece.text[1:-1].strip() or piece.text.strip() for piece in pieces)
 
@@ -43,7 +43,7 @@ def test_words_that_do_not_fit_never_lose_or_repeat_text(words, text):
     positions = [piece.position for piece in pieces]
 
     assert "".join(piece.text for piece in pieces) in (text, "")
-    assert sorted({piece.index for piece in pieces}) == [piece.index for piece in pieces]
+    assert sorted({piece.word for piece in pieces}) == [piece.word for piece in pieces]
     assert sorted(positions) == positions
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from mlx import nn
 import mlx.core as mx
-from mlx.utils import tree_flatten
 from mlx_whisper.whisper import ModelDimensions, Whisper
 import numpy as np
 
@@ -56,6 +55,7 @@ _SIZES = (
 )
 DIMENSIONS = tuple(ModelDimensions.__dataclass_fields__)
 MAX_NAMED = 3  # culprits that an error message lists
+MAX_QUOTED = 200  # characters of a message of MLX
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -104,13 +104,17 @@ def load_model(directory: Path, *, dtype: mx.Dtype) -> LoadedModel:
     whisper = _new_modules(dims, dtype)
     if quantization is not None:
         _quantize(directory, whisper, quantization, weights)
-    _check_weights(directory, whisper, weights)
-    floats = {
+    placed = {
         key: value.astype(dtype) if mx.issubdtype(value.dtype, mx.floating) else value
         for key, value in weights.items()
     }
-    # Not strict, because the modules hold ALIGNMENT_HEADS and keep theirs.
-    whisper.load_weights(list(floats.items()), strict=False)
+    placed[ALIGNMENT_HEADS] = whisper.alignment_heads  # a parameter of the modules
+    try:
+        whisper.load_weights(list(placed.items()), strict=True)
+    except ValueError as error:
+        raise _rejection(
+            directory, f"the weights do not fit config.json: {_one_line(error)}"
+        ) from error
     mx.eval(whisper.parameters())
     return LoadedModel(whisper=whisper, alignment_heads=heads)
 
@@ -223,26 +227,6 @@ def _quantize(
         ) from error
 
 
-def _check_weights(directory: Path, whisper: Whisper, weights: Mapping[str, mx.array]) -> None:
-    """Raise ModelNotFoundError unless every parameter has a weight of its shape, and no more."""
-    shapes = {
-        key: value.shape
-        for key, value in tree_flatten(whisper.parameters())
-        if key != ALIGNMENT_HEADS
-    }
-    if missing := sorted(shapes.keys() - weights.keys()):
-        raise _rejection(directory, f"the weights lack {_some(missing)}")
-    if unknown := sorted(weights.keys() - shapes.keys()):
-        raise _rejection(directory, f"the weights contain {_some(unknown)}, which no Whisper has")
-    misshapen = [
-        f"{key} is {weights[key].shape} and not {shape}"
-        for key, shape in sorted(shapes.items())
-        if weights[key].shape != shape
-    ]
-    if misshapen:
-        raise _rejection(directory, f"the weights do not fit config.json: {_some(misshapen)}")
-
-
 def _rejection(directory: Path, reason: str) -> ModelNotFoundError:
     return ModelNotFoundError(
         f"{directory} is not a Whisper in mlx-whisper's format (config.json with "
@@ -256,4 +240,4 @@ def _some(names: list[str]) -> str:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+    return " ".join(str(error).split())[:MAX_QUOTED]

@@ -45,7 +45,7 @@ def load(
     """
     name = model or str(spec.default_model)
     endpoint = Endpoint.resolve(base_url, key_variable=api_key_env, model=name)
-    if not endpoint.is_encrypted and not endpoint.is_local:
+    if endpoint.url.startswith("http:") and not endpoint.is_local:
         logger.warning("key and audio go to %s without encryption", endpoint.url)
     client = ApiClient(endpoint, name, timeout_seconds=timeout_seconds, max_retries=max_retries)
     logger.info("audio goes to %s, model %s", endpoint.url, name)

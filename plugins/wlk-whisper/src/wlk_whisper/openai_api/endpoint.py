@@ -18,18 +18,6 @@ DEFAULT_URL = "https://api.openai.com/v1"
 URL_VARIABLE = "OPENAI_BASE_URL"  # as the official client reads it
 NO_KEY = "none"  # local servers require no key, and the client requires one
 REQUEST_PATHS = ("/transcriptions", "/translations")  # the ends of request URLs
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-# https://developers.openai.com/api/docs/guides/speech-to-text: no verbose_json, so no word times.
-WITHOUT_WORD_TIMES = frozenset(
-    {
-        "gpt-transcribe",
-        "gpt-4o-transcribe",
-        "gpt-4o-mini-transcribe",
-        "gpt-4o-mini-transcribe-2025-12-15",
-        "gpt-4o-transcribe-diarize",
-    }
-)
 
 
 @attrs.frozen(kw_only=True)
@@ -59,12 +47,22 @@ class Endpoint:
         """
         url = (base_url or os.environ.get(URL_VARIABLE) or DEFAULT_URL).rstrip("/")
         _check_url(url)
-        if not VARIABLE.fullmatch(key_variable):
+        if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", key_variable):
             raise OptionError(  # the value is not shown, because it may be the key itself
                 "openai-api: option api_key_env is the name of an environment variable, such as "
                 "OPENAI_API_KEY, and never the key itself"
             )
-        _check_model(model, url)
+        if model.startswith((".", "/", "~")) or (os.sep != "/" and os.sep in model):
+            raise ModelNotFoundError(
+                f"model {model} is a directory, and openai-api runs no model itself; name one that "
+                f"{url} serves, with --model NAME"
+            )
+        # No verbose_json: https://developers.openai.com/api/docs/guides/speech-to-text
+        if model.startswith("gpt-"):
+            raise OptionError(
+                f"the model {model} returns no word times, which streaming needs; expected one "
+                "that does, such as whisper-1 or whisper-large-v3"
+            )
         key = os.environ.get(key_variable, "").strip()
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise BackendUnavailable(
@@ -83,24 +81,14 @@ class Endpoint:
         return endpoint
 
     @property
-    def host(self) -> str:
-        """The name or address in the URL."""
-        return urlsplit(self.url).hostname or ""
-
-    @property
     def is_openai(self) -> bool:
         """Whether the endpoint is OpenAI's own, in one of its regions."""
-        return self.host == "api.openai.com" or self.host.endswith(".api.openai.com")
+        return f".{urlsplit(self.url).hostname}".endswith(".api.openai.com")
 
     @property
     def is_local(self) -> bool:
         """Whether the endpoint is this machine, so that audio sent to it does not leave it."""
-        return is_loopback(self.host)
-
-    @property
-    def is_encrypted(self) -> bool:
-        """Whether key and audio are sent encrypted."""
-        return self.url.startswith("https:")
+        return is_loopback(urlsplit(self.url).hostname or "")
 
     def _check_offline(self, model: str) -> None:
         if not self.is_local:
@@ -123,28 +111,10 @@ def _check_url(url: str) -> None:
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_url = False
-    is_url = is_url and url.isprintable() and " " not in url
-    if not is_url or parts.query or parts.fragment or parts.path.endswith(REQUEST_PATHS):
+    is_url = is_url and url.isprintable() and not {" ", "?", "#", "@"} & set(url)
+    if not is_url or url.endswith(REQUEST_PATHS):
         raise OptionError(
             "openai-api: option base_url is the URL of an endpoint without the part "
-            "/audio/transcriptions or /audio/translations, such as "
-            f"{DEFAULT_URL}; got {url.rpartition('@')[2]!r}"
-        )
-    if parts.username or parts.password:
-        raise OptionError(
-            "openai-api: option base_url contains a user name or password before "
-            f"{parts.hostname}; keys come from the environment, see the option api_key_env"
-        )
-
-
-def _check_model(model: str, url: str) -> None:
-    if model.startswith((".", "/", "~")) or (os.sep != "/" and os.sep in model):
-        raise ModelNotFoundError(
-            f"model {model} is a directory, and openai-api runs no model itself; name one that "
-            f"{url} serves, with --model NAME"
-        )
-    if model in WITHOUT_WORD_TIMES:
-        raise OptionError(
-            f"the model {model} returns no word times, which streaming needs; expected one that "
-            "does, such as whisper-1 or whisper-large-v3"
+            f"/audio/transcriptions, a query or a password, such as {DEFAULT_URL}; got "
+            f"{url.rpartition('@')[2]!r}; keys come from the environment, see api_key_env"
         )

@@ -1,37 +1,34 @@
-"""An endpoint's verbose_json response: strict parsing, and words with times."""
+"""Parse verbose_json responses into words with times."""
 
 from __future__ import annotations
 
-import math
-import reprlib
-from typing import Any
+from bisect import bisect
+from itertools import accumulate
+import re
+from typing import Annotated
 
-import attrs
+from pydantic import AfterValidator, AliasChoices, BaseModel, Field, ValidationError
 
 from wlk_core.plugins import Word
-from wlk_core.untrusted import JSONLimitError, JSONLimits, parse_limited_json
-from wlk_whisper.openai_api.call_limits import MAX_ANSWER_BYTES
-from wlk_whisper.openai_api.clean_text import clean
-from wlk_whisper.openai_api.language_names import language_code
+from wlk_whisper.languages import LANGUAGE_NAMES
 from wlk_whisper.openai_api.spelling import divide_text, with_leading_space
-from wlk_whisper.openai_api.time_order import TimeOrderError, in_order
 
-__all__ = ["ResponseError", "ResponseSegment", "ResponseWord", "TranscriptionResponse"]
+__all__ = ["ResponseError", "TimedText", "TranscriptionResponse", "in_order", "language_code"]
 
 NO_SPEECH_THRESHOLD = 0.9  # a segment whose probability of no speech is above it is dropped
 MAX_QUOTED = 60  # characters of a response that an error message quotes
-# No request has more than 30 s of audio, and Whisper emits at most 224 tokens for them.
-MAX_AUDIO_SECONDS = 30.0
-MAX_WORDS = 1000
-# Times that are no numbers are refused where they are read, and other values do not matter.
-LIMITS = JSONLimits(
-    max_bytes=MAX_ANSWER_BYTES,
-    max_values=MAX_ANSWER_BYTES,  # the bytes are the limit
-    max_depth=16,  # verbose_json has 4
-    max_digits=40,  # a float64 is exact in 17
-    is_strict=False,
-)
-MAX_CHARACTERS = 20_000  # of the text, of all segments and of all words
+# No request has more than 30 s of audio: a thousand words in JSON, each of them twice, are 200 KB.
+MAX_CHARACTERS = 1 << 20
+WINDOW_SECONDS = 30.0  # Whisper pads audio to its window, so times may lie that far beyond the end
+ORDER_SECONDS = 1.0  # a model's times jitter by a few tenths; a word lasts less than a second
+
+# Other names in use, including those that openai/whisper accepts (TO_LANGUAGE_CODE).
+ALIASES = {
+    "burmese": "my", "valencian": "ca", "flemish": "nl", "haitian": "ht", "letzeburgesch": "lb",
+    "pushto": "ps", "panjabi": "pa", "moldavian": "ro", "moldovan": "ro", "sinhalese": "si",
+    "castilian": "es", "mandarin": "zh", "farsi": "fa", "jv": "jw",
+}  # fmt: skip
+_CODES = {key: code for code, name in LANGUAGE_NAMES.items() for key in (name, code)} | ALIASES
 
 
 class ResponseError(ValueError):
@@ -46,100 +43,80 @@ class ResponseError(ValueError):
         self.is_damaged = is_damaged
 
 
-@attrs.frozen(kw_only=True)
-class ResponseWord:
-    """A bare word and its times in seconds of the audio sent."""
+def language_code(name: str | None) -> str | None:
+    """
+    Return Whisper's code of a language that an endpoint names in English or by a code.
 
-    text: str
-    start: float
-    end: float
+    >>> language_code("English"), language_code("de"), language_code("klingon")
+    ('en', 'de', None)
+    """
+    return _CODES.get((name or "").strip().casefold())
 
 
-@attrs.frozen(kw_only=True)
-class ResponseSegment:
-    """A segment of text, its times in seconds and its probability of no speech."""
+def _clean(text: str) -> str:
+    """Return *text* with one space for white space, control and incomplete characters."""
+    return re.sub("[\\s\x00-\x1f\x7f-\x9f\ufffd]+", " ", text)
 
-    text: str
-    start: float
-    end: float
-    no_speech_prob: float = 0.0
+
+_Text = Annotated[str, AfterValidator(_clean)]
+_Seconds = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class TimedText(BaseModel, frozen=True):
+    """A bare word or a segment of text, and its times in seconds of the audio sent."""
+
+    text: _Text = Field(validation_alias=AliasChoices("word", "text"))
+    start: _Seconds
+    end: _Seconds
+    no_speech_prob: float | None = None
+    words: tuple[TimedText, ...] | None = None
 
     @property
     def is_speech(self) -> bool:
         """Whether the segment is kept."""
-        return self.no_speech_prob <= NO_SPEECH_THRESHOLD
+        return not (self.no_speech_prob or 0.0) > NO_SPEECH_THRESHOLD
 
 
-@attrs.frozen(kw_only=True)
-class TranscriptionResponse:
-    """
-    A transcript with its times.
+class TranscriptionResponse(BaseModel, frozen=True):
+    """A transcript with its times; `language` is a code, None for a language unknown to Whisper."""
 
-    `words` is None where the response has no list of words; `language` is a code, None where the
-    response names no language of Whisper.
-    """
-
-    text: str = ""
-    words: tuple[ResponseWord, ...] | None = None
-    segments: tuple[ResponseSegment, ...] = ()
-    language: str | None = None
+    text: _Text
+    words: tuple[TimedText, ...] | None = None
+    segments: tuple[TimedText, ...] | None = None
+    language: Annotated[str | None, AfterValidator(language_code)] = None
 
     @classmethod
-    def parse(
-        cls,
-        body: str,
-        *,
-        content_type: str = "application/json",
-        audio_seconds: float = MAX_AUDIO_SECONDS,
-    ) -> TranscriptionResponse:
+    def parse(cls, body: str, *, audio_seconds: float) -> TranscriptionResponse:
         """
         Parse the body of a verbose_json response to *audio_seconds* of audio.
 
-        Words are read from `words`, or from the segments, where some servers put them.  Text comes
-        without control characters, and times in order and within the audio; see `clean` and
-        `in_order`.
+        Words are read from `words`, or from the segments, where some servers put them.  Times are
+        in order and within the audio; see `in_order`.
 
         Raises:
-            ResponseError: the body is not such a response, or more than such audio can contain.
+            ResponseError: the body is not such a response.
 
         """
-        table = _parse_json(body, content_type)
-        if not isinstance(table.get("text"), str):
-            raise ResponseError(f"expected a JSON object with a text, got {_quote(body)}")
-        text = _text(table, "text")
-        rows = _rows(table, "segments")
-        segments = tuple(
-            ResponseSegment(
-                text=_text(row, "text"),
-                start=_seconds(row, "start"),
-                end=_seconds(row, "end"),
-                no_speech_prob=_probability(row.get("no_speech_prob")),
+        if len(body) > MAX_CHARACTERS or body.lstrip()[:1] == "<":
+            found = "a page of HTML" if len(body) <= MAX_CHARACTERS else f"{len(body)} characters"
+            raise ResponseError(
+                f"expected verbose_json, got {found}: {_quote(body)}; check that base_url is the "
+                "part before /audio/transcriptions and that no proxy answers instead"
             )
-            for row in rows
-        )
-        nested = [word for row in rows for word in _rows(row, "words")]
-        has_words = table.get("words") is not None or any("words" in row for row in rows)
-        words = tuple(
-            ResponseWord(
-                text=_text(row, "word"), start=_seconds(row, "start"), end=_seconds(row, "end")
-            )
-            for row in _rows(table, "words") or nested
-        )
-        _check_length("text", [text])
-        _check_length("segments", [segment.text for segment in segments])
-        _check_length("words", [word.text for word in words])
         try:
-            segments = in_order(segments, audio_seconds=audio_seconds)
-            words = in_order(words, audio_seconds=audio_seconds)
-        except TimeOrderError as error:
-            raise ResponseError(f"{error}; choose another server or model") from error
-        language = table.get("language")
-        return cls(
-            text=text,
-            words=words if has_words else None,
-            segments=segments,
-            language=language_code(language) if isinstance(language, str) else None,
-        )
+            response = cls.model_validate_json(body)
+        except ValidationError as error:
+            fault = error.errors()[0]
+            where = ".".join(map(str, fault["loc"])) or "JSON"
+            raise ResponseError(
+                f"expected verbose_json, got {_quote(body)} ({where}: {fault['msg']}); choose "
+                "another server or model with --option base_url=URL or --model NAME",
+                is_damaged=fault["type"] == "json_invalid",
+            ) from None
+        segments = in_order(response.segments or (), audio_seconds=audio_seconds)
+        nested = tuple(word for segment in segments for word in segment.words or ())
+        words = in_order(response.words or nested, audio_seconds=audio_seconds)
+        return response.model_copy(update={"segments": segments, "words": words})
 
     def timed_words(self) -> tuple[Word, ...]:
         """
@@ -153,33 +130,26 @@ class TranscriptionResponse:
         speech = "".join(part.text for part in parts if part.is_speech)
         if not speech:  # some servers give no word times for what is dropped here
             return ()
-        if not self.words:
-            if any(map(str.isalnum, speech)):
-                raise ResponseError(
-                    f"expected the times of the words (timestamp_granularities), got the text "
-                    f"{_quote(speech.strip())} without `words`; choose a server and a model with "
-                    "word times: --option base_url=URL --model NAME"
-                )
-            return ()
-        pieces = divide_text(
-            [word.text for word in self.words], "".join(part.text for part in parts)
-        )
+        words = self.words or ()
+        if not words and any(map(str.isalnum, speech)):
+            raise ResponseError(
+                "expected the times of the words (timestamp_granularities), got the text "
+                f"{_quote(speech)} without `words`; choose a server and a model with "
+                "word times: --option base_url=URL --model NAME"
+            )
+        pieces = divide_text([word.text for word in words], "".join(part.text for part in parts))
         if not pieces:  # the text has other words, and only these have times
             return tuple(
                 Word(word.start, word.end, with_leading_space(word.text))
-                for word in self.words
+                for word in words
                 if word.text.strip()
             )
-        part_stops = iter(_part_stops(parts))
-        stop, is_speech = next(part_stops)
-        words: list[Word] = []
-        for piece in pieces:
-            while piece.position >= stop:
-                stop, is_speech = next(part_stops)
-            if is_speech:
-                word = self.words[piece.index]
-                words.append(Word(word.start, word.end, piece.text))
-        return tuple(words)
+        stops = list(accumulate(len(part.text) for part in parts))
+        return tuple(
+            Word(words[piece.word].start, words[piece.word].end, piece.text)
+            for piece in pieces
+            if parts[bisect(stops, piece.position)].is_speech
+        )
 
     def timed_segments(self) -> tuple[Word, ...]:
         """
@@ -199,93 +169,41 @@ class TranscriptionResponse:
             if part.text.strip() and part.is_speech
         )
 
-    def _parts(self) -> tuple[ResponseSegment, ...]:
+    def _parts(self) -> list[TimedText]:
         """Return the segments with their spaces; the whole text where there are none."""
-        parts = self.segments
+        parts = self.segments or ()
         if not any(part.text.strip() for part in parts):
-            parts = (ResponseSegment(text=self.text, start=0.0, end=0.0),)
-        return tuple(
-            part  # as Whisper wrote it
-            if part.text[:1] == " "
-            else attrs.evolve(part, text=with_leading_space(part.text))
-            for part in parts
-        )
+            parts = (TimedText(text=self.text, start=0.0, end=0.0),)
+        return [part.model_copy(update={"text": with_leading_space(part.text)}) for part in parts]
 
 
-def _part_stops(parts: tuple[ResponseSegment, ...]) -> list[tuple[int, bool]]:
-    """Return where each part ends in the joined text, and whether it is speech."""
-    stops: list[tuple[int, bool]] = []
-    stop = 0
-    for part in parts:
-        stop += len(part.text)
-        stops.append((stop, part.is_speech))
-    return stops
+def in_order(spans: tuple[TimedText, ...], *, audio_seconds: float) -> tuple[TimedText, ...]:
+    """
+    Return *spans* with starts that never go back, all times within the audio.
 
+    A time before the audio or after it becomes its start or its end.  A span that ends before it
+    starts has no length.  A span that starts before the previous one starts where that one ends.
 
-def _parse_json(body: str, content_type: str) -> dict[str, Any]:
-    if "html" in content_type or body.lstrip()[:1] == "<":
-        raise ResponseError(
-            f"expected JSON, got a page of HTML: {_quote(body)}; check that base_url is the part "
-            "before /audio/transcriptions and that no proxy answers instead"
-        )
-    try:
-        table = parse_limited_json(body.encode("utf-8", "replace"), LIMITS)
-    except JSONLimitError as error:
-        raise ResponseError(
-            f"expected verbose_json, got {error}; choose another server or model"
-        ) from error
-    except ValueError:
-        raise ResponseError(
-            f"expected JSON, got {_quote(body)}; no audio is lost, try again later", is_damaged=True
-        ) from None
-    if not isinstance(table, dict):
-        raise ResponseError(f"expected a JSON object, got {_quote(body)}")
-    return table
+    Raises:
+        ResponseError: a time lies more than WINDOW_SECONDS after the audio, or a start more than
+            ORDER_SECONDS before the previous one: no repair would be right.
 
-
-def _rows(table: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    rows = table.get(name)
-    if rows is None:
-        return []
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ResponseError(f"expected {name} to be a list of objects, got {_shown(rows)}")
-    return rows
-
-
-def _check_length(name: str, texts: list[str]) -> None:
-    """Refuse more than 30 s of audio can contain, because other steps take more than its bytes."""
-    characters = sum(map(len, texts))
-    if len(texts) > MAX_WORDS or characters > MAX_CHARACTERS:
-        raise ResponseError(
-            f"expected {name} of at most {MAX_WORDS} items and {MAX_CHARACTERS} characters, got "
-            f"{len(texts)} and {characters}; choose another server or model"
-        )
-
-
-def _text(row: dict[str, Any], name: str) -> str:
-    text = row.get(name)
-    if not isinstance(text, str):
-        raise ResponseError(f"expected {name} to be text, in {_shown(row)}")
-    return clean(text)
-
-
-def _seconds(row: dict[str, Any], name: str) -> float:
-    value = row.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ResponseError(f"expected {name} in seconds, in {_shown(row)}")
-    return max(0.0, float(value))
-
-
-def _probability(value: object) -> float:
-    """Return a probability; 0 for what is no number."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return 0.0
-    return float(value) if math.isfinite(value) else 0.0
-
-
-def _shown(value: object) -> str:
-    """Return the beginning of a value of JSON, however large it is."""
-    return _quote(reprlib.repr(value))
+    """
+    ordered: list[TimedText] = []
+    previous_start = previous_end = 0.0
+    for span in spans:
+        start = max(0.0, span.start)
+        is_late = max(start, span.end) > audio_seconds + WINDOW_SECONDS
+        if is_late or start < previous_start - ORDER_SECONDS:
+            raise ResponseError(
+                f"expected times in order within the {audio_seconds:.1f} s sent, got {start:g} to "
+                f"{span.end:g} s after {previous_start:g} s; choose another server or model"
+            )
+        start = min(start if start >= previous_start else previous_end, audio_seconds)
+        end = min(max(start, span.end), audio_seconds)
+        ordered.append(span.model_copy(update={"start": start, "end": end}))
+        previous_start, previous_end = start, end
+    return tuple(ordered)
 
 
 def _quote(text: str) -> str:

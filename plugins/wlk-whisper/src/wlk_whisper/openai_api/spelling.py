@@ -1,39 +1,32 @@
-"""Bare words combined with the text they come from, which has spaces and punctuation."""
+"""Combine the bare words of a response with its text, which has spaces and punctuation."""
 
 from __future__ import annotations
 
 from collections import Counter
-from difflib import SequenceMatcher
-from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from difflib import Match, SequenceMatcher
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 import unicodedata
-
-import attrs
 
 from wlk_core.streaming import needs_space
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 __all__ = ["SpelledWord", "divide_text", "with_leading_space"]
 
 OPENING = frozenset("\"'“‘«¿¡")  # noqa: RUF001 -- marks before a word, beside categories Ps and Pi
 
-# Pairs of equal letters in two texts that differ.  Two transcripts of 30 s have 30,000; two seconds
-# on a busy processor are the most that the matcher takes for 50,000, and its time grows faster.
+# Pairs of equal letters in two texts that differ.  Two transcripts of 30 s have 30,000; the matcher
+# takes two seconds for 50,000 on a busy processor, and its time grows faster than their number.
 MAX_PAIRS = 50_000
 
 
-@attrs.frozen
-class SpelledWord:
-    """
-    A word as the text spells it.
+class SpelledWord(NamedTuple):
+    """A word as the text spells it."""
 
-    `index` is its index among the bare words, `position` that of its first letter in the text.
-    """
-
-    index: int
-    position: int
+    word: int  # its index among the bare words
+    position: int  # of its first letter in the text
     text: str
 
 
@@ -41,117 +34,73 @@ def divide_text(words: Sequence[str], text: str) -> tuple[SpelledWord, ...]:
     """
     Divide *text* among *words*, which have its letters without spaces or punctuation.
 
-    The pieces joined are the text; there are no pieces where the text contains none of the words,
-    or where both differ and are longer than 30 s of speech can be.
+    The pieces joined are the text; there are none where the text contains none of the words, or
+    where both differ and are longer than 30 s of speech can be.
     Where words and text differ, a letter without a word goes to the word it is written together
     with, else to the previous word.  A word that the text does not contain is left out.
     """
-    positions = [index for index, character in enumerate(text) if _is_letter(character)]
-    letters_of_words = [
-        (character, index)
-        for index, word in enumerate(words)
-        for letter in filter(_is_letter, word)
-        for character in letter.casefold()
-    ]
-    owners = _find_owners(text, positions, letters_of_words)
+    in_text, positions = _letters(text)
+    in_words, indices = _letters(words)
+    owners: dict[int, int] = {}  # positions of letters that are in a word, and its index
+    counts = Counter(in_words)
+    if in_text == in_words:  # nearly always
+        blocks = [Match(0, 0, len(in_text))]
+    elif sum(counts[letter] for letter in in_text) > MAX_PAIRS:
+        return ()
+    else:
+        blocks = SequenceMatcher(None, in_text, in_words, autojunk=False).get_matching_blocks()
+    for a, b, length in blocks:
+        for step in range(length):
+            owners.setdefault(positions[a + step], indices[b + step])
     if not owners:
         return ()
-    starts = [0]
-    firsts = [0]
-    for letter, (before, after) in enumerate(pairwise(owners), 1):
-        if before != after:
-            starts.append(_boundary(text, positions[letter - 1] + 1, positions[letter]))
-            firsts.append(letter)
-    ends = [*starts[1:], len(text)]
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for position, index in owners.items():
+        first.setdefault(index, position)
+        last[index] = position
+    inner = [_boundary(text, last[left] + 1, first[right]) for left, right in pairwise(first)]
+    borders = pairwise([0, *inner, len(text)])
     return tuple(
-        SpelledWord(owners[first], positions[first], text[start:end])
-        for first, start, end in zip(firsts, starts, ends, strict=True)
+        SpelledWord(index, position, text[start:end])
+        for (index, position), (start, end) in zip(first.items(), borders, strict=True)
     )
 
 
 def with_leading_space(text: str) -> str:
     """
-    Return *text*, stripped by an endpoint, as Whisper writes it after other text.
+    Return *text* as Whisper writes it after other text, although an endpoint stripped it.
 
     That is with a leading space, unless its script takes none or it begins with closing
     punctuation.
     """
-    text = text.strip()
-    if not text:
+    text = text.rstrip()
+    if not text or text[0] == " ":
         return text
     letter = next(filter(_is_letter, text), text[0])
     is_spaced = needs_space("a", letter) and (_opens(text[0]) or needs_space("a", text))
     return f" {text}" if is_spaced else text
 
 
-def _find_owners(
-    text: str, positions: Sequence[int], letters_of_words: Sequence[tuple[str, int]]
-) -> list[int]:
-    """Return for every letter of *text* the index of its word, never decreasing."""
-    # A letter that folds to several ("ß") is several characters that refer to one letter.
-    letters_of_text = [
-        (character, letter)
-        for letter, position in enumerate(positions)
-        for character in text[position].casefold()
+def _letters(units: Sequence[str]) -> tuple[list[str], list[int]]:
+    """Return the letters of *units* without their case, and for each the index of its unit."""
+    letters = [
+        (character, index)
+        for index, unit in enumerate(units)
+        for letter in filter(_is_letter, unit)
+        for character in letter.casefold()
     ]
-    owner_of_letter: dict[int, int] = {}
-    for in_text, in_words, length in _matching_blocks(letters_of_text, letters_of_words):
-        for step in range(length):
-            letter = letters_of_text[in_text + step][1]
-            owner_of_letter.setdefault(letter, letters_of_words[in_words + step][1])
-    if not owner_of_letter:
-        return []
-    return _fill_gaps(text, positions, owner_of_letter)
+    return [character for character, _ in letters], [index for _, index in letters]
 
 
-def _matching_blocks(
-    letters_of_text: Sequence[tuple[str, int]], letters_of_words: Sequence[tuple[str, int]]
-) -> Iterable[tuple[int, int, int]]:
-    in_text = [character for character, _ in letters_of_text]
-    in_words = [character for character, _ in letters_of_words]
-    if in_text == in_words:  # nearly always
-        return [(0, 0, len(in_text))]
-    counts = Counter(in_words)
-    if sum(counts[letter] for letter in in_text) > MAX_PAIRS:
-        return []
-    return SequenceMatcher(None, in_text, in_words, autojunk=False).get_matching_blocks()
-
-
-def _fill_gaps(text: str, positions: Sequence[int], owner_of_letter: dict[int, int]) -> list[int]:
-    """Return the owners with an owner for every letter; see divide_text."""
-    # Spaces before each position, so that every letter costs the same however long the gap is.
-    spaces = [0, *accumulate(character.isspace() for character in text)]
-    upcoming: list[int | None] = [None] * len(positions)  # the next letter that has an owner
-    following: int | None = None
-    for letter in reversed(range(len(positions))):
-        following = letter if letter in owner_of_letter else following
-        upcoming[letter] = following
-    owners: list[int] = []
-    for letter, later in enumerate(upcoming):
-        if later == letter:
-            owners.append(owner_of_letter[letter])
-        elif later is not None and (
-            not owners
-            or (
-                spaces[positions[letter]] == spaces[positions[later]]
-                and spaces[positions[letter - 1]] != spaces[positions[letter]]
-            )
-        ):
-            owners.append(owner_of_letter[later])
-        else:
-            owners.append(owners[-1])
-    return owners
-
-
-def _boundary(text: str, first: int, stop: int) -> int:
-    """Return where the next word begins, between the last letter of one and its own first."""
-    for index in range(first, stop):
+def _boundary(text: str, start: int, stop: int) -> int:
+    """Return where a word begins whose first letter is at *stop*, after another's last letter."""
+    for index in reversed(range(start, stop)):
         if text[index].isspace():
             return index
-    start = stop
-    while start > first and _opens(text[start - 1]):
-        start -= 1
-    return start
+    while stop > start and _opens(text[stop - 1]):
+        stop -= 1
+    return stop
 
 
 def _opens(character: str) -> bool:

@@ -205,6 +205,7 @@ class LoadedBackend(Generic[E]):
         """Transcribe a whole recording: a file, or float32[n] at 16 kHz; see Backend."""
         from wlk_core.session import transcribe  # noqa: PLC0415 -- streams do without
 
+        options = self._spec.recording_options(options)
         stream = self.create_processor(language=language, task=task, **options)
         return transcribe(stream, audio, language=language, vad=vad, chunk_seconds=chunk_seconds)
 
@@ -237,6 +238,7 @@ class LoadedBackend(Generic[E]):
         """Transcribe a whole recording without blocking the event loop; see Backend."""
         from wlk_core.session import atranscribe  # noqa: PLC0415 -- streams do without
 
+        options = self._spec.recording_options(options)
         opening = partial(self._open_processor, self.engine, self._config(language, task, options))
         return await atranscribe(
             opening, audio, language=language, vad=vad, chunk_seconds=chunk_seconds

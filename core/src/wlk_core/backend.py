@@ -344,15 +344,17 @@ class BackendSpec:
         It is taken where the backend declares it and *values* name neither a policy nor an option
         that it does not take.
         """
-        is_live = {
-            option.name for option in self.options if LONG_FORM not in (option.policies or [LONG_FORM])
+        live = {
+            option.name
+            for option in self.options
+            if option.policies and LONG_FORM not in option.policies
         }
-        if LONG_FORM not in self.policies or "policy" in values or is_live & set(values):
+        if LONG_FORM not in self.policies or "policy" in values or live & values.keys():
             return dict(values)
         return {**values, "policy": LONG_FORM}
 
     def delay_of(self, policy: str | None) -> float | None:
-        """Return the seconds after which a stream of *policy* has decoded audio; None if unknown."""
+        """Return the `max_delay` of *policy*, where None is the default; None if it is unknown."""
         return LONG_FORM_DELAY if policy == LONG_FORM else self.max_delay
 
     @property

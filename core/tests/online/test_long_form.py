@@ -152,7 +152,9 @@ def test_windows_without_words_are_passed_over(engine):
     assert ["two"] == texts(driver.tokens)
 
 
-@pytest.mark.parametrize("words", [[(0.0, 4.0)], [(0.0, 0.1)], [(0.0, 0.0)], [(0.0, 0.5), (0.6, 4.0)]])
+@pytest.mark.parametrize(
+    "words", [[(0.0, 4.0)], [(0.0, 0.1)], [(0.0, 0.0)], [(0.0, 0.5), (0.6, 4.0)]]
+)
 def test_a_window_always_moves_on(words):
     """Words of impossible lengths make no window begin where the last one did."""
     lengths = []

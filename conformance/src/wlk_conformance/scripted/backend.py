@@ -37,8 +37,8 @@ class ScriptedBackend(LoadedBackend[ScriptedEngine]):
     A backend without a model: its engine reads coded audio, see ScriptedEngine.
 
     The stream option `policy` chooses one of the shapes that recognizers have: local-agreement,
-    alignatt, native or long-form.  `fail_before` and `fail_after` name the engine calls that fail, counted
-    from 1 over all streams; they are set on `engine_calls`.
+    alignatt, native or long-form.  `fail_before` and `fail_after` name the engine calls that fail,
+    counted from 1 over all streams; they are set on `engine_calls`.
     """
 
     def __init__(

@@ -101,7 +101,7 @@ def session_events(
 def run_ahead(
     streams: Sequence[Generator[Event]], workers: int
 ) -> Iterator[Sequence[Generator[Event]]]:
-    """Run *streams* in their order, *workers* at a time in threads; each yields what its own did."""
+    """Run *streams* in threads, *workers* at a time; yield generators of their events."""
     is_stopped = threading.Event()
     queues: list[SimpleQueue[Event | BaseException | None]] = [SimpleQueue() for _ in streams]
 

@@ -82,6 +82,26 @@ def test_an_engine_that_ends_early_loses_no_word(coded_engine, script, seed):
     assert truth[: len(last)] == texts(driver.tokens)[: len(last)]
 
 
+def test_the_end_of_an_utterance_that_an_answer_lacks_is_decoded_again(engine):
+    """An answer that stops seconds before the end is not taken for all of the last window."""
+    script = [CodedToken(1 + i, 10 * i, 6) for i in range(10)]
+    lengths = []
+
+    def early(audio, *, prompt, language):
+        lengths.append(len(audio))
+        words = engine.transcribe(audio, prompt=prompt, language=language).words
+        return Hypothesis(words=words[: 4 if len(lengths) == 1 else None], language="en")
+
+    recognizer = LongFormRecognizer(early)
+    recognizer.feed(encode(script, cells=100))
+    committed = []
+    while (step := recognizer.step(is_last=True)) is not None:
+        committed += step.committed
+
+    assert texts(script_words(script, engine.vocabulary)) == texts(committed)
+    assert 2 == len(lengths)
+
+
 @settings(max_examples=25, deadline=None)
 @given(scripts(gaps=(0,)))
 def test_speech_without_a_pause_is_cut_between_words(coded_engine, script):

@@ -30,8 +30,8 @@ __all__ = ["LongFormRecognizer"]
 
 CUT_SHARE = 2 / 3  # of a window, after which it is cut at the widest pause
 COMPLETE_SECONDS = 0.5  # of quiet after the last word of a window, which is complete then
-# An engine that ends its text at once is called no more often than with the smallest tick.
-MIN_ADVANCE = round(0.2 * SAMPLE_RATE)
+UNDECODED_SECONDS = 3.0  # after the last word of an utterance, longer than a gate leaves silence
+MIN_ADVANCE = round(0.2 * SAMPLE_RATE)  # per call, as with the smallest tick of a live policy
 
 
 class LongFormRecognizer:
@@ -45,6 +45,10 @@ class LongFormRecognizer:
     late, so live audio needs another policy.
     """
 
+    hypothesis: tuple[Word, ...]  #: words after the last cut, which the next window decodes again
+    language: str | None  #: the language forced, or detected when text was first committed
+    work: WorkCounters  #: the engine's work, added up
+
     def __init__(
         self,
         transcribe: Transcriber,
@@ -54,33 +58,17 @@ class LongFormRecognizer:
         max_seconds: float = 28.0,
     ) -> None:
         self._transcribe = transcribe
-        self._language = language
+        self.language = language
         self._initial_prompt = prompt
         self._max_samples = round(max_seconds * SAMPLE_RATE)
-        self._work = WorkCounters()
+        self.work = WorkCounters()
         self.end_utterance("")
-
-    @property
-    def hypothesis(self) -> tuple[Word, ...]:
-        """Words after the last cut, which the next window decodes again, in seconds."""
-        return self._hypothesis
-
-    @property
-    def language(self) -> str | None:
-        """The language forced, or detected when text was first committed."""
-        return self._language
-
-    @property
-    def work(self) -> WorkCounters:
-        """The engine's work, added up."""
-        return self._work
 
     @property
     def state_bytes(self) -> int:
         """Bytes of audio and text held, the prompt at its bound."""
-        return (
-            self._audio.nbytes + PROMPT_CHARACTERS + sum(len(word.text) for word in self.hypothesis)
-        )
+        text = sum(len(word.text) for word in self.hypothesis)
+        return self._audio.nbytes + PROMPT_CHARACTERS + text
 
     def feed(self, audio: NDArray[np.float32]) -> None:
         """Append float32[n] to the utterance."""
@@ -95,23 +83,22 @@ class LongFormRecognizer:
             return None
         stop = min(audio.end, audio.start + self._max_samples)
         answer = self._transcribe(
-            audio.view(audio.start, stop), prompt=self._prompt.strip(), language=self._language
+            audio.view(audio.start, stop), prompt=self._prompt.strip(), language=self.language
         )
         # Nothing has changed so far, so that a failed step can be repeated.
         start, end = audio.start / SAMPLE_RATE, stop / SAMPLE_RATE
         shifted = [word.shifted(start) for word in answer.words]
         words = words_in_order(shifted, floor=start, limit=end)
-        while words and words[0].middle < self._overlap_end:
-            words.pop(0)
-        count, cut = self._cut(words, stop) if is_full else (len(words), stop)
+        words = [word for word in words if word.middle >= self._overlap_end]
+        may_go_on = bool(words) and end - words[-1].end >= UNDECODED_SECONDS
+        count, cut = self._cut(words, stop) if is_full or may_go_on else (len(words), stop)
         committed = tuple(words[:count])
-        self._work += answer.work
-        self._hypothesis = tuple(words[count:])
-        self._overlap_end = _overlap_end(committed, self._hypothesis, cut / SAMPLE_RATE)
+        self.work += answer.work
+        self.hypothesis = tuple(words[count:])
         self._prompt = last_words(self._prompt + "".join(word.text for word in committed))
         audio.trim(cut)
         if committed:
-            self._language = self._language or answer.language
+            self.language = self.language or answer.language
         outside = sum(word.is_outside(start, end) for word in shifted)
         return Step(committed=committed, consumed_samples=stop, misplaced_words=outside)
 
@@ -119,7 +106,7 @@ class LongFormRecognizer:
         """Begin a new utterance with the end of the transcript as prompt."""
         self._audio = AudioBuffer()
         self._prompt = last_words(committed_text or self._initial_prompt)
-        self._hypothesis: tuple[Word, ...] = ()
+        self.hypothesis = ()
         self._overlap_end = 0.0  # seconds; a word with its middle before this was committed before
 
     def close(self) -> None:
@@ -130,13 +117,11 @@ class LongFormRecognizer:
         """
         Return how many of *words* are final, and the sample with which the next window begins.
 
-        That is the widest pause in the last part of the window.  An engine that ended its text
-        early has not emitted the words after its last one, so that the audio after it is decoded
-        again.  Audio without words is kept from where a cut may lie on, because a word may begin
-        at its end.
+        That is in the widest pause of the last part of the window.  An engine that ended its text
+        early has not emitted what follows, and of audio without words the end may begin one: both
+        are decoded again.
         """
-        first = self._audio.start
-        earliest = (first + CUT_SHARE * (stop - first)) / SAMPLE_RATE
+        earliest = (self._audio.start * (1 - CUT_SHARE) + stop * CUT_SHARE) / SAMPLE_RATE
         if not words:
             return 0, quietest_sample(self._audio, earliest, stop / SAMPLE_RATE)
         pauses = [
@@ -147,25 +132,19 @@ class LongFormRecognizer:
         rest = stop / SAMPLE_RATE - words[-1].end
         if rest >= COMPLETE_SECONDS:
             pauses.append((rest, len(words)))
-        # A word that is longer than the last part is an alignment error: the cut is before it.
-        _, count = max(pauses, default=(0.0, max(1, len(words) - 1)))
         if not pauses and len(words) == 1:
             return 1, stop
-        last = words[count - 1]
-        following = words[count].start if count < len(words) else last.end + SEARCH_SECONDS
+        # A word that is longer than the last part is an alignment error: the cut is before it.
+        _, count = max(pauses, default=(0.0, len(words) - 1))
+        last, upcoming = words[count - 1], words[count:]
+        following = upcoming[0].start if upcoming else last.end + SEARCH_SECONDS
         begin = max(last.middle, min(last.end, following) - SEARCH_SECONDS)
         cut = quietest_sample(self._audio, begin, following - SEARCH_SECONDS / 2)
-        return count, min(stop, max(cut, first + MIN_ADVANCE))
-
-
-def _overlap_end(committed: Sequence[Word], upcoming: Sequence[Word], cut: float) -> float:
-    """
-    Return the time before which a word of the next window is the rest of a committed one.
-
-    The *cut* may lie before the end of the last word, or that end may be placed too early.  A word
-    that follows is known by its middle, which is nearer to it than to the rest.
-    """
-    rest = (cut + max(cut, committed[-1].end)) / 2 if committed else cut
-    if not committed or not upcoming:
-        return rest
-    return min(rest + REMAINDER_SECONDS, (rest + upcoming[0].middle) / 2)
+        cut = min(stop, max(cut, self._audio.start + MIN_ADVANCE))
+        # The cut may lie in the last word, whose rest is no word.  A word that follows is known by
+        # its middle, which is nearer to it than to the rest.
+        rest = (cut / SAMPLE_RATE + max(cut / SAMPLE_RATE, last.end)) / 2
+        self._overlap_end = rest
+        if upcoming:
+            self._overlap_end = min(rest + REMAINDER_SECONDS, (rest + upcoming[0].middle) / 2)
+        return count, cut

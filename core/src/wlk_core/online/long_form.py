@@ -48,6 +48,7 @@ class LongFormRecognizer:
     hypothesis: tuple[Word, ...]  #: words after the last cut, which the next window decodes again
     language: str | None  #: the language forced, or detected when text was first committed
     work: WorkCounters  #: the engine's work, added up
+    _prompt: str  # the end of the text before the window
 
     def __init__(
         self,
@@ -107,7 +108,7 @@ class LongFormRecognizer:
         self._audio = AudioBuffer()
         self._prompt = last_words(committed_text or self._initial_prompt)
         self.hypothesis = ()
-        self._overlap_end = 0.0  # seconds; a word with its middle before this was committed before
+        self._overlap_end = 0.0  # seconds; words with their middle before it are old
 
     def close(self) -> None:
         """Release audio and text."""

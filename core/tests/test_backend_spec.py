@@ -57,6 +57,15 @@ values = st.recursive(
 )
 
 
+def test_the_policy_for_recordings_has_a_delay_of_its_own() -> None:
+    """The delay that a backend declares is that of its policies for live audio."""
+    spec = BackendSpec(**(GOOD | {"options": (), "policies": ("x", "long-form"), "max_delay": 2.0}))
+
+    assert [2.0, 2.0, 31.0] == [spec.delay_of(policy) for policy in (None, "x", "long-form")]
+    assert {"policy": "long-form"} == spec.recording_options({})
+    assert {} == attrs.evolve(spec, policies=("x",)).recording_options({})
+
+
 def use(spec: BackendSpec) -> None:
     """Do with a spec what the commands do."""
     json.dumps([_described_option(option) for option in spec.all_options])

@@ -15,6 +15,7 @@ from wlk_conformance.seams import SupportsDeclaration, SupportsEngineCalls
 from wlk_conformance.sessions.monitor import Monitor
 from wlk_conformance.sessions.stopped import RUNNING
 from wlk_conformance.stimuli import choose_speech_source
+from wlk_core.backend import LONG_FORM, LONG_FORM_DELAY
 from wlk_core.errors import WLKError
 from wlk_core.testing import StreamDriver
 
@@ -178,6 +179,16 @@ class BackendUnderTest:
         known.update(CALL_ARGUMENTS)
         return {name: value for name, value in self.options.items() if name in known}
 
+    @property
+    def policy(self) -> str | None:
+        """The policy of its streams, None where the backend declares none."""
+        return self.stream_options.get("policy", next(iter(self.spec.policies), None))
+
+    @property
+    def max_delay(self) -> float | None:
+        """The declared delay of that policy, None where none is declared."""
+        return self.spec.delay_of(self.policy)
+
     def load_with(self, **changes: Any) -> Backend:
         """Load the backend with its options and *changes*."""
         with self.calls.making("load_backend"):
@@ -210,8 +221,16 @@ class BackendUnderTest:
         return StreamDriver(RecordingProcessor(monitored, log, self.touch))
 
     def speech(self, count: int, **how: Any) -> Stimulus:
-        """Return *count* words of the speech source, and note how to make them again."""
-        return self.log_stimulus(self.speech_source.speech(count, **how))
+        """
+        Return *count* words of the speech source, and note how to make them again.
+
+        They are more where the policy would not decode before their end.
+        """
+        stimulus = self.speech_source.speech(count, **how)
+        while self.policy == LONG_FORM and stimulus.seconds < LONG_FORM_DELAY:
+            count *= 2
+            stimulus = self.speech_source.speech(count, **how)
+        return self.log_stimulus(stimulus)
 
     def log_stimulus(self, stimulus: Stimulus) -> Stimulus:
         """Note how *stimulus* was made and return it."""

@@ -44,10 +44,22 @@ if TYPE_CHECKING:
     from wlk_core.session import Event, Transcription
     from wlk_core.vad import GateParameters
 
-__all__ = ["API_FLOOR", "API_VERSION", "CAPABILITIES", "Backend", "BackendSpec", "Capability"]
+__all__ = [
+    "API_FLOOR",
+    "API_VERSION",
+    "CAPABILITIES",
+    "LONG_FORM",
+    "Backend",
+    "BackendSpec",
+    "Capability",
+]
 
 API_VERSION = 1  #: the plugin API this wlk-core speaks
 API_FLOOR = 1  #: the oldest plugin API it still understands
+
+#: The policy for recordings, of which all audio is there; the other policies are for live audio.
+LONG_FORM = "long-form"
+LONG_FORM_DELAY = 31.0  # seconds: a window of 30 s, and the chunk that shows it to be full
 
 Capability = Literal[
     "hypothesis",
@@ -219,7 +231,8 @@ class BackendSpec:
         model_files: glob patterns of the files of a model in its repository; empty for all of
             them.  Of alternatives, "this|that", the first that matches a file is taken, because
             some repositories have the weights in two formats.
-        max_delay: seconds after which audio is committed or visible in the hypothesis.
+        max_delay: seconds after which audio is committed or visible in the hypothesis, with the
+            policies for live audio; see `delay_of`.
         digit_models: the models that recognise spoken English digits, which wlk-conformance then
             compares with what was spoken.
         bounds: declared quality of these models on the suite's digits, by measure: "wer",
@@ -323,6 +336,26 @@ class BackendSpec:
         is refused.
         """
         return resolve_options(self.all_options, values, scope="stream", owner=self.name)
+
+    def recording_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """
+        Return stream options for a recording: *values*, and the policy LONG_FORM where it fits.
+
+        It is taken where the backend declares it and *values* name neither a policy nor an option
+        that it does not take.
+        """
+        live = {
+            option.name
+            for option in self.options
+            if option.policies and LONG_FORM not in option.policies
+        }
+        if LONG_FORM not in self.policies or "policy" in values or live & values.keys():
+            return dict(values)
+        return {**values, "policy": LONG_FORM}
+
+    def delay_of(self, policy: str | None) -> float | None:
+        """Return the `max_delay` of *policy*, where None is the default; None if it is unknown."""
+        return LONG_FORM_DELAY if policy == LONG_FORM else self.max_delay
 
     @property
     def all_options(self) -> tuple[Option, ...]:

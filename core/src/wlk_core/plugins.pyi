@@ -31,6 +31,7 @@ from wlk_core.online import AlignedWord as AlignedWord
 from wlk_core.online import DecoderCache as DecoderCache
 from wlk_core.online import Hypothesis as Hypothesis
 from wlk_core.online import LocalAgreementRecognizer as LocalAgreementRecognizer
+from wlk_core.online import LongFormRecognizer as LongFormRecognizer
 from wlk_core.online import OnlineStream as OnlineStream
 from wlk_core.online import Recognizer as Recognizer
 from wlk_core.online import Step as Step

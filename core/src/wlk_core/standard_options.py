@@ -134,10 +134,10 @@ REWIND_SECONDS = Option(
 BEAM_SIZE = Option(
     name="beam_size",
     type=int,
-    default=1,
     minimum=1,
     maximum=16,
-    help="hypotheses the decoder keeps; 1 is greedy decoding",
+    is_auto_allowed=True,
+    help="hypotheses the decoder keeps; 1 is greedy decoding, auto takes 5 with long-form, else 1",
     scope="stream",
     former_names=("beam", "beams", "num_beams"),
 )

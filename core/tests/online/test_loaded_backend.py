@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 import gc
+import os
 from typing import TYPE_CHECKING, Any
 import weakref
 
@@ -27,6 +28,7 @@ from wlk_core.testing import silence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 SPEC = BackendSpec(
     name="toy",
@@ -90,7 +92,7 @@ class ToyRecognizer:
         """Hold nothing."""
 
 
-def toy(**functions: Any) -> Any:
+def toy(spec: BackendSpec = SPEC, **functions: Any) -> Any:
     """Return a loaded backend, and the configurations its streams were opened with."""
     configs = []
 
@@ -102,7 +104,7 @@ def toy(**functions: Any) -> Any:
         calls.wrap(engine.decode)(16)
 
     functions = {"open_stream": open_stream, "warmup": warmup, **functions}
-    return LoadedBackend(SPEC, Engine(), **functions), configs
+    return LoadedBackend(spec, Engine(), **functions), configs
 
 
 def test_a_stream_is_opened_with_checked_and_complete_options() -> None:
@@ -215,6 +217,36 @@ def test_a_recording_is_transcribed_in_one_call() -> None:
 
     assert ("word word", "de", 2.0) == (result.text, result.language, result.duration)
     assert ("de", "y") == (configs[0].language, configs[0].policy)
+
+
+@pytest.mark.parametrize(
+    ("options", "policy"),
+    [({}, "long-form"), ({"policy": "y"}, "y"), ({"border_seconds": 0.2}, "x")],
+    ids=["nothing named", "a policy", "an option of another policy"],
+)
+def test_a_recording_has_the_policy_for_recordings(options: Any, policy: str) -> None:
+    """It is taken unless the caller names another one, or an option that it does not take."""
+    backend, configs = toy(attrs.evolve(SPEC, policies=("x", "y", "long-form")))
+
+    backend.transcribe(silence(1.0), vad=False, **options)
+    asyncio.run(backend.atranscribe(silence(1.0), vad=False, **options))
+
+    assert [policy] * 2 == [config.policy for config in configs]
+
+
+def test_live_audio_never_has_the_policy_for_recordings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chunks, standard input and named pipes may still be recorded."""
+    backend, configs = toy(attrs.evolve(SPEC, policies=("x", "y", "long-form")))
+    monkeypatch.setattr("wlk_core.session.transcription.decode_file", lambda _: [silence(1.0)])
+    os.mkfifo(tmp_path / "pipe")
+
+    list(backend.stream([silence(1.0)], vad=False))
+    for audio in ("-", str(tmp_path / "pipe"), tmp_path / "pipe"):
+        backend.transcribe(audio, vad=False)
+
+    assert ["x"] * 4 == [config.policy for config in configs]
 
 
 def test_chunks_are_transcribed_in_one_loop() -> None:

@@ -43,14 +43,14 @@ def test_repositories_are_those_of_the_publishers_of_a_format():
 
 
 def test_alignatt_is_the_default_where_it_is_possible():
-    """The first policy of a spec is its default."""
+    """The first policy of a spec is its default; the one for recordings comes last."""
     policies = {spec.name: spec.policies for spec in wlk_backends()}
 
     assert {
-        "faster-whisper": ("local-agreement",),
-        "mlx-whisper": ("alignatt", "local-agreement"),
-        "openai-api": ("local-agreement",),
-        "whisper": ("alignatt", "local-agreement"),
+        "faster-whisper": ("local-agreement", "long-form"),
+        "mlx-whisper": ("alignatt", "local-agreement", "long-form"),
+        "openai-api": ("local-agreement", "long-form"),
+        "whisper": ("alignatt", "local-agreement", "long-form"),
     } == policies
 
 

@@ -176,7 +176,8 @@ class Service:
     def _new_stream(self, config: StreamConfig) -> SessionStream:
         """Return a session that is not stepped yet; may block."""
         with ExitStack() as stack:
-            processor = self._processor("transcribe", config.language, config.prompt)
+            options = self._options(config.prompt)
+            processor = self._processor("transcribe", config.language, options)
             stack.enter_context(closing(processor))
             diarizer = None
             if self._diarizers is not None:
@@ -252,7 +253,8 @@ class Service:
             diarizer = None
             if request.has_speakers and self._diarizers is not None:
                 diarizer = stack.enter_context(closing(self._diarizers.open()))
-            processor = self._processor(request.task, request.language, request.prompt)
+            options = self.card.spec.recording_options(self._options(request.prompt))
+            processor = self._processor(request.task, request.language, options)
             pieces = in_turns(decode_file(file), self._turns.recordings, use)
             events = stream(processor, pieces, diarizer=diarizer)
             stack.enter_context(self._turns.recordings)
@@ -286,7 +288,7 @@ class Service:
 
     async def _run_canary(self) -> None:
         processor = await self._openings.open(
-            partial(self._processor, "transcribe", self.card.language, None),
+            partial(self._processor, "transcribe", self.card.language, self._options(None)),
             close=self._close_processor,
         )
         with ExitStack() as stack:
@@ -301,8 +303,10 @@ class Service:
                 if isinstance(event, Failure) and event.is_final:
                     raise RequestError(str(event.error), status=503, code="not_ready")
 
-    def _processor(self, task: str, language: str | None, prompt: str | None) -> OnlineProcessor:
-        return self._backend.create_processor(language=language, task=task, **self._options(prompt))
+    def _processor(
+        self, task: str, language: str | None, options: Mapping[str, Any]
+    ) -> OnlineProcessor:
+        return self._backend.create_processor(language=language, task=task, **options)
 
     def _options(self, prompt: str | None) -> dict[str, Any]:
         return (

@@ -16,6 +16,7 @@ from wlk_core.plugins import (
     AlignAttRecognizer,
     LoadedBackend,
     LocalAgreementRecognizer,
+    LongFormRecognizer,
     ModelNotFoundError,
 )
 from wlk_core.testing import CELL_SAMPLES
@@ -36,8 +37,8 @@ class ScriptedBackend(LoadedBackend[ScriptedEngine]):
     A backend without a model: its engine reads coded audio, see ScriptedEngine.
 
     The stream option `policy` chooses one of the shapes that recognizers have: local-agreement,
-    alignatt or native.  `fail_before` and `fail_after` name the engine calls that fail, counted
-    from 1 over all streams; they are set on `engine_calls`.
+    alignatt, native or long-form.  `fail_before` and `fail_after` name the engine calls that fail,
+    counted from 1 over all streams; they are set on `engine_calls`.
     """
 
     def __init__(
@@ -116,9 +117,12 @@ def open_stream(
             tick_seconds=tick_seconds,
             buffer_seconds=BUFFER_SECONDS,
         )
+    transcribe = _engine_call(engine, calls, engine.transcribe)
+    if config.policy == "long-form":
+        return partial(LongFormRecognizer, transcribe, language=language)
     return partial(
         LocalAgreementRecognizer,
-        _engine_call(engine, calls, engine.transcribe),
+        transcribe,
         language=language,
         tick_seconds=tick_seconds,
     )

@@ -32,7 +32,7 @@ SCRIPTED_SPEC = BackendSpec(
         }
     ),
     languages=("en", "de"),
-    policies=("local-agreement", "alignatt", "native"),  # every shape of a recognizer
+    policies=("local-agreement", "alignatt", "native", "long-form"),  # every shape of a recognizer
     models={"digits": "bundled"},
     default_model="digits",
     max_delay=3.0,

@@ -150,7 +150,13 @@ class Player:
         tape = session.tapes[action.stream % len(session.tapes)]
         audio = tape.render(self._source).audio
         keeps_delay = not set(options) - {"policy", "language", "task"}
-        stream = PlayedStream(action.stream, monitored, audio, keeps_delay=keeps_delay)
+        stream = PlayedStream(
+            action.stream,
+            monitored,
+            audio,
+            policy=options.get("policy"),
+            keeps_delay=keeps_delay,
+        )
         self._streams[action.stream] = stream
 
     def _warm_up(self) -> None:
@@ -189,7 +195,7 @@ class Player:
                 f"has_backlog was False at {drained:.3f} s, and process_iter went on to "
                 f"{stream.processed:.3f} s",
             )
-        delay = self._spec.max_delay
+        delay = self._spec.delay_of(stream.policy)
         if delay is not None and stream.keeps_delay:
             backlog = stream.life.clock.end - stream.processed
             if backlog > delay:

@@ -73,9 +73,16 @@ class PlayedStream:
     """A stream with a tape: `insert` takes its next samples, and zeros after its end."""
 
     def __init__(
-        self, number: int, processor: Any, audio: NDArray[np.float32], *, keeps_delay: bool
+        self,
+        number: int,
+        processor: Any,
+        audio: NDArray[np.float32],
+        *,
+        policy: str | None,
+        keeps_delay: bool,
     ) -> None:
         self.number = number
+        self.policy = policy  #: that it was opened with, None for the default
         self.processor = processor
         self.keeps_delay = keeps_delay  #: by its options, the max_delay of the spec holds
         self.lives = [Life(may_end_early=not keeps_delay)]

@@ -38,12 +38,11 @@ def feed_and_find_cut(
         driver.insert(chunk)
         driver.drain()
         if engine_calls.cut_count > so_far:
-            lost = (first - (wlk.spec.max_delay or MAX_DELAY), driver.processed_up_to)
+            lost = (first - (wlk.max_delay or MAX_DELAY), driver.processed_up_to)
     driver.finish()
     if engine_calls.cut_count == cuts:
         raise NotApplicable("its answers cannot be cut short (see EngineCalls.wrap)")
-    policy = wlk.stream_options.get("policy", next(iter(wlk.spec.policies), None))
-    return (0.0, 0.0) if policy in DECODE_AGAIN else lost
+    return (0.0, 0.0) if wlk.policy in DECODE_AGAIN else lost
 
 
 def check_around(

@@ -160,9 +160,8 @@ class FailureRules:
             healthy, failing = wlk.stream(), wlk.stream()
             for chunk in stimulus.chunks(1.0):
                 healthy.feed(chunk)
-                failing.insert(chunk)
                 with wlk.faults(*range(1, 100), after=is_after):
-                    _error_of(failing.process)
+                    _error_of(partial(failing.feed, chunk))
             healthy.drain()
             healthy.finish()
             check_same(wlk.solo(stimulus), healthy.tokens, what="beside a stream that fails")

@@ -138,7 +138,7 @@ class ResourceRules:
     @rule("RES-03", kinds="G,S", causes=("a word waits for the next word, which may never come",))
     def test_the_declared_delay_holds(self, wlk: BackendUnderTest) -> None:
         """The declared `max_delay` holds: older audio is committed or in the hypothesis."""
-        delay = wlk.spec.max_delay
+        delay = wlk.max_delay
         if delay is None:
             raise NotDeclared("no max_delay is declared")
         stimulus = wlk.speech(10, seed=21, gap=(0.3, 0.9), tail=delay + 1.0)

@@ -122,7 +122,7 @@ class TimeRules:
     )
     def test_a_drained_stream_has_no_backlog(self, wlk: BackendUnderTest) -> None:
         """Once `has_backlog` is False the backlog is bounded, and process_iter has no work left."""
-        stimulus = wlk.log_stimulus(white_noise(12.0))
+        stimulus = wlk.log_stimulus(white_noise(12.0 + (wlk.max_delay or 0.0)))
         for chunk_seconds in (1.0, stimulus.seconds):
             driver = wlk.stream()
             driver.feed(stimulus.audio, chunk_seconds=chunk_seconds)

@@ -7,12 +7,14 @@ from wlk_core.audio.convert import to_float32, validate_audio
 from wlk_core.audio.decode import audio_duration, decode_file
 from wlk_core.audio.pcm import PcmConverter
 from wlk_core.audio.resample import Resampler
+from wlk_core.audio.source import may_be_live
 
 __all__ = [
     "PcmConverter",
     "Resampler",
     "audio_duration",
     "decode_file",
+    "may_be_live",
     "rechunk",
     "to_float32",
     "validate_audio",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 import os
+from pathlib import Path
 import re
 import sys
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from wlk_core.audio.reader import ByteCheck
 
-__all__ = ["AudioPath", "AudioSource", "needs_a_file", "open_audio", "open_links"]
+__all__ = ["AudioPath", "AudioSource", "may_be_live", "needs_a_file", "open_audio", "open_links"]
 
 #: A local file, "-" for standard input, or a binary file object.
 AudioPath: TypeAlias = "str | os.PathLike[str] | BinaryIO"
@@ -158,6 +159,14 @@ class AudioSource:
         is_exact = self.format in {"mov", "flac"} or (self.format == "mp3" and start > 0)
         seconds = self.stream_seconds
         return start + seconds if is_exact and seconds is not None else None
+
+
+def may_be_live(audio: object) -> bool:
+    """Return whether *audio* is a path that may still be recorded: a pipe, a device or "-"."""
+    if not isinstance(audio, (str, os.PathLike)):
+        return False
+    path = Path(audio)
+    return audio == "-" or path.is_fifo() or path.is_char_device()
 
 
 @contextmanager

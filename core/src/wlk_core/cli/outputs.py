@@ -11,7 +11,7 @@ import re
 import secrets
 import stat
 import sys
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 import attrs
 import click
@@ -46,15 +46,16 @@ class Output(Protocol):
 
 @attrs.frozen
 class StandardOutput:
-    """Standard output; `before` clears what is drawn on the same terminal."""
+    """Standard output as it is now; `before` clears what is drawn on the same terminal."""
 
     before: Callable[[], None] = lambda: None
+    _stream: TextIO = attrs.field(factory=lambda: sys.stdout, init=False)  # see `quiet`
 
     def write(self, text: str) -> None:
         """Write and flush; OSError names standard output."""
         self.before()
         try:
-            click.echo(text, nl=False)
+            click.echo(text, nl=False, file=self._stream)
         except BrokenPipeError:
             raise
         except OSError as error:

@@ -10,6 +10,7 @@ from wlk_core.online.alignatt import (
     DecoderCache,
 )
 from wlk_core.online.local_agreement import Hypothesis, LocalAgreementRecognizer, Transcriber
+from wlk_core.online.long_form import LongFormRecognizer
 from wlk_core.online.recognizer import Recognizer, Step
 from wlk_core.online.stream import OnlineStream
 from wlk_core.processor import WorkCounters
@@ -22,6 +23,7 @@ __all__ = [
     "DecoderCache",
     "Hypothesis",
     "LocalAgreementRecognizer",
+    "LongFormRecognizer",
     "OnlineStream",
     "Recognizer",
     "Step",

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
     from wlk_core.streaming.words import Word
 
-__all__ = ["PROMPT_CHARACTERS", "BoundedWindow", "words_in_order"]
+__all__ = [
+    "PROMPT_CHARACTERS",
+    "REMAINDER_SECONDS",
+    "SEARCH_SECONDS",
+    "BoundedWindow",
+    "last_words",
+    "quietest_sample",
+    "words_in_order",
+]
 
 PROMPT_CHARACTERS = 200  # committed text given to the engine as prompt (whisper_streaming)
 QUIET_SECONDS = 3.0  # audio kept when two hypotheses in a row contain no new word
@@ -126,7 +134,7 @@ class BoundedWindow(Generic[T]):
     def reset(self, committed_text: str) -> None:
         """Begin a new utterance with the end of the transcript, if there is any, as prompt."""
         self._audio = AudioBuffer()
-        self._prompt = _last_words(committed_text or self._initial_prompt)
+        self._prompt = last_words(committed_text or self._initial_prompt)
         self._was_quiet = False  # the last hypothesis contained no new word
         self.prefix = ()
         self.processed = 0
@@ -261,12 +269,7 @@ class BoundedWindow(Generic[T]):
         return self._quietest(start - 1.5 * SEARCH_SECONDS, start - SEARCH_SECONDS / 2)
 
     def _quietest(self, start: float, end: float) -> int:
-        """Return the number of the quietest sample from *start* to *end*, in seconds."""
-        first = min(max(self.start, round(start * SAMPLE_RATE)), self.processed)
-        final = min(max(first, round(end * SAMPLE_RATE)), self.processed)
-        audio = self._audio.view(first, final)
-        window = max(SHORT_ENERGY_WINDOW, min(ENERGY_WINDOW, len(audio) // 2))
-        return first + lowest_energy_sample(audio, window=window)
+        return quietest_sample(self._audio, start, min(end, self.processed / SAMPLE_RATE))
 
     def _on_whole_cut(self, sample: int) -> int:
         return sample // self._cut_samples * self._cut_samples
@@ -280,7 +283,7 @@ class BoundedWindow(Generic[T]):
         if count:
             words = [self._word_of(item) for item in self.prefix[:count]]
             self.prefix = self.prefix[count:]
-            self._prompt = _last_words(self._prompt + "".join(word.text for word in words))
+            self._prompt = last_words(self._prompt + "".join(word.text for word in words))
             following = self._word_of(upcoming[0]) if upcoming else None
             end = words[-1].end if following is None else min(words[-1].end, following.start)
             self.dropped_end = max(cut, end)
@@ -329,6 +332,15 @@ class BoundedWindow(Generic[T]):
         return max(self.overlap_end, boundary) if self._prefix_is_forced else boundary
 
 
+def quietest_sample(audio: AudioBuffer, start: float, end: float) -> int:
+    """Return the number of the quietest sample held from *start* to *end*, in seconds."""
+    first = min(max(audio.start, round(start * SAMPLE_RATE)), audio.end)
+    final = min(max(first, round(end * SAMPLE_RATE)), audio.end)
+    samples = audio.view(first, final)
+    window = max(SHORT_ENERGY_WINDOW, min(ENERGY_WINDOW, len(samples) // 2))
+    return first + lowest_energy_sample(samples, window=window)
+
+
 def words_in_order(words: Sequence[Word], *, floor: float, limit: float) -> list[Word]:
     """Return *words* with starts that never go back, all times between *floor* and *limit*."""
     ordered: list[Word] = []
@@ -341,7 +353,7 @@ def words_in_order(words: Sequence[Word], *, floor: float, limit: float) -> list
     return ordered
 
 
-def _last_words(text: str) -> str:
+def last_words(text: str) -> str:
     """Return the end of *text*, at most PROMPT_CHARACTERS of whole words."""
     if len(text) <= PROMPT_CHARACTERS:
         return text

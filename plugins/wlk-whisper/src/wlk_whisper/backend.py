@@ -14,6 +14,7 @@ from wlk_core.plugins import (
     AlignedWord,
     LoadedBackend,
     LocalAgreementRecognizer,
+    LongFormRecognizer,
     Word,
 )
 from wlk_whisper.engine.alignatt import AlignAttOptions, transcribe_aligned
@@ -21,6 +22,7 @@ from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine
 from wlk_whisper.engine.features import SAMPLES_PER_ENCODER_FRAME
 from wlk_whisper.engine.timing import ENCODER_FRAME_SECONDS
 from wlk_whisper.engine.transcribe import transcribe
+from wlk_whisper.options import beam_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,15 +63,18 @@ def open_stream(
     options = config.options
     decoding = DecodingOptions(
         task=config.task,
-        beam_size=options["beam_size"],
+        beam_size=beam_size(config),
         context=engine.checkpoint.context(options["audio_context"]),
     )
     buffer_seconds = options["buffer_seconds"] or engine.checkpoint.buffer_seconds
     prompt = options["prompt"] or ""
     if config.policy != "alignatt":
+        call = _engine_call(engine, calls, partial(transcribe, engine=engine, options=decoding))
+        if config.policy == "long-form":
+            return partial(LongFormRecognizer, call, language=config.language, prompt=prompt)
         return partial(
             LocalAgreementRecognizer,
-            _engine_call(engine, calls, partial(transcribe, engine=engine, options=decoding)),
+            call,
             language=config.language,
             prompt=prompt,
             tick_seconds=options["tick_seconds"],

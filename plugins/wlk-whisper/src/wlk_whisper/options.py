@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from wlk_core.plugins import Option
 
-__all__ = ["AUDIO_CONTEXT", "LORA_PATH", "MAX_CONTEXT_TOKENS"]
+if TYPE_CHECKING:
+    from wlk_core.plugins import StreamConfig
+
+__all__ = ["AUDIO_CONTEXT", "LORA_PATH", "MAX_CONTEXT_TOKENS", "beam_size"]
+
+LONG_FORM_BEAM_SIZE = 5  # Whisper's own for recordings
 
 AUDIO_CONTEXT = Option(
     name="audio_context",
@@ -34,3 +41,9 @@ MAX_CONTEXT_TOKENS = Option(
     scope="stream",
     policies=("alignatt",),
 )
+
+
+def beam_size(config: StreamConfig) -> int:
+    """Return the beam size of a stream; auto is greedy decoding where words are decoded again."""
+    auto = LONG_FORM_BEAM_SIZE if config.policy == "long-form" else 1
+    return config.options["beam_size"] or auto

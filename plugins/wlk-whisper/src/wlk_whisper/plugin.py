@@ -51,14 +51,21 @@ COMPUTE_TYPES = (
 DECODING = (
     standard_options.BEAM_SIZE,
     standard_options.PROMPT,
-    attrs.evolve(standard_options.TICK_SECONDS, default=0.6),
-    attrs.evolve(
+    AUDIO_CONTEXT,
+)
+
+
+def _live_options(*policies: str) -> Iterable[Option]:
+    """Return the options of the *policies* for live audio, which long-form does not take."""
+    tick = attrs.evolve(standard_options.TICK_SECONDS, default=0.6, policies=policies)
+    buffer = attrs.evolve(
         standard_options.BUFFER_SECONDS,
         help="length in seconds from which the buffer is cut after committed words, to half of it "
         "at least; auto takes what the checkpoint declares, else 8",
-    ),
-    AUDIO_CONTEXT,
-)
+        policies=policies,
+    )
+    return (tick, buffer)
+
 
 ALIGNATT = (
     attrs.evolve(standard_options.BORDER_SECONDS, default=0.3),
@@ -92,10 +99,11 @@ FASTER_WHISPER = BackendSpec(
         ),
         standard_options.CACHE_DIR,
         *DECODING,
+        *_live_options("local-agreement"),
     ),
     capabilities=CAPABILITIES,
     languages=LANGUAGES,
-    policies=("local-agreement",),
+    policies=("local-agreement", "long-form"),
     models=FASTER_WHISPER_MODELS,
     default_model="base",
     model_files=FASTER_WHISPER_FILES,
@@ -117,11 +125,12 @@ MLX_WHISPER = BackendSpec(
         standard_options.ALIGNMENT_HEADS,
         standard_options.CACHE_DIR,
         *DECODING,
+        *_live_options("alignatt", "local-agreement"),
         *ALIGNATT,
     ),
     capabilities=CAPABILITIES,
     languages=LANGUAGES,
-    policies=("alignatt", "local-agreement"),
+    policies=("alignatt", "local-agreement", "long-form"),
     models=MLX_MODELS,
     default_model="base",
     model_files=MLX_FILES,
@@ -176,10 +185,12 @@ OPENAI_API = BackendSpec(
             default=2.0,
             minimum=0.5,
             is_auto_measured=False,  # measuring would send audio, and a network has no steady pace
+            policies=("local-agreement",),
             help="seconds of audio between two requests",
         ),
         attrs.evolve(
             standard_options.BUFFER_SECONDS,
+            policies=("local-agreement",),
             help="length in seconds from which the audio of a request is cut after committed "
             "words; auto takes 8",
         ),
@@ -187,7 +198,7 @@ OPENAI_API = BackendSpec(
     # verbose_json has probabilities of whole segments only, so words have none.
     capabilities=CAPABILITIES - {"probabilities"},
     languages=LANGUAGES,
-    policies=("local-agreement",),
+    policies=("local-agreement", "long-form"),
     models=HOSTED_MODELS,
     default_model="whisper-1",
     max_delay=3.0,
@@ -209,11 +220,12 @@ WHISPER = BackendSpec(
         LORA_PATH,
         standard_options.CACHE_DIR,
         *DECODING,
+        *_live_options("alignatt", "local-agreement"),
         *ALIGNATT,
     ),
     capabilities=CAPABILITIES | {"batching"},
     languages=LANGUAGES,
-    policies=("alignatt", "local-agreement"),
+    policies=("alignatt", "local-agreement", "long-form"),
     models=TRANSFORMERS_MODELS,
     default_model="base",
     model_files=TRANSFORMERS_FILES,

@@ -18,6 +18,7 @@ from wlk_core.plugins import (
     BackendUnavailable,
     LoadedBackend,
     LocalAgreementRecognizer,
+    LongFormRecognizer,
     ModelNotFoundError,
     OptionError,
 )
@@ -26,6 +27,7 @@ from wlk_whisper.ctranslate2.checkpoint import check_files
 from wlk_whisper.ctranslate2.engine import FasterWhisperEngine
 from wlk_whisper.engine.engine import DecodingOptions
 from wlk_whisper.models import DIGITS
+from wlk_whisper.options import beam_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,14 +149,18 @@ def _open_stream(
     buffer_seconds = options["buffer_seconds"] or engine.checkpoint.buffer_seconds
     decoding = DecodingOptions(
         task=config.task,
-        beam_size=options["beam_size"],
+        beam_size=beam_size(config),
         context=engine.checkpoint.context(options["audio_context"]),
     )
+    call = calls.wrap(partial(engine.transcribe, options=decoding))
+    prompt = options["prompt"] or ""
+    if config.policy == "long-form":
+        return partial(LongFormRecognizer, call, language=config.language, prompt=prompt)
     return partial(
         LocalAgreementRecognizer,
-        calls.wrap(partial(engine.transcribe, options=decoding)),
+        call,
         language=config.language,
-        prompt=options["prompt"] or "",
+        prompt=prompt,
         tick_seconds=options["tick_seconds"],
         buffer_seconds=buffer_seconds,
         kept_seconds=buffer_seconds / 2,

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wlk_core.plugins import SAMPLE_RATE, LoadedBackend, LocalAgreementRecognizer, OptionError
+from wlk_core.plugins import (
+    SAMPLE_RATE,
+    LoadedBackend,
+    LocalAgreementRecognizer,
+    LongFormRecognizer,
+    OptionError,
+)
 from wlk_whisper.openai_api.client import ApiClient
 from wlk_whisper.openai_api.endpoint import Endpoint
 
@@ -63,11 +69,15 @@ def _open_stream(
             f"leave the language out, got {config.language!r}"
         )
     is_forced = config.language is not None
+    call = calls.wrap(partial(client.transcribe, task=config.task, is_forced=is_forced))
+    prompt = config.options["prompt"] or ""
+    if config.policy == "long-form":
+        return partial(LongFormRecognizer, call, language=config.language, prompt=prompt)
     return partial(
         LocalAgreementRecognizer,
-        calls.wrap(partial(client.transcribe, task=config.task, is_forced=is_forced)),
+        call,
         language=config.language,
-        prompt=config.options["prompt"] or "",
+        prompt=prompt,
         tick_seconds=config.options["tick_seconds"],
         buffer_seconds=config.options["buffer_seconds"] or BUFFER_SECONDS,
     )

@@ -1,0 +1,151 @@
+"""Long-form transcription of recordings: one engine call for each window, no audio decoded live."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from wlk_core.online.recognizer import Step
+from wlk_core.processor import SAMPLE_RATE, WorkCounters
+from wlk_core.streaming.audio_buffer import AudioBuffer
+from wlk_core.streaming.window import (
+    PROMPT_CHARACTERS,
+    REMAINDER_SECONDS,
+    SEARCH_SECONDS,
+    last_words,
+    quietest_sample,
+    words_in_order,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from wlk_core.online.local_agreement import Transcriber
+    from wlk_core.streaming.words import Word
+
+__all__ = ["LongFormRecognizer"]
+
+CUT_SHARE = 2 / 3  # of a window, after which it is cut at the widest pause
+COMPLETE_SECONDS = 0.5  # of quiet after the last word of a window, which is complete then
+UNDECODED_SECONDS = 3.0  # after the last word of an utterance, longer than a gate leaves silence
+MIN_ADVANCE = round(0.2 * SAMPLE_RATE)  # per call, as with the smallest tick of a live policy
+
+
+class LongFormRecognizer:
+    """
+    Transcribe an utterance in windows of `max_seconds`, each with one engine call.
+
+    This is Whisper's rule for recordings (Radford et al., "Robust speech recognition via
+    large-scale weak supervision", 2022, section 3.8), with pauses between words in place of its
+    timestamp tokens.  A window is cut at its last wide pause; the words before the cut are final
+    and become the prompt of the next window, which begins there.  Text comes up to `max_seconds`
+    late, so live audio needs another policy.
+    """
+
+    hypothesis: tuple[Word, ...]  #: words after the last cut, which the next window decodes again
+    language: str | None  #: the language forced, or detected when text was first committed
+    work: WorkCounters  #: the engine's work, added up
+    _prompt: str  # the end of the text before the window
+
+    def __init__(
+        self,
+        transcribe: Transcriber,
+        *,
+        language: str | None = None,
+        prompt: str = "",
+        max_seconds: float = 28.0,
+    ) -> None:
+        self._transcribe = transcribe
+        self.language = language
+        self._initial_prompt = prompt
+        self._max_samples = round(max_seconds * SAMPLE_RATE)
+        self.work = WorkCounters()
+        self.end_utterance("")
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of audio and text held, the prompt at its bound."""
+        text = sum(len(word.text) for word in self.hypothesis)
+        return self._audio.nbytes + PROMPT_CHARACTERS + text
+
+    def feed(self, audio: NDArray[np.float32]) -> None:
+        """Append float32[n] to the utterance."""
+        self._audio.append(audio)
+
+    def step(self, *, is_last: bool) -> Step | None:
+        """Transcribe a full window, or what is left of a complete utterance."""
+        audio = self._audio
+        # A window that is just full waits: it is the last one where the utterance ends with it.
+        is_full = len(audio) > self._max_samples
+        if not is_full and not (is_last and len(audio)):
+            return None
+        stop = min(audio.end, audio.start + self._max_samples)
+        answer = self._transcribe(
+            audio.view(audio.start, stop), prompt=self._prompt.strip(), language=self.language
+        )
+        # Nothing has changed so far, so that a failed step can be repeated.
+        start, end = audio.start / SAMPLE_RATE, stop / SAMPLE_RATE
+        shifted = [word.shifted(start) for word in answer.words]
+        words = words_in_order(shifted, floor=start, limit=end)
+        words = [word for word in words if word.middle >= self._overlap_end]
+        may_go_on = bool(words) and end - words[-1].end >= UNDECODED_SECONDS
+        count, cut = self._cut(words, stop) if is_full or may_go_on else (len(words), stop)
+        committed = tuple(words[:count])
+        self.work += answer.work
+        self.hypothesis = tuple(words[count:])
+        self._prompt = last_words(self._prompt + "".join(word.text for word in committed))
+        audio.trim(cut)
+        if committed:
+            self.language = self.language or answer.language
+        outside = sum(word.is_outside(start, end) for word in shifted)
+        return Step(committed=committed, consumed_samples=stop, misplaced_words=outside)
+
+    def end_utterance(self, committed_text: str) -> None:
+        """Begin a new utterance with the end of the transcript as prompt."""
+        self._audio = AudioBuffer()
+        self._prompt = last_words(committed_text or self._initial_prompt)
+        self.hypothesis = ()
+        self._overlap_end = 0.0  # seconds; words with their middle before it are old
+
+    def close(self) -> None:
+        """Release audio and text."""
+        self.end_utterance("")
+
+    def _cut(self, words: Sequence[Word], stop: int) -> tuple[int, int]:
+        """
+        Return how many of *words* are final, and the sample with which the next window begins.
+
+        That is in the widest pause of the last part of the window.  An engine that ended its text
+        early has not emitted what follows, and of audio without words the end may begin one: both
+        are decoded again.
+        """
+        earliest = (self._audio.start * (1 - CUT_SHARE) + stop * CUT_SHARE) / SAMPLE_RATE
+        if not words:
+            return 0, quietest_sample(self._audio, earliest, stop / SAMPLE_RATE)
+        pauses = [
+            (after.start - before.end, count)
+            for count, (before, after) in enumerate(pairwise(words), 1)
+            if after.start >= earliest
+        ]
+        rest = stop / SAMPLE_RATE - words[-1].end
+        if rest >= COMPLETE_SECONDS:
+            pauses.append((rest, len(words)))
+        if not pauses and len(words) == 1:
+            return 1, stop
+        # A word that is longer than the last part is an alignment error: the cut is before it.
+        _, count = max(pauses, default=(0.0, len(words) - 1))
+        last, upcoming = words[count - 1], words[count:]
+        following = upcoming[0].start if upcoming else last.end + SEARCH_SECONDS
+        begin = max(last.middle, min(last.end, following) - SEARCH_SECONDS)
+        cut = quietest_sample(self._audio, begin, following - SEARCH_SECONDS / 2)
+        cut = min(stop, max(cut, self._audio.start + MIN_ADVANCE))
+        # The cut may lie in the last word, whose rest is no word.  A word that follows is known by
+        # its middle, which is nearer to it than to the rest.
+        rest = (cut / SAMPLE_RATE + max(cut / SAMPLE_RATE, last.end)) / 2
+        self._overlap_end = rest
+        if upcoming:
+            self._overlap_end = min(rest + REMAINDER_SECONDS, (rest + upcoming[0].middle) / 2)
+        return count, cut

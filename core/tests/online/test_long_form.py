@@ -1,0 +1,230 @@
+"""LongFormRecognizer: every word once, a call for each window, whatever the engine does."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from wlk_core.plugins import Hypothesis, LongFormRecognizer, OnlineStream
+from wlk_core.streaming import Word
+from wlk_core.testing import CodedToken, StreamDriver, encode, partition, script_words
+
+RATE = 16_000
+WINDOW = 4.0  # seconds; short, so that a test crosses many borders
+
+
+def transcribed(engine, audio, *, chunk_seconds=1.0, **options):
+    """Run *audio* through a stream and return its driver."""
+    options = {"max_seconds": WINDOW, **options}
+    driver = StreamDriver(OnlineStream(lambda: LongFormRecognizer(engine.transcribe, **options)))
+    for chunk in partition(audio, chunk_seconds):
+        driver.insert(chunk)
+        driver.drain()
+    driver.finish()
+    return driver
+
+
+def texts(words):
+    """Return the words without their spaces."""
+    return [word.text.strip() for word in words]
+
+
+@st.composite
+def scripts(draw, *, gaps=(0, 0, 1, 2, 9)):
+    """Return a script with pauses of 0 to 0.7 s, in which a word may be repeated."""
+    script, cell = [], draw(st.integers(0, 60))
+    for _ in range(draw(st.integers(1, 60))):
+        script.append(CodedToken(draw(st.integers(1, 3)), cell, draw(st.integers(2, 6))))
+        cell += script[-1].cells + draw(st.sampled_from(gaps))
+    return script
+
+
+class EarlyEngine:
+    """A coded engine that ends its text after some words, each time after another number."""
+
+    def __init__(self, engine, seed):
+        self.engine = engine
+        self.rng = np.random.default_rng(seed)
+
+    def transcribe(self, audio, *, prompt, language):
+        """Return the first words of a window, one at least."""
+        answer = self.engine.transcribe(audio, prompt=prompt, language=language)
+        return Hypothesis(words=answer.words[: self.rng.integers(1, 12)], language="en")
+
+
+@settings(max_examples=25, deadline=None)
+@given(scripts(), st.sampled_from([0.3, 1.0, 5.0, 60.0]))
+def test_every_word_is_committed_once(coded_engine, script, chunk_seconds):
+    """No border of a window loses or doubles a word, repeated ones and missing pauses included."""
+    engine = coded_engine()
+    driver = transcribed(engine, encode(script), chunk_seconds=chunk_seconds)
+    truth = script_words(script, engine.vocabulary)
+
+    assert texts(truth) == texts(driver.tokens)
+    assert [word.start for word in truth] == pytest.approx(
+        [token.start for token in driver.tokens], abs=0.1
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(scripts(), st.integers(0, 10**6))
+def test_an_engine_that_ends_early_loses_no_word(coded_engine, script, seed):
+    """The audio after the last word of an answer is decoded again."""
+    engine = coded_engine()
+    # The last window of an utterance is all that is left of it, and what its answer lacks is lost.
+    audio = encode(script, cells=script[-1].start + script[-1].cells + 60)
+    driver = transcribed(EarlyEngine(engine, seed), audio)
+    truth = texts(script_words(script, engine.vocabulary))
+    last = [token.start for token in driver.tokens if token.start < len(audio) / RATE - WINDOW]
+
+    assert truth[: len(last)] == texts(driver.tokens)[: len(last)]
+
+
+def test_the_end_of_an_utterance_that_an_answer_lacks_is_decoded_again(engine):
+    """An answer that stops seconds before the end is not taken for all of the last window."""
+    script = [CodedToken(1 + i, 10 * i, 6) for i in range(10)]
+    lengths = []
+
+    def early(audio, *, prompt, language):
+        lengths.append(len(audio))
+        words = engine.transcribe(audio, prompt=prompt, language=language).words
+        return Hypothesis(words=words[: 4 if len(lengths) == 1 else None], language="en")
+
+    recognizer = LongFormRecognizer(early)
+    recognizer.feed(encode(script, cells=100))
+    committed = []
+    while (step := recognizer.step(is_last=True)) is not None:
+        committed += step.committed
+
+    assert texts(script_words(script, engine.vocabulary)) == texts(committed)
+    assert 2 == len(lengths)
+
+
+@settings(max_examples=25, deadline=None)
+@given(scripts(gaps=(0,)))
+def test_speech_without_a_pause_is_cut_between_words(coded_engine, script):
+    """Words that follow each other without a gap stay whole."""
+    engine = coded_engine(changes_mind=True)
+    cells = script[-1].start + script[-1].cells
+    driver = transcribed(engine, encode(script, cells=cells + 2))
+
+    assert texts(script_words(script, engine.vocabulary)) == texts(driver.tokens)
+
+
+def test_an_engine_call_is_made_for_each_window(engine, speech):
+    """Fifteen seconds cost five windows of 4 s, not a call a second."""
+    driver = transcribed(engine, speech.audio)
+
+    assert speech.text == driver.text
+    assert engine.calls == 5
+
+
+@pytest.mark.parametrize("chunk_seconds", [0.08, 0.5, 2.0, 60.0])
+def test_the_size_of_chunks_changes_nothing(engine, speech, chunk_seconds):
+    """Windows begin and end at samples of the utterance, however it came."""
+    expected = transcribed(engine, speech.audio)
+    driver = transcribed(engine, speech.audio, chunk_seconds=chunk_seconds)
+
+    assert expected.tokens == driver.tokens
+
+
+def test_an_utterance_as_long_as_a_window_is_one_window(engine):
+    """A window that is just full waits for more audio or for the end."""
+    script = [CodedToken(1 + i, 10 * i, 6) for i in range(5)]
+    driver = transcribed(engine, encode(script, cells=50), chunk_seconds=0.5)
+
+    assert engine.calls == 1
+    assert texts(script_words(script, engine.vocabulary)) == texts(driver.tokens)
+
+
+def test_text_is_committed_up_to_the_widest_pause(engine):
+    """Words after the cut are shown and decoded again in the next window, which is prompted."""
+    script = [CodedToken(1 + i, 6 * i + 4 * (i >= 7), 4) for i in range(10)]
+    prompts = []
+
+    class Engine:
+        def transcribe(self, audio, *, prompt, language):
+            prompts.append(prompt)
+            return engine.transcribe(audio, prompt=prompt, language=language)
+
+    recognizer = LongFormRecognizer(Engine().transcribe, max_seconds=WINDOW)
+    recognizer.feed(encode(script, cells=60))
+    step = recognizer.step(is_last=False)
+    shown = recognizer.hypothesis
+    last = recognizer.step(is_last=True)
+
+    assert texts(step.committed) == ["zero", "one", "two", "three", "four", "five", "six"]
+    assert step.consumed_samples == WINDOW * RATE
+    assert texts(shown) == ["seven"]
+    assert texts(last.committed) == ["seven", "eight", "nine"]
+    assert prompts == ["", "zero one two three four five six"]
+    assert recognizer.step(is_last=True) is None
+
+
+def test_windows_without_words_are_passed_over(engine):
+    """A minute of silence costs a call for each two thirds of a window, and no word after it."""
+    script = [CodedToken(3, 750, 4)]
+    driver = transcribed(engine, encode(script, cells=800))
+
+    assert engine.calls <= 64 / (WINDOW * 2 / 3) + 1
+    assert ["two"] == texts(driver.tokens)
+
+
+@pytest.mark.parametrize(
+    "words", [[(0.0, 4.0)], [(0.0, 0.1)], [(0.0, 0.0)], [(0.0, 0.5), (0.6, 4.0)]]
+)
+def test_a_window_always_moves_on(words):
+    """Words of impossible lengths make no window begin where the last one did."""
+    lengths = []
+
+    def transcribe(audio, *, prompt, language):
+        lengths.append(len(audio))
+        return Hypothesis(words=tuple(Word(start, end, " la") for start, end in words))
+
+    recognizer = LongFormRecognizer(transcribe, max_seconds=WINDOW)
+    recognizer.feed(np.full(20 * RATE, 0.1, dtype=np.float32))
+    steps = 0
+    while recognizer.step(is_last=True) is not None:
+        steps += 1
+
+    assert max(lengths) <= WINDOW * RATE
+    assert steps <= 20 / 0.2
+
+
+def test_a_failed_step_leaves_everything_as_it_was():
+    """A step that raised is repeated on the same audio with the same prompt."""
+    calls = []
+
+    def failing_once(audio, *, prompt, language):
+        calls.append((len(audio), prompt))
+        if len(calls) == 1:
+            raise MemoryError
+        return Hypothesis(words=(Word(0.1, 0.5, " one"),), language="en")
+
+    recognizer = LongFormRecognizer(failing_once, prompt="names: Ann", max_seconds=WINDOW)
+    recognizer.feed(np.zeros(RATE, dtype=np.float32))
+    with pytest.raises(MemoryError):
+        recognizer.step(is_last=True)
+    recognizer.step(is_last=True)
+
+    assert calls == [(RATE, "names: Ann")] * 2
+    assert recognizer.language == "en"
+
+
+def test_a_new_utterance_begins_with_the_transcript_as_prompt():
+    """After a pause the engine is given the end of what was committed."""
+    prompts = []
+
+    def transcribe(audio, *, prompt, language):
+        prompts.append(prompt)
+        return Hypothesis()
+
+    recognizer = LongFormRecognizer(transcribe)
+    recognizer.end_utterance("one two")
+    recognizer.feed(np.zeros(RATE, dtype=np.float32))
+    recognizer.step(is_last=True)
+
+    assert prompts == ["one two"]
+    assert recognizer.language is None

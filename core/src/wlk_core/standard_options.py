@@ -20,6 +20,7 @@ __all__ = [
     "CACHE_DIR",
     "DELAY_MS",
     "DRAFT_STEPS",
+    "KEYTERMS",
     "PROMPT",
     "PYTHON",
     "REWIND_SECONDS",
@@ -72,7 +73,14 @@ PROMPT = Option(
     name="prompt",
     help="text given to the decoder before the audio: names, spelling, style",
     scope="stream",
-    former_names=("init_prompt", "initial_prompt", "static_init_prompt", "hotwords"),
+    former_names=("init_prompt", "initial_prompt", "static_init_prompt"),
+)
+
+KEYTERMS = Option(
+    name="keyterms",
+    help="names and terms that the audio may contain, separated by commas, for the whole stream",
+    scope="stream",
+    former_names=("hotwords", "keywords", "keyterm", "keyterms_prompt"),
 )
 
 PYTHON = Option(

@@ -51,7 +51,7 @@ class EndingNetwork:
     n_text_ctx: int = 448
     alignment_heads: tuple[tuple[int, int], ...] = ((2, 0), (3, 1))
 
-    def encode(self, features):
+    def encode(self, features, *, is_padded=False):
         """Return the number of encoder frames of float32[mels, frames]."""
         return features.shape[1] // 2
 

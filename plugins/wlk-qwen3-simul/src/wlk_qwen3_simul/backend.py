@@ -46,10 +46,11 @@ def open_stream(
 
     """
     engine.checkpoint.check_language(config.language)
-    prompt = config.options["prompt"] or ""
+    given = (config.options["keyterms"], config.options["prompt"])
+    prompt = " ".join(text for text in given if text)
     if special := engine.vocabulary.special_token_in(prompt):
         raise OptionError(
-            f"option prompt contains {special!r}, which the model reads as a turn of its "
+            f"the system turn contains {special!r}, which the model reads as a turn of its "
             "conversation; leave it out"
         )
     options = DecodingOptions(hotwords=prompt, max_new_tokens=config.options["max_new_tokens"])

@@ -20,8 +20,9 @@ OPTIONS = (
     standard_options.CACHE_DIR,
     attrs.evolve(
         standard_options.PROMPT,
-        help="text of the system turn before the audio: hotwords, names, spelling",
+        help="text of the system turn before the audio: names, spelling",
     ),
+    standard_options.KEYTERMS,
     standard_options.TICK_SECONDS,
     attrs.evolve(
         standard_options.BUFFER_SECONDS,

@@ -65,6 +65,7 @@ def open_stream(
         task=config.task,
         beam_size=beam_size(config),
         context=engine.checkpoint.context(options["audio_context"]),
+        keyterms=options["keyterms"] or "",
     )
     buffer_seconds = options["buffer_seconds"] or engine.checkpoint.buffer_seconds
     prompt = options["prompt"] or ""
@@ -84,7 +85,7 @@ def open_stream(
     engine.alignment_heads.require_known(engine.checkpoint.name)
     rewind_frames = _encoder_frames(options["rewind_seconds"])
     alignatt = AlignAttOptions(
-        static_prompt=prompt,
+        static_prompt=f"{decoding.keyterms} {prompt}".strip(),
         max_context_tokens=options["max_context_tokens"],
         rewind_frames=rewind_frames,
     )

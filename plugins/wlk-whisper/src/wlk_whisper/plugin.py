@@ -51,6 +51,7 @@ COMPUTE_TYPES = (
 DECODING = (
     standard_options.BEAM_SIZE,
     standard_options.PROMPT,
+    standard_options.KEYTERMS,
     AUDIO_CONTEXT,
 )
 
@@ -180,6 +181,7 @@ OPENAI_API = BackendSpec(
             "growing one, when it is busy, broken or out of reach",
         ),
         standard_options.PROMPT,
+        standard_options.KEYTERMS,
         attrs.evolve(
             standard_options.TICK_SECONDS,
             default=2.0,

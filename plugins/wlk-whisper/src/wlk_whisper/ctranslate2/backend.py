@@ -151,6 +151,7 @@ def _open_stream(
         task=config.task,
         beam_size=beam_size(config),
         context=engine.checkpoint.context(options["audio_context"]),
+        keyterms=options["keyterms"] or "",
     )
     call = calls.wrap(partial(engine.transcribe, options=decoding))
     prompt = options["prompt"] or ""

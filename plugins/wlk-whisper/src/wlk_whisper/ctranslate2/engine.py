@@ -20,6 +20,7 @@ from wlk_whisper.engine.features import (
     silence_features,
     window_mel_frames,
 )
+from wlk_whisper.engine.prompt import previous_tokens
 from wlk_whisper.engine.token_budget import token_budget
 from wlk_whisper.engine.word_times import drop_loop, tighten_to_speech
 from wlk_whisper.engine.words import words_from_tokens
@@ -83,7 +84,7 @@ class FasterWhisperEngine:
             tokenizer,
             encoder_output,
             prompt,
-            options.beam_size,
+            options,
             token_budget(len(audio), language, task=options.task),
         )
         work += generation_work
@@ -134,17 +135,18 @@ class FasterWhisperEngine:
         tokenizer: Tokenizer,
         encoder_output: StorageView,
         prompt: str,
-        beam_size: int,
+        options: DecodingOptions,
         budget: int,
     ) -> tuple[list[int], bool, WorkCounters]:
         """Return the text tokens, whether they are speech, and the work counters."""
-        # An empty prompt has no tokens, because an empty previous text changes the transcript.
-        previous = tokenizer.encode(f" {prompt}") if prompt else []
-        start = self.model.get_prompt(tokenizer, previous)
+        previous = previous_tokens(
+            tokenizer, prompt, n_text_ctx=self.model.max_length, keyterms=options.keyterms
+        )
+        start = [*previous, *tokenizer.sot_sequence]
         result = self.model.model.generate(
             encoder_output,
             [start],
-            beam_size=beam_size,
+            beam_size=options.beam_size,
             # CTranslate2 gives the text half of this length, and what the prompt leaves of it.
             max_length=min(self.model.max_length, budget + max(budget, len(start))),
             return_no_speech_prob=True,
@@ -155,7 +157,7 @@ class FasterWhisperEngine:
         text = [token for token in tokens if token < tokenizer.eot]
         steps = len(tokens) + 1
         work = WorkCounters(
-            decoder_positions=len(start) + steps * beam_size, decoder_forwards=1 + steps
+            decoder_positions=len(start) + steps * options.beam_size, decoder_forwards=1 + steps
         )
         return text, result.no_speech_prob <= NO_SPEECH_THRESHOLD, work
 

@@ -45,6 +45,7 @@ class DecodingOptions:
     task: str = "transcribe"
     beam_size: int = 1
     context: AudioContext = "full"
+    keyterms: str = ""  #: text at the head of every prompt
 
 
 @attrs.frozen(kw_only=True, eq=False)

@@ -39,16 +39,20 @@ class Prompt:
         return [*self.start, *self.prefix]
 
 
-def previous_tokens(tokenizer: Tokenizer, prompt: str, *, n_text_ctx: int) -> list[int]:
+def previous_tokens(
+    tokenizer: Tokenizer, prompt: str, *, n_text_ctx: int, keyterms: str = ""
+) -> list[int]:
     """
-    Return the tokens of the text before the audio: the end of it, at most half of the positions.
+    Return the tokens of the text before the audio, at most half of the positions.
 
-    An empty prompt has no tokens at all, because an empty previous text changes the transcript.
+    These are the beginning of *keyterms* and then the end of *prompt*.  Without either there are no
+    tokens at all, because an empty previous text changes the transcript.
     """
-    if not prompt:
-        return []
     most = n_text_ctx // 2 - 1
-    return [tokenizer.sot_prev, *tokenizer.encode(f" {prompt}")[-most:]]
+    terms = tokenizer.encode(f" {keyterms}")[:most] if keyterms else []
+    text = tokenizer.encode(f" {prompt}") if prompt else []
+    previous = [*terms, *text[max(0, len(text) - (most - len(terms))) :]]
+    return [tokenizer.sot_prev, *previous] if previous else []
 
 
 def build_prompt(

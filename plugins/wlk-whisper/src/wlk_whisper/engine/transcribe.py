@@ -46,7 +46,9 @@ def transcribe(
         language, detection_work = yield from engine.detect_language(encoder_output)
         work += detection_work
     tokenizer = engine.tokenizer(language, options.task)
-    previous = previous_tokens(tokenizer, prompt, n_text_ctx=engine.network.n_text_ctx)
+    previous = previous_tokens(
+        tokenizer, prompt, n_text_ctx=engine.network.n_text_ctx, keyterms=options.keyterms
+    )
     result = yield from decode(
         engine.network,
         encoder_output,

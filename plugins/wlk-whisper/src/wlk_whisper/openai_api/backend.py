@@ -69,7 +69,14 @@ def _open_stream(
             f"leave the language out, got {config.language!r}"
         )
     is_forced = config.language is not None
-    call = calls.wrap(partial(client.transcribe, task=config.task, is_forced=is_forced))
+    call = calls.wrap(
+        partial(
+            client.transcribe,
+            task=config.task,
+            is_forced=is_forced,
+            keyterms=config.options["keyterms"] or "",
+        )
+    )
     prompt = config.options["prompt"] or ""
     if config.policy == "long-form":
         return partial(LongFormRecognizer, call, language=config.language, prompt=prompt)

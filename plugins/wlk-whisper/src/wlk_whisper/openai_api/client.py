@@ -87,6 +87,7 @@ class ApiClient:
         language: str | None,
         task: str = "transcribe",
         is_forced: bool = False,
+        keyterms: str = "",
     ) -> Hypothesis:
         """
         Return the endpoint's transcript of float32[n] at 16 kHz, n > 0.
@@ -105,8 +106,8 @@ class ApiClient:
 
         """
         fields: dict[str, Any] = {"model": self.model, "response_format": "verbose_json"}
-        if prompt:  # an empty prompt changes the transcript
-            fields["prompt"] = prompt
+        if text := f"{keyterms} {prompt}".strip():  # an empty prompt changes the transcript
+            fields["prompt"] = text
         bodies = [fields]
         if task == "transcribe":  # translations take neither of these
             fields["timestamp_granularities"] = ["word", "segment"]

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from wlk_core.plugins import Word
-from wlk_core.untrusted import JSONLimitError, JSONLimits, parse_limited_json
+from wlk_core.untrusted import JSONLimitError, parse_limited_json
 from wlk_whisper.openai_api.call_limits import MAX_ANSWER_BYTES
 from wlk_whisper.openai_api.clean_text import clean
 from wlk_whisper.openai_api.language_names import language_code
@@ -23,14 +23,6 @@ MAX_QUOTED = 60  # characters of a response that an error message quotes
 # No request has more than 30 s of audio, and Whisper emits at most 224 tokens for them.
 MAX_AUDIO_SECONDS = 30.0
 MAX_WORDS = 1000
-# Times that are no numbers are refused where they are read, and other values do not matter.
-LIMITS = JSONLimits(
-    max_bytes=MAX_ANSWER_BYTES,
-    max_values=MAX_ANSWER_BYTES,  # the bytes are the limit
-    max_depth=16,  # verbose_json has 4
-    max_digits=40,  # a float64 is exact in 17
-    is_strict=False,
-)
 MAX_CHARACTERS = 20_000  # of the text, of all segments and of all words
 
 
@@ -229,7 +221,7 @@ def _parse_json(body: str, content_type: str) -> dict[str, Any]:
             "before /audio/transcriptions and that no proxy answers instead"
         )
     try:
-        table = parse_limited_json(body.encode("utf-8", "replace"), LIMITS)
+        table = parse_limited_json(body.encode("utf-8", "replace"), max_bytes=MAX_ANSWER_BYTES)
     except JSONLimitError as error:
         raise ResponseError(
             f"expected verbose_json, got {error}; choose another server or model"

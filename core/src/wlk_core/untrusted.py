@@ -29,15 +29,10 @@ class JSONLimitError(ValueError):
 
 def parse_limited_json(content: bytes, *, max_bytes: int) -> Any:
     """
-    Return the value of JSON text in UTF-8; NaN is allowed, because some servers send it.
+    Return the value of JSON text in UTF-8, or raise JSONLimitError or another ValueError.
 
-    Python itself limits the nesting, and the digits of a whole number to 4,300, because their
-    conversion takes quadratic time.
-
-    Raises:
-        JSONLimitError: it is longer than *max_bytes*, or nested more deeply than Python's stack.
-        ValueError: it is not valid JSON; it may have been cut off.
-
+    Python itself limits the nesting, and the digits of a whole number to 4,300.  NaN is allowed,
+    because some servers send it.
     """
     if len(content) > max_bytes:
         raise JSONLimitError(f"more than {max_bytes / 2**20:g} MiB")

@@ -9,6 +9,7 @@ import re
 import threading
 from urllib.parse import unquote, urlsplit
 
+from huggingface_hub import constants
 import pytest
 
 from wlk_core import BackendSpec
@@ -116,7 +117,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.reply(200, {"Content-Type": "application/json"}, json.dumps(content).encode())
 
     def reply(self, status, headers, body):
-        hub = self.server.hub
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
@@ -135,7 +135,9 @@ def hub(monkeypatch):
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     url = f"http://127.0.0.1:{server.server_address[1]}"
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", url)
+    template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, url)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "ENDPOINT", url)
     yield server.hub
     server.shutdown()
     thread.join()
@@ -146,7 +148,7 @@ def hub(monkeypatch):
 def cache(tmp_path, monkeypatch):
     """Keep the caches and records of the test in its own folder; return the hub's cache."""
     monkeypatch.setenv("WLK_HOME", str(tmp_path / "wlk"))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hf" / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hf" / "hub"))
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     return tmp_path / "hf" / "hub"
 

@@ -236,5 +236,7 @@ def test_a_path_that_cannot_hold_a_cache_is_named(spec, hub, tmp_path):
     hub.publish("acme/base", FILES)
     (tmp_path / "file").touch()
 
-    with pytest.raises(ModelNotFoundError, match="cannot be written; make room or set HF_HUB_CACHE"):
+    with pytest.raises(
+        ModelNotFoundError, match="cannot be written; make room or set HF_HUB_CACHE"
+    ):
         pull("base", spec, cache_dir=tmp_path / "file" / "cache")

@@ -154,10 +154,9 @@ class CachedRepo:
 
 def cached_state(repo: CachedRepo, spec: BackendSpec) -> tuple[str, str | None]:
     """
-    Return what the cache has of *repo* for a backend, and the commit, None without a snapshot.
+    Return the state of *repo*, as in `Model`, and the commit, None without a snapshot.
 
-    It is "pulled" (by wlk-core), "cached" (by another tool), "incomplete" or "absent".  A complete
-    pull precedes all else, so that an update that failed leaves the older revision usable.
+    A complete pull precedes all else, so that a failed update leaves the older revision usable.
     """
     main = repo.main
     pulled = [

@@ -7,6 +7,7 @@ import dataclasses
 import errno
 import glob
 import shutil
+import sys
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -29,18 +30,15 @@ def download(repo: CachedRepo, *, backend: str, patterns: Sequence[str], command
     """
     Bring the newest revision of *repo* into its cache and return the revision.
 
-    `patterns` are those of BackendSpec.model_files, and *command* is for error messages.  The hub's
-    library draws progress bars on a terminal.  Where all files are there, their checksums are
-    verified, and damaged ones are fetched again.
-
-    Raises:
-        ModelNotFoundError: it cannot be fetched; the message has the reason and the command.
-
+    `patterns` are those of BackendSpec.model_files, and *command* is for error messages.  Where all
+    files are there, their checksums are verified, and damaged ones are fetched again.
     """
     import huggingface_hub as library  # noqa: PLC0415 -- half a second
 
     # Otherwise it asks for a list of programs that may run it, and keeps that in the cache.
     library.constants.HF_HUB_DISABLE_TELEMETRY = True
+    if not sys.stderr.isatty():
+        library.utils.disable_progress_bars()
     with _explained(repo, command):
         hub = library.HfApi()
         info = hub.model_info(repo.repo, files_metadata=True)

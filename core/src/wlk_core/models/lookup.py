@@ -114,12 +114,10 @@ def locate(
     word = _packaged_word(ref, spec)
     if word == "local":
         directory = _local_path(ref)
-        if not directory.is_dir():
-            raise ModelNotFoundError(f"model {ref}: {directory} is not a directory; {hint}")
-        if missing := missing_patterns(directory, needs):
-            raise ModelNotFoundError(
-                f"model {ref}: {directory} holds no {', '.join(missing)}; {hint}"
-            )
+        missing = missing_patterns(directory, needs)
+        if missing or not directory.is_dir():
+            fault = f"holds no {', '.join(missing)}" if directory.is_dir() else "is not a directory"
+            raise ModelNotFoundError(f"model {ref}: {directory} {fault}; {hint}")
         return directory
     if word == "bundled" or (bundled and ref in bundled):
         packaged = (bundled or {}).get(ref)
@@ -147,9 +145,7 @@ def pull(ref: str, spec: BackendSpec, *, cache_dir: str | os.PathLike[str] | Non
     """
     Bring the newest revision of a model into the hub's cache; a bundled one is returned as it is.
 
-    Raises:
-        ModelNotFoundError: it cannot be fetched; the message has the reason and what helps.
-
+    Raises ModelNotFoundError if it cannot be fetched; the message has the reason and what helps.
     """
     word = _packaged_word(ref, spec)
     if word == "local":
@@ -165,13 +161,7 @@ def pull(ref: str, spec: BackendSpec, *, cache_dir: str | os.PathLike[str] | Non
 def plan_removal(
     ref: str, spec: BackendSpec, *, cache_dir: str | os.PathLike[str] | None = None
 ) -> Removal:
-    """
-    Find out what removing *ref* would take away; nothing is removed yet.
-
-    Raises:
-        ModelNotFoundError: it is not in the cache, or is bundled or a local directory.
-
-    """
+    """Return what removing *ref* would take away, or raise ModelNotFoundError; remove nothing."""
     if word := _packaged_word(ref, spec):
         raise ModelNotFoundError(f"{ref} is {word} and was never pulled: nothing can be removed")
     repo = CachedRepo(cache_directory(cache_dir), _repository(ref, spec))

@@ -77,8 +77,7 @@ def read_safetensors_header(path: Path) -> dict[str, TensorHeader]:
     Return the tensors of a safetensors file by their names; their numbers are not read.
 
     Raises:
-        ModelNotFoundError: the file is missing or damaged: the header is too long or not valid, or
-            a tensor has an unknown type or lies outside of the file.
+        ModelNotFoundError: the file is missing or damaged, or a tensor lies outside of it.
 
     """
     if not path.is_file():
@@ -115,13 +114,7 @@ def read_safetensors_header(path: Path) -> dict[str, TensorHeader]:
 
 
 def shard_names(path: Path) -> tuple[str, ...]:
-    """
-    Return the files that an index of shards names, sorted; none if there is no index.
-
-    Raises:
-        ModelNotFoundError: it is damaged, or names a file of another directory.
-
-    """
+    """Return the files of its folder that an index of shards names; none if there is no index."""
     names = sorted(set(read_json_table(path, _ShardIndex).get("weight_map", {}).values()))
     for name in names:
         if name in ("", ".", "..") or set(name) & set("/\\\0"):
@@ -131,10 +124,9 @@ def shard_names(path: Path) -> tuple[str, ...]:
 
 def weight_names(directory: Path) -> tuple[str, ...]:
     """
-    Return the files with the weights of a model in transformers' format: one, or its shards.
+    Return the files with the weights of a model in transformers' format, which need not exist.
 
-    A single file counts where there is an index beside it, as it does for transformers.  The files
-    need not exist.  Raises ModelNotFoundError as `shard_names` does.
+    A single file counts where there is an index of shards beside it, as it does for transformers.
     """
     if (directory / WEIGHTS).exists():
         return (WEIGHTS,)
@@ -177,13 +169,9 @@ def check_sizes(
     remedy: str = REMEDY,
 ) -> None:
     """
-    Check that the sizes of *config*, which was read from *path*, are those of the weights.
+    Raise ModelNotFoundError unless the sizes in *config*, read from *path*, are the weights'.
 
     A schema must have accepted the sizes as whole numbers; those that *config* leaves out pass.
-
-    Raises:
-        ModelNotFoundError: a size differs; the message names the file, the key and both numbers.
-
     """
     for size in sizes:
         factors = [_value(config, key) for key in size.key.split(" x ")]

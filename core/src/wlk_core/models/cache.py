@@ -17,16 +17,7 @@ if TYPE_CHECKING:
 
     from wlk_core.backend import BackendSpec
 
-__all__ = [
-    "CachedRepo",
-    "PullRecord",
-    "cache_directory",
-    "cached_state",
-    "matching",
-    "missing_patterns",
-    "offline_mode",
-    "records",
-]
+__all__ = ["CachedRepo", "PullRecord", "cache_directory", "matching", "offline_mode", "records"]
 
 WEIGHTS = (".bin", ".npz", ".safetensors")
 
@@ -48,27 +39,15 @@ def offline_mode(*, offline: bool | None = None) -> bool:
 
 
 def matching(names: Iterable[str], patterns: Sequence[str]) -> set[str]:
-    """
-    Return the names that `BackendSpec.model_files` selects; all of them without patterns.
-
-    Of alternatives, "this|that", the first one that matches any name counts alone.
-    """
+    """Return the names that `BackendSpec.model_files` selects; all of them without patterns."""
     names = set(names)
     selected = set() if patterns else names
     for pattern in patterns:
-        alternatives = (
-            {name for name in names if fnmatchcase(name, alternative)}
-            for alternative in pattern.split("|")
-        )
-        selected |= next(filter(None, alternatives), set())
+        for alternative in pattern.split("|"):
+            if matched := {name for name in names if fnmatchcase(name, alternative)}:
+                selected |= matched
+                break  # the first alternative that matches any name counts alone
     return selected
-
-
-def missing_patterns(directory: Path, needs: Iterable[str]) -> tuple[str, ...]:
-    """Return those of the glob patterns *needs* that no file below *directory* matches."""
-    return tuple(
-        pattern for pattern in needs if not any(path.is_file() for path in directory.glob(pattern))
-    )
 
 
 class PullRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,8 +62,8 @@ class PullRecord(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def path(self) -> Path:
         """The file of this record."""
-        folder = data_directory() / "pulled" / self.backend / self.repo.replace("/", "--")
-        return folder / f"{self.revision}.json"
+        repo = self.repo.replace("/", "--")
+        return data_directory() / "pulled" / self.backend / repo / f"{self.revision}.json"
 
     @property
     def brought(self) -> set[tuple[str, str]]:
@@ -151,21 +130,18 @@ class CachedRepo:
         listed = {file.path: file.size for file in tree}
         return all(there.get(name) == listed[name] for name in matching(listed, patterns))
 
+    def state(self, spec: BackendSpec) -> tuple[str, str | None]:
+        """
+        Return the state for a backend, as in `Model`, and the commit, None without a snapshot.
 
-def cached_state(repo: CachedRepo, spec: BackendSpec) -> tuple[str, str | None]:
-    """
-    Return the state of *repo*, as in `Model`, and the commit, None without a snapshot.
-
-    A complete pull precedes all else, so that a failed update leaves the older revision usable.
-    """
-    main = repo.main
-    pulled = [
-        record.revision
-        for record in records(backend=spec.name, repo=repo.repo)
-        if record.files.items() <= repo.sizes(record.revision).items()
-    ]
-    if pulled:
-        return "pulled", main if main in pulled else pulled[0]
-    if main is None or not repo.snapshot(main).is_dir():
-        return "incomplete" if repo.folder.is_dir() else "absent", None
-    return "cached" if repo.is_complete(main, spec.model_files) else "incomplete", main
+        A complete pull precedes all else, so that a failed update leaves the older revision usable.
+        """
+        main = self.main
+        for record in sorted(
+            records(backend=spec.name, repo=self.repo), key=lambda record: record.revision != main
+        ):
+            if record.files.items() <= self.sizes(record.revision).items():
+                return "pulled", record.revision
+        if main is None or not self.snapshot(main).is_dir():
+            return "incomplete" if self.folder.is_dir() else "absent", None
+        return "cached" if self.is_complete(main, spec.model_files) else "incomplete", main

@@ -11,15 +11,7 @@ import attrs
 
 from wlk_core._directories import expanded
 from wlk_core.errors import ModelNotFoundError
-from wlk_core.models.cache import (
-    CachedRepo,
-    cache_directory,
-    cached_state,
-    matching,
-    missing_patterns,
-    offline_mode,
-    records,
-)
+from wlk_core.models.cache import CachedRepo, cache_directory, matching, offline_mode, records
 from wlk_core.models.hub import Removal, download
 
 if TYPE_CHECKING:
@@ -74,13 +66,13 @@ def describe_model(
         name=name,
         repo=None if word else spec.models.get(name, name),
         state=word or "absent",
-        path=_local_path(name) if word == "local" else None,
+        path=expanded(name) if word == "local" else None,
         is_default=name == spec.default_model,
     )
     if model.repo is None:
         return model
     repo = CachedRepo(cache_directory(cache_dir), model.repo)
-    state, revision = cached_state(repo, spec)
+    state, revision = repo.state(spec)
     if revision is None:
         return attrs.evolve(model, state=state)
     sizes = repo.sizes(revision)
@@ -113,30 +105,30 @@ def locate(
     hint = f"get one with: wlk-core pull MODEL --backend {spec.name}"
     word = _packaged_word(ref, spec)
     if word == "local":
-        directory = _local_path(ref)
-        missing = missing_patterns(directory, needs)
+        directory = expanded(ref)
+        missing = _missing(directory, needs)
         if missing or not directory.is_dir():
-            fault = f"holds no {', '.join(missing)}" if directory.is_dir() else "is not a directory"
+            fault = f"holds no {missing}" if directory.is_dir() else "is not a directory"
             raise ModelNotFoundError(f"model {ref}: {directory} {fault}; {hint}")
         return directory
     if word == "bundled" or (bundled and ref in bundled):
         packaged = (bundled or {}).get(ref)
-        if packaged is None or missing_patterns(packaged, needs):
+        if packaged is None or _missing(packaged, needs):
             raise ModelNotFoundError(
                 f"the bundled model {ref} of {spec.name} is incomplete: install its plugin again "
                 "with: pip install --force-reinstall"
             )
         return packaged
     repo = CachedRepo(cache_directory(cache_dir), _repository(ref, spec))
-    state, revision = cached_state(repo, spec)
-    if state == "cached" and missing_patterns(repo.snapshot(str(revision)), needs):
+    state, revision = repo.state(spec)
+    if state == "cached" and _missing(repo.snapshot(str(revision)), needs):
         state = "incomplete"  # by the standard of the backend
     if revision is None or state == "incomplete":
         revision = _pull(ref, repo, spec, offline=offline)
     directory = repo.snapshot(revision)
-    if missing := missing_patterns(directory, needs):
+    if missing := _missing(directory, needs):
         raise ModelNotFoundError(
-            f"{repo.repo} is not a model for {spec.name}: it holds no {', '.join(missing)}; {hint}"
+            f"{repo.repo} is not a model for {spec.name}: it holds no {missing}; {hint}"
         )
     return directory
 
@@ -182,6 +174,13 @@ def plan_removal(
     return Removal(repo=repo, pulls=pulls, users=tuple(users))
 
 
+def _missing(directory: Path, needs: Sequence[str]) -> str:
+    """Return those of the glob patterns *needs* that no file below *directory* matches."""
+    return ", ".join(
+        need for need in needs if not any(path.is_file() for path in directory.glob(need))
+    )
+
+
 def _packaged_word(ref: str, spec: BackendSpec) -> str | None:
     """Return the word for a model that comes from no hub: "local", or the spec's ("bundled")."""
     if ref in spec.models:
@@ -203,16 +202,12 @@ def _repository(ref: str, spec: BackendSpec) -> str:
     )
 
 
-def _local_path(ref: str) -> Path:
-    return expanded(ref) if ref.startswith("~") else Path(ref)
-
-
 def _pull(ref: str, repo: CachedRepo, spec: BackendSpec, *, offline: bool | None) -> str:
     command = f"wlk-core pull {ref} --backend {spec.name}"
     if offline_mode(offline=offline):
-        state = "is not complete in the cache" if repo.folder.is_dir() else "is not on this machine"
+        fault = "is not complete in the cache" if repo.folder.is_dir() else "is not on this machine"
         raise ModelNotFoundError(
-            f"model {ref} {state} and the network is switched off; "
+            f"model {ref} {fault} and the network is switched off; "
             f"get it while online with: {command}"
         )
     return download(repo, backend=spec.name, patterns=spec.model_files, command=command)

@@ -219,7 +219,6 @@ def test_a_probability_that_is_no_number_drops_nothing():
         ({"segments": [segment("a", 5, 6), segment("b", 1, 2)]}, "in the order of their times"),
         ({"text": [[[]]] * 5000}, "a JSON object with a text"),
         ({"words": [{"word": {"a": "b" * 9000}}]}, "expected word to be text"),
-        ({"a": 10**41}, "a number of 42 characters"),
     ],
 )
 def test_more_than_the_audio_can_contain_is_refused(fields, message):
@@ -233,7 +232,7 @@ def test_more_than_the_audio_can_contain_is_refused(fields, message):
 
 def test_values_nested_too_deep_are_no_damage():
     """Another attempt would bring the same answer."""
-    with pytest.raises(ResponseError, match="nested deeper than 16") as caught:
+    with pytest.raises(ResponseError, match="nested too deeply") as caught:
         TranscriptionResponse.parse('{"text": ' + "[" * 100_000)
 
     assert not caught.value.is_damaged

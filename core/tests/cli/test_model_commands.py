@@ -137,7 +137,7 @@ def removals(monkeypatch):
 
 
 def test_rm_prints_how_much_became_free(command, removals):
-    """Removing a model that nobody else uses asks nothing."""
+    """Removing a model without other users asks nothing."""
     executed = removals()
 
     assert command("rm", "base", "--backend", "toy").out == (

@@ -34,7 +34,7 @@ def test_removing_leaves_nothing(spec, hub, repo, records):
 
 
 def test_the_rest_of_an_interrupted_pull_is_removed_without_a_question(spec, hub, repo):
-    """Nobody else can use it."""
+    """It has no other users."""
     hub.publish("acme/base", FILES)
     hub.file_answer = (403, {}, b"")
     with pytest.raises(ModelNotFoundError):

@@ -116,12 +116,12 @@ class CachedRepo:
 
     def is_complete(self, revision: str, patterns: Sequence[str]) -> bool:
         """Return whether a revision that some tool fetched holds all that a backend loads."""
-        import huggingface_hub as library  # noqa: PLC0415 -- half a second
+        from huggingface_hub import errors, get_cached_repo_tree  # noqa: PLC0415 -- half a second
 
         there = self.sizes(revision)
         try:
-            tree = library.get_cached_repo_tree(self.repo, revision=revision, cache_dir=self.cache)
-        except library.errors.CachedRepoTreeNotFoundError:
+            tree = get_cached_repo_tree(self.repo, revision=revision, cache_dir=self.cache)
+        except errors.CachedRepoTreeNotFoundError:
             # Only `snapshot_download` leaves such a list; other tools may fetch single files.
             weights = [part for part in "|".join(patterns).split("|") if part.endswith(WEIGHTS)]
             has_weights = any(fnmatchcase(name, part) for name in there for part in weights)

@@ -221,7 +221,6 @@ CONTENTS: dict[str, bytes] = {
     "a number of 5000 digits": b'{"a": 1' + b"0" * 5000 + b"}",
     "half a surrogate pair": b'{"a": "\\ud800"}',
     "latin-1": b'{"a": "\xe9"}',
-    "a key twice": b'{"a": 1, "a": 2}',
     "a number": b"7",
 }
 #: Weights that no framework may be shown: they have the header of safetensors.

@@ -1,9 +1,8 @@
-"""What hubs answer and model directories contain: validated data, or one line."""
+"""What model directories contain: validated data, or one line."""
 
 from __future__ import annotations
 
 import json
-from pathlib import PurePosixPath
 
 from cases import cases
 from hypothesis import example, given
@@ -12,8 +11,7 @@ from mutations import damaged
 import pytest
 
 from wlk_core import ModelNotFoundError
-from wlk_core.models.hub_answers import UnexpectedAnswer, read_listing
-from wlk_core.models.safetensors_header import read_safetensors_header
+from wlk_core.models import read_safetensors_header
 from wlk_whisper.checkpoint import Checkpoint
 
 pytestmark = pytest.mark.slow
@@ -30,28 +28,6 @@ SCALARS = st.one_of(
     st.sampled_from(["0" * 40, "f" * 64, "F32", "en"]),
 )
 SETTINGS = ["languages", "tasks", "dtype", "shorter_input", "buffer_seconds", "cpu_threads"]
-FILES = st.fixed_dictionaries(
-    {"rfilename": SCALARS},
-    optional={
-        "size": SCALARS,
-        "blobId": SCALARS,
-        "lfs": st.dictionaries(st.just("sha256"), SCALARS),
-    },
-)
-LISTINGS = st.fixed_dictionaries(
-    {"sha": SCALARS, "siblings": st.lists(FILES | SCALARS, max_size=4) | SCALARS},
-    optional={"id": SCALARS},
-)
-LISTING = json.dumps(
-    {
-        "id": "o/m",
-        "sha": "0" * 40,
-        "siblings": [
-            {"rfilename": "config.json", "size": 12, "blobId": "1" * 40},
-            {"rfilename": "model.bin", "size": 34, "lfs": {"sha256": "2" * 64, "size": 34}},
-        ],
-    }
-).encode()
 
 
 def weights(table, data=b"\0" * 16):
@@ -73,40 +49,6 @@ WEIGHTS = weights(
 def folder(tmp_path_factory):
     """Return a model's directory."""
     return tmp_path_factory.mktemp("model")
-
-
-def check_listing(content):
-    """Read *content* as a hub's answer about a model."""
-    try:
-        commit, files = read_listing(content, "o/m")
-    except UnexpectedAnswer as error:
-        assert "\n" not in str(error)
-        return
-
-    assert len(commit) == 40
-    assert set(commit) <= set("0123456789abcdef")
-    for name, file in files.items():
-        assert not PurePosixPath(name).is_absolute()
-        assert ".." not in PurePosixPath(name).parts
-        assert file.size is None or file.size >= 0
-
-
-@cases
-@given(value=LISTINGS | SCALARS | st.lists(SCALARS, max_size=2))
-@example(value={"sha": "../../x", "siblings": []})
-@example(value={"sha": "0" * 40, "siblings": [{"rfilename": "a.json", "size": float("inf")}]})
-def test_any_listing_of_a_hub_is_validated_or_one_line(value):
-    """The commit is a checksum, and every name lies below the snapshot."""
-    check_listing(json.dumps(value).encode())
-
-
-@cases
-@given(content=damaged([LISTING]))
-@example(content=b"[" * 100_000)
-@example(content=b"<html>")
-def test_a_damaged_listing_of_a_hub_is_validated_or_one_line(content):
-    """Cut and changed answers, and pages of HTML, are refused or sound."""
-    check_listing(content)
 
 
 @cases

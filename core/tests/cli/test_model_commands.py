@@ -8,8 +8,9 @@ import pytest
 
 from wlk_core import ModelNotFoundError
 from wlk_core import models as store
-from wlk_core.models import Model, Removal
-from wlk_core.models.hub_cache import CachedRepo
+from wlk_core.models import Model
+from wlk_core.models.cache import CachedRepo
+from wlk_core.models.hub import Removal
 
 PULLED = Model(
     backend="toy",
@@ -56,26 +57,6 @@ def test_models_shows_sizes_and_sources(command, monkeypatch):
     monkeypatch.setattr(store, "list_models", lambda _specs: (PULLED,))
 
     assert command("models").out == "toy  base*  pulled  145.2 MB  acme/base\n"
-
-
-def test_models_with_check_names_what_is_damaged(command, monkeypatch):
-    """A model with a damaged file is shown as such, with the command that repairs it."""
-    monkeypatch.setattr(store, "list_models", lambda _specs: (PULLED,))
-    monkeypatch.setattr(store, "damaged_files", lambda _model, _spec: ("model.bin",))
-
-    assert command("models", "--check") == (
-        1,
-        "toy  base*  damaged  145.2 MB  acme/base\n",
-        (
-            "wlk-core: base of toy is damaged: model.bin; "
-            "repair it with: wlk-core pull base --backend toy\n"
-        ),
-    )
-
-
-def test_models_with_check_is_silent_about_sound_models(command):
-    """Without damage the list and the status are those of a plain list."""
-    assert command("models", "--check") == command("models")
 
 
 def test_pull_names_what_arrived(command, monkeypatch):
@@ -142,60 +123,38 @@ def removals(monkeypatch):
     executed = []
 
     class Planned(Removal):
-        @property
-        def foreign_size(self):
-            return 145_200_000 if self.foreign else 0
+        size = 145_200_000
 
-        def execute(self, *, foreign=False):
-            executed.append(foreign)
-            return 145_200_000
+        def execute(self):
+            executed.append(self.repo.repo)
 
-    def plan(*, pulls=("a record",), foreign=()):
-        removal = Planned(
-            ref="base",
-            repo=CachedRepo(Path("cache"), "acme/base"),
-            pulls=pulls,
-            brought=frozenset(),
-            foreign=frozenset(foreign),
-        )
+    def plan(*users):
+        removal = Planned(repo=CachedRepo(Path("cache"), "acme/base"), pulls=(), users=users)
         monkeypatch.setattr(store, "plan_removal", lambda _model, _spec: removal)
         return executed
 
     return plan
 
 
-FOREIGN = [("a" * 40, "config.json"), ("a" * 40, "model.bin")]
-
-
 def test_rm_prints_how_much_became_free(command, removals):
-    """Removing a model prints the bytes."""
+    """Removing a model without other users asks nothing."""
     executed = removals()
 
     assert command("rm", "base", "--backend", "toy").out == (
         "removed base of toy: 145.2 MB are free again\n"
     )
-    assert executed == [False]
+    assert executed == ["acme/base"]
 
 
-def test_rm_leaves_what_another_tool_fetched(command, removals):
-    """Files that were in the cache before the pull stay, and are mentioned."""
-    executed = removals(foreign=FOREIGN)
-
-    assert command("rm", "base", "--backend", "toy").out.endswith(
-        "are free again; 2 files that another tool fetched stay\n"
-    )
-    assert executed == [False]
-
-
-def test_rm_of_another_tools_model_needs_consent(command, removals):
+def test_rm_of_a_model_that_others_may_use_needs_consent(command, removals):
     """Without a terminal to ask on, the line names the option; nothing is removed."""
-    executed = removals(pulls=(), foreign=FOREIGN)
+    executed = removals("other", "another tool")
 
     done = command("rm", "base", "--backend", "toy")
 
     assert (done.status, done.out) == (1, "")
     assert done.err == (
-        "wlk-core: base was fetched by another tool, which may still use it (145.2 MB); "
+        "wlk-core: other and another tool may still use base (145.2 MB); "
         "remove it nevertheless with: wlk-core rm base --backend toy --yes\n"
     )
     assert executed == []
@@ -203,16 +162,16 @@ def test_rm_of_another_tools_model_needs_consent(command, removals):
 
 def test_rm_with_yes_asks_nothing(command, removals):
     """The option is the consent."""
-    executed = removals(pulls=(), foreign=FOREIGN)
+    executed = removals("another tool")
 
     assert command("rm", "base", "--backend", "toy", "--yes").status == 0
-    assert executed == [True]
+    assert executed == ["acme/base"]
 
 
-@pytest.mark.parametrize(("answer", "runs"), [("y\n", [True]), ("n\n", [])])
+@pytest.mark.parametrize(("answer", "runs"), [("y\n", ["acme/base"]), ("n\n", [])])
 def test_rm_asks_on_a_terminal(command, removals, monkeypatch, answer, runs):
     """On a terminal the question is asked, and the answer decides."""
-    executed = removals(pulls=(), foreign=FOREIGN)
+    executed = removals("another tool")
     terminal = StringIO(answer)
     terminal.isatty = lambda: True
     monkeypatch.setattr("sys.stdin", terminal)
@@ -220,12 +179,12 @@ def test_rm_asks_on_a_terminal(command, removals, monkeypatch, answer, runs):
     done = command("rm", "base", "--backend", "toy")
 
     assert (done.status, executed) == (0 if runs else 1, runs)
-    assert "may still use it (145.2 MB). Remove it?" in done.err
+    assert "another tool may still use base (145.2 MB). Remove it?" in done.err
 
 
 @pytest.mark.parametrize(
     ("model", "text"),
-    [("digits", "digits is bundled and was never pulled"), ("a/b", "a/b was never pulled for toy")],
+    [("digits", "digits is bundled and was never pulled"), ("a/b", "a/b is not in the cache")],
 )
 def test_rm_of_what_was_not_pulled_is_refused(command, model, text):
     """Only what is in the cache can be removed."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 import hashlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import json
@@ -10,6 +9,7 @@ import re
 import threading
 from urllib.parse import unquote, urlsplit
 
+from huggingface_hub import constants
 import pytest
 
 from wlk_core import BackendSpec
@@ -18,32 +18,14 @@ REVISION = "a" * 40
 
 
 class Hub:
-    """
-    Repositories by name, each a revision with its files; records every request.
-
-    Its other attributes are faults, each off by default.
-    """
+    """Repositories by name, each a revision with its files; records every request."""
 
     def __init__(self):
-        self.url = ""
         self.repos = {}
         self.requests = []
-        self.ranges = []
-        self.accounts = set()  # Authorization headers
-        self.large = (".bin", ".safetensors")  # endings of the files in large-file storage
         self.gated = set()
         self.answer = None  # status, headers and body of every answer of the API
         self.file_answer = None  # the same for every answer about a file
-        self.cut_after = None  # bytes of a file after which the hub is lost
-        self.cut_once = None  # the same, for one request
-        self.down = False
-        self.garbled = False  # serve other bytes than were published
-        self.has_sizes = True
-        self.etag = None  # an entity tag for every file
-        self.file_headers = {}  # further headers of each answer about a file
-        self.file_stream = None  # writes an answer about a file: takes handler, name and headers
-        self.stalls = ()  # paths that are accepted and never answered
-        self.stalled = threading.Event()  # set when the test is over
 
     def publish(self, repo, files, revision=REVISION):
         """Publish *files* (name to bytes) as the newest revision of *repo*."""
@@ -77,16 +59,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def answer(self):
         hub = self.server.hub
-        if hub.down:
-            self.close_connection = True
-            return
         path = unquote(urlsplit(self.path).path)
         hub.requests.append((self.command, path))
-        hub.accounts.add(self.headers.get("Authorization"))
-        if any(part in path for part in hub.stalls):
-            hub.stalled.wait(30)
-            self.close_connection = True
-        elif path.startswith("/api/"):
+        if path.startswith("/api/"):
             self.answer_api(path)
         elif hub.file_answer is not None:
             self.reply(*hub.file_answer)
@@ -116,14 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_json({"id": repo, "sha": revision, "siblings": siblings})
 
     def sibling(self, name, data):
-        hub = self.server.hub
-        entry = {"rfilename": name}
-        if hub.has_sizes:
-            entry |= {"size": len(data), "blobId": blob_id(data)}
-        if hub.has_sizes and name.endswith(hub.large):
-            sha256 = hashlib.sha256(data).hexdigest()
-            entry["lfs"] = {"sha256": sha256, "size": len(data), "pointerSize": 1}
-        return entry
+        return {"rfilename": name, "size": len(data), "blobId": blob_id(data)}
 
     def send_tree(self, repo):
         _, files = self.server.hub.repos[repo]
@@ -135,27 +103,12 @@ class _Handler(BaseHTTPRequestHandler):
         )
 
     def send_file(self, repo, name):
-        hub = self.server.hub
-        revision, files = hub.repos[repo]
+        revision, files = self.server.hub.repos[repo]
         if name not in files:
             self.send_error_code(404, "EntryNotFound")
             return
-        data = files[name]
-        large = name.endswith(hub.large)
-        etag = hub.etag or (hashlib.sha256(data).hexdigest() if large else blob_id(data))
-        headers = {"ETag": f'"{etag}"', "X-Repo-Commit": revision, **hub.file_headers}
-        data = data[::-1] if hub.garbled else data
-        if hub.file_stream is not None and self.command == "GET":
-            with suppress(OSError):  # the client has ended the connection
-                hub.file_stream(self, name, headers)
-            self.close_connection = True
-            return
-        start = 0
-        if self.command == "GET" and (span := self.headers.get("Range")):
-            hub.ranges.append((name, span))
-            start = int(re.match(r"bytes=(\d+)-", span)[1])
-            headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
-        self.reply(206 if start else 200, headers, data[start:])
+        headers = {"ETag": f'"{blob_id(files[name])}"', "X-Repo-Commit": revision}
+        self.reply(200, headers, files[name])
 
     def send_error_code(self, status, code):
         self.reply(status, {"X-Error-Code": code, "Content-Type": "application/json"}, b"{}")
@@ -164,23 +117,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.reply(200, {"Content-Type": "application/json"}, json.dumps(content).encode())
 
     def reply(self, status, headers, body):
-        hub = self.server.hub
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if self.command == "HEAD":
-            return
-        cut = hub.cut_after if hub.cut_once is None else hub.cut_once
-        if cut is not None and len(body) > cut:
-            hub.down = hub.cut_once is None
-            hub.cut_once = None
-            self.wfile.write(body[:cut])
-            self.wfile.flush()
-            self.close_connection = True
-            return
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
 
 @pytest.fixture
@@ -189,12 +132,13 @@ def hub(monkeypatch):
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
     server.hub = Hub()
-    server.hub.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    monkeypatch.setenv("HF_ENDPOINT", server.hub.url)
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, url)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "ENDPOINT", url)
     yield server.hub
-    server.hub.stalled.set()
     server.shutdown()
     thread.join()
     server.server_close()
@@ -204,9 +148,8 @@ def hub(monkeypatch):
 def cache(tmp_path, monkeypatch):
     """Keep the caches and records of the test in its own folder; return the hub's cache."""
     monkeypatch.setenv("WLK_HOME", str(tmp_path / "wlk"))
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
-    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HUB_OFFLINE", "HF_ENDPOINT"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hf" / "hub"))
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     return tmp_path / "hf" / "hub"
 
 

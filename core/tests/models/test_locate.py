@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import attrs
 from huggingface_hub import snapshot_download
 import pytest
@@ -55,21 +53,19 @@ def test_an_alias_beats_a_directory_of_that_name(spec, cache, hub, tmp_path, mon
 @pytest.mark.parametrize("ref", ["./nowhere", "~root/no-such-model", "~no-such-user/model"])
 def test_a_missing_directory_is_no_repository(spec, ref):
     """A path that leads nowhere is an error and is not looked up on a hub."""
-    fault = f"model {ref}: expected a directory, and it does not exist"
-
-    with pytest.raises(ModelNotFoundError, match=fault):
+    with pytest.raises(ModelNotFoundError, match=f"model {ref}: .* is not a directory; get one"):
         locate(ref, spec=spec)
 
 
 def test_a_file_is_no_model(spec, directory):
     """The error about a path to a file names what is expected."""
-    with pytest.raises(ModelNotFoundError, match="expected a directory, and it is a file"):
+    with pytest.raises(ModelNotFoundError, match="is not a directory; get one with: wlk-core"):
         locate(str(directory / "config.json"), spec=spec)
 
 
 def test_a_directory_without_the_weights_names_what_is_missing(spec, directory):
     """A directory that lacks a needed file names the pattern."""
-    with pytest.raises(ModelNotFoundError, match=r"holds no \*.bin, which toy needs"):
+    with pytest.raises(ModelNotFoundError, match=r"holds no \*.bin; get one with: wlk-core"):
         locate(str(directory), spec=spec, needs=("config.json", "*.bin"))
 
 
@@ -81,7 +77,9 @@ def test_a_bundled_model_comes_from_the_wheel(spec, directory):
 
 def test_a_damaged_bundled_model_names_what_to_reinstall(spec, tmp_path):
     """A bundled model whose files are gone is a damaged installation."""
-    with pytest.raises(ModelNotFoundError, match="digits should have come with the plugin of toy"):
+    with pytest.raises(
+        ModelNotFoundError, match="bundled model digits of toy is incomplete: install"
+    ):
         locate("digits", spec=spec, bundled={"digits": tmp_path})
 
 
@@ -141,29 +139,18 @@ def test_a_repository_without_a_needed_file_is_no_model(spec, hub):
     """A pulled model that lacks what the backend needs names what is missing."""
     hub.publish("acme/base", {"config.json": b"{}"})
 
-    with pytest.raises(ModelNotFoundError, match=r"acme/base is no model for toy: it holds no m"):
+    with pytest.raises(
+        ModelNotFoundError, match=r"acme/base is not a model for toy: it holds no m"
+    ):
         locate("base", spec=spec, needs=("config.json", "model.bin"))
 
 
-@pytest.mark.parametrize("variable", ["HF_HUB_CACHE", "HF_HOME", "argument"])
-def test_another_cache_is_honoured(spec, hub, tmp_path, monkeypatch, variable):
-    """The variables of the hub's tools, and the option, choose the cache."""
+def test_another_cache_is_honoured(spec, hub, tmp_path):
+    """The option chooses the cache."""
     hub.publish("acme/base", FILES)
     other = tmp_path / "else"
-    if variable != "argument":
-        monkeypatch.setenv(variable, str(other))
 
-    found = locate("base", spec=spec, cache_dir=other if variable == "argument" else None)
-
-    assert found.is_relative_to(other / "hub" if variable == "HF_HOME" else other)
-
-
-def test_a_cache_in_the_home_of_an_unknown_user_is_one_line(spec, monkeypatch):
-    """A home directory that does not exist is named with what helps."""
-    monkeypatch.setenv("HF_HUB_CACHE", "~no-such-user/models")
-
-    with pytest.raises(ModelNotFoundError, match="names a home directory that does not exist; set"):
-        locate("base", spec=spec)
+    assert locate("base", spec=spec, cache_dir=other).is_relative_to(other)
 
 
 @pytest.mark.usefixtures("no_network")
@@ -178,7 +165,7 @@ def test_a_model_of_another_tool_is_used_without_network(spec, lay_out):
 def test_a_model_that_the_hubs_library_fetched_is_used_offline(spec, hub, cache, refuse_network):
     """A snapshot of huggingface_hub itself is a model."""
     hub.publish("acme/base", FILES)
-    path = snapshot_download("acme/base", cache_dir=cache, endpoint=hub.url)
+    path = snapshot_download("acme/base", cache_dir=cache)
     refuse_network()
 
     assert path == str(locate("base", spec=spec, offline=True))
@@ -189,12 +176,11 @@ def test_the_hubs_library_finds_a_pulled_model_offline(spec, hub, cache):
     hub.publish("acme/base", FILES)
     pulled = pull("base", spec)
 
-    path = snapshot_download("acme/base", cache_dir=cache, local_files_only=True)
+    path = snapshot_download(
+        "acme/base", cache_dir=cache, local_files_only=True, allow_patterns=["config.json", "*.bin"]
+    )
 
     assert path == str(pulled.path)
-
-
-SHARDS = {f"model-0000{number}-of-00003.bin": b"%d" % number for number in (1, 2, 3)}
 
 
 @pytest.mark.usefixtures("no_network")
@@ -203,25 +189,16 @@ SHARDS = {f"model-0000{number}-of-00003.bin": b"%d" % number for number in (1, 2
     [
         ({"config.json": b"{}"}, "no weights"),
         ({"model.bin": b"x"}, "no needed file"),
-        ({"config.json": b"{}", **dict(list(SHARDS.items())[:2])}, "a shard is missing"),
     ],
     ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else "",
 )
 def test_an_incomplete_model_of_another_tool_does_not_count(spec, lay_out, files, reason):
-    """A snapshot that lacks weights, a needed file or a shard is no model."""
+    """A snapshot that lacks weights or a needed file is no model."""
     lay_out(files)
 
     with pytest.raises(ModelNotFoundError, match="base is not complete in the cache and the netw"):
         locate("base", spec=spec, offline=True)
     assert reason
-
-
-@pytest.mark.usefixtures("no_network")
-def test_all_shards_are_a_model(spec, lay_out):
-    """A model in parts is complete when the last part is there."""
-    snapshot = lay_out({"config.json": b"{}", **SHARDS})
-
-    assert snapshot == locate("base", spec=spec)
 
 
 @pytest.mark.usefixtures("no_network")
@@ -244,58 +221,18 @@ def test_a_pointer_to_a_file_that_the_backend_does_not_load_may_lead_nowhere(spe
     assert snapshot == locate("base", spec=spec, offline=True)
 
 
-@pytest.mark.usefixtures("no_network")
-def test_an_unfinished_download_of_another_tool_does_not_count(spec, lay_out):
-    """A part of a file beside the blobs is a download that was interrupted."""
-    snapshot = lay_out(FILES)
-    part = snapshot.parents[1] / "blobs" / f"{'c' * 40}.incomplete"
-    part.write_bytes(b"half")
+@pytest.mark.parametrize("content", [None, b"short"], ids=["missing", "short"])
+def test_the_list_of_files_that_the_hubs_library_left_decides(
+    spec, hub, cache, refuse_network, content
+):
+    """Every file that the backend loads must have its size."""
+    hub.publish("acme/base", FILES)
+    folder = snapshot_download("acme/base", cache_dir=cache)
+    refuse_network()
+    path = (cache / folder / "model.bin").resolve()
+    path.unlink() if content is None else path.write_bytes(content)
 
-    with pytest.raises(ModelNotFoundError, match="is not complete"):
-        locate("base", spec=spec, offline=True)
-
-    part.with_name("c" * 40).write_bytes(b"half and half")
-
-    assert snapshot == locate("base", spec=spec, offline=True)
-
-
-@pytest.mark.usefixtures("no_network")
-@pytest.mark.parametrize(
-    ("size", "is_complete"), [(102400, True), (999, False)], ids=["whole", "short"]
-)
-def test_the_tree_listing_of_newer_tools_decides(spec, lay_out, size, is_complete):
-    """Where the hub's library left its list of files, every selected one must have its size."""
-    snapshot = lay_out(FILES)
-    trees = snapshot.parents[1] / "trees"
-    trees.mkdir()
-    listing = {"config.json": {"size": 2}, "model.bin": {"size": size}, "other.md": {"size": 5}}
-    (trees / f"{snapshot.name}.json").write_text(json.dumps({"files": listing}))
-
-    states = [row.state for row in list_models([spec])]
-
-    assert states[0] == ("cached" if is_complete else "incomplete")
-
-
-@pytest.mark.parametrize("content", ["{", "[]", '{"files": {"a": 1}}', '{"files": {}}'])
-def test_a_tree_listing_of_another_form_is_passed_over(spec, lay_out, content):
-    """A listing that cannot be read leaves the other signs of a complete model."""
-    snapshot = lay_out(FILES)
-    trees = snapshot.parents[1] / "trees"
-    trees.mkdir()
-    (trees / f"{snapshot.name}.json").write_text(content)
-
-    assert list_models([spec])[0].state == "cached"
-
-
-@pytest.mark.parametrize("main", ["", "../../../../etc", "/etc", "\udcff"], ids=repr)
-def test_a_branch_that_is_no_commit_is_no_model(spec, lay_out, main):
-    """The file refs/main is data: nothing is joined to a path that is not a commit."""
-    snapshot = lay_out(FILES)
-    ref = snapshot.parents[1] / "refs" / "main"
-    ref.write_bytes(main.encode(errors="surrogateescape"))
-
-    with pytest.raises(ModelNotFoundError, match="base is not complete in the cache"):
-        locate("base", spec=spec, offline=True)
+    assert [row.state for row in list_models([spec])] == ["incomplete", "bundled"]
 
 
 def test_a_partial_model_of_another_tool_is_completed(spec, lay_out, hub):

@@ -47,24 +47,23 @@ def test_names_types_and_shapes_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("header", "options", "reason"),
     [
-        ({"norm": NORM}, {"length": 2**63}, "is no header"),
-        ({"norm": NORM}, {"length": 0}, "is no header"),
+        ({"norm": NORM}, {"length": 2**63}, "expected a header"),
+        ({"norm": NORM}, {"length": 0}, "expected a header"),
         ({"norm": NORM}, {"data": 4}, "the tensor norm lies outside"),
         ({"norm": {**NORM, "shape": [5]}}, {}, "the tensor norm lies outside"),
-        ({"norm": {**NORM, "shape": [1] * 9, "data_offsets": [0, 2]}}, {}, "the tensor norm lies"),
+        ({"norm": {**NORM, "shape": [1] * 9, "data_offsets": [0, 2]}}, {}, "length <= 8"),
         ({"norm": {**NORM, "data_offsets": [8, 0]}}, {}, "the tensor norm lies outside"),
-        ({"norm": {**NORM, "data_offsets": [-8, 0]}}, {}, "norm.data_offsets as the first byte"),
-        ({"norm": {**NORM, "data_offsets": [0]}}, {}, "norm.data_offsets as the first byte"),
-        ({"norm": {**NORM, "shape": [-4]}}, {}, "norm.shape as a list of sizes"),
-        ({"norm": {**NORM, "shape": 4}}, {}, "norm.shape as a list of sizes"),
-        ({"norm": {**NORM, "shape": [2**32 + 4]}}, {}, "norm.shape as a list of sizes"),
-        ({"norm": {**NORM, "dtype": "F7"}}, {}, "norm.dtype as one of BOOL"),
-        ({"norm": [NORM]}, {}, "expected norm as a table"),
+        ({"norm": {**NORM, "data_offsets": [-8, 0]}}, {}, "the tensor norm lies"),
+        ({"norm": {**NORM, "data_offsets": [0]}}, {}, "length 2, got 1 - at `$.data"),
+        ({"norm": {**NORM, "shape": [-4]}}, {}, "`int` >= 0 - at `$.shape[0]`"),
+        ({"norm": {**NORM, "shape": 4}}, {}, "`array`, got `int` - at `$.shape`"),
+        ({"norm": {**NORM, "shape": [2**32 + 4]}}, {}, "`int` <= 2147483647"),
+        ({"norm": {**NORM, "dtype": "F7"}}, {}, "norm has the unknown type F7"),
+        ({"norm": [NORM]}, {}, "the tensor norm: Expected `object`"),
         ({"a": NORM, "b": NORM, "c": NORM}, {}, "its tensors overlap"),
-        ([NORM], {}, "expected a table"),
-        (b"[" * 100_000, {}, "nested deeper than 64 levels"),
-        (b'{"norm"', {}, "Expecting"),
-        ({"__metadata__": {"format": 3}}, {}, "__metadata__.format as text"),
+        ([NORM], {}, "Expected `object`, got `array`"),
+        (b"[" * 100_000, {}, "maximum recursion depth exceeded"),
+        (b'{"norm"', {}, "truncated"),
     ],
 )
 def test_a_damaged_header_is_named(tmp_path, header, options, reason):
@@ -138,14 +137,14 @@ def test_a_single_file_of_weights_counts_before_shards(tmp_path, files, names):
 @pytest.mark.parametrize(
     ("index", "reason"),
     [
-        ({}, "weight_map as a table"),
-        ({"weight_map": ["a"]}, "weight_map as a table"),
-        ({"weight_map": {"a": 1}}, "weight_map.a as text, got 1"),
-        ({"weight_map": {"a": "../a"}}, "weight_map as files of its folder, got '../a'"),
-        ({"weight_map": {"a": "/etc/passwd"}}, "files of its folder"),
-        ({"weight_map": {"a": ".."}}, "files of its folder"),
-        ({"weight_map": {"a": ""}}, "files of its folder"),
-        ({"weight_map": {"a": "b\0"}}, "files of its folder"),
+        ({}, "missing required field `weight_map`"),
+        ({"weight_map": ["a"]}, "Expected `object`, got `array` - at `$.weight_map`"),
+        ({"weight_map": {"a": 1}}, "Expected `str`, got `int` - at `$.weight_map[...]`"),
+        ({"weight_map": {"a": "../a"}}, "names '../a', which is not a file of its folder"),
+        ({"weight_map": {"a": "/etc/passwd"}}, "not a file of its folder"),
+        ({"weight_map": {"a": ".."}}, "not a file of its folder"),
+        ({"weight_map": {"a": ""}}, "not a file of its folder"),
+        ({"weight_map": {"a": "b\0"}}, "not a file of its folder"),
     ],
 )
 def test_an_index_that_leads_elsewhere_is_refused(tmp_path, index, reason):
@@ -153,7 +152,7 @@ def test_an_index_that_leads_elsewhere_is_refused(tmp_path, index, reason):
     path = tmp_path / "model.safetensors.index.json"
     path.write_text(json.dumps(index))
 
-    with pytest.raises(ModelNotFoundError, match=r"index\.json is invalid") as caught:
+    with pytest.raises(ModelNotFoundError, match=r"index\.json is (damaged|invalid)") as caught:
         shard_names(path)
     assert reason in str(caught.value)
 

@@ -65,11 +65,11 @@ def test_a_delay_the_format_does_not_have_is_refused(model, delay_ms):
     ("file", "content", "message"),
     [
         ("tekken.json", None, r"contains no tekken\.json, .*; pull the model again, or copy"),
-        ("tekken.json", "{}", r"tekken\.json is not a tokenizer of .*expected config .*; pull the"),
-        ("tekken.json", "[]", r"tekken\.json is invalid: expected a table"),
+        ("tekken.json", "{}", r"tekken\.json is not a tokenizer of .*field `config`; pull the"),
+        ("tekken.json", "[]", r"tekken\.json is invalid: Expected `object`"),
         ("wlk.json", "{", r"wlk\.json is damaged: .*; pull the model again"),
-        ("wlk.json", '{"delays_ms": 240}', r"wlk\.json is invalid: expected delays_ms as a list"),
-        ("wlk.json", '{"dtype": "int8"}', r"expected dtype as one of auto, bfloat16"),
+        ("wlk.json", '{"delays_ms": 240}', r"wlk\.json is invalid: .*delays_ms"),
+        ("wlk.json", '{"dtype": "int8"}', r"is invalid: .*dtype"),
     ],
     ids=["no tokenizer", "another file", "list", "damaged settings", "no list", "unknown type"],
 )

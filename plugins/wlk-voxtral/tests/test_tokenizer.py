@@ -78,11 +78,11 @@ def test_any_other_delay_is_refused(delay):
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({}, "not a tekken.json: expected config as a table, got null"),
-        ([], "not a tekken.json: expected a table"),
-        ({**content(), "vocab": [{"rank": "0"}]}, r"expected vocab\[0\]\.rank as a whole number"),
+        ({}, "missing required field `config`"),
+        ([], "Expected `object`, got `array`"),
+        ({**content(), "vocab": [{"rank": "0"}]}, r"got `str` - at `\$\.vocab\[0\]\.rank"),
         ({**content(), "vocab": [{"rank": 0, "token_bytes": "x"}]}, "base64|padding"),
-        (content(streaming_n_left_pad_tokens=10**9), "streaming_n_left_pad_tokens as a whole"),
+        (content(streaming_n_left_pad_tokens=10**9), "streaming_n_left_pad_tokens"),
         (content(transcription_format="instruct"), "no streaming transcription"),
         (content(transcription_delay_ms=None), "no streaming transcription"),
         (content(transcription_delay_ms=100), "multiple of 80 ms"),

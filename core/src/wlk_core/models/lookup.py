@@ -2,33 +2,83 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+import re
 from typing import TYPE_CHECKING
 
+import attrs
+
+from wlk_core._directories import expanded
 from wlk_core.errors import ModelNotFoundError
-from wlk_core.models.hub_cache import (
-    CachedRepo,
-    cache_directory,
-    missing_patterns,
-    offline_mode,
-)
-from wlk_core.models.listing import Model, describe_model
-from wlk_core.models.references import (
-    BUNDLED,
-    is_local,
-    local_directory,
-    packaged_word,
-    repository,
-)
-from wlk_core.models.state import cached_state
+from wlk_core.models.cache import CachedRepo, cache_directory, matching, offline_mode, records
+from wlk_core.models.hub import Removal, download
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    import os
-    from pathlib import Path
+    from collections.abc import Iterable, Mapping, Sequence
 
     from wlk_core.backend import BackendSpec
 
-__all__ = ["locate", "pull"]
+__all__ = ["Model", "describe_model", "list_models", "locate", "plan_removal", "pull"]
+
+# The hub's own rules (huggingface_hub.utils.validate_repo_id), for ids with an owner.
+_REPOSITORY = re.compile(r"(?!.*(--|\.\.))\w([\w.-]*\w)?/\w([\w.-]{0,94}\w)?(?<!\.git)", re.ASCII)
+
+
+@attrs.frozen(kw_only=True)
+class Model:
+    """
+    A model as ``wlk-core models`` shows it.
+
+    The state is "pulled" (by wlk-core), "cached" (by another tool), "incomplete" or "absent"; for
+    a model that comes from no hub "local" (a directory) or the spec's own word, such as "bundled".
+    """
+
+    backend: str
+    name: str  #: what a user types: the size alias, else the repository id or directory
+    repo: str | None  #: None for a bundled or local one
+    state: str
+    revision: str | None = None  #: the commit in the cache
+    size: int | None = None  #: bytes of its files
+    path: Path | None = None
+    is_default: bool = False  #: the backend takes it when no model is named
+
+
+def list_models(
+    specs: Iterable[BackendSpec], *, cache_dir: str | os.PathLike[str] | None = None
+) -> tuple[Model, ...]:
+    """Return the models that *specs* name, and those pulled for them; never uses the network."""
+    models = []
+    for spec in specs:
+        pulled = {record.repo for record in records(backend=spec.name)}
+        names = [*spec.models, *sorted(pulled - set(spec.models.values()))]
+        models += [describe_model(name, spec, cache_dir=cache_dir) for name in names]
+    return tuple(models)
+
+
+def describe_model(
+    name: str, spec: BackendSpec, *, cache_dir: str | os.PathLike[str] | None = None
+) -> Model:
+    """Return the state of one model, named by its alias, its repository or its directory."""
+    word = _packaged_word(name, spec)
+    model = Model(
+        backend=spec.name,
+        name=name,
+        repo=None if word else spec.models.get(name, name),
+        state=word or "absent",
+        path=expanded(name) if word == "local" else None,
+        is_default=name == spec.default_model,
+    )
+    if model.repo is None:
+        return model
+    repo = CachedRepo(cache_directory(cache_dir), model.repo)
+    state, revision = repo.state(spec)
+    if revision is None:
+        return attrs.evolve(model, state=state)
+    sizes = repo.sizes(revision)
+    size = sum(sizes[name] for name in matching(sizes, spec.model_files))
+    path = repo.snapshot(revision)
+    return attrs.evolve(model, state=state, revision=revision, size=size, path=path)
 
 
 def locate(
@@ -44,93 +94,120 @@ def locate(
     Return the directory of the model *ref*: a size alias, a repository id or a local directory.
 
     An alias is an alias even beside a directory of that name; ``./name`` is the directory.  A
-    local directory, a bundled model and a cached one never touch the network.  Any other is
-    pulled, unless `offline` or HF_HUB_OFFLINE forbids it.  `bundled` maps the aliases that come
-    in the plugin's wheel to their directories, `cache_dir` is a cache of the hub's library, and
-    `needs` are glob patterns that a model must hold.
+    model of the hub that is not in the cache is pulled, unless `offline` or HF_HUB_OFFLINE forbids
+    it; nothing else touches the network.  `bundled` maps the aliases in the plugin's wheel to their
+    directories, and `needs` are glob patterns that a model must hold.
 
     Raises:
         ModelNotFoundError: the model is not available; the message names the command that gets it.
 
     """
-    if is_local(ref, spec):
-        return _local(ref, spec, needs)
-    if spec.models.get(ref) == BUNDLED or (bundled and ref in bundled):
-        return _bundled(ref, spec, bundled or {}, needs)
-    repo = CachedRepo(cache_directory(cache_dir), repository(ref, spec))
-    revision = cached_state(repo, spec, needs=needs).usable_revision
-    directory = repo.snapshot(revision or _pull(ref, repo, spec, offline=offline))
-    if missing := missing_patterns(directory, needs):
+    hint = f"get one with: wlk-core pull MODEL --backend {spec.name}"
+    word = _packaged_word(ref, spec)
+    if word == "local":
+        directory = expanded(ref)
+        missing = _missing(directory, needs)
+        if missing or not directory.is_dir():
+            fault = f"holds no {missing}" if directory.is_dir() else "is not a directory"
+            raise ModelNotFoundError(f"model {ref}: {directory} {fault}; {hint}")
+        return directory
+    if word == "bundled" or (bundled and ref in bundled):
+        packaged = (bundled or {}).get(ref)
+        if packaged is None or _missing(packaged, needs):
+            raise ModelNotFoundError(
+                f"the bundled model {ref} of {spec.name} is incomplete: install its plugin again "
+                "with: pip install --force-reinstall"
+            )
+        return packaged
+    repo = CachedRepo(cache_directory(cache_dir), _repository(ref, spec))
+    state, revision = repo.state(spec)
+    if state == "cached" and _missing(repo.snapshot(str(revision)), needs):
+        state = "incomplete"  # by the standard of the backend
+    if revision is None or state == "incomplete":
+        revision = _pull(ref, repo, spec, offline=offline)
+    directory = repo.snapshot(revision)
+    if missing := _missing(directory, needs):
         raise ModelNotFoundError(
-            f"{repo.repo} is no model for {spec.name}: it holds no {', '.join(missing)}; "
-            f"{_hint(spec)}"
+            f"{repo.repo} is not a model for {spec.name}: it holds no {missing}; {hint}"
         )
     return directory
 
 
 def pull(ref: str, spec: BackendSpec, *, cache_dir: str | os.PathLike[str] | None = None) -> Model:
     """
-    Bring the newest revision of a model into the hub's cache, with a progress bar on a terminal.
+    Bring the newest revision of a model into the hub's cache; a bundled one is returned as it is.
 
-    A model that comes from no hub is returned as it is.  An interrupted pull leaves nothing that
-    counts as a model; the next pull fetches only the files that are not complete.  An older
-    complete revision stays usable until the new one is complete.
-
-    Raises:
-        ModelNotFoundError: it cannot be fetched; the message has the reason and what helps.
-
+    Raises ModelNotFoundError if it cannot be fetched; the message has the reason and what helps.
     """
-    if is_local(ref, spec):
+    word = _packaged_word(ref, spec)
+    if word == "local":
         raise ModelNotFoundError(
             f"{ref} is a directory and needs no pulling; use it with: --model {ref}"
         )
-    if packaged_word(ref, spec) is None:
-        repo = CachedRepo(cache_directory(cache_dir), repository(ref, spec))
+    if word is None:
+        repo = CachedRepo(cache_directory(cache_dir), _repository(ref, spec))
         _pull(ref, repo, spec, offline=None)
     return describe_model(ref, spec, cache_dir=cache_dir)
 
 
+def plan_removal(
+    ref: str, spec: BackendSpec, *, cache_dir: str | os.PathLike[str] | None = None
+) -> Removal:
+    """Return what removing *ref* would take away, or raise ModelNotFoundError; remove nothing."""
+    if word := _packaged_word(ref, spec):
+        raise ModelNotFoundError(f"{ref} is {word} and was never pulled: nothing can be removed")
+    repo = CachedRepo(cache_directory(cache_dir), _repository(ref, spec))
+    pulls = tuple(records(repo=repo.repo))
+    if not pulls and not repo.folder.is_dir():
+        raise ModelNotFoundError(
+            f"{ref} is not in the cache; what is: wlk-core models --backend {spec.name}"
+        )
+    brought = {file for record in pulls for file in record.brought}
+    there = {
+        (folder.name, name)
+        for folder in repo.folder.glob("snapshots/*")
+        for name in repo.sizes(folder.name)
+    }
+    users = sorted({record.backend for record in pulls} - {spec.name})
+    if there - brought or not pulls:
+        users.append("another tool")
+    return Removal(repo=repo, pulls=pulls, users=tuple(users))
+
+
+def _missing(directory: Path, needs: Sequence[str]) -> str:
+    """Return those of the glob patterns *needs* that no file below *directory* matches."""
+    return ", ".join(
+        need for need in needs if not any(path.is_file() for path in directory.glob(need))
+    )
+
+
+def _packaged_word(ref: str, spec: BackendSpec) -> str | None:
+    """Return the word for a model that comes from no hub: "local", or the spec's ("bundled")."""
+    if ref in spec.models:
+        source = spec.models[ref]
+        return None if _REPOSITORY.fullmatch(source) else source
+    is_path = ref.startswith((".", "/", "~")) or (os.sep != "/" and os.sep in ref)
+    return "local" if is_path or (ref and Path(ref).exists()) else None
+
+
+def _repository(ref: str, spec: BackendSpec) -> str:
+    """Return the repository id of an alias or of an id, or raise ModelNotFoundError."""
+    repo = spec.models.get(ref, ref)
+    if _REPOSITORY.fullmatch(repo):
+        return repo
+    known = ", ".join(spec.models) or "none"
+    raise ModelNotFoundError(
+        f"{spec.name} has no model called {ref!r}; expected one of {known}, a repository id "
+        f"(owner/name) or a directory; get one with: wlk-core pull MODEL --backend {spec.name}"
+    )
+
+
 def _pull(ref: str, repo: CachedRepo, spec: BackendSpec, *, offline: bool | None) -> str:
-    """Pull the newest revision and return it."""
     command = f"wlk-core pull {ref} --backend {spec.name}"
     if offline_mode(offline=offline):
-        state = "is not complete in the cache" if repo.folder.is_dir() else "is not on this machine"
+        fault = "is not complete in the cache" if repo.folder.is_dir() else "is not on this machine"
         raise ModelNotFoundError(
-            f"model {ref} {state} and the network is switched off; "
+            f"model {ref} {fault} and the network is switched off; "
             f"get it while online with: {command}"
         )
-    from wlk_core.models.download import download  # noqa: PLC0415 -- brings the hub's library
-
-    return download(repo, backend=spec.name, patterns=spec.model_files, command=command).revision
-
-
-def _local(ref: str, spec: BackendSpec, needs: Sequence[str]) -> Path:
-    directory = local_directory(ref)
-    if not directory.is_dir():
-        kind = "is a file" if directory.exists() else "does not exist"
-        raise ModelNotFoundError(f"model {ref}: expected a directory, and it {kind}; {_hint(spec)}")
-    if missing := missing_patterns(directory, needs):
-        raise ModelNotFoundError(
-            f"model {ref}: the directory holds no {', '.join(missing)}, which {spec.name} needs; "
-            f"{_hint(spec)}"
-        )
-    return directory
-
-
-def _bundled(
-    ref: str, spec: BackendSpec, bundled: Mapping[str, Path], needs: Sequence[str]
-) -> Path:
-    directory = bundled.get(ref)
-    if directory is None or missing_patterns(directory, needs):
-        raise ModelNotFoundError(
-            f"model {ref} should have come with the plugin of {spec.name} and is incomplete: "
-            "install that again, with: pip install --force-reinstall"
-        )
-    return directory
-
-
-def _hint(spec: BackendSpec) -> str:
-    return (
-        f"see: wlk-core models --backend {spec.name}, "
-        f"get one with: wlk-core pull MODEL --backend {spec.name}"
-    )
+    return download(repo, backend=spec.name, patterns=spec.model_files, command=command)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import attrs
+from msgspec import Meta, Struct
 
 from wlk_core.models import read_json_table
-from wlk_core.models.json_kinds import ListOf, Number, Table, Text
 from wlk_core.plugins import ModelNotFoundError, OptionError
 from wlk_qwen3_simul.engine.frames import SECOND_MEL_FRAMES
 from wlk_qwen3_simul.languages import LANGUAGES
@@ -23,15 +23,13 @@ BUNDLED = {DIGITS: Path(__file__).parent / "digits"}
 MANIFEST = "wlk.json"
 BUFFER_SECONDS = 12.0  # one whole window of context and an open one
 MIN_SECONDS, MAX_SECONDS = 8.0, 25.0  # of a buffer: one window, and what the core's bound leaves
-SCHEMA = Table(
-    {
-        "languages": ListOf(
-            Text(*LANGUAGES), minimum_length=1, label="a list of codes such as 'en'"
-        ),
-        "compute_type": Text("auto", "float32", "float16", "bfloat16"),
-        "buffer_seconds": Number(MIN_SECONDS, MAX_SECONDS),
-    }
-)
+_Language = Annotated[str, Meta(pattern=f"^({'|'.join(LANGUAGES)})$")]
+
+
+class _Settings(Struct):
+    languages: Annotated[list[_Language], Meta(min_length=1)] | None = None
+    compute_type: Literal["auto", "float32", "float16", "bfloat16"] | None = None
+    buffer_seconds: Annotated[float, Meta(ge=MIN_SECONDS, le=MAX_SECONDS)] | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -57,7 +55,7 @@ class Checkpoint:
             ModelNotFoundError: wlk.json is damaged, or has an invalid value.
 
         """
-        table = read_json_table(directory / MANIFEST, SCHEMA)
+        table = read_json_table(directory / MANIFEST, _Settings)
         languages = table.get("languages")
         return cls(
             name=name,

@@ -89,7 +89,7 @@ def test_invalid_added_tokens_are_reported_in_one_line(tiny, tmp_path, table):
 
     with pytest.raises(
         ModelNotFoundError,
-        match=r"tokenizer_config\.json (is invalid|cannot be read): expected added",
+        match=r"tokenizer_config\.json (is invalid|cannot be read): .*added_tokens_decoder",
     ) as caught:
         Vocabulary.read(tmp_path)
     assert "\n" not in str(caught.value)
@@ -102,7 +102,7 @@ def test_invalid_end_ids_are_refused(tiny, tmp_path, value):
     path = tmp_path / "generation_config.json"
     path.write_text(json.dumps({"eos_token_id": value}), encoding="utf-8")
 
-    with pytest.raises(ModelNotFoundError, match=r"generation_config\.json.*eos_token_id as ids"):
+    with pytest.raises(ModelNotFoundError, match=r"generation_config\.json.*eos_token_id"):
         Vocabulary.read(tmp_path)
 
 

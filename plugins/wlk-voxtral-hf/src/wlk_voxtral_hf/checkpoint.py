@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta, Struct
 
 from wlk_core.errors import ModelNotFoundError
 from wlk_core.models import (
     LayerCount,
+    Size,
     TensorHeader,
     TensorSize,
     check_sizes,
@@ -15,7 +18,6 @@ from wlk_core.models import (
     read_safetensors_headers,
     weight_names,
 )
-from wlk_core.models.json_kinds import Flag, Kind, Number, Table, Text, Whole
 from wlk_core.streaming import LogMel
 from wlk_voxtral.checkpoint import CheckpointSettings
 
@@ -28,37 +30,44 @@ CONFIG = "config.json"
 ADAPTER = "adapter_config.json"
 CEILING = 1.5  # log10 mel energy: the default of transformers' feature extractor
 MELS = 128  # the default of transformers
-_FEATURES = Table({"global_log_mel_max": Number(-20, 20)})
-_STACK: dict[str, Kind] = {
-    **dict.fromkeys(
-        (
-            "vocab_size",
-            "hidden_size",
-            "intermediate_size",
-            "num_hidden_layers",
-            "num_attention_heads",
-            "num_key_value_heads",
-            "head_dim",
-            "sliding_window",
-            "max_position_embeddings",
-        ),
-        Whole(1),
-    ),
-    "rms_norm_eps": Number(0, 1),
-    "rope_parameters": Table({"rope_theta": Number(1, 1e12)}),
-    "hidden_act": Text(),
-}
-_SCHEMA = Table(
-    {
-        "audio_config": Table({**_STACK, "num_mel_bins": Whole(1, 512)}),
-        "text_config": Table({**_STACK, "tie_word_embeddings": Flag()}),
-        "downsample_factor": Whole(1, 64),
-        "audio_length_per_tok": Whole(1, 512),
-        "projector_hidden_act": Text(),
-        "tie_word_embeddings": Flag(),
-    },
-    required=("audio_config",),
-)
+
+
+class _Features(Struct):
+    global_log_mel_max: Annotated[float, Meta(ge=-20, le=20)] | None = None
+
+
+class _Processor(Struct):
+    feature_extractor: _Features | None = None
+
+
+class _Rope(Struct):
+    rope_theta: Annotated[float, Meta(ge=1, le=1e12)] | None = None
+
+
+class _Stack(Struct):
+    vocab_size: Size | None = None
+    hidden_size: Size | None = None
+    intermediate_size: Size | None = None
+    num_hidden_layers: Size | None = None
+    num_attention_heads: Size | None = None
+    num_key_value_heads: Size | None = None
+    head_dim: Size | None = None
+    sliding_window: Size | None = None
+    max_position_embeddings: Size | None = None
+    rms_norm_eps: Annotated[float, Meta(ge=0, le=1)] | None = None
+    rope_parameters: _Rope | None = None
+    hidden_act: str | None = None
+    num_mel_bins: Annotated[int, Meta(ge=1, le=512)] | None = None
+    tie_word_embeddings: bool | None = None
+
+
+class _Config(Struct):
+    audio_config: _Stack
+    text_config: _Stack | None = None
+    downsample_factor: Annotated[int, Meta(ge=1, le=64)] | None = None
+    audio_length_per_tok: Annotated[int, Meta(ge=1, le=512)] | None = None
+    projector_hidden_act: str | None = None
+    tie_word_embeddings: bool | None = None
 
 
 def _names(name: str) -> tuple[str, ...]:
@@ -109,11 +118,9 @@ def read_checkpoint(directory: Path, *, name: str) -> CheckpointSettings:
 
     """
     config = _config(directory)
-    processor = read_json_table(
-        directory / "processor_config.json", Table({"feature_extractor": _FEATURES})
-    )
+    processor = read_json_table(directory / "processor_config.json", _Processor)
     features = processor.get("feature_extractor") or read_json_table(
-        directory / "preprocessor_config.json", _FEATURES
+        directory / "preprocessor_config.json", _Features
     )
     ceiling = features.get("global_log_mel_max")
     log_mel = LogMel(
@@ -148,15 +155,12 @@ def check_config(directory: Path, config: dict[str, Any], tensors: dict[str, Ten
 
 def _config(directory: Path) -> dict[str, Any]:
     path = directory / CONFIG
-    config = read_json_table(path, Table({"model_type": Text()}))
+    config = read_json_table(path)
     if config.get("model_type") == "voxtral_realtime" and "audio_config" in config:
         if any(directory.glob("model*.safetensors")):
             _refuse_quantized(directory, config)
             _refuse_adapter(directory)
-            fault = _SCHEMA.fault(config)
-            if fault is not None:
-                raise ModelNotFoundError(f"{path} is invalid: {fault}; pull the model again")
-            return config
+            return read_json_table(path, _Config)
         found = "config.json without model*.safetensors"
     elif "multimodal" in config:
         found = "the layout of voxmlx, which the backend voxtral-mlx reads"

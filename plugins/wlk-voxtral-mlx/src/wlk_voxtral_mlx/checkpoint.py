@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import attrs
+from msgspec import convert
 
 from wlk_core.errors import ModelNotFoundError
 from wlk_core.models import read_json_table
 from wlk_core.streaming import LogMel
 from wlk_voxtral.checkpoint import CheckpointSettings
-from wlk_voxtral_mlx.mlx.sizes import check_config, schema_of, weight_files
+from wlk_voxtral_mlx.mlx.sizes import ConfigSchema, check_config, weight_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,9 +69,7 @@ class ModelConfig:
             ValueError: the configuration has another layout, or lacks a size.
 
         """
-        fault = schema_of(config).fault(config)
-        if fault is not None:
-            raise ValueError(str(fault))
+        convert(config, ConfigSchema)
         try:
             if "multimodal" in config:
                 whisper = config["multimodal"]["whisper_model_args"]

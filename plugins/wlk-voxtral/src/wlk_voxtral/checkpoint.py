@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import attrs
+from msgspec import Meta, Struct
 
 from wlk_core.errors import ModelNotFoundError, OptionError
-from wlk_core.models import VOCABULARY_LIMITS, read_json_table
-from wlk_core.models.json_kinds import ListOf, Table, Text, Whole
+from wlk_core.models import Size, read_json_table
 from wlk_voxtral.tokenizer import TekkenTokenizer
 
 if TYPE_CHECKING:
@@ -20,12 +20,11 @@ __all__ = ["CheckpointSettings"]
 
 TOKENIZER_FILE = "tekken.json"
 SETTINGS_FILE = "wlk.json"
-SCHEMA = Table(
-    {
-        "dtype": Text("auto", "bfloat16", "float16", "float32"),
-        "delays_ms": ListOf(Whole(1), minimum_length=1, label="a list of milliseconds"),
-    }
-)
+
+
+class _Settings(Struct):
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] | None = None
+    delays_ms: Annotated[list[Size], Meta(min_length=1)] | None = None
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -59,7 +58,7 @@ class CheckpointSettings:
 
         """
         file = directory / TOKENIZER_FILE
-        content = read_json_table(file, limits=VOCABULARY_LIMITS)
+        content = read_json_table(file)
         if not file.exists():
             raise ModelNotFoundError(
                 f"{directory} contains no {TOKENIZER_FILE}, the tokenizer of Voxtral Realtime; "
@@ -71,7 +70,7 @@ class CheckpointSettings:
             raise ModelNotFoundError(
                 f"{file} is not a tokenizer of Voxtral Realtime: {error}; pull the model again"
             ) from error
-        settings = read_json_table(directory / SETTINGS_FILE, SCHEMA)
+        settings = read_json_table(directory / SETTINGS_FILE, _Settings)
         delays_ms = settings.get("delays_ms")
         return cls(
             name=name,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import Annotated, Any
 
 import attrs
+from msgspec import Meta, Struct, convert
 
-from wlk_core.models.json_kinds import ListOf, Number, Table, Text, Whole
 from wlk_voxtral.step import STEP_MS
 
 __all__ = ["TekkenTokenizer"]
@@ -17,29 +17,35 @@ MAX_IDS = 10_000_000  # of a vocabulary; the published one has 131,072
 MAX_LEFT_PAD_STEPS = 1000  # 80 s; the published model has 32 steps
 SPECIAL_TOKENS = ("<s>", "</s>", "[STREAMING_PAD]", "[STREAMING_WORD]")
 
-_ID = Whole(0, MAX_IDS)
-SCHEMA = Table(
-    {
-        "config": Table(
-            {"default_num_special_tokens": _ID, "default_vocab_size": _ID},
-            required=("default_num_special_tokens", "default_vocab_size"),
-        ),
-        "vocab": ListOf(
-            Table({"rank": _ID, "token_bytes": Text()}, required=("rank", "token_bytes"))
-        ),
-        "special_tokens": ListOf(
-            Table({"rank": _ID, "token_str": Text()}, required=("rank", "token_str"))
-        ),
-        "audio": Table(
-            {
-                "transcription_format": Text(),
-                "transcription_delay_ms": Number(0, 1e6),
-                "streaming_n_left_pad_tokens": Whole(0, MAX_LEFT_PAD_STEPS),
-            }
-        ),
-    },
-    required=("config", "vocab"),
-)
+_Id = Annotated[int, Meta(ge=0, le=MAX_IDS)]
+
+
+class _Config(Struct):
+    default_num_special_tokens: _Id
+    default_vocab_size: _Id
+
+
+class _Entry(Struct):
+    rank: _Id
+    token_bytes: str
+
+
+class _SpecialToken(Struct):
+    rank: _Id
+    token_str: str
+
+
+class _Audio(Struct):
+    transcription_format: str | None = None
+    transcription_delay_ms: Annotated[float, Meta(ge=0, le=1e6)] | None = None
+    streaming_n_left_pad_tokens: Annotated[int, Meta(ge=0, le=MAX_LEFT_PAD_STEPS)] | None = None
+
+
+class _Tekken(Struct):
+    config: _Config
+    vocab: list[_Entry]
+    special_tokens: list[_SpecialToken] | None = None
+    audio: _Audio | None = None
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -71,9 +77,7 @@ class TekkenTokenizer:
                 reason.
 
         """
-        fault = SCHEMA.fault(content)
-        if fault is not None:
-            raise ValueError(f"it is not a tekken.json: {fault}")
+        convert(content, _Tekken)
         config, audio = content["config"], content.get("audio") or {}
         specials, size = config["default_num_special_tokens"], config["default_vocab_size"]
         entries = sorted(content["vocab"], key=_rank)[: max(0, size - specials)]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import attrs
+from msgspec import Meta, Struct
 
 from wlk_core.models import read_json_table
-from wlk_core.models.json_kinds import Flag, ListOf, Number, Table, Text, Whole
 from wlk_core.plugins import ModelNotFoundError, OptionError
 
 if TYPE_CHECKING:
@@ -23,16 +23,15 @@ FILE_NAME = "wlk.json"
 # Half of it stays when the buffer is cut.  On 158 s of English with tiny.en and AlignAtt: 10.1 % of
 # the words wrong where a cut left the newest words only, 7.2 % so, with a tenth more encoder frames.
 BUFFER_SECONDS = 8.0
-SCHEMA = Table(
-    {
-        "languages": ListOf(Text(), minimum_length=1, label="a list of codes such as 'en'"),
-        "tasks": ListOf(Text("transcribe", "translate"), minimum_length=1),
-        "dtype": Text(),
-        "shorter_input": Flag(),
-        "buffer_seconds": Number(2.0, 25.0),
-        "cpu_threads": Whole(0, 1024),
-    }
-)
+
+
+class _Settings(Struct):
+    languages: Annotated[list[str], Meta(min_length=1)] | None = None
+    tasks: Annotated[list[Literal["transcribe", "translate"]], Meta(min_length=1)] | None = None
+    dtype: str | None = None
+    shorter_input: bool | None = None
+    buffer_seconds: Annotated[float, Meta(ge=2, le=25)] | None = None
+    cpu_threads: Annotated[int, Meta(ge=0, le=1024)] | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -68,7 +67,7 @@ class Checkpoint:
             ModelNotFoundError: its wlk.json is damaged, or has an invalid value.
 
         """
-        table = read_json_table(directory / FILE_NAME, SCHEMA)
+        table = read_json_table(directory / FILE_NAME, _Settings)
         languages, tasks = table.get("languages"), table.get("tasks")
         return cls(
             name=name,

@@ -96,11 +96,11 @@ def test_the_digits_are_sound():
     ("file", "change", "message"),
     [
         ("config.json", {"alignment_heads": [[10**6, 0]]}, "names the layer 1000000, which the"),
-        ("config.json", {"alignment_heads": [[0]]}, "expected alignment_heads as a list of"),
-        ("config.json", {"suppress_ids": None}, "expected suppress_ids as a list of token ids"),
-        ("preprocessor_config.json", {"n_fft": 10**9}, "expected n_fft as a whole number from 400"),
-        ("preprocessor_config.json", {"hop_length": 0}, "expected hop_length as a whole number"),
-        ("preprocessor_config.json", {"chunk_length": 10**6}, "expected chunk_length as a whole"),
+        ("config.json", {"alignment_heads": [[0]]}, r"length 2, got 1 - at `\$\.alignment_heads"),
+        ("config.json", {"suppress_ids": None}, r"got `null` - at `\$\.suppress_ids"),
+        ("preprocessor_config.json", {"n_fft": 10**9}, "`int` <= 400"),
+        ("preprocessor_config.json", {"hop_length": 0}, "`int` >= 160"),
+        ("preprocessor_config.json", {"chunk_length": 10**6}, "`int` <= 30"),
         ("preprocessor_config.json", {"feature_size": 128}, "feature_size=128, and the weights"),
     ],
 )

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import attrs
 
-from wlk_core.models.json_kinds import Table
-from wlk_core.models.json_table import parse_json
+from wlk_core.models.json_files import parse_json
 from wlk_core.plugins import OptionError
 
 if TYPE_CHECKING:
@@ -80,7 +79,6 @@ class AlignmentHeads:
         """
         table: dict[str, Any] = parse_json(
             text.encode("utf-8", errors="surrogatepass"),
-            Table(),
             name=name,
             remedy=f"{DETECT_COMMAND} writes such files",
             error=OptionError,

@@ -5,15 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import attrs
+from msgspec import Struct
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from wlk_core.models import (
-    VOCABULARY_LIMITS,
-    read_json_bytes,
-    read_json_table,
-    read_limited,
-)
-from wlk_core.models.json_kinds import AnyOf, ListOf, Table, TableOf, Text, Whole
+from wlk_core.models import Index, read_json_table, read_limited
 from wlk_core.plugins import ModelNotFoundError
 
 if TYPE_CHECKING:
@@ -28,12 +23,18 @@ TEXT_START = "<asr_text>"
 END_OF_TEXT = "<|endoftext|>"
 SPECIAL_TOKENS = (TURN_START, TURN_END, AUDIO_START, AUDIO_END, TEXT_START)
 
-_ID = Whole()
-_VOCABULARY = TableOf(_ID)
-_TOKENIZER_CONFIG = Table(
-    {"added_tokens_decoder": TableOf(Table({"content": Text()}, required=("content",)))}
-)
-_GENERATION_CONFIG = Table({"eos_token_id": AnyOf((_ID, ListOf(_ID)), label="ids")})
+
+class _AddedToken(Struct):
+    content: str
+
+
+class _TokenizerConfig(Struct):
+    added_tokens_decoder: dict[str, _AddedToken] | None = None
+
+
+class _GenerationConfig(Struct):
+    eos_token_id: Index | list[Index] | None = None
+
 
 # The pre-tokenizer pattern of Qwen2, which vocab.json and merges.txt do not contain;
 # tokenizer.json of Qwen/Qwen2.5.
@@ -134,7 +135,7 @@ class Vocabulary:
 
 def _tokenizer(directory: Path) -> Tokenizer:
     whole = directory / "tokenizer.json"
-    content = read_json_bytes(whole, limits=VOCABULARY_LIMITS)
+    content = read_limited(whole)
     if content is not None:
         try:
             # tokenizers raises a bare Exception from a file, and a ValueError from bytes.
@@ -148,7 +149,7 @@ def _tokenizer(directory: Path) -> Tokenizer:
             "neither; pull the model again"
         )
     added = _added_tokens(directory / "tokenizer_config.json")
-    ids = read_json_table(vocab, _VOCABULARY, limits=VOCABULARY_LIMITS)
+    ids = read_json_table(vocab, dict[str, Index])
     ids |= {token.content: number for number, token in added.items()}
     pairs = _merges(merges)
     try:
@@ -169,7 +170,7 @@ def _tokenizer(directory: Path) -> Tokenizer:
 
 def _merges(path: Path) -> list[tuple[str, str]]:
     try:
-        lines = (read_limited(path, limits=VOCABULARY_LIMITS) or b"").decode("utf-8").splitlines()
+        lines = (read_limited(path) or b"").decode("utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise _damaged(path, error) from error
     merges = (line.partition(" ") for line in lines if line and not line.startswith("#v"))
@@ -177,7 +178,7 @@ def _merges(path: Path) -> list[tuple[str, str]]:
 
 
 def _added_tokens(path: Path) -> dict[int, AddedToken]:
-    entries = read_json_table(path, _TOKENIZER_CONFIG).get("added_tokens_decoder") or {}
+    entries = read_json_table(path, _TokenizerConfig).get("added_tokens_decoder") or {}
     numbers = {number: int(number) for number in entries if number.isdecimal() and number.isascii()}
     if unknown := sorted(entries.keys() - numbers.keys()):
         raise _damaged(
@@ -192,7 +193,7 @@ def _added_tokens(path: Path) -> dict[int, AddedToken]:
 def _configured_ends(directory: Path) -> list[int]:
     """Return the eos_token_id of generation_config.json as a list, which may be empty."""
     path = directory / "generation_config.json"
-    value: list[int] | int | None = read_json_table(path, _GENERATION_CONFIG).get("eos_token_id")
+    value: list[int] | int | None = read_json_table(path, _GenerationConfig).get("eos_token_id")
     return value if isinstance(value, list) else [] if value is None else [value]
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import mlx.core as mx
 from mlx.utils import tree_map
 from mlx_qwen3_asr import load_model as load_files
 from mlx_qwen3_asr.config import Qwen3ASRConfig
+from msgspec import Meta, Struct
 
 from wlk_core.frameworks.memory import require_memory
 from wlk_core.frameworks.mlx import available_memory
 from wlk_core.models import read_json_table, read_safetensors_headers
-from wlk_core.models.json_kinds import Table, Whole
 from wlk_core.plugins import ModelNotFoundError
 from wlk_qwen3_simul.checkpoint import check_windows, ties_head
 from wlk_qwen3_simul.engine.config import check_config, read_config_table
@@ -36,7 +36,11 @@ _LOAD_ERRORS = (
     TypeError,
     ValueError,
 )
-_QUANTIZATION = Table({"bits": Whole(1, 8), "group_size": Whole(1, 1024)})
+
+
+class _Quantization(Struct):
+    bits: Annotated[int, Meta(ge=1, le=8)] | None = None
+    group_size: Annotated[int, Meta(ge=1, le=1024)] | None = None
 
 
 def load_model(directory: Path, *, dtype: Any) -> Any:
@@ -83,7 +87,7 @@ def check_directory(directory: Path) -> tuple[dict[str, Any], dict[str, TensorHe
 
     """
     table = _read_config(directory)
-    read_json_table(directory / "quantization_config.json", _QUANTIZATION)
+    read_json_table(directory / "quantization_config.json", _Quantization)
     # mlx-qwen3-asr loads every such file.
     tensors = read_safetensors_headers(sorted(directory.glob("*.safetensors")))
     try:

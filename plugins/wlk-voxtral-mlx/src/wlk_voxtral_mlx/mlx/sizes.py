@@ -2,36 +2,98 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
+from msgspec import Meta, Struct
 
 from wlk_core.errors import ModelNotFoundError
 from wlk_core.models import (
+    Index,
     LayerCount,
+    Size,
     TensorSize,
     check_sizes,
     read_safetensors_headers,
     shard_names,
 )
-from wlk_core.models.json_kinds import AnyOf, Kind, Number, Table, Text, Whole
 from wlk_voxtral_mlx.mlx.weight_names import module_weight
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["check_config", "schema_of", "weight_files"]
+__all__ = ["ConfigSchema", "check_config", "weight_files"]
 
 MISTRAL_WEIGHTS = "consolidated.safetensors"
-_WINDOW = AnyOf((Whole(1), Text()), label="a whole number")  # some files write it as text
-_MELS = Whole(1, 512)
-_FACTOR = Whole(1, 64)
+_Theta = Annotated[float, Meta(ge=1, le=1e12)] | None
+_Epsilon = Annotated[float, Meta(ge=0, le=1)] | None
+_Mels = Annotated[int, Meta(ge=1, le=512)] | None
+
+
+class _Rope(Struct):
+    rope_theta: _Theta = None
+
+
+class _Audio(Struct):
+    num_mel_bins: _Mels = None
+    global_log_mel_max: Annotated[float, Meta(ge=-20, le=20)] | None = None
+
+
+class _Stack(Struct):  # of layers, with the keys of Mistral or of transformers
+    dim: Size | None = None
+    n_layers: Size | None = None
+    hidden_dim: Size | None = None
+    n_heads: Size | None = None
+    n_kv_heads: Size | None = None
+    norm_eps: _Epsilon = None
+    hidden_size: Size | None = None
+    num_hidden_layers: Size | None = None
+    intermediate_size: Size | None = None
+    num_attention_heads: Size | None = None
+    num_key_value_heads: Size | None = None
+    rms_norm_eps: _Epsilon = None
+    head_dim: Size | None = None
+    vocab_size: Size | None = None
+    rope_theta: _Theta = None
+    rope_parameters: _Rope | None = None
+    sliding_window: Size | str | None = None  # some files write it as text
+    ada_rms_norm_t_cond_dim: Size | None = None
+    num_mel_bins: _Mels = None
+    downsample_factor: Annotated[int, Meta(ge=1, le=64)] | None = None
+    audio_encoding_args: _Audio | None = None
+
+
+class _WhisperModel(Struct):
+    encoder_args: _Stack
+    downsample_args: _Stack | None = None
+
+
+class _Multimodal(Struct):
+    whisper_model_args: _WhisperModel
+
+
+class _Quantization(Struct):
+    bits: Index | None = None
+    group_size: Index | None = None
+    mode: str | None = None
+
+
+class ConfigSchema(_Stack):
+    """The keys of every layout; which of them a layout needs is the reader's to check."""
+
+    multimodal: _Multimodal | None = None  # Mistral and voxmlx, with the decoder beside it
+    encoder_args: _Stack | None = None  # mlx-audio
+    decoder: _Stack | None = None
+    audio_config: _Stack | None = None  # transformers
+    text_config: _Stack | None = None
+    quantization: _Quantization | None = None
+    quantization_config: _Quantization | None = None
 
 
 @attrs.frozen
 class _Keys:
-    """The keys of a stack of layers: of sizes that it must have, and of those that it may have."""
+    """The keys of the sizes of a stack of layers."""
 
     width: str
     layers: str
@@ -39,29 +101,9 @@ class _Keys:
     heads: str
     head_size: str
     key_heads: str
-    norm_eps: str
-
-    @property
-    def kinds(self) -> dict[str, Kind]:
-        """The kinds of the keys."""
-        sizes = (self.width, self.layers, self.hidden, self.heads, self.head_size, self.key_heads)
-        return {
-            **dict.fromkeys(sizes, Whole(1)),
-            self.norm_eps: Number(0, 1),
-            "rope_theta": Number(1, 1e12),
-            "rope_parameters": Table({"rope_theta": Number(1, 1e12)}),
-            "sliding_window": _WINDOW,
-            "vocab_size": Whole(1),
-            "ada_rms_norm_t_cond_dim": Whole(1),
-            "num_mel_bins": _MELS,
-            "downsample_factor": _FACTOR,
-            "audio_encoding_args": Table(
-                {"num_mel_bins": _MELS, "global_log_mel_max": Number(-20, 20)}
-            ),
-        }
 
 
-_MISTRAL = _Keys("dim", "n_layers", "hidden_dim", "n_heads", "head_dim", "n_kv_heads", "norm_eps")
+_MISTRAL = _Keys("dim", "n_layers", "hidden_dim", "n_heads", "head_dim", "n_kv_heads")
 _TRANSFORMERS = _Keys(
     "hidden_size",
     "num_hidden_layers",
@@ -69,27 +111,7 @@ _TRANSFORMERS = _Keys(
     "num_attention_heads",
     "head_dim",
     "num_key_value_heads",
-    "rms_norm_eps",
 )
-_STACK = Table(_MISTRAL.kinds)
-
-
-def schema_of(config: Mapping[str, Any]) -> Table:
-    """Return the schema of the layout of *config*; which keys it needs is the reader's to check."""
-    quantization = Table({"bits": Whole(), "group_size": Whole(), "mode": Text()})
-    common: dict[str, Kind] = {"quantization": quantization, "quantization_config": quantization}
-    if "multimodal" in config:
-        args = Table(
-            {"encoder_args": _STACK, "downsample_args": Table({"downsample_factor": _FACTOR})},
-            required=("encoder_args",),
-        )
-        whisper = Table({"whisper_model_args": args}, required=("whisper_model_args",))
-        return Table({**common, **_MISTRAL.kinds, "multimodal": whisper}, required=("multimodal",))
-    if "encoder_args" in config:
-        return Table({**common, "encoder_args": _STACK, "decoder": _STACK}, required=("decoder",))
-    stack = Table(_TRANSFORMERS.kinds)
-    parts: dict[str, Kind] = {"audio_config": stack, "text_config": stack}
-    return Table({**common, **parts, "downsample_factor": _FACTOR})
 
 
 def check_config(config: Mapping[str, Any], files: list[Path], *, path: Path) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from wlk_core.frameworks.memory import physical_memory, require_memory
-from wlk_core.models import VOCABULARY_LIMITS, check_sizes, read_json, read_json_table
-from wlk_core.models.json_kinds import ListOf, Table, Text, Whole
-from wlk_core.models.weight_sizes import TensorSize
+from wlk_core.models import Index, Size, TensorSize, check_sizes, read_json, read_json_table
 from wlk_core.plugins import SAMPLE_RATE, ModelNotFoundError
 from wlk_whisper.ctranslate2.model_header import read_model_header
 from wlk_whisper.engine.tokenizer import TOKENIZER_FILE, read_tokenizer, require_special_tokens
@@ -22,28 +22,23 @@ __all__ = ["check_files"]
 REMEDY = "convert or pull it again"
 N_FFT, HOP_LENGTH, CHUNK_SECONDS = 400, 160, 30  # of every Whisper
 DEFAULT_MELS = 80  # of faster-whisper, where the file gives none
-_IDS = ListOf(Whole(), label="a list of token ids")
-_CONFIG = Table(
-    {
-        "alignment_heads": ListOf(
-            ListOf(Whole(), length=2), label="a list of [layer, head], both counted from 0"
-        ),
-        "lang_ids": _IDS,
-        "suppress_ids": _IDS,
-        "suppress_ids_begin": _IDS,
-    },
-    refuses_null=True,
-)
-_FEATURES = Table(
-    {
-        "feature_size": Whole(1),
-        "sampling_rate": Whole(SAMPLE_RATE, SAMPLE_RATE),
-        "n_fft": Whole(N_FFT, N_FFT),
-        "hop_length": Whole(HOP_LENGTH, HOP_LENGTH),
-        "chunk_length": Whole(1, CHUNK_SECONDS),
-    },
-    refuses_null=True,
-)
+
+
+class _Config(Struct):  # ctranslate2 reads it by itself and takes no null
+    alignment_heads: list[tuple[Index, Index]] | UnsetType = UNSET  # [layer, head], from 0
+    lang_ids: list[Index] | UnsetType = UNSET
+    suppress_ids: list[Index] | UnsetType = UNSET
+    suppress_ids_begin: list[Index] | UnsetType = UNSET
+
+
+class _Features(Struct):
+    feature_size: Size | UnsetType = UNSET
+    sampling_rate: Annotated[int, Meta(ge=SAMPLE_RATE, le=SAMPLE_RATE)] | UnsetType = UNSET
+    n_fft: Annotated[int, Meta(ge=N_FFT, le=N_FFT)] | UnsetType = UNSET
+    hop_length: Annotated[int, Meta(ge=HOP_LENGTH, le=HOP_LENGTH)] | UnsetType = UNSET
+    chunk_length: Annotated[int, Meta(ge=1, le=CHUNK_SECONDS)] | UnsetType = UNSET
+
+
 _EMBEDDING = "decoder/embeddings/weight"
 _LAYER = "decoder/layer_{}/attention/linear_0/weight"
 _MELS = TensorSize("feature_size", ("encoder/conv1/weight",), axis=1)
@@ -58,7 +53,7 @@ def check_files(directory: Path) -> None:
         BackendUnavailable: the model does not fit into memory.
 
     """
-    config = read_json_table(directory / "config.json", _CONFIG, remedy=REMEDY)
+    config = read_json_table(directory / "config.json", _Config, remedy=REMEDY)
     variables = read_model_header(directory / "model.bin")
     require_memory(
         str(directory),
@@ -70,7 +65,7 @@ def check_files(directory: Path) -> None:
     )
     _check_heads(directory / "config.json", config.get("alignment_heads") or [], variables)
     features = directory / "preprocessor_config.json"
-    table = read_json_table(features, _FEATURES, remedy=REMEDY)
+    table = read_json_table(features, _Features, remedy=REMEDY)
     sizes = {"feature_size": table.get("feature_size") or DEFAULT_MELS}
     check_sizes(sizes, (_MELS,), variables, path=features, remedy=REMEDY)
     _check_vocabulary(directory / "vocabulary.json", variables)
@@ -93,9 +88,7 @@ def _check_heads(path: Path, heads: list[list[int]], variables: dict[str, Tensor
 
 
 def _check_vocabulary(path: Path, variables: dict[str, TensorHeader]) -> None:
-    tokens = read_json(
-        path, ListOf(Text(), label="a list of tokens"), limits=VOCABULARY_LIMITS, remedy=REMEDY
-    )
+    tokens = read_json(path, list[str], remedy=REMEDY)
     embedding = variables.get(_EMBEDDING)
     if tokens is None or embedding is None:
         return  # other converters write vocabulary.txt, and CTranslate2 names a missing variable

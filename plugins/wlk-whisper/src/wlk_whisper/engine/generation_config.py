@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import attrs
+from msgspec import Struct
 
-from wlk_core.models import read_json_table
-from wlk_core.models.json_kinds import ListOf, Table, Whole
+from wlk_core.models import Index, read_json_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,14 +15,11 @@ if TYPE_CHECKING:
 __all__ = ["GenerationConfig"]
 
 FILE_NAME = "generation_config.json"
-SCHEMA = Table(
-    {
-        "alignment_heads": ListOf(
-            ListOf(Whole(), length=2), label="a list of [layer, head], both counted from 0"
-        ),
-        "begin_suppress_tokens": ListOf(Whole(), label="a list of token ids"),
-    }
-)
+
+
+class _Settings(Struct):
+    alignment_heads: list[tuple[Index, Index]] | None = None  # [layer, head], both from 0
+    begin_suppress_tokens: list[Index] | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -45,7 +42,7 @@ class GenerationConfig:
             ModelNotFoundError: the file exists and is invalid.
 
         """
-        table = read_json_table(directory / FILE_NAME, SCHEMA)
+        table = read_json_table(directory / FILE_NAME, _Settings)
         heads, tokens = table.get("alignment_heads"), table.get("begin_suppress_tokens")
         return cls(
             alignment_heads=None if heads is None else tuple((a, b) for a, b in heads),

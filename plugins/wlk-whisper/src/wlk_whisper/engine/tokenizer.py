@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tokenizers import Tokenizer as HfTokenizer
 
-from wlk_core.models import VOCABULARY_LIMITS, read_json_bytes
+from wlk_core.models import read_limited
 from wlk_core.plugins import ModelNotFoundError
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def read_tokenizer(path: Path) -> HfTokenizer:
         f"pull the model again, or copy the {TOKENIZER_FILE} of the model it was made from into "
         "its directory"
     )
-    content = read_json_bytes(path, limits=VOCABULARY_LIMITS, remedy=remedy)
+    content = read_limited(path, remedy=remedy)
     if content is None:
         raise ModelNotFoundError(f"{path} is missing; {remedy}")
     try:

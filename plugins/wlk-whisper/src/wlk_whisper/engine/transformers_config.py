@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wlk_core.models import LayerCount, TensorSize, check_sizes, read_json_table
-from wlk_core.models.json_kinds import Flag, Table, Text, Whole
+from msgspec import Struct
+
+from wlk_core.models import LayerCount, Size, TensorSize, check_sizes, read_json_table
 from wlk_core.plugins import ModelNotFoundError
 
 if TYPE_CHECKING:
@@ -30,16 +31,23 @@ _SIZES = (
     TensorSize("max_target_positions", ("model.decoder.embed_positions.weight",)),
 )
 _HEADS = ("encoder_attention_heads", "decoder_attention_heads")
-_REQUIRED = (*(size.key for size in _SIZES), *_HEADS)
-_SCHEMA = Table(
-    {
-        **dict.fromkeys(_REQUIRED, Whole(1)),
-        "activation_function": Text(),
-        "scale_embedding": Flag(),
-        "tie_word_embeddings": Flag(),
-    },
-    required=_REQUIRED,
-)
+
+
+class _Config(Struct):
+    encoder_layers: Size
+    decoder_layers: Size
+    d_model: Size
+    encoder_ffn_dim: Size
+    decoder_ffn_dim: Size
+    num_mel_bins: Size
+    vocab_size: Size
+    max_source_positions: Size
+    max_target_positions: Size
+    encoder_attention_heads: Size
+    decoder_attention_heads: Size
+    activation_function: str | None = None
+    scale_embedding: bool | None = None
+    tie_word_embeddings: bool | None = None
 
 
 def read_config(directory: Path) -> dict[str, Any]:
@@ -51,16 +59,13 @@ def read_config(directory: Path) -> dict[str, Any]:
 
     """
     path = directory / FILE_NAME
-    config = read_json_table(path, Table({"model_type": Text()}))
+    config = read_json_table(path)
     if config.get("model_type") != "whisper":
         raise ModelNotFoundError(
             f"expected a Whisper in transformers' format in {directory}, and its config.json has "
-            f"model_type={config.get('model_type')!r}"
+            f"model_type={str(config.get('model_type'))[:60]!r}"
         )
-    fault = _SCHEMA.fault(config)
-    if fault is not None:
-        raise ModelNotFoundError(f"{path} is invalid: {fault}; pull or convert the model again")
-    return config
+    return read_json_table(path, _Config, remedy="pull or convert the model again")
 
 
 def check_config(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 import warnings
 
+from msgspec import Meta, Struct
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from wlk_core.models import read_json_table, read_safetensors_header
-from wlk_core.models.json_kinds import Table, TableOf, Text, Whole
 from wlk_core.plugins import BackendUnavailable, ModelNotFoundError, OptionError
 
 try:
@@ -31,8 +31,13 @@ CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 MAX_RANK = 4096  # of the two matrices of an adapter; usual ranks are 8 to 256
 DEFAULT_RANK = 8  # of peft
-_RANK = Whole(1, MAX_RANK)
-_SCHEMA = Table({"peft_type": Text(), "r": _RANK, "rank_pattern": TableOf(_RANK)})
+_Rank = Annotated[int, Meta(ge=1, le=MAX_RANK)]
+
+
+class _Config(Struct):
+    peft_type: str | None = None
+    r: _Rank | None = None
+    rank_pattern: dict[str, _Rank] | None = None
 
 
 def merge_adapter(
@@ -87,7 +92,7 @@ def _require_lora(directory: Path) -> None:
     """Check the kind first, because peft raises KeyError for a kind that it does not know."""
     config = read_json_table(
         directory / CONFIG,
-        _SCHEMA,
+        _Config,
         remedy="save the adapter again with peft's save_pretrained",
         error=OptionError,
     )
@@ -107,7 +112,7 @@ def _require_ranks(directory: Path) -> None:
         raise OptionError(
             f"lora_path={directory}: the adapter does not fit the model: {error}"
         ) from error
-    config = read_json_table(directory / CONFIG, _SCHEMA, error=OptionError)
+    config = read_json_table(directory / CONFIG, _Config, error=OptionError)
     ranks = {tensor.shape[0] for name, tensor in tensors.items() if ".lora_A." in name}
     declared = {config.get("r") or DEFAULT_RANK, *(config.get("rank_pattern") or {}).values()}
     if ranks and not declared <= ranks | {DEFAULT_RANK}:

@@ -1,0 +1,147 @@
+"""What the Hugging Face cache holds of a repository, and the records of what pulls brought."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+import msgspec
+
+from wlk_core._directories import data_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from wlk_core.backend import BackendSpec
+
+__all__ = ["CachedRepo", "PullRecord", "cache_directory", "matching", "offline_mode", "records"]
+
+WEIGHTS = (".bin", ".npz", ".safetensors")
+
+
+def cache_directory(cache_dir: str | os.PathLike[str] | None = None) -> Path:
+    """Return *cache_dir*, else the cache of every tool of the hub: $HF_HUB_CACHE."""
+    from huggingface_hub import constants  # noqa: PLC0415 -- only for models of the hub
+
+    return Path(cache_dir or constants.HF_HUB_CACHE).expanduser()
+
+
+def offline_mode(*, offline: bool | None = None) -> bool:
+    """Return whether the network is forbidden: by the argument, else by HF_HUB_OFFLINE."""
+    if offline is not None:
+        return offline
+    # huggingface_hub reads both variables, the second for the sake of transformers.
+    value = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE") or ""
+    return value.lower() in ("1", "on", "yes", "true")
+
+
+def matching(names: Iterable[str], patterns: Sequence[str]) -> set[str]:
+    """Return the names that `BackendSpec.model_files` selects; all of them without patterns."""
+    names = set(names)
+    selected = set() if patterns else names
+    for pattern in patterns:
+        for alternative in pattern.split("|"):
+            if matched := {name for name in names if fnmatchcase(name, alternative)}:
+                selected |= matched
+                break  # the first alternative that matches any name counts alone
+    return selected
+
+
+class PullRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pull for a backend brought, or was about to bring when it was interrupted."""
+
+    backend: str
+    repo: str
+    revision: str  #: the commit
+    files: dict[str, int]  #: name in the snapshot, and size in bytes
+    found: frozenset[str] = frozenset()  #: files that another tool had fetched before
+
+    @property
+    def path(self) -> Path:
+        """The file of this record."""
+        repo = self.repo.replace("/", "--")
+        return data_directory() / "pulled" / self.backend / repo / f"{self.revision}.json"
+
+    @property
+    def brought(self) -> set[tuple[str, str]]:
+        """The revision and the name of each file that no other tool had fetched."""
+        return {(self.revision, name) for name in self.files.keys() - self.found}
+
+    def write(self) -> None:
+        """Write the record to its file."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_bytes(msgspec.json.encode(self, order="deterministic"))
+
+
+def records(*, backend: str = "*", repo: str = "*") -> Iterator[PullRecord]:
+    """Iterate over the records of a backend, a repository or both, in a fixed order."""
+    folder = data_directory() / "pulled"
+    for path in sorted(folder.glob(f"{backend}/{repo.replace('/', '--')}/*.json")):
+        try:
+            yield msgspec.json.decode(path.read_bytes(), type=PullRecord)
+        except (OSError, ValueError):
+            continue  # it was cut short: what it names is treated as another tool's
+
+
+@attrs.frozen
+class CachedRepo:
+    """A model repository in a cache."""
+
+    cache: Path
+    repo: str
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the repository, which need not exist."""
+        return self.cache / f"models--{self.repo.replace('/', '--')}"
+
+    @property
+    def main(self) -> str | None:
+        """The commit that the branch main had when any tool last resolved it."""
+        path = self.folder / "refs" / "main"
+        return path.read_text(encoding="utf-8").strip() if path.is_file() else None
+
+    def snapshot(self, revision: str) -> Path:
+        """Return the directory of a revision, which need not exist."""
+        return self.folder / "snapshots" / revision
+
+    def sizes(self, revision: str) -> dict[str, int]:
+        """Return the files of a revision with their bytes, without pointers that lead nowhere."""
+        root = self.snapshot(revision)
+        files = (path for path in root.rglob("*") if path.is_file())
+        return {path.relative_to(root).as_posix(): path.stat().st_size for path in files}
+
+    def is_complete(self, revision: str, patterns: Sequence[str]) -> bool:
+        """Return whether a revision that some tool fetched holds all that a backend loads."""
+        from huggingface_hub import errors, get_cached_repo_tree  # noqa: PLC0415 -- half a second
+
+        there = self.sizes(revision)
+        try:
+            tree = get_cached_repo_tree(self.repo, revision=revision, cache_dir=self.cache)
+        except errors.CachedRepoTreeNotFoundError:
+            # Only `snapshot_download` leaves such a list; other tools may fetch single files.
+            weights = [part for part in "|".join(patterns).split("|") if part.endswith(WEIGHTS)]
+            has_weights = any(fnmatchcase(name, part) for name in there for part in weights)
+            is_unfinished = any((self.folder / "blobs").glob("*.incomplete"))
+            return bool(there) and (has_weights or not weights) and not is_unfinished
+        listed = {file.path: file.size for file in tree}
+        return all(there.get(name) == listed[name] for name in matching(listed, patterns))
+
+    def state(self, spec: BackendSpec) -> tuple[str, str | None]:
+        """
+        Return the state for a backend, as in `Model`, and the commit, None without a snapshot.
+
+        A complete pull precedes all else, so that a failed update leaves the older revision usable.
+        """
+        main = self.main
+        for record in sorted(
+            records(backend=spec.name, repo=self.repo), key=lambda record: record.revision != main
+        ):
+            if record.files.items() <= self.sizes(record.revision).items():
+                return "pulled", record.revision
+        if main is None or not self.snapshot(main).is_dir():
+            return "incomplete" if self.folder.is_dir() else "absent", None
+        return "cached" if self.is_complete(main, spec.model_files) else "incomplete", main

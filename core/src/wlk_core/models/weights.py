@@ -1,0 +1,197 @@
+"""
+The header of safetensors files, and whether a config has the sizes of the weights.
+
+Frameworks allocate what a config asks for, so that a wrong number could fill the memory before any
+of them compares it with the weights.  The header gives the shapes without reading the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+import math
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import attrs
+import msgspec
+
+from wlk_core.errors import ModelNotFoundError
+from wlk_core.models.json_files import REMEDY, Index, parse_json, read_json_table
+from wlk_core.untrusted import one_line
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = [
+    "LayerCount",
+    "TensorHeader",
+    "TensorSize",
+    "check_sizes",
+    "read_safetensors_header",
+    "read_safetensors_headers",
+    "shard_names",
+    "weight_names",
+]
+
+WEIGHTS = "model.safetensors"
+MAX_HEADER_BYTES = 16 * 2**20  # of a model of 1.7 billion parameters: 0.1 MB
+# https://github.com/huggingface/safetensors, bytes of a number
+ITEM_BYTES = {
+    "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2,
+    "BF16": 2, "U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8, "C64": 8,
+}  # fmt: skip
+
+
+class _Tensor(msgspec.Struct):
+    dtype: str
+    shape: Annotated[list[Index], msgspec.Meta(max_length=8)]
+    data_offsets: tuple[int, int]
+
+
+class _ShardIndex(msgspec.Struct):
+    weight_map: dict[str, str]
+
+
+@attrs.frozen
+class TensorHeader:
+    """A tensor of a weights file; `dtype` is the name in the file, such as "F16"."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """How many numbers it holds."""
+        return math.prod(self.shape)
+
+
+def read_safetensors_headers(paths: Iterable[Path]) -> dict[str, TensorHeader]:
+    """Return the tensors of all shards of a model by their names."""
+    return {
+        name: tensor for path in paths for name, tensor in read_safetensors_header(path).items()
+    }
+
+
+def read_safetensors_header(path: Path) -> dict[str, TensorHeader]:
+    """
+    Return the tensors of a safetensors file by their names; their numbers are not read.
+
+    Raises:
+        ModelNotFoundError: the file is missing or damaged, or a tensor lies outside of it.
+
+    """
+    if not path.is_file():
+        raise ModelNotFoundError(f"{path} is missing; {REMEDY}")
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            data_bytes = path.stat().st_size - 8 - length
+            if data_bytes < 0 or not 0 < length <= MAX_HEADER_BYTES:
+                raise _damaged(path, f"expected a header of weights, got {length} bytes")
+            content = file.read(length)
+    except OSError as error:
+        reason = error.strerror or error
+        raise ModelNotFoundError(f"{path} cannot be read: {reason}; {REMEDY}") from error
+    table = parse_json(content, name=str(path))
+    table.pop("__metadata__", None)
+    free = data_bytes
+    for name, entry in table.items():
+        try:
+            tensor = msgspec.convert(entry, _Tensor)
+        except msgspec.ValidationError as error:
+            raise _damaged(path, f"the tensor {name}: {error}") from error
+        if tensor.dtype not in ITEM_BYTES:
+            raise _damaged(path, f"the tensor {name} has the unknown type {tensor.dtype}")
+        (first, end), size = tensor.data_offsets, math.prod(tensor.shape)
+        free -= end - first
+        if not 0 <= first <= end <= data_bytes or end - first != size * ITEM_BYTES[tensor.dtype]:
+            raise _damaged(path, f"the tensor {name} lies outside of the file")
+        table[name] = TensorHeader(tensor.dtype, tuple(tensor.shape))
+    if free < 0:
+        raise _damaged(path, "its tensors overlap")
+    tensors: dict[str, TensorHeader] = table
+    return tensors
+
+
+def shard_names(path: Path) -> tuple[str, ...]:
+    """Return the files of its folder that an index of shards names; none if there is no index."""
+    names = sorted(set(read_json_table(path, _ShardIndex).get("weight_map", {}).values()))
+    for name in names:
+        if name in ("", ".", "..") or set(name) & set("/\\\0"):
+            raise _damaged(path, f"weight_map names {name!r}, which is not a file of its folder")
+    return tuple(names)
+
+
+def weight_names(directory: Path) -> tuple[str, ...]:
+    """
+    Return the files with the weights of a model in transformers' format, which need not exist.
+
+    A single file counts where there is an index of shards beside it, as it does for transformers.
+    """
+    if (directory / WEIGHTS).exists():
+        return (WEIGHTS,)
+    return shard_names(directory / f"{WEIGHTS}.index.json") or (WEIGHTS,)
+
+
+@attrs.frozen
+class LayerCount:
+    """A key of a config that counts layers, whose weights have a name such as "layers.3.norm"."""
+
+    key: str  #: its path, such as "text_config.num_hidden_layers"
+    names: tuple[str, ...]  #: what can come before the number, one for each layout of files
+
+    def found(self, tensors: Mapping[str, TensorHeader]) -> int | None:
+        """Return the layers that have weights."""
+        layer = re.compile(rf"(?:{'|'.join(map(re.escape, self.names))})(\d+)\.")
+        return len({match[1] for match in map(layer.match, tensors) if match})
+
+
+@attrs.frozen
+class TensorSize:
+    """A key of a config, or the product of several, that is a size of a tensor."""
+
+    key: str  #: its path, such as "text_config.hidden_size"; factors are joined by " x "
+    names: tuple[str, ...]  #: of the tensor, one for each layout of files
+    axis: int = 0
+
+    def found(self, tensors: Mapping[str, TensorHeader]) -> int | None:
+        """Return the size in the weights; None where the tensor is missing."""
+        shape = next((tensors[name].shape for name in self.names if name in tensors), ())
+        return shape[self.axis] if self.axis < len(shape) else None
+
+
+def check_sizes(
+    config: Mapping[str, Any],
+    sizes: Iterable[LayerCount | TensorSize],
+    tensors: Mapping[str, TensorHeader],
+    *,
+    path: Path,
+    remedy: str = REMEDY,
+) -> None:
+    """
+    Raise ModelNotFoundError unless the sizes in *config*, read from *path*, are the weights'.
+
+    A schema must have accepted the sizes as whole numbers; those that *config* leaves out pass.
+    """
+    for size in sizes:
+        factors = [_value(config, key) for key in size.key.split(" x ")]
+        if None in factors:
+            continue
+        expected, found = math.prod(map(int, factors)), size.found(tensors)
+        if expected != found:
+            actual = f"lack {size.names[0]}" if found is None else f"have {found}"
+            raise ModelNotFoundError(
+                f"{path} does not fit the weights: it has {size.key}={expected}, and the weights "
+                f"{actual}; {remedy}"
+            )
+
+
+def _value(config: Mapping[str, Any], path: str) -> Any:
+    value: Any = config
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _damaged(path: Path, reason: str) -> ModelNotFoundError:
+    return ModelNotFoundError(f"{path} is damaged: {one_line(reason)}; {REMEDY}")

@@ -6,10 +6,13 @@ from functools import cache
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from wlk_conformance.compare import letters
 from wlk_core import load_backend
+from wlk_core.audio import decode_file
+from wlk_core.testing import StreamDriver
 
 FOLDER = os.environ.get("WLK_REAL")  # models/ and recordings/, made by tools/real
 #: By name: the backend, the folder of its model, and the options of its streams.  Two seconds from
@@ -53,7 +56,7 @@ def columns():
 
 @pytest.fixture
 def stream_of():
-    """Return a function that transcribes a recording by a column, once for each process."""
+    """Return a function that streams a recording to a column, once in each process."""
     return _streamed
 
 
@@ -63,11 +66,21 @@ def _loaded(backend, model):
 
 
 @cache
-def _streamed(column, path, *, chunk_seconds=1.0, vad=False, **options):
-    """Return the transcription of a file as it arrives."""
+def _streamed(column, path, *, chunk_seconds=1.0, **options):
+    """Return the driver of a stream that was fed a whole file."""
     backend, model, policy = COLUMNS[column]
     options = {"tick_seconds": 2.0, **policy, **options}
-    return _loaded(backend, model).transcribe(path, vad=vad, chunk_seconds=chunk_seconds, **options)
+    driver = StreamDriver(_loaded(backend, model).create_processor(**options))
+    driver.feed(np.concatenate(list(decode_file(path))), chunk_seconds=chunk_seconds)
+    driver.drain()
+    driver.finish()
+    return driver
+
+
+@pytest.fixture
+def gated():
+    """Return a function that transcribes a recording with the voice activity gate."""
+    return lambda path: _loaded("faster-whisper", "tiny.en").transcribe(path).text
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import attrs
 import numpy as np
@@ -46,6 +46,7 @@ __all__ = [
     "zeros",
 ]
 
+#: Coded audio, digits, recordings, or digits for a model that may not recognise them.
 Kind = Literal["coded", "digits", "open", "unknown"]
 AUDIO = (".wav", ".flac")  # of recordings
 WORD_CELLS = 3  # cells of 80 ms a coded word lasts: 0.24 s, as long as a spoken digit
@@ -91,48 +92,13 @@ class Stimulus:
         return self.audio[:sample], self.audio[sample:]
 
 
-class SpeechSource(Protocol):
-    """A source of speech that suits a model."""
-
-    @property
-    def kind(self) -> Kind:
-        """Coded audio, digits, open words, or digits for a model that may not recognise them."""
-        ...
-
-    @property
-    def is_recognisable(self) -> bool:
-        """Whether the model recognises the words: an empty transcript is then a failure."""
-        ...
-
-    def speech(
-        self,
-        count: int,
-        *,
-        seed: int = 0,
-        gap: tuple[float, float] = (0.1, 0.3),
-        lead: float = 0.2,
-        tail: float = 0.3,
-        digits: tuple[int, ...] | None = None,
-    ) -> Stimulus:
-        """Return *count* digits, drawn from *seed* unless listed, with pauses around them."""
-        ...
-
-
 @attrs.frozen
 class CodedSpeech:
-    """Coded audio: text and times are known exactly."""
+    """Coded audio: text and times are known exactly, and a scripted engine recognises all of it."""
 
+    kind: ClassVar[Kind] = "coded"
+    is_recognisable: ClassVar[bool] = True
     vocabulary: Sequence[str] = DIGIT_WORDS
-
-    @property
-    def kind(self) -> Kind:
-        """Coded audio."""
-        return "coded"
-
-    @property
-    def is_recognisable(self) -> bool:
-        """A scripted engine recognises everything."""
-        return True
 
     def speech(
         self,
@@ -208,9 +174,9 @@ class DigitSpeech:
 class OpenSpeech:
     """Recordings of whole sentences, those with the fewest words first."""
 
+    kind: ClassVar[Kind] = "open"
+    is_recognisable: ClassVar[bool] = True
     recordings: tuple[Stimulus, ...]
-    kind: Kind = "open"
-    is_recognisable = True
 
     @classmethod
     def read(cls, folder: Path) -> OpenSpeech:
@@ -223,10 +189,10 @@ class OpenSpeech:
         """
         recordings = []
         for path in sorted(path for end in AUDIO for path in folder.glob(f"*{end}")):
-            if path.with_suffix(".txt").exists():
-                text = " " + path.with_suffix(".txt").read_text(encoding="utf-8").strip()
+            script = path.with_suffix(".txt")
+            if script.exists() and (text := script.read_text(encoding="utf-8").strip()):
                 audio = np.concatenate(list(decode_file(path)))
-                words = (Word(0.0, len(audio) / SAMPLE_RATE, text),)
+                words = (Word(0.0, len(audio) / SAMPLE_RATE, f" {text}"),)
                 recordings.append(Stimulus(audio=audio, words=words, recipe=path.name))
         if not recordings:
             raise OptionError(
@@ -269,6 +235,9 @@ class OpenSpeech:
             words=tuple(words),
             recipe=f"{names} with seed={seed}, gap={gap}, lead={lead}, tail={tail}",
         )
+
+
+SpeechSource = CodedSpeech | DigitSpeech | OpenSpeech  #: one that suits a model
 
 
 def choose_speech_source(

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from wlk_conformance.quality import word_errors
 
+# Without MLX, which takes eight seconds of a processor for one of audio where there is no GPU.
 TINY = [
     pytest.param(name, id=name, marks=pytest.mark.xdist_group(name))
-    for name in (
-        "faster-whisper", "whisper-alignatt", "whisper-agreement", "mlx-alignatt", "mlx-agreement",
-    )
-]  # fmt: skip
+    for name in ("faster-whisper", "whisper-alignatt", "whisper-agreement")
+]
 # Word errors of the recordings together, of 35 words; about twice what was measured.
 CONDITIONS = {"noise": 8, "music": 6, "telephone": 6, "far": 12, "fast": 8}
 
 
 @pytest.mark.parametrize("column", TINY)
-def test_a_recording_of_a_minute_comes_back(column, recordings, stream_of, words_in):
-    """Of the 119 words at most eight are lost, added or replaced, and none is a piece of a word."""
+def test_a_recording_of_a_minute_comes_back(column, models, recordings, stream_of, words_in):
+    """Of the 119 words at most ten are lost, added or replaced, and none is a piece of a word."""
     path = recordings / "clean/two_cities.wav"
     spoken, came = words_in(path), words_in(stream_of(column, path).text)
-    english = {word for text in recordings.glob("*/*.txt") for word in words_in(text)}
+    tokens = json.loads((models / "tiny.en/tokenizer.json").read_text("utf-8"))["model"]["vocab"]
+    # Common words of English are single tokens, after a space that is written as this letter.
+    english = {token[1:].casefold() for token in tokens if token.startswith("Ġ")} | {*spoken}
 
-    assert word_errors(spoken, came) <= 8, " ".join(came)
-    assert len(set(came) - english) <= 2, sorted(set(came) - english)
+    assert word_errors(spoken, came) <= 10, " ".join(came)
+    assert set() == set(came) - english
 
 
 @pytest.mark.parametrize("column", TINY)
@@ -42,13 +45,12 @@ def test_the_engines_agree(policy, recordings, stream_of, words_in):
     """CTranslate2, torch and MLX return the same words for the same weights and policy."""
     engines = ["faster-whisper"] if policy == "agreement" else []
     engines += [f"whisper-{policy}", f"mlx-{policy}"]
-    for name in ("slt_1", "rms_2"):
-        path = recordings / f"clean/{name}.wav"
-        if not path.exists():
-            pytest.skip("needs flite")
-        texts = {" ".join(words_in(stream_of(engine, path).text)) for engine in engines}
+    path = recordings / "clean/slt_1.wav"
+    if not path.exists():
+        pytest.skip("needs flite")
+    texts = {" ".join(words_in(stream_of(engine, path).text)) for engine in engines}
 
-        assert 1 == len(texts), texts
+    assert 1 == len(texts), texts
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
@@ -83,15 +85,15 @@ def test_a_larger_model_makes_no_more_mistakes(recordings, stream_of, words_in):
     assert word_errors(words_in(path), words_in(text)) <= 1, text
 
 
-@pytest.mark.parametrize("language", ["de", "fr"])
-def test_another_language_is_detected(language, recordings, stream_of):
-    """Base reports the language of the speech on every token."""
-    path = recordings / f"languages/{language}.wav"
+def test_german_is_detected(recordings, stream_of, words_in):
+    """Base reports the language of the speech on every token, and has most of its words."""
+    path = recordings / "languages/de.wav"
     if not path.exists():
         pytest.skip("needs espeak-ng")
-    tokens = stream_of("faster-whisper-base", path).tokens
+    stream = stream_of("faster-whisper-base", path)
 
-    assert {language} == {token.detected_language for token in tokens}
+    assert {"de"} == {token.detected_language for token in stream.tokens}
+    assert word_errors(words_in(path), words_in(stream.text)) <= 5, stream.text
 
 
 def test_german_is_translated(recordings, stream_of, words_in):

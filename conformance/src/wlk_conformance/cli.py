@@ -5,16 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 import shutil
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import click
 
 from wlk_conformance.badge import badge
 from wlk_core.cli.main import print_error, usage_line
 from wlk_core.errors import WLKError
-
-if TYPE_CHECKING:
-    from wlk_conformance.stimuli import KnownWords
 
 __all__ = ["main", "run"]
 
@@ -55,9 +52,15 @@ def run() -> None:
 )
 @click.option(
     "--words",
-    type=click.Choice(["digits"]),
+    type=click.Choice(["digits", "open"]),
     help="Words that the model recognises, if its spec does not state it: they are compared with "
-    "what was spoken.",
+    "what was spoken; open are those of --recordings.",
+)
+@click.option(
+    "--recordings",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Recordings for --words open, WAV or FLAC files with a .txt of their words beside each.",
 )
 @click.option(
     "--rule",
@@ -117,7 +120,8 @@ def main(
     *,
     speech: bool,
     is_long: bool,
-    words: KnownWords | None,
+    words: str | None,
+    recordings: Path | None,
     rules: tuple[str, ...],
     explained: str | None,
     badge_path: Path | None,
@@ -132,7 +136,8 @@ def main(
 
     Exit status: 0 compliant (declared deviations included), 1 not compliant, 2 usage.
     """
-    from wlk_conformance.suite_run import SuiteRun  # noqa: PLC0415 -- brings numpy, unlike --help
+    from wlk_conformance.stimuli import OpenSpeech  # noqa: PLC0415 -- brings numpy, unlike --help
+    from wlk_conformance.suite_run import SuiteRun  # noqa: PLC0415 -- likewise
 
     if explained is not None:
         _explain(explained)
@@ -141,6 +146,11 @@ def main(
     if badge_path is not None and (rules or replay is not None):
         chosen = "--rule" if rules else "--replay"
         raise click.UsageError(f"a badge is the verdict of a whole run: leave out {chosen}")
+    if (words == "open") is (recordings is None):
+        raise click.UsageError("--words open and --recordings DIR belong together")
+    if recordings is not None:
+        OpenSpeech.read(recordings)  # fails before the backend is loaded
+        words = str(recordings.resolve())
     _check_writable(report_path, "--report")
     _check_writable(badge_path, "--badge")
     if badge_path is not None and badge_path.suffix not in (".svg", ".json"):

@@ -134,9 +134,15 @@ def check_times(
 
 
 def start_errors(words: Sequence[Word], tokens: Sequence[ASRToken]) -> list[float]:
-    """Return by how many seconds each word that was recognised starts too late."""
-    timed = timed_words(tokens)
-    pairs = align(words_of(words), [word for word, _ in timed])
+    """
+    Return by how many seconds each word that was recognised starts too late.
+
+    There are none for recordings of several words, whose single words have no known times.
+    """
+    timed, spoken = timed_words(tokens), words_of(words)
+    if len(spoken) > len(words):
+        return []
+    pairs = align(spoken, [word for word, _ in timed])
     return [timed[recognised][1] - words[spoken].start for spoken, recognised in pairs]
 
 

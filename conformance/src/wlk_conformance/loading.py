@@ -13,7 +13,6 @@ from wlk_core.registry import PluginInfo, Registry
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from wlk_conformance.stimuli import KnownWords
     from wlk_core import Backend, BackendSpec
 
 __all__ = ["find_backend"]
@@ -26,7 +25,7 @@ def find_backend(
     options: Mapping[str, Any] | None = None,
     pairs: Iterable[str] = (),
     tiers: Iterable[str] = (),
-    words: KnownWords | None = None,
+    words: str | None = None,
     rules: Iterable[str] = (),
     touch: Callable[[], None] = lambda: None,
 ) -> tuple[BackendUnderTest, PluginInfo]:

@@ -32,7 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--wlk-option", metavar="KEY=VALUE", action="append", default=[])
     group.addoption("--wlk-speech", action="store_true", help="run the speech tier as well")
     group.addoption("--wlk-long", action="store_true", help="run the long tier as well")
-    group.addoption("--wlk-words", choices=["digits"], help="words that the model recognises")
+    group.addoption(
+        "--wlk-words", metavar="WORDS", help="digits, or a folder of recordings: what is recognised"
+    )
     group.addoption("--wlk-rule", metavar="ID", action="append", default=[])
     group.addoption("--wlk-report", metavar="PATH", help="write the report as JSON")
     group.addoption(

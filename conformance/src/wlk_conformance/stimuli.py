@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import attrs
 import numpy as np
 
+from wlk_conformance.compare import words_of
 from wlk_conformance.scripted.engine import DIGIT_WORDS
 from wlk_conformance.seams import SupportsCodedAudio
 from wlk_core import SAMPLE_RATE
+from wlk_core.audio import decode_file
+from wlk_core.errors import OptionError
+from wlk_core.streaming import Word
 from wlk_core.testing import (
     CELL_SECONDS,
     CodedToken,
@@ -28,12 +33,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_core import Backend
-    from wlk_core.streaming import Word
 
 __all__ = [
     "CodedSpeech",
     "DigitSpeech",
-    "KnownWords",
+    "OpenSpeech",
     "SpeechSource",
     "Stimulus",
     "choose_speech_source",
@@ -42,7 +46,9 @@ __all__ = [
     "zeros",
 ]
 
-KnownWords = Literal["digits"]  # that a model may be declared to recognise, beside coded audio
+#: Coded audio, digits, recordings, or digits for a model that may not recognise them.
+Kind = Literal["coded", "digits", "open", "unknown"]
+AUDIO = (".wav", ".flac")  # of recordings
 WORD_CELLS = 3  # cells of 80 ms a coded word lasts: 0.24 s, as long as a spoken digit
 TRACE = 0.0005  # standard deviation of the noise under spoken digits, as in any recording
 
@@ -53,7 +59,8 @@ class Stimulus:
     Audio, the words spoken in it (seconds from its start) and how to make it again.
 
     For a model that is not a `digits` checkpoint these are the words of the script.  No rule of the
-    contract tier demands that such a model recognises them.
+    contract tier demands that such a model recognises them.  A recording of open words is one
+    `Word` with all of its text, because the times of its single words are not known.
     """
 
     audio: NDArray[np.float32]
@@ -70,6 +77,11 @@ class Stimulus:
         """The words, joined and without the first one's space."""
         return "".join(word.text for word in self.words).lstrip()
 
+    @property
+    def spoken(self) -> list[str]:
+        """The words without case and punctuation."""
+        return words_of(self.words)
+
     def chunks(self, seconds: float) -> list[NDArray[np.float32]]:
         """Return the audio in pieces of *seconds*."""
         return list(partition(self.audio, seconds))
@@ -80,48 +92,13 @@ class Stimulus:
         return self.audio[:sample], self.audio[sample:]
 
 
-class SpeechSource(Protocol):
-    """A source of speech that suits a model."""
-
-    @property
-    def kind(self) -> Literal["coded", "digits", "unknown"]:
-        """Coded audio, digits for a model trained on them, or digits for any other model."""
-        ...
-
-    @property
-    def is_recognisable(self) -> bool:
-        """Whether the model recognises the words: an empty transcript is then a failure."""
-        ...
-
-    def speech(
-        self,
-        count: int,
-        *,
-        seed: int = 0,
-        gap: tuple[float, float] = (0.1, 0.3),
-        lead: float = 0.2,
-        tail: float = 0.3,
-        digits: tuple[int, ...] | None = None,
-    ) -> Stimulus:
-        """Return *count* digits, drawn from *seed* unless listed, with pauses around them."""
-        ...
-
-
 @attrs.frozen
 class CodedSpeech:
-    """Coded audio: text and times are known exactly."""
+    """Coded audio: text and times are known exactly, and a scripted engine recognises all of it."""
 
+    kind: ClassVar[Kind] = "coded"
+    is_recognisable: ClassVar[bool] = True
     vocabulary: Sequence[str] = DIGIT_WORDS
-
-    @property
-    def kind(self) -> Literal["coded", "digits", "unknown"]:
-        """Coded audio."""
-        return "coded"
-
-    @property
-    def is_recognisable(self) -> bool:
-        """A scripted engine recognises everything."""
-        return True
 
     def speech(
         self,
@@ -165,7 +142,7 @@ class CodedSpeech:
 class DigitSpeech:
     """Spoken digits in the project's own synthetic voices."""
 
-    kind: Literal["coded", "digits", "unknown"] = "digits"
+    kind: Kind = "digits"
 
     @property
     def is_recognisable(self) -> bool:
@@ -193,16 +170,93 @@ class DigitSpeech:
         )
 
 
+@attrs.frozen
+class OpenSpeech:
+    """Recordings of whole sentences, those with the fewest words first."""
+
+    kind: ClassVar[Kind] = "open"
+    is_recognisable: ClassVar[bool] = True
+    recordings: tuple[Stimulus, ...]
+
+    @classmethod
+    def read(cls, folder: Path) -> OpenSpeech:
+        """
+        Return the recordings of *folder*: WAV or FLAC files, each with a .txt of its words.
+
+        Raises:
+            OptionError: there are none.
+
+        """
+        recordings = []
+        for path in sorted(path for end in AUDIO for path in folder.glob(f"*{end}")):
+            script = path.with_suffix(".txt")
+            if script.exists() and (text := script.read_text(encoding="utf-8").strip()):
+                audio = np.concatenate(list(decode_file(path)))
+                words = (Word(0.0, len(audio) / SAMPLE_RATE, f" {text}"),)
+                recordings.append(Stimulus(audio=audio, words=words, recipe=path.name))
+        if not recordings:
+            raise OptionError(
+                f"{folder} contains no recordings; expected .wav or .flac files, each with a .txt "
+                "of its words"
+            )
+        return cls(tuple(sorted(recordings, key=lambda recording: len(recording.spoken))))
+
+    def speech(
+        self,
+        count: int,
+        *,
+        seed: int = 0,
+        gap: tuple[float, float] = (0.1, 0.3),
+        lead: float = 0.2,
+        tail: float = 0.3,
+        digits: tuple[int, ...] | None = None,
+    ) -> Stimulus:
+        """
+        Return whole recordings with *count* words or more, two at least where four are requested.
+
+        They are no longer than *count* words each, but for the shortest.  `digits` are positions.
+        """
+        rng = np.random.default_rng(seed)
+        short = [each for each in self.recordings if len(each.spoken) <= count]
+        drawn = rng.permutation(len(short or self.recordings[:1]))
+        chosen = [self.recordings[digit % len(self.recordings)] for digit in digits or ()]
+        while sum(len(each.spoken) for each in chosen) < count or len(chosen) < min(count // 2, 2):
+            chosen.append(self.recordings[drawn[len(chosen) % len(drawn)]])
+        pieces, words, end = [silence(lead)], [], lead
+        for recording in chosen:
+            (word,) = recording.words
+            words.append(word.shifted(end))
+            pieces += [recording.audio, silence(rng.uniform(*gap))]
+            end = sum(map(len, pieces)) / SAMPLE_RATE
+        audio = np.concatenate([*pieces[:-1], silence(tail)])
+        names = ", ".join(recording.recipe for recording in chosen)
+        return Stimulus(
+            audio=audio + noise(len(audio) / SAMPLE_RATE, level=TRACE, seed=seed),
+            words=tuple(words),
+            recipe=f"{names} with seed={seed}, gap={gap}, lead={lead}, tail={tail}",
+        )
+
+
+SpeechSource = CodedSpeech | DigitSpeech | OpenSpeech  #: one that suits a model
+
+
 def choose_speech_source(
     backend: Backend,
     model: str | None,
     *,
-    digit_models: Collection[str | None] = ("digits",),
+    digit_models: Collection[str] = ("digits",),
+    words: str | None = None,
 ) -> SpeechSource:
-    """Return coded audio for a scripted engine, and digits for any other model."""
+    """
+    Return coded audio for a scripted engine, and digits for any other model.
+
+    *words* is "digits" for a model that recognises them, or a folder of recordings to use instead.
+    """
     if isinstance(backend, SupportsCodedAudio):
         return CodedSpeech(vocabulary=backend.vocabulary)
-    return DigitSpeech(kind="digits" if model in digit_models else "unknown")
+    if words not in (None, "digits"):
+        return OpenSpeech.read(Path(words))
+    return DigitSpeech(kind="digits" if words or model in digit_models else "unknown")
 
 
 def zeros(seconds: float) -> Stimulus:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_conformance.stimuli import KnownWords
     from wlk_core.registry import PluginInfo
 
 __all__ = ["SuiteRun"]
@@ -78,7 +77,7 @@ class SuiteRun:
         pairs: Sequence[str],
         tiers: Sequence[str],
         time_limit: float,
-        words: KnownWords | None = None,
+        words: str | None = None,
         rules: Sequence[str] = (),
         seed: int = 0,
         sessions: int | None = None,

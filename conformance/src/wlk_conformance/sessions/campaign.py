@@ -152,6 +152,10 @@ class Campaign:
         script = snippet(
             session, under_test.spec.name, under_test.model, under_test.backend_options
         )
+        if under_test.speech_source.kind == "open":
+            source = f"OpenSpeech.read(Path({under_test.words!r}))"
+            imports = "from pathlib import Path\nfrom wlk_conformance.stimuli import OpenSpeech\n"
+            script = imports + script.replace("connected_digits(", f"{source}.speech(")
         return "\n".join(f"    {line}" for line in script.splitlines())
 
     def _play(self, session: Session, backend: Backend) -> Played:

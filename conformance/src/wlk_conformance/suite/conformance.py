@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from wlk_conformance.rules import SUITE_VERSION
 from wlk_conformance.suite.audio_in import AudioRules
@@ -18,9 +18,6 @@ from wlk_conformance.suite.silence import SilenceRules
 from wlk_conformance.suite.speakers import SpeakerRules
 from wlk_conformance.suite.text_out import TextRules
 from wlk_conformance.suite.times import TimeRules
-
-if TYPE_CHECKING:
-    from wlk_conformance.stimuli import KnownWords
 
 __all__ = ["BackendConformance"]
 
@@ -56,8 +53,9 @@ class BackendConformance(  # tests run in the order of the contract: the last ba
         backend: the name of an installed backend.
         model: the model to load, None for the spec's default.
         options: options of the backend and its streams, by name.
-        words: "digits" if the model recognises spoken English digits, which the suite then compares
-            with what was spoken; None where the spec's `digit_models` states it.
+        words: "digits" if the model recognises spoken English digits, or a folder of recordings,
+            each with a .txt of its words; the suite then compares them with what came.  None where
+            the spec's `digit_models` states it.
         suite: the version of the suite to be judged by; failures of newer rules are advisory.
 
     """
@@ -65,7 +63,7 @@ class BackendConformance(  # tests run in the order of the contract: the last ba
     backend: ClassVar[str] = ""
     model: ClassVar[str | None] = None
     options: ClassVar[dict[str, Any]] = {}
-    words: ClassVar[KnownWords | None] = None
+    words: ClassVar[str | None] = None
     suite: ClassVar[str] = SUITE_VERSION
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

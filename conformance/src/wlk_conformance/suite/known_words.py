@@ -20,7 +20,7 @@ LEAD = 1.2  # seconds of quiet before the first word
 
 def word_error_rate(wlk: BackendUnderTest) -> float:
     """Return the share of words by which two decodings of the same speech may differ."""
-    return wlk.spec.bounds.get("wer", WORD_ERRORS)
+    return wlk.bounds.get("wer", WORD_ERRORS)
 
 
 def known_clips(wlk: BackendUnderTest) -> Iterator[Stimulus]:

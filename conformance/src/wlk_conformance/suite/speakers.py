@@ -127,6 +127,8 @@ class SpeakerRules:
         stimulus = wlk.speech(9, seed=18)
         tokens = wlk.require_tokens(wlk.solo(stimulus), stimulus)
         languages = {token.detected_language for token in tokens}
-        assert languages == {"en"}, f"English digits are reported as {languages}"
-        leaked = set(words_of(tokens)) & {"language", "english", "en", "asr", "text", "transcribe"}
+        if wlk.speech_source.kind != "open":  # which may be of any language
+            assert languages == {"en"}, f"English digits are reported as {languages}"
+        header = {"language", "english", "en", "asr", "text", "transcribe"}
+        leaked = set(words_of(tokens)) & header - set(stimulus.spoken)
         assert not leaked, f"a header leaked into the text: {sorted(leaked)}"

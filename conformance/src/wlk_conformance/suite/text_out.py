@@ -82,9 +82,9 @@ class TextRules:
             # which QUAL judges, and then as many again.
             other = wlk.speech(6, seed=8, gap=(gap, gap), digits=(7, 3, 9, 7, 3, 9))
             apart += len(words_of(wlk.run(other, chunk_seconds=0.5).tokens))
-            spoken += len(other.words)
+            spoken += len(other.spoken)
         lost = max(0, spoken - apart)
-        allowed = (WORD_ERRORS + wlk.spec.bounds.get("wer", 0.0)) * spoken + lost
+        allowed = (WORD_ERRORS + wlk.bounds.get("wer", 0.0)) * spoken + lost
         assert committed >= apart - allowed, (
             f"{committed} words were committed of digits spoken in pairs, and {apart} of the same "
             "digits in another order"

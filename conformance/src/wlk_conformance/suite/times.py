@@ -233,7 +233,7 @@ def _check_errors(wlk: BackendUnderTest, clips: Sequence[Stimulus], *, declared:
         ("word_start_median", middle, MEDIAN_ERROR),
         ("word_start_bias", abs(bias), BIAS),
     ):
-        bound = wlk.spec.bounds.get(name, limit)
+        bound = wlk.bounds.get(name, limit)
         allowed = bound if declared else max(bound, limit)
         assert value <= allowed, (
             f"{name} is {value:.3f} s (bias {bias:+.3f} s), allowed {allowed:.3f} s, of "

@@ -22,7 +22,7 @@ import numpy as np
 from peer_whisperlivekit import CountedCTranslate2, Counts, PublishedBackend, PublishedStream
 
 from wlk_bench.config import load, prepare
-from wlk_bench.data import Dataset, load_dataset
+from wlk_bench.data import load_dataset
 from wlk_bench.results import read_result
 from wlk_bench.runner import run_benchmark
 from wlk_core import ASRToken, BackendUnavailable
@@ -32,17 +32,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from wlk_bench.config import RunConfig
+    from wlk_bench.data import Dataset
     from wlk_core.backend import Backend
 
 LANGUAGE = "en"
+WHOLE_FILE = "whole-file"  # a contender: faster-whisper itself, which has each recording at once
 CONTENDERS = (
     "faster-whisper",
     "faster-whisper,tick_seconds=0.5",
     "whisper,policy=alignatt",
     "whisper,policy=alignatt,tick_seconds=0.5",
     "whisper,policy=local-agreement",
+    f"{WHOLE_FILE},beam_size=1",
+    f"{WHOLE_FILE},beam_size=5",
 )
-WHOLE_FILES = (1, 5)  # beam sizes
 HEADING = (
     "     WER (95 % range)  words wrong  inserted  non-words  latency p50      p95  start error"
     "  frames/frame  positions/s  forwards/s  CPU s/s"
@@ -77,52 +81,34 @@ class WholeFile:
         return [ASRToken(float(w.start), float(w.end), w.word) for w in words], 0.0
 
 
-def whole_file_backend(directory: str, beam_size: int) -> PublishedBackend:
+def whole_file_backend(config: RunConfig) -> Backend:
     """Return faster-whisper, counted, for whole recordings."""
     from faster_whisper import WhisperModel  # noqa: PLC0415 -- heavy
 
-    model, counts = WhisperModel(directory, device="cpu", compute_type="float32"), Counts()
+    model, counts = WhisperModel(config.model, device="cpu", compute_type="float32"), Counts()
     model.model = CountedCTranslate2(model.model, counts)
-    return PublishedBackend(
-        lambda: PublishedStream(inner=WholeFile(model, beam_size), counts=counts)
-    )
+    inner = partial(WholeFile, model, config.stream_options["beam_size"])
+    return cast("Backend", PublishedBackend(lambda: PublishedStream(inner=inner(), counts=counts)))
 
 
 def measure(
-    dataset: Dataset, contender: str, model: str | None, chunk_seconds: float, output: Path
+    dataset: Dataset, contender: str, models: Mapping[str, str], chunk_seconds: float, output: Path
 ) -> dict[str, Any]:
     """Return the result of a contender, BACKEND[,KEY=VALUE...], from its folder if it is there."""
-    backend, *options = contender.split(",")
+    name, *options = contender.split(",")
+    is_whole = name == WHOLE_FILE
+    backend = "faster-whisper" if is_whole else name
     config, spec = prepare(
-        dataset,
+        attrs.evolve(dataset, mode="single-shot") if is_whole else dataset,
         backend,
-        model=model,
+        model=models.get(backend),
         language=LANGUAGE,
         options=options,
         chunk_seconds=chunk_seconds,
         normaliser_name="english",
     )
-    return run_benchmark(dataset, config, partial(load, config, spec), output, timer=process_time)
-
-
-def measure_whole(dataset: Dataset, directory: str, beam_size: int, output: Path) -> dict[str, Any]:
-    """Return the result of faster-whisper itself, which has each recording at once."""
-    whole = attrs.evolve(dataset, mode="single-shot")
-    config, _ = prepare(
-        whole,
-        "faster-whisper",
-        model=directory,
-        language=LANGUAGE,
-        options=[f"beam_size={beam_size}"],
-        normaliser_name="english",
-    )
-    return run_benchmark(
-        whole,
-        config,
-        lambda: cast("Backend", whole_file_backend(directory, beam_size)),
-        output,
-        timer=process_time,
-    )
+    opened = partial(whole_file_backend, config) if is_whole else partial(load, config, spec)
+    return run_benchmark(dataset, config, opened, output, timer=process_time)
 
 
 def print_row(name: str, result: Mapping[str, Any], known: frozenset[str], width: int) -> None:
@@ -167,14 +153,6 @@ def main() -> None:
     )
     parser.add_argument("--chunk-seconds", type=float, nargs="+", default=[1.0])
     parser.add_argument(
-        "--whole",
-        type=int,
-        nargs="*",
-        default=WHOLE_FILES,
-        metavar="BEAM",
-        help="beam sizes of faster-whisper itself on whole recordings; none for no such row",
-    )
-    parser.add_argument(
         "--peer",
         type=Path,
         action="append",
@@ -197,22 +175,14 @@ def main() -> None:
         f"{dataset.name}: {len(dataset.samples)} recordings, "
         f"{sum(sample.seconds for sample in dataset.samples):.0f} s\n{'':{width}}{HEADING}"
     )
-    for chunk_seconds in arguments.chunk_seconds:
-        for contender in contenders:
-            name = f"{contender}, {chunk_seconds:g} s"
-            model = models.get(contender.split(",")[0])
-            try:
-                result = measure(dataset, contender, model, chunk_seconds, arguments.output / name)
-            except BackendUnavailable as error:
-                print(f"left out: {error}")
-                continue
-            show(name, result)
-    for beam_size in arguments.whole if "faster-whisper" in models else ():
-        name = f"faster-whisper, whole file, beam {beam_size}"
-        show(
-            name,
-            measure_whole(dataset, models["faster-whisper"], beam_size, arguments.output / name),
-        )
+    rows = {f"{c}, {seconds:g} s": (c, seconds) for seconds in arguments.chunk_seconds
+            for c in contenders if not c.startswith(WHOLE_FILE)}  # fmt: skip
+    rows |= {c: (c, 1.0) for c in contenders if c.startswith(WHOLE_FILE)}
+    for name, (contender, seconds) in rows.items():
+        try:
+            show(name, measure(dataset, contender, models, seconds, arguments.output / name))
+        except BackendUnavailable as error:
+            print(f"left out: {error}")
     for path in peers:
         show(path.parent.name, read_result(path))
 

@@ -150,7 +150,8 @@ def test_recordings_are_measured_live_and_whole_and_a_second_run_only_prints(tmp
     manifest, output = tmp_path / "demo.jsonl", tmp_path / "results"
     manifest.write_text(json.dumps(line) + "\n", encoding="utf-8")
     model = f"faster-whisper={peer.CTRANSLATE2}"
-    arguments = (str(manifest), "--contender", "faster-whisper", "--model", model, "--whole", "1")
+    contenders = ("--contender", "faster-whisper", "--contender", "whole-file,beam_size=1")
+    arguments = (str(manifest), *contenders, "--model", model)
     first = run("real_speech.py", *arguments, "--output", str(output))
     second = run("real_speech.py", *arguments, "--output", str(output))
     again = run("real_speech.py", *arguments, "--output", str(output), "--peer", str(output))
@@ -159,7 +160,7 @@ def test_recordings_are_measured_live_and_whole_and_a_second_run_only_prints(tmp
     assert first.stdout == second.stdout
     live, whole = first.stdout.splitlines()[2:]
     assert live.startswith("faster-whisper, 1 s")
-    assert whole.startswith("faster-whisper, whole file, beam 1")
+    assert whole.startswith("whole-file,beam_size=1")
     assert 2 + 4 == len(again.stdout.splitlines())
 
 

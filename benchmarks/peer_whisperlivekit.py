@@ -322,7 +322,10 @@ def main() -> None:
     parser.add_argument("--data", help="recordings instead of digits: manifest:FILE")
     parser.add_argument("--ctranslate2", type=Path, default=CTRANSLATE2, help="a CTranslate2 model")
     parser.add_argument(
-        "--transformers", type=Path, default=TRANSFORMERS, help="the same model for its AlignAtt"
+        "--transformers",
+        type=Path,
+        default=TRANSFORMERS,
+        help="the same model for its AlignAtt; an English one in a folder whose name ends in .en",
     )
     parser.add_argument("--policy", choices=("localagreement", "alignatt"), help="only this one")
     parser.add_argument(

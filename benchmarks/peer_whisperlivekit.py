@@ -1,8 +1,11 @@
 """
 The cost of the published whisperlivekit on the audio and schedule of benchmarks/whisper.py.
 
+With --data it runs the recordings of benchmarks/real_speech.py instead, whose --peer prints the
+results.
+
 It runs in an environment of its own (`nox -s whisperlivekit`) on the same checkpoint, in the
-formats of its own loaders.  Its online processors are driven as by its server, a second of audio at
+formats of its own loaders.  Its online processors are driven as by its server, a chunk of audio at
 a time, without voice activity detection.  The models are counted from outside and not changed.
 """
 
@@ -16,15 +19,18 @@ import json
 import logging
 import os
 from pathlib import Path
-from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from time import perf_counter, process_time
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import attrs
 from digit_streams.material import stream_of
 from digit_streams.row import Row, measure, print_heading, print_row, write_rows
 import numpy as np
 
+from wlk_bench.config import RunConfig
+from wlk_bench.data import load_dataset
 from wlk_bench.environment import detect_versions
+from wlk_bench.runner import run_benchmark
 from wlk_core import ASRToken, Emission, StreamStats, Transcript
 from wlk_core.processor import SAMPLE_RATE
 import wlk_whisper
@@ -34,6 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+    from wlk_core.backend import Backend
 
 VERSION = "0.2.26"
 CTRANSLATE2 = Path(wlk_whisper.__file__).parent / "digits" / "ctranslate2"
@@ -97,11 +105,15 @@ class PublishedStream:
 
     def finish(self) -> Emission:
         """End the stream as the server does: by finish, or by a silence if there is no finish."""
-        return self._call(getattr(self._inner, "finish", self._inner.start_silence))
+        ends = hasattr(self._inner, "finish")
+        return self._call(self._inner.finish if ends else self._inner.start_silence)
 
     def get_buffer(self) -> Transcript:
         """Return nothing, because the hypothesis is not measured."""
         return Transcript()
+
+    def close(self) -> None:
+        """Do nothing: the engine is shared, and the rest is memory."""
 
     def _call(self, call: Callable[[], tuple[list[Any], float]]) -> Emission:
         began = perf_counter()
@@ -113,6 +125,30 @@ class PublishedStream:
 
     def _emission(self, committed: tuple[ASRToken, ...]) -> Emission:
         return Emission(committed, self._samples / SAMPLE_RATE, 0.0)
+
+
+@attrs.frozen
+class PublishedBackend:
+    """What run_benchmark needs of a backend; one stream at a time, as their work is one count."""
+
+    open_stream: Callable[[], PublishedStream]
+
+    def __enter__(self) -> Self:
+        """Return the backend."""
+        return self
+
+    def __exit__(self, *_failure: object) -> None:
+        """Leave the model to the process."""
+
+    def warmup(self) -> None:
+        """Give a stream a second of silence."""
+        stream = self.open_stream()
+        stream.insert_audio_chunk(np.zeros(SAMPLE_RATE, dtype=np.float32), 1.0)
+        stream.process_iter()
+
+    def create_processor(self, **_options: Any) -> PublishedStream:
+        """Return another stream, with the options of the model."""
+        return self.open_stream()
 
 
 class CountedCTranslate2:
@@ -160,13 +196,13 @@ def counted_torch(model: Any, counts: Counts) -> None:
         counts.decoder_positions += inputs[0].numel()
         counts.decoder_forwards += 1
 
-    model.encoder.register_forward_pre_hook(encoding)
+    if hasattr(model, "encoder"):  # otherwise faster-whisper encodes
+        model.encoder.register_forward_pre_hook(encoding)
     model.decoder.register_forward_pre_hook(decoding)
 
 
-def alignment_heads() -> str:
-    """Return the alignment heads of the checkpoint in the form of the package: a packed mask."""
-    directory = TRANSFORMERS
+def alignment_heads(directory: Path) -> str:
+    """Return the alignment heads of a checkpoint in the form of the package: a packed mask."""
     config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     generation = json.loads((directory / "generation_config.json").read_text(encoding="utf-8"))
     mask = np.zeros((config["decoder_layers"], config["decoder_attention_heads"]), dtype=bool)
@@ -202,46 +238,120 @@ def open_stream(engine: Any, counts: Counts) -> PublishedStream:
     return PublishedStream(inner=online_factory(engine.args, engine.asr), counts=counts)
 
 
-def opened(options: dict[str, Any]) -> PublishedStream:
-    """Return a stream of the package on its own engine, counted."""
+def opened(options: dict[str, Any]) -> PublishedBackend:
+    """Return the package's own engine, counted."""
     engine, counts = load_engine(options), Counts()
-    if options["backend"] == "faster-whisper":
-        whisper = engine.asr.model
+    whisper = engine.asr.model if options["backend"] == "faster-whisper" else engine.asr.fw_encoder
+    if whisper:
         whisper.model = CountedCTranslate2(whisper.model, counts)
-    else:
+    if options["backend"] != "faster-whisper":
         counted_torch(engine.asr.shared_model, counts)
-    return open_stream(engine, counts)
+    return PublishedBackend(lambda: open_stream(engine, counts))
 
 
-def contenders() -> dict[str, dict[str, Any]]:
-    """Return the options of its two policies, by the names of their rows."""
+def contenders(
+    ctranslate2: Path, transformers: Path, *, encodes_fast: bool = False
+) -> dict[str, dict[str, Any]]:
+    """
+    Return the options of its two policies on a checkpoint, by the names of their rows.
+
+    With `encodes_fast` its AlignAtt has its default encoder, faster-whisper, instead of torch.
+    """
+    encoder = {"backend": "auto", "encoder_model_path": str(ctranslate2)} if encodes_fast else {}
     return {
-        f"whisperlivekit {VERSION} localagreement": LOCAL_AGREEMENT,
+        f"whisperlivekit {VERSION} localagreement": {
+            **LOCAL_AGREEMENT,
+            "model_path": str(ctranslate2),
+        },
         f"whisperlivekit {VERSION} alignatt": {
             **ALIGNATT,
-            "custom_alignment_heads": alignment_heads(),
+            **encoder,
+            "model_path": str(transformers),
+            "custom_alignment_heads": alignment_heads(transformers),
         },
     }
 
 
+def measure_recordings(
+    name: str, options: dict[str, Any], data: str, chunk_seconds: float, output: Path
+) -> None:
+    """Write the result of wlk-bench on a data set below *output*."""
+    dataset = load_dataset(data)
+    config = RunConfig(
+        backend=name,
+        model=options["model_path"],
+        language="en",
+        task="transcribe",
+        backend_options={},
+        stream_options={**COMMON, **options},
+        data=dataset.name,
+        mode=dataset.mode,
+        chunk_seconds=chunk_seconds,
+        is_paced=False,
+        streams=1,
+        normaliser="english",
+        versions=detect_versions(["whisperlivekit", "faster-whisper", "ctranslate2", "torch"]),
+    )
+    run_benchmark(
+        dataset,
+        config,
+        lambda: cast("Backend", opened(options)),
+        output / f"{name}, {chunk_seconds:g} s",
+        observe=print,
+        timer=process_time,
+    )
+
+
+def measure_digits(chosen: dict[str, dict[str, Any]], minutes: float, output: Path | None) -> None:
+    """Print and write the rows for benchmarks/whisper.py --peer."""
+    material = stream_of(60.0 * minutes)
+    width = max(map(len, chosen))
+    print_heading(width)
+    rows: list[Row] = []
+    for name, options in chosen.items():
+        rows.append(measure(name, opened(options).create_processor(), material))
+        print_row(rows[-1], first=rows[0], width=width)
+        if output:
+            write_rows(output, rows, versions=detect_versions(["whisperlivekit"]))
+
+
 def main() -> None:
-    """Measure, print and write the rows for benchmarks/whisper.py --peer."""
+    """Measure on digits, or on recordings."""
     parser = argparse.ArgumentParser(description="the cost of the published whisperlivekit")
-    parser.add_argument("--minutes", type=float, default=10.0, help="of audio; 10 by default")
-    parser.add_argument("--output", type=Path, help="write the rows as JSON")
+    parser.add_argument("--minutes", type=float, default=10.0, help="of digits; 10 by default")
+    parser.add_argument("--data", help="recordings instead of digits: manifest:FILE")
+    parser.add_argument("--ctranslate2", type=Path, default=CTRANSLATE2, help="a CTranslate2 model")
+    parser.add_argument(
+        "--transformers",
+        type=Path,
+        default=TRANSFORMERS,
+        help="the same model for its AlignAtt; an English one in a folder whose name ends in .en",
+    )
+    parser.add_argument("--policy", choices=("localagreement", "alignatt"), help="only this one")
+    parser.add_argument(
+        "--chunk-seconds", type=float, nargs="+", default=[1.0], help="(--data) 1 by default"
+    )
+    parser.add_argument("--output", type=Path, help="rows as JSON; with --data a folder, required")
     arguments = parser.parse_args()
+    if arguments.data and not arguments.output:
+        parser.error("--data requires --output FOLDER")
     check_version()
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as benchmarks/whisper.py
     logging.disable(logging.INFO)  # it logs several lines a tick
-    material = stream_of(60.0 * arguments.minutes)
-    width = max(map(len, contenders()))
-    print_heading(width)
-    rows: list[Row] = []
-    for name, options in contenders().items():
-        rows.append(measure(name, opened(options), material))
-        print_row(rows[-1], first=rows[0], width=width)
-        if arguments.output:
-            write_rows(arguments.output, rows, versions=detect_versions(["whisperlivekit"]))
+    both = contenders(
+        arguments.ctranslate2, arguments.transformers, encodes_fast=bool(arguments.data)
+    )
+    chosen = {
+        name: options
+        for name, options in both.items()
+        if arguments.policy in (None, name.split()[-1])
+    }
+    if not arguments.data:
+        measure_digits(chosen, arguments.minutes, arguments.output)
+        return
+    for chunk_seconds in arguments.chunk_seconds:
+        for name, options in chosen.items():
+            measure_recordings(name, options, arguments.data, chunk_seconds, arguments.output)
 
 
 if __name__ == "__main__":

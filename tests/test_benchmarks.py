@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 from pathlib import Path
 import subprocess
 import sys
@@ -10,8 +11,11 @@ import numpy as np
 import pytest
 
 from wlk_bench.recorder import record_stream
+import wlk_core.testing
+from wlk_core.testing import load_clip
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+CLIPS = Path(wlk_core.testing.__file__).parent / "clips"
 
 
 @pytest.fixture
@@ -134,6 +138,30 @@ def test_rows_of_another_length_are_refused(tmp_path, room):
     assert [measured] == row.read_rows(path, seconds=60.0)
     with pytest.raises(SystemExit, match=r"expected streams of 30 s .* same --minutes"):
         row.read_rows(path, seconds=30.0)
+
+
+@pytest.mark.slow
+def test_recordings_are_measured_live_and_whole_and_a_second_run_only_prints(tmp_path, room):
+    """The rows of an interrupted or complete run are not measured again."""
+    peer = room("peer_whisperlivekit")
+    demo = load_clip("demo")
+    words = [[word.text.strip(), word.start, word.end] for word in demo.words]
+    line = {"audio": str(CLIPS / "demo.flac"), "words": words}
+    manifest, output = tmp_path / "demo.jsonl", tmp_path / "results"
+    manifest.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    model = f"faster-whisper={peer.CTRANSLATE2}"
+    contenders = ("--contender", "faster-whisper", "--contender", "whole-file,beam_size=1")
+    arguments = (str(manifest), *contenders, "--model", model)
+    first = run("real_speech.py", *arguments, "--output", str(output))
+    second = run("real_speech.py", *arguments, "--output", str(output))
+    again = run("real_speech.py", *arguments, "--output", str(output), "--peer", str(output))
+
+    assert first.returncode == 0, first.stderr
+    assert first.stdout == second.stdout
+    live, whole = first.stdout.splitlines()[2:]
+    assert live.startswith("faster-whisper, 1 s")
+    assert whole.startswith("whole-file,beam_size=1")
+    assert 2 + 4 == len(again.stdout.splitlines())
 
 
 def test_a_missing_peer_is_one_line_with_the_command_that_runs_it():

@@ -50,6 +50,7 @@ def run_benchmark(
     output: Path,
     *,
     observe: Callable[[Progress], None] = lambda _progress: None,
+    timer: Callable[[], float] = perf_counter,
 ) -> dict[str, Any]:
     """
     Measure *dataset* and return the result, which is also written below *output*.
@@ -57,6 +58,7 @@ def run_benchmark(
     `logs/` has one event log a stream, `samples.jsonl` one record a stream as it ends, and
     `result.json` and `report.md` the figures.  Streams whose log is complete are not recorded
     again, so that an interrupted run can be continued; the backend is opened only for the others.
+    With time.process_time as *timer*, other load of the machine does not change the figures.
 
     Raises:
         ResultError: *output* holds a run of another setup.
@@ -88,7 +90,7 @@ def run_benchmark(
             with open_backend() as backend:
                 backend.warmup()
                 load_seconds, began = perf_counter() - began, perf_counter()
-                for sample, log in _recorded(backend, waiting, config):
+                for sample, log in _recorded(backend, waiting, config, timer):
                     write_log(_log_path(logs, sample), log)
                     keep(log)
             session = {
@@ -154,15 +156,17 @@ def _log_path(logs: Path, sample: Sample) -> Path:
 
 
 def _recorded(
-    backend: Backend, samples: list[Sample], config: RunConfig
+    backend: Backend, samples: list[Sample], config: RunConfig, timer: Callable[[], float]
 ) -> Iterator[tuple[Sample, EventLog]]:
     """Yield logs as streams end; `config.streams` of them run at a time, each on a thread."""
     if config.streams == 1:
         for sample in samples:
-            yield sample, _record(backend, sample, config)
+            yield sample, _record(backend, sample, config, timer)
         return
     with ThreadPoolExecutor(config.streams) as threads:
-        running = {threads.submit(_record, backend, sample, config): sample for sample in samples}
+        running = {
+            threads.submit(_record, backend, sample, config, timer): sample for sample in samples
+        }
         try:
             for finished in as_completed(running):
                 yield running[finished], finished.result()
@@ -170,7 +174,9 @@ def _recorded(
             threads.shutdown(wait=True, cancel_futures=True)
 
 
-def _record(backend: Backend, sample: Sample, config: RunConfig) -> EventLog:
+def _record(
+    backend: Backend, sample: Sample, config: RunConfig, timer: Callable[[], float]
+) -> EventLog:
     processor = backend.create_processor(
         language=config.language, task=config.task, **config.stream_arguments
     )
@@ -180,7 +186,7 @@ def _record(backend: Backend, sample: Sample, config: RunConfig) -> EventLog:
                 processor,
                 sample.audio(),
                 chunk_seconds=config.chunk_seconds,
-                clock=Clock(is_paced=config.is_paced),
+                clock=Clock(is_paced=config.is_paced, timer=timer),
             )
         )
     finally:

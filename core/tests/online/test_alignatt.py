@@ -182,7 +182,9 @@ def test_a_last_word_waits_for_the_next_one_or_a_flush():
     """More audio may add a token to the last word, however far from the end its tokens attend."""
 
     def decode(audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
-        words = (aligned(0.1, 0.4, " wind"), aligned(2.1, 2.4, " of"))[: 1 + len(audio) // (3 * RATE)]
+        words = (aligned(0.1, 0.4, " wind"), aligned(2.1, 2.4, " of"))[
+            : 1 + len(audio) // (3 * RATE)
+        ]
         return AlignedHypothesis(words=words[len(context) :])
 
     steps = run(over(decode), np.zeros(4 * RATE, np.float32))

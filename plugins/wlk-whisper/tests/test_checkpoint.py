@@ -58,7 +58,7 @@ def test_the_option_overrides_the_window_of_the_checkpoint(
 
 def test_a_model_of_30_s_windows_takes_no_fitted_ones():
     """Fitted windows make a model that was not trained for them commit parts of words."""
-    with pytest.raises(OptionError, match="trained on windows of 30 s .* padded"):
+    with pytest.raises(OptionError, match=r"trained on windows of 30 s .* padded"):
         Checkpoint(name="mine").context("fitted")
 
 

@@ -123,8 +123,8 @@ class AlignAttRecognizer:
     Decode a bounded buffer every `tick_seconds` and commit by AlignAtt, whole words only.
 
     The buffer is a BoundedWindow.  Once it is longer than `buffer_seconds` it is cut after a
-    committed word that `kept_seconds` of audio follow.  The decoder never gets more audio than `max_seconds`, or than twice a tick and
-    a cut if that is more.
+    committed word that `kept_seconds` of audio follow.  The decoder never gets more audio than
+    `max_seconds`, or than twice a tick and a cut if that is more.
 
     A decoder that keeps state between its calls passes it as *cache*: it is reset when an
     utterance ends, and its bytes are counted.  Where such state survives cuts at certain samples

@@ -63,7 +63,8 @@ class LocalAgreementRecognizer:
     Re-transcribe a growing buffer every `tick_seconds` and commit what two hypotheses agree on.
 
     The buffer is a BoundedWindow.  Once it is longer than `buffer_seconds` it is cut after a
-    committed word that `kept_seconds` of audio follow, and the engine never gets more than `max_seconds` of audio.
+    committed word that `kept_seconds` of audio follow, and the engine never gets more than
+    `max_seconds` of audio.
     """
 
     def __init__(

@@ -49,8 +49,8 @@ class BoundedWindow(Generic[T]):
     the end of the text before it (`prompt`).  It grows on a grid of `tick_seconds`.  Once it is
     longer than `buffer_seconds` it is cut after a committed word, at the quietest place next to
     the word boundary; the words before the cut become prompt.  `kept_seconds` of audio at least
-    stay, because some models need more context than the words to come.  Of audio in which two hypotheses in
-    a row contain no new word, only the last QUIET_SECONDS are kept.
+    stay, because some models need more context than the words to come.  Of audio in which two
+    hypotheses in a row contain no new word, only the last QUIET_SECONDS are kept.
 
     A window about to outgrow `max_seconds`, the engine's limit, is cut in any case.  Words in its
     older half are then committed as they are, because they have been decoded many times.

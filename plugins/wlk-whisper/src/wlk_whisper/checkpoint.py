@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["Checkpoint", "transformers_digits"]
 
 FILE_NAME = "wlk.json"
-# Half of it stays when the buffer is cut.  On 158 s of English with tiny.en and AlignAtt: 10.1 % of
-# the words wrong where a cut left the newest words only, 7.2 % so, with a tenth more encoder frames.
+# Half of it stays when the buffer is cut.  On 158 s of English with tiny.en and AlignAtt, 10.1 % of
+# the words were wrong where a cut left the newest words only, and 7.2 % so, for a quarter more
+# encoder frames.
 BUFFER_SECONDS = 8.0
 
 
@@ -120,8 +121,8 @@ class Checkpoint:
         """
         if audio_context == "fitted" and not self.takes_shorter_input:
             raise OptionError(
-                f"the model {self.name} was trained on windows of 30 s and invents words in shorter "
-                "ones; leave audio_context=fitted out, or choose padded"
+                f"the model {self.name} was trained on windows of 30 s and invents words in "
+                "shorter ones; leave audio_context=fitted out, or choose padded"
             )
         return audio_context or ("fitted" if self.takes_shorter_input else "padded")
 

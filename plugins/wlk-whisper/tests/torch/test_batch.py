@@ -137,7 +137,9 @@ def test_a_batch_is_free_when_its_decoders_are_gone(network):
     gc.disable()
     try:
         batch = network.new_batch()
-        decoders = [network.new_decoder(output) for output in batch.encode(encoder_passes(windows([8, 6])))]
+        decoders = [
+            network.new_decoder(output) for output in batch.encode(encoder_passes(windows([8, 6])))
+        ]
         batch.forward(
             [DecoderPass(decoder=decoder, tokens=np.array([[4]])) for decoder in decoders]
         )
@@ -152,7 +154,9 @@ def test_a_batch_is_free_when_its_decoders_are_gone(network):
 def test_a_refused_pass_changes_nothing(network):
     """Every decoder of the pass continues as if it had not been made."""
     batch = network.new_batch()
-    first, second = (network.new_decoder(output) for output in batch.encode(encoder_passes(windows([8, 6]))))
+    first, second = (
+        network.new_decoder(output) for output in batch.encode(encoder_passes(windows([8, 6])))
+    )
     start = np.array([[4, 9, 2]])
     passes = [DecoderPass(decoder=decoder, tokens=start) for decoder in (first, second)]
     batch.forward(passes)

@@ -58,9 +58,7 @@ def window_mel_frames(samples: int, context: AudioContext) -> int:
     return min(WINDOW_MEL_FRAMES, max(_MIN_MEL_FRAMES, buckets * _BUCKET_MEL_FRAMES))
 
 
-def silence_features(
-    n_mels: int, mel_frames: int = WINDOW_MEL_FRAMES
-) -> NDArray[np.float32]:
+def silence_features(n_mels: int, mel_frames: int = WINDOW_MEL_FRAMES) -> NDArray[np.float32]:
     """Return the log-mel features float32[n_mels, mel_frames] of zeros."""
     return np.full((n_mels, mel_frames), _SILENT_LOG_MEL, dtype=np.float32)
 

@@ -162,9 +162,7 @@ class Network(Protocol):
         """The (layer, head) pairs of `DecoderOutput.cross_attention`, in that order."""
         ...
 
-    def encode(
-        self, features: NDArray[np.float32], *, is_padded: bool = False
-    ) -> EncoderOutput:
+    def encode(self, features: NDArray[np.float32], *, is_padded: bool = False) -> EncoderOutput:
         """
         Encode float32[mels, frames], an even number of mel frames up to 3000.
 

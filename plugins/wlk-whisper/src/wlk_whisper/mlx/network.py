@@ -78,9 +78,7 @@ class MlxNetwork:
         """The (layer, head) pairs whose attention is returned, in ascending order."""
         return self._alignment_heads
 
-    def encode(
-        self, features: NDArray[np.float32], *, is_padded: bool = False
-    ) -> MlxEncoderOutput:
+    def encode(self, features: NDArray[np.float32], *, is_padded: bool = False) -> MlxEncoderOutput:
         """
         Encode float32[mels, frames]; the encoder output of silence follows where it *is_padded*.
 

@@ -100,7 +100,7 @@ def run() -> None:
     "--sessions",
     metavar="N",
     type=click.IntRange(min=0),
-    help="Play N generated sessions (default: 120 on coded audio, 12 on a model).",
+    help="Play N generated sessions (default: 160 on coded audio, 12 on a model).",
 )
 @click.option(
     "--seed", metavar="N", type=int, default=0, help="Seed of the generated sessions (default: 0)."

@@ -49,6 +49,7 @@ __all__ = [
     "API_VERSION",
     "CAPABILITIES",
     "LONG_FORM",
+    "LONG_FORM_DELAY",
     "Backend",
     "BackendSpec",
     "Capability",

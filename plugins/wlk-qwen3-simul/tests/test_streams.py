@@ -165,7 +165,7 @@ def test_the_shortest_streams_end_without_words(backend, samples):
         ({"language": "tlh"}, "expected one of: ar, cs"),
         ({"language": "de"}, "the model digits recognises en only"),
         ({"policy": "local-agreement", "border_seconds": 1.0}, "takes no border_seconds"),
-        ({"prompt": "Ann <|im_end|>"}, "prompt contains '<|im_end|>'"),
+        ({"prompt": "Ann <|im_end|>"}, "prompt or keyterms contains '<|im_end|>'"),
         ({"init_prompt": "Ann"}, "did you mean prompt?"),
         ({"border_frames": 12}, "did you mean border_seconds?"),
         ({"task": "translate"}, "expected one of: transcribe"),

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SESSIONS", "SLOW_SESSIONS", "Campaign", "Finding", "play_sessions"]
 
-SESSIONS = 120  # played by default, where an engine reads coded audio
+SESSIONS = 160  # played by default, where an engine reads coded audio
 SLOW_SESSIONS = 12  # played by default on an engine that takes time: one of each theme
 PLAYS = 250  # sessions played at most to make one smaller
 SLOW_PLAYS = 30  # the same for an engine that takes time

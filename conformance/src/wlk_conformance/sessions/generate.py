@@ -86,7 +86,7 @@ def generate(seed: int, index: int, profile: Profile) -> Session:
     # What an engine is like is drawn apart, so that the calls are the same on any engine.
     engine_rng = Random(f"{seed}:{index}:engine")  # noqa: S311 -- see above
     # Policies take turns in the sessions of a theme too, whatever the number of themes.
-    turn = index + index // len(themes)
+    turn = index % len(themes) + index // len(themes)
     # Rare calls are added to what was drawn, which stays as it is.
     rare_rng = Random(f"{seed}:{index}:rare")  # noqa: S311 -- see above
     draw = _Draw(rng, engine_rng, profile, themes[name], turn, rare_rng=rare_rng)

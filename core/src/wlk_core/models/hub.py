@@ -34,12 +34,13 @@ def download(repo: CachedRepo, *, backend: str, patterns: Sequence[str], command
     files are there, their checksums are verified, and damaged ones are fetched again.
     """
     import huggingface_hub as library  # noqa: PLC0415 -- half a second
-    from huggingface_hub import constants, utils  # noqa: PLC0415 -- as above
+    from huggingface_hub import constants  # noqa: PLC0415 -- as above
+    from huggingface_hub.utils.tqdm import disable_progress_bars  # noqa: PLC0415 -- as above
 
     # Otherwise it asks for a list of programs that may run it, and keeps that in the cache.
     constants.HF_HUB_DISABLE_TELEMETRY = True
     if not sys.stderr.isatty():
-        utils.disable_progress_bars()
+        disable_progress_bars()
     with _explained(repo, command):
         hub = library.HfApi()
         info = hub.model_info(repo.repo, files_metadata=True)

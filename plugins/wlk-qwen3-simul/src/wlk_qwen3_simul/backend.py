@@ -46,11 +46,11 @@ def open_stream(
 
     """
     engine.checkpoint.check_language(config.language)
-    given = (config.options["keyterms"], config.options["prompt"])
-    prompt = " ".join(text for text in given if text)
+    texts = (config.options["keyterms"], config.options["prompt"])
+    prompt = " ".join(text for text in texts if text)
     if special := engine.vocabulary.special_token_in(prompt):
         raise OptionError(
-            f"the system turn contains {special!r}, which the model reads as a turn of its "
+            f"option prompt or keyterms contains {special!r}, which the model reads as a turn of its "
             "conversation; leave it out"
         )
     options = DecodingOptions(hotwords=prompt, max_new_tokens=config.options["max_new_tokens"])

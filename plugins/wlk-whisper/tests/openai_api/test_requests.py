@@ -82,8 +82,11 @@ def test_the_rejection_of_a_forced_language_is_an_error(load, server):
 def test_a_wrong_detection_does_not_end_a_stream(load, server):
     """The endpoint detects Latin, rejects Latin, and the stream continues without a language."""
     languages = []
-    word = {"word": "one", "start": 0.2, "end": 0.5}
-    latin = response(200, {"text": "one", "language": "latin", "words": [word]})
+    words = [
+        {"word": "one", "start": 0.2, "end": 0.5},
+        {"word": "two", "start": 0.8, "end": 1.1},  # a last word would not be committed yet
+    ]
+    latin = response(200, {"text": "one two", "language": "latin", "words": words})
     server.next.extend(recording(languages, r) for r in (latin, latin, REJECTION, latin))
     stream = load().create_processor()
     for _ in range(3):

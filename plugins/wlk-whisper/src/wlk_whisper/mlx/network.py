@@ -125,7 +125,7 @@ class MlxNetwork:
 
     @cached_property
     def silence(self) -> MlxEncoderOutput:
-        """The encoder output of a window of silence; computed once, equal whoever computes it."""
+        """The encoder output of a window of silence."""
         frames = MEL_FRAMES_PER_ENCODER_FRAME * len(self._positional_embedding)
         return self.encode(silence_features(self.n_mels, frames))
 

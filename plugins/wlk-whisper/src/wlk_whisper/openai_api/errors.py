@@ -45,7 +45,7 @@ def backend_error(error: Exception, *, endpoint: Endpoint, model: str) -> Backen
             "--option timeout_seconds=SECONDS"
         )
     elif isinstance(error, openai.APIConnectionError):
-        cause = one_line(str(error.__cause__ or error), [key])
+        cause = one_line(mask_secrets(str(error.__cause__ or error), [key]))
         line = f"cannot be reached, or the connection was lost: {cause}; check that the server runs"
     else:
         is_exhausted, can_pass = False, isinstance(error, ResponseError) and error.is_damaged
@@ -71,7 +71,8 @@ def _remedy(error: openai.APIStatusError, endpoint: Endpoint, model: str) -> str
             "choose with --model NAME or --option base_url=URL"
         )
     if error.response.is_redirect:
-        location = one_line(error.response.headers.get("location", ""), [endpoint.key])
+        location = error.response.headers.get("location", "")
+        location = one_line(mask_secrets(location, [endpoint.key]))
         return (
             f"it redirects to {location}, and key and audio are sent "
             "to base_url only; if that URL is right: --option base_url=URL"
@@ -87,7 +88,8 @@ def _server_message(error: openai.APIStatusError, key: str) -> str:
     """Return the endpoint's own message on one line; the text of a page of HTML."""
     body = error.response.text
     if body.lstrip()[:1] == "<":
-        return f"a page of HTML: {one_line(re.sub('<[^>]*>', ' ', body), [key])}"
+        text = mask_secrets(re.sub("<[^>]*>", " ", body), [key])
+        return f"a page of HTML: {one_line(text)}"
     table = error.body
     message = table.get("message") if isinstance(table, dict) else None
-    return one_line(str(message or body or "without a message"), [key])
+    return one_line(mask_secrets(str(message or body or "without a message"), [key]))

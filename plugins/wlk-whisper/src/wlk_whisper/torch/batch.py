@@ -176,14 +176,11 @@ class TorchBatch:
         """Return the cross memory of one stream, with that of silence after it if *is_padded*."""
         frames = len(layers[0][0])
         if is_padded:
-            with torch.inference_mode():
-                layers = [
-                    (
-                        torch.cat((keys, merge_heads(silence[0])[0, frames:])),
-                        torch.cat((values, merge_heads(silence[1])[0, frames:])),
-                    )
-                    for (keys, values), silence in zip(layers, self._silence(), strict=True)
-                ]
+            silence = [
+                tuple(merge_heads(part)[0, frames:] for part in layer) for layer in self._silence()
+            ]
+            pairs = [zip(own, rest, strict=True) for own, rest in zip(layers, silence, strict=True)]
+            layers = [(torch.cat(next(pair)), torch.cat(next(pair))) for pair in pairs]
         return _StreamMemory(frames=len(layers[0][0]), layers=tuple(layers))
 
     def new_decoder(self, encoder_output: BatchEncoderOutput) -> BatchDecoder:

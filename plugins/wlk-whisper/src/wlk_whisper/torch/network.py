@@ -132,7 +132,7 @@ class TorchNetwork:
 
     @cached_property
     def silence(self) -> TorchEncoderOutput:
-        """The encoder output of a window of silence; computed once, equal whoever computes it."""
+        """The encoder output of a window of silence."""
         return self.encode(silence_features(self.n_mels, self._window_mel_frames))
 
     @property

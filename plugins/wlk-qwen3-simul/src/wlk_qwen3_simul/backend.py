@@ -50,8 +50,8 @@ def open_stream(
     prompt = " ".join(text for text in texts if text)
     if special := engine.vocabulary.special_token_in(prompt):
         raise OptionError(
-            f"option prompt or keyterms contains {special!r}, which the model reads as a turn of its "
-            "conversation; leave it out"
+            f"option prompt or keyterms contains {special!r}, which the model reads as a turn of "
+            "its conversation; leave it out"
         )
     options = DecodingOptions(hotwords=prompt, max_new_tokens=config.options["max_new_tokens"])
     make = _alignatt if config.policy == "alignatt" else _local_agreement

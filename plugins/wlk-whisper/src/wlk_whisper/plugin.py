@@ -87,7 +87,7 @@ FASTER_WHISPER = BackendSpec(
         attrs.evolve(
             standard_options.dtype(*COMPUTE_TYPES),
             help="arithmetic of the model; auto takes what the checkpoint declares, else default, "
-            "the type of its weights",
+            "the type of its weights, or float32 where the device has no float16",
         ),
         Option(
             name="cpu_threads",

@@ -120,6 +120,10 @@ def _choose_workers(device: str, cpu_threads: int) -> int:
 
 def _load_model(directory: Path, device: str, compute_type: str, cpu_threads: int) -> WhisperModel:
     check_files(directory)
+    level = ctranslate2.get_log_level()
+    # It warns where the processor has no float16, the format of most published weights, and takes
+    # float32; the caller logs the type that the model runs in.
+    ctranslate2.set_log_level(logging.ERROR)
     try:
         return WhisperModel(
             str(directory),
@@ -134,6 +138,8 @@ def _load_model(directory: Path, device: str, compute_type: str, cpu_threads: in
             f"{directory} could not be loaded as a CTranslate2 Whisper model: {error}; "
             "convert or pull it again"
         ) from error
+    finally:
+        ctranslate2.set_log_level(level)
 
 
 def _open_stream(

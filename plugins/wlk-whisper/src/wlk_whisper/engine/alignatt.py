@@ -66,10 +66,9 @@ def transcribe_aligned(
 
     One pass without timestamps gives the text and its times: the cross attention, warped in time,
     determines where each token begins and ends.  The frame of a token is the one where it ends.
-    The frame that Simul-Whisper takes, the most attended one, is often in the pause after the word:
-    on 158 s of English with tiny.en, words came 0.4 s later with it.  Calls share no state and
-    *first_sample* is ignored, because the encoder output of earlier audio changes with the audio
-    after it.
+    The frame that Simul-Whisper takes, the most attended one, is often in the pause after the word,
+    so that words come later.  Calls share no state and *first_sample* is ignored, because the
+    encoder output of earlier audio changes with the audio after it.
 
     Raises:
         ChoiceTooClose: a choice may be another one in a pass without other streams.

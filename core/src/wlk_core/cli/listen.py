@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["listen"]
 
+SKIP_TICKS_AFTER = 4.0  # seconds of audio that wait for the model
+
 
 @click.command(cls=BackendCommand, short_help="Transcribe a microphone.")
 @click.option("--device", metavar="NAME", help="Microphone: its number or a part of its name.")
@@ -125,13 +127,18 @@ def listen(
             source: LiveSource = Microphone(device) if file is None else FileSource(file)
             with closing(processor), closing(source):
                 session = Session(
-                    processor, gate=silence_gate(vad), diarizer=finder, rate=source.rate
+                    processor,
+                    gate=silence_gate(vad),
+                    diarizer=finder,
+                    rate=source.rate,
+                    skip_ticks_after=SKIP_TICKS_AFTER,
                 )
                 title = "microphone" if file is None else os.path.basename(file)  # noqa: PTH119
                 view.begin(title, None)
                 run = LiveRun(
                     source=source,
                     session=session,
+                    processor=processor,
                     view=view,
                     writer=_standard_writer(view),
                     saves={

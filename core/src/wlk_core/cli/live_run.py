@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from wlk_core.cli.serialize import Outcome
     from wlk_core.cli.writers import Writer
     from wlk_core.microphone import Captured
-    from wlk_core.session import Session
+    from wlk_core.processor import OnlineProcessor
+    from wlk_core.session import Lag, Session
     from wlk_core.session.events import Event
 
 __all__ = ["LiveRun"]
@@ -41,6 +42,7 @@ class LiveRun:
 
     source: LiveSource
     session: Session
+    processor: OnlineProcessor
     view: View
     writer: Writer
     saves: dict[Path, Save]
@@ -49,6 +51,7 @@ class LiveRun:
     _waiting: deque[Captured] = attrs.field(factory=deque)
     _problem: str | None = None
     _level: float = -96.0
+    _has_lagged: bool = False
     _speaker: str = ""  # who spoke last, for the live view
     _began: float = attrs.field(factory=perf_counter)
 
@@ -124,6 +127,7 @@ class LiveRun:
             AudioGap,
             End,
             Failure,
+            Lag,
             SpeakerTurn,
         )
 
@@ -143,9 +147,22 @@ class LiveRun:
                 self._line(str(event.error))
             elif isinstance(event, SpeakerTurn):
                 self._speaker = f"  {event.span.speaker}"
+            elif isinstance(event, Lag) and not self._has_lagged:
+                self._has_lagged = True
+                self._line(self._too_slow(event))
             elif isinstance(event, AudioGap):
                 seconds = event.end - event.start
                 self._line(f"{seconds:.1f} s from {event.start:.1f} s on were not captured")
+
+    def _too_slow(self, lag: Lag) -> str:
+        stats = self.processor.stats
+        decoded = max(stats.audio_seconds - lag.seconds, 0.1)
+        factor = stats.busy_seconds / decoded
+        return (
+            f"{self.outcome.model} falls behind live audio: it needs {factor:.1f} s for a second of "
+            "audio on this machine, and leaves out ticks until it has caught up; choose a smaller "
+            "model, or longer ticks with --option tick_seconds=SECONDS"
+        )
 
     def _note(self) -> None:
         """Show level and lag; print what is wrong with the device once."""

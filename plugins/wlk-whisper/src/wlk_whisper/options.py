@@ -31,9 +31,10 @@ LORA_PATH = Option(
 MAX_CONTEXT_TOKENS = Option(
     name="max_context_tokens",
     type=int,
-    # As in SimulStreaming.  Committed words are forced while their audio is in the buffer.  Earlier
-    # text costs its positions at every tick, and ten minutes of digits gained nothing.
-    default=0,
+    # Committed words are forced while their audio is in the buffer.  Earlier text costs its
+    # positions at every tick, and no encoder frames: of 465 words of English with tiny.en, 82 were
+    # wrong without it, 78 with it or with a buffer of 12 s, and 70 in whole recordings.
+    default=50,
     minimum=0,
     maximum=223,
     help="most tokens of earlier text in the prompt; earlier text has at most 200 characters, so "

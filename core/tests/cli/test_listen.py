@@ -192,7 +192,7 @@ def test_a_lost_device_is_one_line_and_no_end(listen, microphone, spoken):
 
 
 def test_an_engine_that_is_too_slow_loses_no_word(listen, microphone, spoken):
-    """What does not fit into the session waits outside it, and one line says what helps."""
+    """What does not fit into the session waits outside it, and one line names what helps."""
     talk = np.concatenate([spoken(1, 2, 3), np.zeros(16_000 * 200, np.float32), spoken(4)])
 
     opened = microphone([])
@@ -210,7 +210,7 @@ def test_an_engine_that_is_too_slow_loses_no_word(listen, microphone, spoken):
 
     assert (0, "one two three\nfour\n") == done[:2]
     assert 1 == len(done.err.splitlines())
-    assert "falls behind live audio: it needs " in done.err
+    assert "falls behind live audio: it takes " in done.err
     assert "tick_seconds" in done.err
 
 

@@ -60,7 +60,7 @@ API_FLOOR = 1  #: the oldest plugin API it still understands
 
 #: The policy for recordings, of which all audio is there; the other policies are for live audio.
 LONG_FORM = "long-form"
-LONG_FORM_DELAY = 31.0  # seconds: a window of 30 s, and the chunk that shows it to be full
+LONG_FORM_DELAY = 31.0  # seconds: a window of 28 s, and the chunk that shows it to be full
 
 Capability = Literal[
     "hypothesis",

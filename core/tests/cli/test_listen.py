@@ -210,7 +210,7 @@ def test_an_engine_that_is_too_slow_loses_no_word(listen, microphone, spoken):
 
     assert (0, "one two three\nfour\n") == done[:2]
     assert 1 == len(done.err.splitlines())
-    assert "falls behind live audio: it takes " in done.err
+    assert "is too slow for live audio: it takes " in done.err
     assert "tick_seconds" in done.err
 
 

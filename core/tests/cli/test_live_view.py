@@ -22,9 +22,7 @@ def test_the_live_view_shows_committed_text_hypothesis_and_position(
     """On a terminal the open caption, the hypothesis and the clock are drawn."""
     drawn = StringIO()
     console = Console(file=drawn, force_terminal=True, width=60)
-    live = LiveView(
-        Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False)
-    )
+    live = LiveView(Live(console=console, auto_refresh=False, transient=True))
     update = live._live.update
     monkeypatch.setattr(live._live, "update", lambda view, **_: update(view, refresh=True))
     monkeypatch.setattr(live_view, "open_live_view", lambda: live)

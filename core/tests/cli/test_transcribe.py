@@ -8,7 +8,6 @@ from pathlib import Path
 import signal
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -68,25 +67,6 @@ def test_without_a_readable_file_no_model_is_loaded(transcribe, tmp_path):
     assert done.status == 1
     assert "missing.wav" in done.err
     assert "no/such-model" not in done.err
-
-
-def test_several_files_are_decoded_at_once_and_written_in_order(
-    transcribe, recording, toy_engine, monkeypatch
-):
-    """A file whose engine call waits for that of the next one is written before it."""
-    both = threading.Barrier(2, timeout=30)
-    plain = toy_engine.Engine.transcribe
-
-    def together(engine, audio, *, prompt, language):
-        if audio.any():
-            both.wait()
-        return plain(engine, audio, prompt=prompt, language=language)
-
-    monkeypatch.setattr(toy_engine.Engine, "transcribe", together)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    done = transcribe(recording("a.wav", 1), recording("b.wav", 2))
-
-    assert (done.status, done.out, done.err) == (0, "one\ntwo\n", "")
 
 
 @pytest.mark.parametrize("style", FORMATS)

@@ -178,8 +178,8 @@ def test_a_committed_word_that_is_repeated_without_audio_is_not_new():
     assert [0.1, 1.0] == [word.start for word in words]
 
 
-def test_a_last_word_waits_for_the_next_one_or_a_flush():
-    """More audio may add a token to the last word, however far from the end its tokens attend."""
+def test_a_last_word_waits_for_the_next_one_or_a_second_without_words():
+    """More audio may add a token to it, unless a second without words has followed."""
 
     def decode(audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
         words = (aligned(0.1, 0.4, " wind"), aligned(2.1, 2.4, " of"))[
@@ -189,7 +189,7 @@ def test_a_last_word_waits_for_the_next_one_or_a_flush():
 
     steps = run(over(decode), np.zeros(4 * RATE, np.float32))
 
-    assert [[], [], [" wind"], [], [" of"]] == [[word.text for word in s.committed] for s in steps]
+    assert [[], [" wind"], [], [" of"]] == [[word.text for word in s.committed] for s in steps]
 
 
 def test_a_first_word_of_a_single_frame_is_new():

@@ -22,8 +22,8 @@ def spoken(texts, *, gap=0.2, length=0.3):
 def test_the_common_prefix_of_two_hypotheses_is_committed(first, second):
     """The longest common prefix is committed, but for the last word of the newer hypothesis."""
     policy = LocalAgreement()
-    policy.update(spoken(first))
-    committed = policy.update(spoken(second))
+    policy.update(spoken(first), audio_end=0.0)
+    committed = policy.update(spoken(second), audio_end=0.0)
     common = 0
     while common < min(len(first), len(second) - 1) and first[common] == second[common]:
         common += 1
@@ -38,7 +38,9 @@ def test_committed_and_hypothesis_are_the_newest_text(tails):
     policy, committed = LocalAgreement(), []
     for tail in tails:
         newest = [*committed, *tail]
-        committed += [word.text for word in policy.update(spoken(newest)[len(committed) :])]
+        committed += [
+            word.text for word in policy.update(spoken(newest)[len(committed) :], audio_end=0.0)
+        ]
 
         assert newest == [*committed, *(word.text for word in policy.hypothesis)]
 
@@ -46,25 +48,34 @@ def test_committed_and_hypothesis_are_the_newest_text(tails):
 def test_words_agree_by_their_letters():
     """A comma or a capital that comes and goes does not hold a word back."""
     policy = LocalAgreement()
-    policy.update(spoken([" Hello,", " world", " of"]))
+    policy.update(spoken([" Hello,", " world", " of"]), audio_end=0.0)
     newer = [" hello", " world.", " Often"]
 
-    assert [" hello", " world."] == [w.text for w in policy.update(spoken(newer))]
+    assert [" hello", " world."] == [w.text for w in policy.update(spoken(newer), audio_end=0.0)]
 
 
 def test_a_last_word_waits_for_the_next_one_or_a_flush():
     """Two hypotheses may agree on what a model made of the first half of a word."""
     policy = LocalAgreement()
-    policy.update(spoken([" the", " wind"]))
+    policy.update(spoken([" the", " wind"]), audio_end=0.0)
 
-    assert [" the"] == [w.text for w in policy.update(spoken([" the", " wind"]))]
+    assert [" the"] == [w.text for w in policy.update(spoken([" the", " wind"]), audio_end=0.0)]
     assert [" wind"] == [w.text for w in policy.flush()]
+
+
+def test_a_last_word_is_final_once_a_second_without_words_follows():
+    """Audio without a pause that a gate would report holds no word back."""
+    policy = LocalAgreement()
+    policy.update(spoken([" the", " wind"]), audio_end=1.0)
+    agreed = policy.update(spoken([" the", " wind"]), audio_end=1.9)
+
+    assert [" the", " wind"] == [word.text for word in agreed]
 
 
 def test_a_flush_commits_the_hypothesis_once():
     """A second flush commits no word."""
     policy = LocalAgreement()
-    policy.update(spoken([" one"]))
+    policy.update(spoken([" one"]), audio_end=0.0)
 
     assert [" one"] == [word.text for word in policy.flush()]
     assert () == policy.flush()

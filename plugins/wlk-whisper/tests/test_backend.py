@@ -147,7 +147,7 @@ def test_warmup_leaves_no_trace_in_an_open_stream():
     backend.warmup()
 
     assert before == stream.stats
-    assert ["!"] == [token.text for token in stream.finish().committed]
+    assert () == stream.finish().committed
 
 
 def test_a_closed_backend_refuses_warmup():

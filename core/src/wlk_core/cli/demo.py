@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import attrs
 import click
 
-from wlk_core.cli.foreign import quiet
 from wlk_core.cli.main import registry_of
 from wlk_core.cli.sample import demo_sample
 from wlk_core.cli.terminal import echo
@@ -81,13 +80,12 @@ def demo(context: click.Context, *, backend: str | None, fast: bool, save: str |
             output = StandardOutput(view.hide if sys.stdout.isatty() else lambda: None)
             view.begin(sample.path.stem, seconds)
             began = time.perf_counter()
-            with quiet():
-                for event in session_events(config, loaded, outcome.file, outcome):
-                    if isinstance(event, Commit):
-                        moment = event.audio_time if fast else time.perf_counter() - began
-                        words += (TimedWord(token.text.strip(), moment) for token in event.tokens)
-                        output.write("".join(map(_line, event.tokens)))
-                    view.show(event)
+            for event in session_events(config, loaded, outcome.file, outcome):
+                if isinstance(event, Commit):
+                    moment = event.audio_time if fast else time.perf_counter() - began
+                    words += (TimedWord(token.text.strip(), moment) for token in event.tokens)
+                    output.write("".join(map(_line, event.tokens)))
+                view.show(event)
     echo(_figures(outcome, words, sample.words, fast=fast))
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from contextlib import contextmanager, redirect_stdout
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from wlk_core.registry import PluginInfo
 
-__all__ = ["quiet", "watched"]
+__all__ = ["quiet", "quietly", "watched"]
+
+T = TypeVar("T")
 
 _PATIENCE_SECONDS = 5.0  # a plugin imports nothing heavy: 0.05 s each on a slow disk
 
@@ -22,6 +24,18 @@ def quiet() -> Iterator[None]:
     """Send what is printed to standard error."""
     with redirect_stdout(sys.stderr):
         yield
+
+
+def quietly(items: Iterable[T]) -> Iterator[T]:
+    """Yield *items*; what is printed while one is made goes to standard error."""
+    iterator = iter(items)
+    while True:
+        with quiet():
+            try:
+                item = next(iterator)
+            except StopIteration:
+                return
+        yield item
 
 
 @contextmanager

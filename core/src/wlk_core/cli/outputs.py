@@ -11,7 +11,7 @@ import re
 import secrets
 import stat
 import sys
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 import click
@@ -46,16 +46,15 @@ class Output(Protocol):
 
 @attrs.frozen
 class StandardOutput:
-    """Standard output as it is now; `before` clears what is drawn on the same terminal."""
+    """Standard output; `before` clears what is drawn on the same terminal."""
 
     before: Callable[[], None] = lambda: None
-    _stream: TextIO = attrs.field(factory=lambda: sys.stdout, init=False)  # see `quiet`
 
     def write(self, text: str) -> None:
         """Write and flush; OSError names standard output."""
         self.before()
         try:
-            click.echo(text, nl=False, file=self._stream)
+            click.echo(text, nl=False)
         except BrokenPipeError:
             raise
         except OSError as error:

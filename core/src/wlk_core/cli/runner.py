@@ -1,27 +1,23 @@
-"""Run recordings through a loaded backend, several at a time, and write what comes out."""
+"""Run recordings through a loaded backend, one after another, and write what comes out."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
-import os
+from contextlib import ExitStack, closing
 from pathlib import Path
-from queue import SimpleQueue
 import sys
-import threading
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_core.cli.foreign import quiet
+from wlk_core.cli.foreign import quietly
 from wlk_core.cli.main import print_error
 from wlk_core.cli.outputs import FileOutput, StandardOutput
 from wlk_core.cli.stops import STOPS, Stopped
 from wlk_core.errors import OptionError, WLKError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     from wlk_core.backend import Backend, BackendSpec
     from wlk_core.cli.live_view import View
@@ -85,7 +81,7 @@ def session_events(
             gate=silence_gate(config.vad),
             realtime=config.realtime,
         )
-        for event in events:
+        for event in quietly(events):
             if isinstance(event, End):
                 outcome.end(event, perf_counter() - began)
             else:
@@ -95,46 +91,6 @@ def session_events(
         if outcome.stats is None:
             outcome.stats = processor.stats
         processor.close()
-
-
-@contextmanager
-def run_ahead(
-    streams: Sequence[Generator[Event]], workers: int
-) -> Iterator[Sequence[Generator[Event]]]:
-    """Run *streams* in threads, *workers* at a time; yield generators of their events."""
-    is_stopped = threading.Event()
-    queues: list[SimpleQueue[Event | BaseException | None]] = [SimpleQueue() for _ in streams]
-
-    def run(stream: Generator[Event], queue: SimpleQueue[Event | BaseException | None]) -> None:
-        try:
-            with closing(stream):
-                for event in stream:
-                    queue.put(event)
-                    if is_stopped.is_set():
-                        return
-            queue.put(None)
-        except BaseException as error:  # noqa: BLE001 -- raised again by `read`
-            queue.put(error)
-
-    def read(queue: SimpleQueue[Event | BaseException | None]) -> Generator[Event]:
-        while True:
-            STOPS.release()  # a signal ends the wait for an event
-            event = queue.get()
-            STOPS.hold()
-            if event is None:
-                return
-            if isinstance(event, BaseException):
-                raise event
-            yield event
-
-    with ThreadPoolExecutor(workers, "wlk-file") as pool:
-        for stream, queue in zip(streams, queues, strict=True):
-            pool.submit(run, stream, queue)
-        try:
-            yield [read(queue) for queue in queues]
-        finally:
-            is_stopped.set()
-            pool.shutdown(wait=False, cancel_futures=True)
 
 
 @attrs.define(kw_only=True)
@@ -163,39 +119,18 @@ class TranscribeRun:
     def transcribe_all(self, backend: Backend, jobs: Sequence[Job]) -> None:
         """Transcribe every recording; one that fails does not stop the others."""
         from wlk_core.cli.live_view import open_live_view  # noqa: PLC0415 -- brings numpy
-        from wlk_core.cli.serialize import Outcome  # noqa: PLC0415 -- brings numpy
         from wlk_core.cli.writers import ArrayOutput  # noqa: PLC0415 -- brings numpy
 
-        config = self.config
-        outcomes = [
-            Outcome(
-                file=job.file,
-                backend=config.spec.name,
-                model=config.model,
-                language=config.language,
-            )
-            for job in jobs
-        ]
-        streams: Sequence[Generator[Event]] = [
-            session_events(self._config_for(job), backend, job.file, outcome)
-            for job, outcome in zip(jobs, outcomes, strict=True)
-        ]
-        workers = min(len(jobs), config.spec.max_concurrent_calls or os.cpu_count() or 1)
         with open_live_view() as view, ExitStack() as stack:
-            is_terminal = sys.stdout.isatty()
-            output: Output = StandardOutput(view.hide if is_terminal else _nothing)
+            output: Output = StandardOutput(view.hide if sys.stdout.isatty() else _nothing)
             if self.is_array:
                 output = array = ArrayOutput(output)
                 stack.callback(array.end)
                 stack.callback(STOPS.hold)
-            stack.enter_context(quiet())
-            if workers > 1 and not config.realtime:
-                streams = stack.enter_context(run_ahead(streams, workers))
-            for number, (job, outcome) in enumerate(zip(jobs, outcomes, strict=True)):
-                count = f"  ({number + 1} of {len(jobs)})" if self.is_several else ""
+            for number, job in enumerate(jobs, 1):
+                count = f"  ({number} of {len(jobs)})" if self.is_several else ""
                 view.begin(f"{Path(job.file).name}{count}", job.duration)
-                by_line = job.path is None and is_terminal and view.is_live
-                self._write(job, streams[number], outcome, output, view, by_line=by_line)
+                self._transcribe_one(backend, job, output, view)
 
     def _config_for(self, job: Job) -> TranscribeConfig:
         from wlk_core.audio import may_be_live  # noqa: PLC0415 -- brings av
@@ -205,25 +140,24 @@ class TranscribeRun:
         options = self.config.spec.recording_options(self.config.stream_options)
         return attrs.evolve(self.config, stream_options=options)
 
-    def _write(
-        self,
-        job: Job,
-        stream: Generator[Event],
-        outcome: Outcome,
-        output: Output,
-        view: View,
-        *,
-        by_line: bool,
-    ) -> None:
-        """Write the events of one recording where they go, and how it ended."""
+    def _transcribe_one(self, backend: Backend, job: Job, output: Output, view: View) -> None:
+        from wlk_core.cli.serialize import Outcome  # noqa: PLC0415 -- brings numpy
         from wlk_core.cli.writers import new_writer  # noqa: PLC0415 -- brings numpy
 
         if job.path is not None:
             output = FileOutput(job.path, whole=self.style == "json")
+        by_line = job.path is None and sys.stdout.isatty() and view.is_live
         writer = new_writer(self.style, output, by_line=by_line)
+        outcome = Outcome(
+            file=job.file,
+            backend=self.config.spec.name,
+            model=self.config.model,
+            language=self.config.language,
+        )
         try:
             try:
-                with closing(stream) as events:
+                config = self._config_for(job)
+                with closing(session_events(config, backend, job.file, outcome)) as events:
                     for event in events:
                         writer.write(event)
                         view.show(event)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 import time
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -91,12 +90,10 @@ class Stops:
 
     def hold(self) -> None:
         """Let no signal raise from here on: committed text is on its way."""
-        self._is_held = self._is_held or _receives_signals()
+        self._is_held = True
 
     def release(self) -> None:
         """Let signals raise again, and raise the one that came; the committed text is written."""
-        if not _receives_signals():
-            return
         self._is_held = False
         if self._number is not None:
             _set_alarm(0.0)
@@ -120,11 +117,6 @@ class Stops:
     def shielded(self, processor: OnlineProcessor) -> OnlineProcessor:
         """Return *processor* with calls that no signal ends after they have committed text."""
         return cast("OnlineProcessor", _Shielded(processor, self))
-
-
-def _receives_signals() -> bool:
-    """Return whether this is the main thread; what others commit is written by it."""
-    return threading.current_thread() is threading.main_thread()
 
 
 def _set_alarm(seconds: float) -> None:

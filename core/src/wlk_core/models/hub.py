@@ -74,6 +74,8 @@ def download(repo: CachedRepo, *, backend: str, patterns: Sequence[str], command
                     repo.repo, name, revision=revision, cache_dir=repo.cache, force_download=True
                 )
         arrived = repo.sizes(revision)  # some mirrors list no sizes
+        if missing := sorted(names - arrived.keys()):  # the hub got a new revision meanwhile
+            raise OSError(f"{missing[0]} of revision {revision} did not arrive; try again")
         msgspec.structs.replace(record, files={name: arrived[name] for name in names}).write()
         return revision
 

@@ -34,7 +34,9 @@ NO_ROOM_SECONDS = 0.05  # what an alignment leaves, at most, to a word that has 
 @attrs.frozen(kw_only=True)
 class AlignedWord:
     """
-    A whole word, and for each of its tokens the encoder frame that the decoder attended to most.
+    A whole word, and for each of its tokens the encoder frame by which the policy decides.
+
+    That is the frame that the decoder attended to most, or the one where the token ends.
 
     Times and frames count from the start of the audio that the decoder was given; there is a frame
     for every token.  `tokens` are the decoder's own, so that it can be forced to begin with this
@@ -286,10 +288,10 @@ class AlignAttRecognizer:
         """
         Return how many of *words* are final.
 
-        A word is when all of its tokens are.  Before the end of the utterance the last word never
-        is, because more audio may add a token to it.
+        A word is when all of its tokens are, and the last one not as long as it may continue.
         """
-        whole = words if is_final else words[:-1]
+        may_continue = words and words[-1].word.may_continue(stop / SAMPLE_RATE)
+        whole = words[:-1] if may_continue and not is_final else words
         final = self._policy.count_final(
             [frame for word in whole for frame in word.frames],
             frames=-(-stop // self._frame),

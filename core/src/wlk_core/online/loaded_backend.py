@@ -205,14 +205,9 @@ class LoadedBackend(Generic[E]):
         """Transcribe a whole recording: a file, or float32[n] at 16 kHz; see Backend."""
         from wlk_core.session import transcribe  # noqa: PLC0415 -- streams do without
 
-        options = self._recording_options(audio, options)
+        options = self._spec.recording_options(options)
         stream = self.create_processor(language=language, task=task, **options)
         return transcribe(stream, audio, language=language, vad=vad, chunk_seconds=chunk_seconds)
-
-    def _recording_options(self, audio: object, options: dict[str, Any]) -> dict[str, Any]:
-        from wlk_core.audio import may_be_live  # noqa: PLC0415 -- streams do without
-
-        return options if may_be_live(audio) else self._spec.recording_options(options)
 
     def stream(
         self,
@@ -243,7 +238,7 @@ class LoadedBackend(Generic[E]):
         """Transcribe a whole recording without blocking the event loop; see Backend."""
         from wlk_core.session import atranscribe  # noqa: PLC0415 -- streams do without
 
-        options = self._recording_options(audio, options)
+        options = self._spec.recording_options(options)
         opening = partial(self._open_processor, self.engine, self._config(language, task, options))
         return await atranscribe(
             opening, audio, language=language, vad=vad, chunk_seconds=chunk_seconds

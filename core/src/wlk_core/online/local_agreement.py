@@ -156,7 +156,7 @@ class LocalAgreementRecognizer:
         window.processed = stop
         if window.prefix and old and is_continued(window.prefix[-1], old[-1]):
             window.retime(attrs.evolve(window.prefix[-1], end=old[-1].end))
-        committed = self._policy.update(fresh)
+        committed = self._policy.update(fresh, audio_end=end)
         if not window.is_on_grid(stop):  # the end of a complete utterance
             committed += self._policy.flush()
         window.commit(committed)

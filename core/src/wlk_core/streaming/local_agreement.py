@@ -30,17 +30,22 @@ class LocalAgreement:
     The policy with n = 2: the longest common prefix of two hypotheses is committed.
 
     Words are compared by their letters, because a comma or a capital that comes and goes must not
-    hold a word back.  Text and times are those of the newer hypothesis.  Its last word waits for
-    the next one to begin or for a flush: where the audio ends inside a word, two hypotheses in a
-    row may agree on what they made of its first half.
+    hold a word back.  Text and times are those of the newer hypothesis.  Its last word is not
+    final as long as it may continue: where the audio ends inside a word, two hypotheses in a row
+    may agree on what they made of its first half.
     """
 
     hypothesis: tuple[Word, ...] = ()  #: what the last update did not commit
 
-    def update(self, words: Sequence[Word]) -> tuple[Word, ...]:
-        """Take the newest hypothesis without its committed words; return what is final now."""
+    def update(self, words: Sequence[Word], *, audio_end: float) -> tuple[Word, ...]:
+        """
+        Take the newest hypothesis without its committed words; return what is final now.
+
+        The hypothesis is of audio up to *audio_end* seconds.
+        """
+        whole = words[:-1] if words and words[-1].may_continue(audio_end) else words
         agreed = 0
-        for known, new in zip(self.hypothesis, words[:-1], strict=False):
+        for known, new in zip(self.hypothesis, whole, strict=False):
             if letters(known.text) != letters(new.text):
                 break
             agreed += 1

@@ -10,6 +10,7 @@ from wlk_core._line_breaks import is_unspaced
 
 __all__ = ["Word", "is_unspaced", "joined", "needs_space"]
 
+CONTINUATION_SECONDS = 1.0  # in which the rest of a word would follow its first tokens
 MISPLACED_SECONDS = 0.5  # beyond the audio: models that pad it may put its last word there
 
 
@@ -38,6 +39,10 @@ class Word:
         Such a time is no inaccuracy: it is no number of seconds, or counts from elsewhere.
         """
         return not start - MISPLACED_SECONDS <= self.start <= end + MISPLACED_SECONDS
+
+    def may_continue(self, audio_end: float) -> bool:
+        """Return whether audio after *audio_end* may add to this word, the last of a hypothesis."""
+        return audio_end - self.end < CONTINUATION_SECONDS
 
     def shifted(self, seconds: float) -> Word:
         """Return the same word *seconds* later."""

@@ -177,7 +177,8 @@ class TorchBatch:
         frames = len(layers[0][0])
         if is_padded:
             silence = [
-                tuple(merge_heads(part)[0, frames:] for part in layer) for layer in self._silence()
+                tuple(merge_heads(part[:, :, frames:])[0] for part in layer)
+                for layer in self._silence()
             ]
             pairs = [zip(own, rest, strict=True) for own, rest in zip(layers, silence, strict=True)]
             layers = [(torch.cat(next(pair)), torch.cat(next(pair))) for pair in pairs]

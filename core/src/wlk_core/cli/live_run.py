@@ -159,9 +159,9 @@ class LiveRun:
         decoded = max(stats.audio_seconds - lag.seconds, 0.1)
         factor = stats.busy_seconds / decoded
         return (
-            f"{self.outcome.model} is too slow for live audio: it takes {factor:.1f} s for a second "
-            "of audio on this machine, and leaves out ticks until it has caught up; choose a "
-            "smaller model, or longer ticks with --option tick_seconds=SECONDS"
+            f"{self.outcome.model} is too slow for live audio: it takes {factor:.1f} s for a "
+            "second of audio on this machine, and leaves out ticks until it has caught up; choose "
+            "a smaller model, or longer ticks with --option tick_seconds=SECONDS"
         )
 
     def _note(self) -> None:

@@ -12,7 +12,6 @@ import subprocess
 import sys
 from typing import NamedTuple
 
-import huggingface_hub.constants
 import numpy as np
 import pytest
 
@@ -97,8 +96,6 @@ def quiet_environment(monkeypatch, tmp_path):
             monkeypatch.delenv(name)
     monkeypatch.setenv("WLK_HOME", str(tmp_path / "wlk"))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hf"))
-    # The library reads the variable when it is imported, which an earlier test may have done.
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hf"))
     monkeypatch.setenv("COLUMNS", "80")
     for name in ("HF_HUB_OFFLINE", "WLK_STRICT_PLUGINS", "WLK_TRACEBACK"):
         monkeypatch.setenv(name, "")  # so that it is restored after a command sets it

@@ -23,10 +23,17 @@ WEIGHTS = (".bin", ".npz", ".safetensors")
 
 
 def cache_directory(cache_dir: str | os.PathLike[str] | None = None) -> Path:
-    """Return *cache_dir*, else the cache of every tool of the hub: $HF_HUB_CACHE."""
-    from huggingface_hub import constants  # noqa: PLC0415 -- only for models of the hub
+    """
+    Return *cache_dir*, else the cache of every tool of the hub.
 
-    return Path(cache_dir or constants.HF_HUB_CACHE).expanduser()
+    That is $HF_HUB_CACHE, else the folder ``hub`` of $HF_HOME, as in huggingface_hub, which a
+    listing does not import.
+    """
+    variables = os.environ
+    caches = variables.get("XDG_CACHE_HOME") or "~/.cache"
+    home = variables.get("HF_HOME") or Path(caches, "huggingface")
+    chosen = cache_dir or variables.get("HF_HUB_CACHE") or variables.get("HUGGINGFACE_HUB_CACHE")
+    return Path(chosen or Path(home, "hub")).expanduser()
 
 
 def offline_mode(*, offline: bool | None = None) -> bool:

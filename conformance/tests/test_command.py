@@ -111,7 +111,7 @@ def test_a_backend_that_ends_the_run_is_reported(judge, tmp_path, backend, detai
     assert re.search(f"NOT COMPLIANT: .*PKG-01.*{summary}$", done.stdout.splitlines()[-1])
     assert "PKG-01, PKG-06, IN-01, IN-02" in done.stdout.splitlines()[-1]
     assert "not judged: process_iter" in done.stdout.splitlines()[-1]
-    assert len(done.stdout.splitlines()) < 60
+    assert len(done.stdout.splitlines()) < 80  # a long screen: three failures with their scripts
     assert "not reached:" not in done.stdout
 
 

@@ -101,7 +101,7 @@ def test_no_letter_of_a_text_is_lost(words, text):
     pieces = divide_text(words, text)
 
     assert not pieces or text == "".join(piece.text for piece in pieces)
-    assert sorted(piece.index for piece in pieces) == [piece.index for piece in pieces]
+    assert sorted(piece.word for piece in pieces) == [piece.word for piece in pieces]
 
 
 @cases

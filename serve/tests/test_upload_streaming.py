@@ -94,8 +94,9 @@ def test_an_answer_is_written_outside_the_event_loop(address, transcript, monkey
 
 
 def test_words_come_before_the_recording_has_arrived(digits, transcript):
-    """The rest of the file is sent when the first words are there."""
+    """With a live policy, the rest of the file is sent when the first words are there."""
     backend, spec = digits
+    live = {"policy": "local-agreement"}
     request = TranscriptionRequest(task="transcribe", language="en")
 
     async def recognize(service):
@@ -109,7 +110,8 @@ def test_words_come_before_the_recording_has_arrived(digits, transcript):
         file.close()
         return first, rest[-1]
 
-    with Service(backend, ModelCard.of(spec, "digits", "en"), workers=1) as service:
+    card = ModelCard.of(spec, "digits", "en")
+    with Service(backend, card, workers=1, stream_options=live) as service:
         first, last = asyncio.run(recognize(service))
 
     assert not isinstance(first, Recognized)

@@ -273,7 +273,7 @@ def conformance(session: nox.Session) -> None:
 @nox.session(python=NEWER_PYTHONS, tags=["matrix"], default=False)
 def core(session: nox.Session) -> None:
     """Test wlk-core without plugins on the newer Pythons."""
-    session.install(*_group("test"), *_sources("core"))
+    session.install(*_group("test"), *_sources("core", "conformance"))
     _pytest(session, "-n", "2", "core/tests")
 
 
@@ -282,8 +282,8 @@ def lowest_core(session: nox.Session) -> None:
     """Test wlk-core with the oldest dependencies it declares, and measure its coverage."""
     project = nox.project.load_toml(ROOT / "core/pyproject.toml")["project"]
     declared = [dependency.split(",")[0] for dependency in project["dependencies"]]
-    session.install(*[item.replace(">=", "==") for item in declared], *_group("test"))
-    session.install("--no-deps", *_sources("core"))
+    session.install(*[item.replace(">=", "==") for item in declared], *_group("test"), "psutil")
+    session.install("--no-deps", *_sources("core", "conformance"))
     # Measured on PYTHON: the interpreter of 3.12.1 has crashed while coverage traced it.
     _pytest(session, "-n", "2", "--cov", "--cov-report=", "core/tests")
 
@@ -296,7 +296,7 @@ def lowest_qwen3(session: nox.Session) -> None:
     (declared,) = (item.split(",")[0] for item in extras["torch"] if "transformers>=" in item)
     session.install(TORCH)
     session.install(declared.replace(">=", "=="), *_group("test"))
-    session.install(*_sources("core", "plugins/wlk-qwen3-simul"))
+    session.install(*_sources("core", "conformance", "plugins/wlk-qwen3-simul"))
     tests = path / "tests/torch"
     _pytest(session, str(tests / "test_network.py"), str(tests / "test_checkpoint.py"))
 

@@ -19,10 +19,10 @@ import attrs
 import numpy as np
 
 from wlk_bench.capacity.timed_session import TimedSession
+from wlk_conformance.testing import StreamDriver, connected_digits
 from wlk_core import BackendUnavailable, load_backend
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.session import Scheduler
-from wlk_core.testing import StreamDriver, connected_digits
+from wlk_serve.scheduling import Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

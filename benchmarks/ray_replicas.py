@@ -28,7 +28,7 @@ from serve_load.process import free_port
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from wlk_core.testing import connected_digits
+from wlk_conformance.testing import connected_digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -22,8 +22,8 @@ import attrs
 import numpy as np
 from serve_load.process import Process
 
+from wlk_conformance.testing import CodedToken, encode, partition
 from wlk_core import load_backend
-from wlk_core.testing import CodedToken, encode, partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -24,11 +24,11 @@ import numpy as np
 
 from wlk_bench.capacity.timed_session import TimedSession
 from wlk_conformance.scripted import ScriptedBackend
+from wlk_conformance.testing import CodedToken, encode, load_clip
 from wlk_core import BackendUnavailable, Session, Timeline, load_backend
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.session import Scheduler
-from wlk_core.testing import CodedToken, encode, load_clip
 from wlk_core.vad import SilenceGate, SileroDetector
+from wlk_serve.scheduling import Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

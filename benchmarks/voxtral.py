@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from digit_streams.growth import print_growth
 import numpy as np
 
+from wlk_conformance.testing import StreamDriver, connected_digits
 from wlk_core import load_backend
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming import LogMel, TokenPrediction
-from wlk_core.testing import StreamDriver, connected_digits
 from wlk_voxtral.checkpoint import CheckpointSettings
 from wlk_voxtral.detokenizer import StreamingDetokenizer
 from wlk_voxtral.engine import VoxtralEngine

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from wlk_bench.recorder import record_stream
-import wlk_core.testing
-from wlk_core.testing import load_clip
+import wlk_conformance.testing
+from wlk_conformance.testing import load_clip
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
-CLIPS = Path(wlk_core.testing.__file__).parent / "clips"
+CLIPS = Path(wlk_conformance.testing.__file__).parent / "clips"
 
 
 @pytest.fixture

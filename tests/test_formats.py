@@ -11,8 +11,8 @@ import av
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import load_clip
 from wlk_core.cli.main import execute
-from wlk_core.testing import load_clip
 
 CODECS = {
     "wav": "pcm_s16le",

@@ -81,17 +81,6 @@ def test_a_plugin_has_the_files_and_folders_of_the_plan(package):
     assert {"__init__.py", "plugin.py", "py.typed"} <= files
 
 
-@pytest.mark.parametrize("package", packages())
-def test_no_file_frightens(package):
-    """A module has at most 400 lines."""
-    lengths = {
-        path.name: len(path.read_text(encoding="utf-8").splitlines())
-        for path in package.rglob("*.py")
-    }
-
-    assert {} == {name: length for name, length in lengths.items() if length > 400}
-
-
 @pytest.mark.parametrize("package", plugins())
 def test_the_declaration_of_a_plugin_imports_nothing_heavy(package):
     """plugin.py and the constants beside it import the core's names for authors and each other."""

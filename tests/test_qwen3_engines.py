@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from wlk_bench.metrics.error_rate import word_edits
+from wlk_conformance.testing import StreamDriver, connected_digits
 from wlk_core import BackendUnavailable, load_backend
-from wlk_core.testing import StreamDriver, connected_digits
 
 pytest.importorskip("wlk_qwen3_simul", reason="pip install wlk-qwen3-simul")
 

@@ -7,8 +7,8 @@ import os
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import StreamDriver, connected_digits
 from wlk_core import load_backend
-from wlk_core.testing import StreamDriver, connected_digits
 
 pytest.importorskip("voxmlx", reason="pip install 'wlk-voxtral-mlx[cpu,voxmlx]'")
 pytest.importorskip("torch", reason="pip install wlk-voxtral-hf")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from wlk_conformance.quality import align, word_errors
+from wlk_conformance.testing import StreamDriver, connected_digits
 from wlk_core import load_backend
-from wlk_core.testing import StreamDriver, connected_digits
 
 torch = pytest.importorskip("torch", reason="pip install wlk-voxtral-hf")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wlk_core.testing import connected_digits
+from wlk_conformance.testing import connected_digits
 
 ROOT = Path(__file__).resolve().parents[1]
 DIGITS = ROOT / "plugins/wlk-whisper/src/wlk_whisper/digits/ctranslate2"

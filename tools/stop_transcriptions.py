@@ -27,8 +27,8 @@ import time
 
 import numpy as np
 
+from wlk_conformance.testing import CodedToken, encode, load_clip
 from wlk_core import SAMPLE_RATE
-from wlk_core.testing import CodedToken, encode, load_clip
 
 MAX_ID = 10  # of coded tokens: the digits of the scripted backend
 

@@ -24,7 +24,7 @@ from wlk_bench.events import (
 )
 from wlk_bench.reference import Reference, ReferenceSegment, ReferenceWord
 from wlk_conformance.scripted import DIGIT_WORDS, SCRIPTED_SPEC, ScriptedBackend
-from wlk_core.testing import CodedToken, encode, script_words
+from wlk_conformance.testing import CodedToken, encode, script_words
 
 # The same examples everywhere, and no deadline on a machine that is shared.
 steady = settings(deadline=None, max_examples=50, derandomize=True)

@@ -11,7 +11,7 @@ from wlk_bench.data.sample import spread
 from wlk_bench.errors import DataError
 from wlk_bench.recorder import Pause
 from wlk_bench.reference import Reference, ReferenceWord
-from wlk_core.testing import clip_names
+from wlk_conformance.testing import clip_names
 
 from .conftest import coded_manifest, coded_sample, write_wav
 

@@ -9,15 +9,15 @@ import attrs
 import numpy as np
 
 from wlk_bench.reference import Reference, ReferenceWord
+from wlk_conformance.testing import connected_digits
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.testing import connected_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from wlk_core.testing import Clip
+    from wlk_conformance.testing import Clip
 
 __all__ = ["Material", "stream_of"]
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
+from wlk_conformance.testing import connected_digits
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.testing import connected_digits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wlk_core.testing import Clip
+    from wlk_conformance.testing import Clip
 
 __all__ = ["Report", "Talk", "Utterance", "talk_of"]
 

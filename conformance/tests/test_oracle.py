@@ -10,8 +10,8 @@ from wlk_conformance.seams import CHANGES_ITS_MIND, STAYS_UNDECIDED
 from wlk_conformance.sessions.oracle import Life, check_life
 from wlk_conformance.sessions.tape import Tape
 from wlk_conformance.sessions.vocabularies import VOCABULARIES, Vocabulary
+from wlk_conformance.testing import CELL_SAMPLES, CELL_SECONDS
 from wlk_core import ASRToken
-from wlk_core.testing import CELL_SAMPLES, CELL_SECONDS
 
 DIGITS = Vocabulary(DIGIT_WORDS)
 TAPE = Tape(tokens=[(1, 0, 3), (2, 5, 3), (3, 10, 3)])

@@ -11,8 +11,8 @@ from wlk_conformance.sessions.oracle import Life
 from wlk_conformance.sessions.running_text import check_running_text
 from wlk_conformance.sessions.tape import Tape
 from wlk_conformance.sessions.vocabularies import VOCABULARIES, Vocabulary
+from wlk_conformance.testing import CELL_SAMPLES, CELL_SECONDS
 from wlk_core import ASRToken
-from wlk_core.testing import CELL_SAMPLES, CELL_SECONDS
 
 DIGITS = Vocabulary(DIGIT_WORDS)
 TAPE = Tape(tokens=[(1, 0, 3), (2, 5, 3), (3, 10, 3), (4, 15, 3)])

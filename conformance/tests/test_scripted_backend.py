@@ -11,14 +11,14 @@ import pytest
 
 from wlk_conformance.scripted import DIGIT_WORDS, END_OF_TEXT_ID, ScriptedBackend
 from wlk_conformance.scripted.tokenizer import decode_pieces, split_word
-from wlk_core import BackendError, OptionError
-from wlk_core.testing import (
+from wlk_conformance.testing import (
     CELL_SECONDS,
     CodedToken,
     StreamDriver,
     encode,
     script_words,
 )
+from wlk_core import BackendError, OptionError
 
 SHAPES = ("local-agreement", "alignatt", "native")
 STREAMING = SHAPES[1:]  # those with pieces and positions of their own

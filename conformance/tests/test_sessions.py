@@ -26,7 +26,7 @@ from wlk_conformance.sessions.tape import Tape
 from wlk_conformance.sessions.violation import Violation
 from wlk_conformance.sessions.vocabularies import VOCABULARIES
 from wlk_conformance.suite import BackendConformance
-from wlk_core.testing import CELL_SECONDS
+from wlk_conformance.testing import CELL_SECONDS
 
 SCRIPTED = Profile(
     policies=SCRIPTED_SPEC.policies,

@@ -6,8 +6,8 @@ import pytest
 
 from wlk_conformance.scripted import ScriptedBackend
 from wlk_conformance.stimuli import CodedSpeech, DigitSpeech, OpenSpeech, choose_speech_source
+from wlk_conformance.testing import CodedToken, read_tokens, tone
 from wlk_core.errors import OptionError
-from wlk_core.testing import CodedToken, read_tokens, tone
 
 
 def test_a_scripted_engine_gets_coded_audio():

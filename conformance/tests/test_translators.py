@@ -13,7 +13,7 @@ from faulty_annotators import (
 )
 
 from wlk_conformance.annotators import TranslatorConformance
-from wlk_core.testing.annotators import ScriptedTranslator
+from wlk_conformance.testing.annotators import ScriptedTranslator
 from wlk_core.tokens import TranslatedText
 
 

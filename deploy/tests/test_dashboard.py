@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 import pytest
 import yaml
 
-from wlk_core.testing.digits import load_clip
+from wlk_conformance.testing.digits import load_clip
 
 DEPLOY = Path(__file__).resolve().parents[1]
 PROMETHEUS = DEPLOY / "prometheus"

@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from wlk_core.testing.digits import clip_path, load_clip
+from wlk_conformance.testing.digits import clip_path, load_clip
 
 PAGE = (Path(__file__).resolve().parents[1] / "deploy.md").read_text(encoding="utf-8")
 MODEL = ["--backend", "faster-whisper", "--model", "digits", "--language", "en"]

@@ -12,7 +12,7 @@ import sysconfig
 
 import pytest
 
-from wlk_core.testing.digits import clip_path
+from wlk_conformance.testing.digits import clip_path
 
 ROOT = Path(__file__).resolve().parents[2]
 PATTERNS = ("README.md", "docs/*.md", "*/README.md", "plugins/*/README.md", "examples/*/README.md")

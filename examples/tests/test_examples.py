@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from wlk_core.testing import load_clip
-from wlk_core.testing.digits import clip_path
+from wlk_conformance.testing import load_clip
+from wlk_conformance.testing.digits import clip_path
 
 EXAMPLES = Path(__file__).resolve().parents[1]
 SCRIPTS = Path(sysconfig.get_path("scripts"))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_core.errors import BackendUnavailable
 from wlk_core.registry import Registry
-from wlk_core.testing.annotators import ScriptedDiarizer
 from wlk_core.tokens import SpeakerSpan
 from wlk_serve.diarizers import DiarizerSource
 

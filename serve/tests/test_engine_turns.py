@@ -117,7 +117,7 @@ class CountedBackend:
 def test_calls_of_recordings_and_of_sessions_do_not_overlap(digits):
     """An engine that declares one call at a time gets one, from either kind."""
     pytest.importorskip("faster_whisper")
-    from wlk_core.testing.digits import clip_path  # noqa: PLC0415 -- the other tests need no audio
+    from wlk_conformance.testing.digits import clip_path  # noqa: PLC0415 -- the other tests need no audio
 
     backend, spec = digits
     calls = Calls()

@@ -125,7 +125,7 @@ def test_sessions_of_one_key_are_limited(serve_limited):
 )
 def test_a_recording_beyond_a_limit_is_refused(serve_limited, limits, status, code):
     """The second request is refused where the first has used the minute."""
-    from wlk_core.testing.digits import clip_path  # noqa: PLC0415 -- reads the package's data
+    from wlk_conformance.testing.digits import clip_path  # noqa: PLC0415 -- reads the package's data
 
     form = b'--x\r\nContent-Disposition: form-data; name="model"\r\n\r\ndigits\r\n--x\r\n'
     form += b'Content-Disposition: form-data; name="file"; filename="a.flac"\r\n\r\n'

@@ -16,7 +16,7 @@ from openai.types.realtime import (  # noqa: E402 -- after the skips
     ConversationItemDone,
 )
 
-from wlk_core.testing.digits import clip_path, load_clip  # noqa: E402 -- as above
+from wlk_conformance.testing.digits import clip_path, load_clip  # noqa: E402 -- as above
 from wlk_serve.limits import Limits  # noqa: E402 -- as above
 
 pytestmark = [

@@ -13,7 +13,7 @@ from websockets.sync.client import connect
 
 pytest.importorskip("faster_whisper")
 
-from wlk_core.testing.digits import load_clip
+from wlk_conformance.testing.digits import load_clip
 
 pytestmark = pytest.mark.slow
 COMPLETED = "conversation.item.input_audio_transcription.completed"

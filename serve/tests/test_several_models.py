@@ -14,7 +14,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from wlk_core.testing.digits import clip_path
+from wlk_conformance.testing.digits import clip_path
 
 pytest.importorskip("faster_whisper")
 pytestmark = pytest.mark.slow

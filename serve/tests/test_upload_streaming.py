@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("faster_whisper")
 
-from wlk_core.testing.digits import clip_path
+from wlk_conformance.testing.digits import clip_path
 from wlk_serve import transcription_routes
 from wlk_serve.errors import RequestError
 from wlk_serve.growing_file import GrowingFile

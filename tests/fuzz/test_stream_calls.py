@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from wlk_conformance.scripted import ScriptedBackend
+from wlk_conformance.testing import CodedToken, encode
 from wlk_core import ChangeSpeaker, ClockError, WLKError
 from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
-from wlk_core.testing import CodedToken, encode
 
 pytestmark = pytest.mark.slow
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from wlk_conformance.compare import letters
+from wlk_conformance.testing import StreamDriver
 from wlk_core import load_backend
 from wlk_core.audio import decode_file
-from wlk_core.testing import StreamDriver
 
 FOLDER = os.environ.get("WLK_REAL")  # models/ and recordings/, made by tools/real
 #: By name: the backend, the folder of its model, and the options of its streams.  Two seconds from

@@ -1,6 +1,6 @@
 """Make the project's own clips: synthetic voices speaking digits, and exact word times.
 
-    python tools/digits/make_clips.py --output core/src/wlk_core/testing/clips
+    python tools/digits/make_clips.py --output conformance/src/wlk_conformance/testing/clips
 
 Every digit is rendered alone, trimmed and put in its place, so that its times are known from
 construction. No voice setting here is one that a checkpoint is trained on.

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from wlk_core.testing import CELL_SAMPLES, CodedToken, connected_digits, encode
+from wlk_conformance.testing import CELL_SAMPLES, CodedToken, connected_digits, encode
 
 __all__ = ["Script"]
 

@@ -15,9 +15,9 @@ from wlk_conformance.seams import SupportsDeclaration, SupportsEngineCalls
 from wlk_conformance.sessions.monitor import Monitor
 from wlk_conformance.sessions.stopped import RUNNING
 from wlk_conformance.stimuli import choose_speech_source
+from wlk_conformance.testing import StreamDriver
 from wlk_core.backend import LONG_FORM, LONG_FORM_DELAY
 from wlk_core.errors import WLKError
-from wlk_core.testing import StreamDriver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

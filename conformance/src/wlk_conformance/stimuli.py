@@ -11,11 +11,7 @@ import numpy as np
 from wlk_conformance.compare import words_of
 from wlk_conformance.scripted.engine import DIGIT_WORDS
 from wlk_conformance.seams import SupportsCodedAudio
-from wlk_core import SAMPLE_RATE
-from wlk_core.audio import decode_file
-from wlk_core.errors import OptionError
-from wlk_core.streaming import Word
-from wlk_core.testing import (
+from wlk_conformance.testing import (
     CELL_SECONDS,
     CodedToken,
     connected_digits,
@@ -26,6 +22,10 @@ from wlk_core.testing import (
     silence,
     tone,
 )
+from wlk_core import SAMPLE_RATE
+from wlk_core.audio import decode_file
+from wlk_core.errors import OptionError
+from wlk_core.streaming import Word
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

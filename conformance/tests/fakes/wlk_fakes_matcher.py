@@ -9,6 +9,7 @@ from itertools import pairwise
 import attrs
 import numpy as np
 
+from wlk_conformance.testing import clip_names, load_clip
 from wlk_core.plugins import (
     SAMPLE_RATE,
     Hypothesis,
@@ -17,7 +18,6 @@ from wlk_core.plugins import (
     ModelNotFoundError,
     Word,
 )
-from wlk_core.testing import clip_names, load_clip
 
 HOP, WINDOW = 160, 400  # samples, 10 and 25 ms
 BANDS, FRAMES = 24, 16  # of a template

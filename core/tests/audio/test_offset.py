@@ -16,7 +16,7 @@ from wlk_core.audio.gaps import Piece
 from wlk_core.audio.offset import OffsetRemoval, without_offset
 from wlk_core.errors import AudioFormatError
 
-CLIPS = files("wlk_core.testing") / "clips"
+CLIPS = files("wlk_conformance.testing") / "clips"
 VOICE = (np.random.default_rng(31).standard_normal(16_000 * 3) * 0.1).astype(np.float32)
 
 

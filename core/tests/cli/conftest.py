@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import CodedToken, encode
 import wlk_core
 from wlk_core.cli.main import execute
 from wlk_core.cli.stops import STOPS
 from wlk_core.microphone import Captured, InputDevice
 from wlk_core.registry import Registry
-from wlk_core.testing import CodedToken, encode
 
 PLUGIN = """
 from wlk_core.plugins import BackendSpec, hookimpl

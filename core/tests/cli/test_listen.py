@@ -11,13 +11,13 @@ import wave
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import partition
 from wlk_core.cli import live_source
 from wlk_core.cli.live_source import FileSource, level_decibels, pcm16
 from wlk_core.cli.saves import WavSave
 from wlk_core.cli.stops import STOPS, Stopped
 from wlk_core.errors import AudioDeviceError
 from wlk_core.microphone import Captured
-from wlk_core.testing import partition
 
 SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".wav")
 

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from wlk_core.testing import partition
+from wlk_conformance.testing import partition
 from wlk_core.vad import SilenceGate
 
 SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".wav")
@@ -21,7 +21,7 @@ def blocks_of(audio):
 
 DIARIZER = """
 from wlk_core.plugins import AnnotatorSpec, hookimpl
-from wlk_core.testing.annotators import ScriptedDiarizer
+from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_core.tokens import SpeakerSpan
 
 opened = []

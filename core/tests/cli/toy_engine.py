@@ -7,6 +7,7 @@ import logging
 
 import numpy as np
 
+from wlk_conformance.testing.coded_audio import CELL_SAMPLES, read_tokens
 from wlk_core.plugins import (
     SAMPLE_RATE,
     Hypothesis,
@@ -16,7 +17,6 @@ from wlk_core.plugins import (
     Word,
     WorkCounters,
 )
-from wlk_core.testing.coded_audio import CELL_SAMPLES, read_tokens
 
 WORDS = (
     " zero", " one", " two", " three", " four", " five", " six", " seven", " eight", " nine",

@@ -7,6 +7,7 @@ from functools import partial
 import attrs
 import pytest
 
+from wlk_conformance.testing import CELL_SAMPLES, CodedToken, encode, read_tokens, script_words
 from wlk_core.plugins import (
     AlignAttRecognizer,
     AlignedHypothesis,
@@ -20,7 +21,6 @@ from wlk_core.plugins import (
     standard_options,
 )
 from wlk_core.streaming import AlignAtt, Word
-from wlk_core.testing import CELL_SAMPLES, CodedToken, encode, read_tokens, script_words
 
 RATE = 16_000
 FRAME = 320

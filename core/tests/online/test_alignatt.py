@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core.plugins import AlignAttRecognizer, AlignedHypothesis, AlignedWord, OnlineStream
-from wlk_core.streaming import AlignAtt, Word
-from wlk_core.testing import (
+from wlk_conformance.testing import (
     CodedToken,
     StreamDriver,
     encode,
     partition,
     script_words,
 )
+from wlk_core.plugins import AlignAttRecognizer, AlignedHypothesis, AlignedWord, OnlineStream
+from wlk_core.streaming import AlignAtt, Word
 
 RATE = 16_000
 FRAME = 320

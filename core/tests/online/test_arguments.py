@@ -11,10 +11,10 @@ from hypothesis.extra.numpy import array_shapes, arrays, scalar_dtypes
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import StreamDriver
 from wlk_core.errors import ClockError, OptionError, WLKError
 from wlk_core.plugins import ChangeSpeaker
 from wlk_core.processor import MAX_STREAM_SECONDS
-from wlk_core.testing import StreamDriver
 
 RATE = 16_000
 

@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from wlk_conformance.testing import StreamDriver
 from wlk_core.plugins import (
     AlignAttRecognizer,
     EngineCalls,
@@ -13,7 +14,6 @@ from wlk_core.plugins import (
     OnlineStream,
 )
 from wlk_core.streaming import AlignAtt
-from wlk_core.testing import StreamDriver
 
 FRAME = 320
 BUFFER_SECONDS = 4.0  # so short that the buffer is cut several times

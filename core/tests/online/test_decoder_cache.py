@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import StreamDriver
 from wlk_core.plugins import (
     AlignAttRecognizer,
     AlignedHypothesis,
@@ -15,7 +16,6 @@ from wlk_core.plugins import (
     OnlineStream,
 )
 from wlk_core.streaming import AlignAtt, Word
-from wlk_core.testing import StreamDriver
 
 RATE = 16_000
 FRAME = 640

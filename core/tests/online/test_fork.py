@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import StreamDriver
 from wlk_core.plugins import BackendError, LoadedBackend, LocalAgreementRecognizer
-from wlk_core.testing import StreamDriver
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 

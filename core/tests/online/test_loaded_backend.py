@@ -9,6 +9,7 @@ import weakref
 import attrs
 import pytest
 
+from wlk_conformance.testing import silence
 from wlk_core import Commit, End
 from wlk_core.plugins import (
     BackendError,
@@ -23,7 +24,6 @@ from wlk_core.plugins import (
     WorkCounters,
 )
 from wlk_core.streaming import Word
-from wlk_core.testing import silence
 
 if TYPE_CHECKING:
     from collections.abc import Callable

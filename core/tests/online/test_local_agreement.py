@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core.plugins import Hypothesis, LocalAgreementRecognizer, OnlineStream
-from wlk_core.streaming import Word
-from wlk_core.testing import (
+from wlk_conformance.testing import (
     CodedToken,
     StreamDriver,
     encode,
     partition,
     script_words,
 )
+from wlk_core.plugins import Hypothesis, LocalAgreementRecognizer, OnlineStream
+from wlk_core.streaming import Word
 
 RATE = 16_000
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import CodedToken, StreamDriver, encode, partition, script_words
 from wlk_core.plugins import Hypothesis, LongFormRecognizer, OnlineStream
 from wlk_core.streaming import Word
-from wlk_core.testing import CodedToken, StreamDriver, encode, partition, script_words
 
 RATE = 16_000
 WINDOW = 4.0  # seconds; short, so that a test crosses many borders

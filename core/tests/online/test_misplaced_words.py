@@ -9,6 +9,7 @@ from operator import add
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import StreamDriver
 from wlk_core.plugins import (
     AlignAtt,
     AlignAttRecognizer,
@@ -21,7 +22,6 @@ from wlk_core.plugins import (
     Word,
     WorkCounters,
 )
-from wlk_core.testing import StreamDriver
 
 SECONDS = 4.0
 SILENCE = np.zeros(int(SECONDS * 16_000), dtype=np.float32)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import CELL_SECONDS, CodedToken, StreamDriver, encode, silence
 from wlk_core.plugins import (
     AudioFormatError,
     ClockError,
@@ -19,7 +20,6 @@ from wlk_core.plugins import (
     StreamClosed,
     SupportsSpeakerTurns,
 )
-from wlk_core.testing import CELL_SECONDS, CodedToken, StreamDriver, encode, silence
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 import attrs
 import pytest
 
+from wlk_conformance.testing import StreamDriver
 from wlk_core.plugins import BackendError, LocalAgreementRecognizer, OnlineStream, StreamBroken
-from wlk_core.testing import StreamDriver
 
 
 @pytest.mark.parametrize("call", range(1, 21))

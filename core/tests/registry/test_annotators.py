@@ -21,7 +21,7 @@ def wlk_diarizers():
     )]
 
 def open_who(spec, model, **options):
-    from wlk_core.testing.annotators import ScriptedDiarizer
+    from wlk_conformance.testing.annotators import ScriptedDiarizer
     diarizer = ScriptedDiarizer(())
     diarizer.loaded = (spec.name, model, options)
     return diarizer

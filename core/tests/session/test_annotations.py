@@ -5,6 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import partition, silence
+from wlk_conformance.testing.annotators import (
+    ScriptedDiarizer,
+    ScriptedTranslator,
+    ScriptedTurnDetector,
+)
 from wlk_core.session import (
     Commit,
     End,
@@ -16,8 +22,6 @@ from wlk_core.session import (
     Translation,
 )
 from wlk_core.session.timeline import TextLine
-from wlk_core.testing import partition, silence
-from wlk_core.testing.annotators import ScriptedDiarizer, ScriptedTranslator, ScriptedTurnDetector
 from wlk_core.tokens import SpeakerSpan, TranslatedText
 from wlk_core.vad import SilenceGate
 

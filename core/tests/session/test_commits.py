@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import silence
 from wlk_core.session import Commit, End, Endpoint, SilenceSpan, SpeechStarted
-from wlk_core.testing import silence
 
 
 def kinds(events, *types):

@@ -9,6 +9,7 @@ import threading
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import silence
 from wlk_core import AudioFormatError, BackendError, OptionError, StreamClosed
 from wlk_core.session import (
     Commit,
@@ -17,7 +18,6 @@ from wlk_core.session import (
     stream,
     transcribe_stream,
 )
-from wlk_core.testing import silence
 
 
 def tokens_of(events):

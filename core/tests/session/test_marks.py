@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from wlk_conformance.testing import partition
 from wlk_core.errors import StreamClosed
 from wlk_core.session import Commit, Endpoint, Marked
-from wlk_core.testing import partition
 
 
 def run(session):

@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import silence
 from wlk_core import AudioFormatError, BackendError, OptionError, StreamBroken
 from wlk_core.session import Commit, End, HypothesisChange, SilenceSpan, transcribe_stream
-from wlk_core.testing import silence
 from wlk_core.vad import SilenceGate
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import partition
 from wlk_core import (
     AudioFormatError,
     ClockError,
@@ -30,7 +31,6 @@ from wlk_core.session import (
     SilenceSpan,
     SpeechStarted,
 )
-from wlk_core.testing import partition
 
 
 def tokens_of(events):

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import partition
 from wlk_core.online import AlignAttRecognizer, AlignedHypothesis, AlignedWord, OnlineStream
 from wlk_core.session import Commit, End, Lag, Session
 from wlk_core.streaming import AlignAtt
-from wlk_core.testing import partition
 from wlk_core.vad import SilenceGate
 
 FRAME = 320  # samples of an encoder frame

@@ -9,12 +9,12 @@ import wave
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import silence
 from wlk_core import AudioFormatError, OptionError, StreamClosed
 from wlk_core.session import (
     atranscribe,
     transcribe,
 )
-from wlk_core.testing import silence
 from wlk_core.tokens import ASRToken
 from wlk_core.vad import GateParameters
 

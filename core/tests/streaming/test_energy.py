@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import noise, silence
 from wlk_core.streaming import (
     EnergyContour,
     background_level,
@@ -18,7 +19,6 @@ from wlk_core.streaming import (
     speech_threshold,
     true_runs,
 )
-from wlk_core.testing import noise, silence
 
 RATE = 16_000
 BURSTS = np.concatenate([noise(2.0, level=level, seed=3) for level in (0.01, 1e-4, 0.1, 0.003)])

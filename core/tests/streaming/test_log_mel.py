@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import noise, silence, tone
 from wlk_core.streaming import LogMel, mel_filters
-from wlk_core.testing import noise, silence, tone
 
 MEL = LogMel()
 

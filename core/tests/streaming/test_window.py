@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import noise
 from wlk_core.streaming import BoundedWindow, Word, words_in_order
-from wlk_core.testing import noise
 
 RATE = 16_000
 NOISE = noise(30.0, level=0.1, seed=2)

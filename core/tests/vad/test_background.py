@@ -12,7 +12,7 @@ from wlk_core.vad import SilenceEnded, SilenceGate, SileroDetector
 from wlk_core.vad.background import Background
 
 CLIP = np.concatenate(
-    list(decode_file(str(files("wlk_core.testing") / "clips" / "demo.flac")))
+    list(decode_file(str(files("wlk_conformance.testing") / "clips" / "demo.flac")))
 )  # 12.5 s
 SIZE = 512
 RANDOM = np.random.default_rng(29)

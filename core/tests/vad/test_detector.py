@@ -9,12 +9,12 @@ import av
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import load_clip
 from wlk_core.audio import PcmConverter, decode_file
 from wlk_core.errors import AudioFormatError
-from wlk_core.testing import load_clip
 from wlk_core.vad import SilenceEnded, SilenceGate, SileroDetector
 
-CLIPS = files("wlk_core.testing") / "clips"
+CLIPS = files("wlk_conformance.testing") / "clips"
 RANDOM = np.random.default_rng(17)
 TIME = np.arange(16_000 * 2) / 16_000
 NO_SPEECH = {

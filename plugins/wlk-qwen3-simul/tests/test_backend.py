@@ -9,8 +9,8 @@ import threading
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import StreamDriver
 from wlk_core.plugins import BackendError, LoadedBackend
-from wlk_core.testing import StreamDriver
 from wlk_qwen3_simul.backend import open_stream, warmup
 from wlk_qwen3_simul.checkpoint import Checkpoint
 from wlk_qwen3_simul.engine.engine import Engine

@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("torch", reason="needs wlk-qwen3-simul[torch]")
 pytest.importorskip("transformers", reason="needs wlk-qwen3-simul[torch]")
 
+from wlk_conformance.testing import StreamDriver, connected_digits
 from wlk_core import BackendUnavailable, load_backend
-from wlk_core.testing import StreamDriver, connected_digits
 from wlk_qwen3_simul.checkpoint import BUNDLED
 from wlk_qwen3_simul.engine.engine import DecodingOptions
 from wlk_qwen3_simul.engine.transcribe import transcribe

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("torch", reason="needs wlk-qwen3-simul[torch]")
 pytest.importorskip("transformers", reason="needs wlk-qwen3-simul[torch]")
 
+from wlk_conformance.testing import StreamDriver, connected_digits, silence
 from wlk_core import OptionError, load_backend
-from wlk_core.testing import StreamDriver, connected_digits, silence
 from wlk_qwen3_simul.checkpoint import BUNDLED
 
 pytestmark = pytest.mark.skipif(

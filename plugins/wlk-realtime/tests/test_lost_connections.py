@@ -6,9 +6,9 @@ from faulty_proxy import FaultyProxy
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import CodedToken, encode, partition
 from wlk_core import load_backend
 from wlk_core.errors import BackendError
-from wlk_core.testing import CodedToken, encode, partition
 
 pytestmark = pytest.mark.slow
 RETRIES = 3

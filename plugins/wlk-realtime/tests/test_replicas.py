@@ -10,9 +10,9 @@ from server_process import ServerProcess
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from wlk_conformance.testing import CodedToken, encode, partition
 from wlk_core import load_backend
 from wlk_core.errors import BackendError
-from wlk_core.testing import CodedToken, encode, partition
 
 pytestmark = pytest.mark.slow
 

@@ -12,9 +12,9 @@ import threading
 
 import pytest
 
+from wlk_conformance.testing import connected_digits, partition
 from wlk_core import load_backend
 from wlk_core.errors import BackendError
-from wlk_core.testing import connected_digits, partition
 
 pytestmark = [
     pytest.mark.slow,

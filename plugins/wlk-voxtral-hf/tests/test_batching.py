@@ -10,9 +10,9 @@ import pytest
 import torch
 from transformers import VoxtralRealtimeForConditionalGeneration
 
+from wlk_conformance.testing import StreamDriver, connected_digits, noise
 from wlk_core.plugins import BackendError
 from wlk_core.streaming import LogMel
-from wlk_core.testing import StreamDriver, connected_digits, noise
 from wlk_voxtral.engine import DecodeRequest, VoxtralEngine
 from wlk_voxtral_hf.torch.network import TorchNetwork
 

@@ -8,8 +8,8 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import noise
 from wlk_core.streaming import LogMel
-from wlk_core.testing import noise
 from wlk_voxtral_mlx.mlx.forward import EncoderCache, KVCache, decode, encode
 from wlk_voxtral_mlx.mlx.weights import build_model
 

@@ -13,9 +13,9 @@ from mlx.utils import tree_flatten
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import load_clip
 from wlk_core import ModelNotFoundError, load_backend
 from wlk_core.streaming import LogMel
-from wlk_core.testing import load_clip
 from wlk_voxtral_mlx.checkpoint import ModelConfig, TransformerConfig
 from wlk_voxtral_mlx.mlx.modules import Voxtral
 from wlk_voxtral_mlx.mlx.weight_names import LAYOUTS, layout_of, module_weight

@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
+from wlk_conformance.testing import StreamDriver, connected_digits, load_clip, noise
 from wlk_core import load_backend
 from wlk_core.plugins import OnlineStream
-from wlk_core.testing import StreamDriver, connected_digits, load_clip, noise
 from wlk_voxtral.recognizer import VoxtralRecognizer
 
 

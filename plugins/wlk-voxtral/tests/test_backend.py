@@ -6,9 +6,9 @@ import attrs
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import StreamDriver, noise
 from wlk_core.plugins import BackendError, OptionError, StreamClosed, WorkCounters
 from wlk_core.streaming import LogMel, TokenPrediction
-from wlk_core.testing import StreamDriver, noise
 from wlk_voxtral.backend import loaded_backend
 from wlk_voxtral.checkpoint import CheckpointSettings
 from wlk_voxtral.recognizer import silence_features

@@ -16,10 +16,10 @@ from types import ModuleType
 import attrs
 import pytest
 
+from wlk_conformance.testing import StreamDriver, connected_digits, noise
 from wlk_core import BackendUnavailable, ModelNotFoundError, OptionError, load_backend
 from wlk_core.plugins import BackendError, StreamClosed
 from wlk_core.streaming import LogMel
-from wlk_core.testing import StreamDriver, connected_digits, noise
 
 ROOMS = ("plugins", "errors", "streaming", "frameworks", "audio", "models")  # of wlk_core
 

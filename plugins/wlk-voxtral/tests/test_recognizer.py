@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import StreamDriver, noise
 from wlk_core.plugins import BackendError, OnlineStream, WorkCounters
 from wlk_core.streaming import LogMel, TokenPrediction
-from wlk_core.testing import StreamDriver, noise
 from wlk_voxtral.recognizer import VoxtralRecognizer, silence_features
 
 PAD, WORD = 2, 3

@@ -18,13 +18,14 @@ import numpy as np
 
 from wlk_core.audio import decode_file
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.session import Failure, Scheduler, Session, stream
+from wlk_core.session import Failure, Session, stream
 from wlk_core.vad import SilenceGate, SileroDetector
 from wlk_serve.engine_turns import EngineTurns
 from wlk_serve.errors import RequestError
 from wlk_serve.metrics import Metrics
 from wlk_serve.openings import Openings
 from wlk_serve.recordings import Recording, in_turns
+from wlk_serve.scheduling import Scheduler
 from wlk_serve.session_stream import SessionStream
 
 if TYPE_CHECKING:

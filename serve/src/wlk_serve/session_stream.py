@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from wlk_core.processor import OnlineProcessor
     from wlk_core.session import Session
-    from wlk_core.session.attachment import Attachment
     from wlk_serve.diarizers import LateDiarizer
+    from wlk_serve.scheduling.attachment import Attachment
 
 __all__ = ["SessionStream"]
 

@@ -169,7 +169,7 @@ def playwright():
 @pytest.fixture(scope="session")
 def transcript(digits):
     """Return what the core makes of the recording."""
-    from wlk_core.testing.digits import clip_path  # noqa: PLC0415 -- the core alone is enough
+    from wlk_conformance.testing.digits import clip_path  # noqa: PLC0415 -- the core alone is enough
 
     backend, _ = digits
     return backend.transcribe(clip_path(CLIP), language="en")
@@ -178,7 +178,7 @@ def transcript(digits):
 @pytest.fixture(scope="session")
 def recording(tmp_path_factory):
     """Return the path of the recording as a wav file that ends in silence."""
-    from wlk_core.testing.digits import load_clip  # noqa: PLC0415 -- as above
+    from wlk_conformance.testing.digits import load_clip  # noqa: PLC0415 -- as above
 
     audio = np.concatenate([load_clip(CLIP).audio, np.zeros(round(SILENT_SECONDS * 16_000))])
     path = tmp_path_factory.mktemp("microphone") / "speech.wav"

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("playwright", reason="needs: pip install playwright")
 pytest.importorskip("faster_whisper")
 
-from wlk_core.testing.annotators import ScriptedDiarizer
+from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_core.tokens import SpeakerSpan
 from wlk_serve.diarizers import DiarizerSource
 

@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 import pytest
 
-from wlk_core.testing.digits import clip_path, load_clip
+from wlk_conformance.testing.digits import clip_path, load_clip
 
 # The clients need environments of their own: nox -s clients
 collect_ignore_glob = [] if os.environ.get("WLK_CLIENTS") else ["test_*.py"]

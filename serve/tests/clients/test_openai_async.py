@@ -7,7 +7,7 @@ import base64
 
 import pytest
 
-from wlk_core.testing.digits import clip_path
+from wlk_conformance.testing.digits import clip_path
 
 openai = pytest.importorskip("openai", reason="install openai[realtime], or run nox -s clients")
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from wlk_core.testing.digits import clip_path
+from wlk_conformance.testing.digits import clip_path
 
 pytest.importorskip("openai", reason="install openai[realtime], or run nox -s clients")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from wlk_core.testing.digits import clip_path
+from wlk_conformance.testing.digits import clip_path
 
 openai = pytest.importorskip("openai", reason="install openai[realtime], or run nox -s clients")
 
 PLUGIN = """
 from wlk_core.plugins import AnnotatorSpec, hookimpl
-from wlk_core.testing.annotators import ScriptedDiarizer
+from wlk_conformance.testing.annotators import ScriptedDiarizer
 from wlk_core.tokens import SpeakerSpan
 
 @hookimpl

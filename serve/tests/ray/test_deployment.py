@@ -24,9 +24,9 @@ from ray.serve.schema import ServeDeploySchema  # noqa: E402
 from websockets.exceptions import ConnectionClosed, InvalidStatus  # noqa: E402
 from websockets.sync.client import connect  # noqa: E402
 
+from wlk_conformance.testing import CodedToken, encode, partition  # noqa: E402
 from wlk_core import load_backend  # noqa: E402
 from wlk_core.session import Commit  # noqa: E402
-from wlk_core.testing import CodedToken, encode, partition  # noqa: E402
 from wlk_serve.ray import build  # noqa: E402
 
 REPLICAS = 2

@@ -19,7 +19,8 @@ from wlk_bench.capacity.service_times import ServiceTimes
 from wlk_bench.capacity.timed_session import TimedSession
 from wlk_bench.environment import resident_bytes
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.session import End, Scheduler
+from wlk_core.session import End
+from wlk_serve.scheduling import Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_core.backend import Backend
-    from wlk_core.session import Attachment, Event
+    from wlk_core.session import Event
+    from wlk_serve.scheduling import Attachment
 
 __all__ = ["Bench"]
 

@@ -1,4 +1,4 @@
-"""The project's own set: the digit clips of wlk_core.testing, and streams composed of them."""
+"""The digit clips of wlk_conformance.testing, and streams composed of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from wlk_bench.data.sample import CHAPTER_GAP_SECONDS, Sample
 from wlk_bench.reference import Reference, ReferenceWord
-from wlk_core.testing import clip_names, connected_digits, load_clip
+from wlk_conformance.testing import clip_names, connected_digits, load_clip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from wlk_core.testing import Clip
+    from wlk_conformance.testing import Clip
 
 __all__ = ["COMPOSED", "digits", "long_digits"]
 

@@ -15,11 +15,11 @@ from wlk_conformance.annotators.suite import (
     check_failure,
     check_no_work,
 )
+from wlk_conformance.testing import load_clip, partition
 from wlk_core import EPS
 from wlk_core.annotators import Diarizer
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session import SpeakerTurn
-from wlk_core.testing import load_clip, partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
+from wlk_conformance.testing import read_tokens
 from wlk_core.processor import SAMPLE_RATE, WorkCounters
-from wlk_core.testing import read_tokens
 from wlk_core.tokens import SpeakerSpan
 
 if TYPE_CHECKING:

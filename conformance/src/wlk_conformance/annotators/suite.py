@@ -8,10 +8,10 @@ from unittest import SkipTest
 import numpy as np
 
 from wlk_conformance.scripted import ScriptedBackend
+from wlk_conformance.testing import CodedToken, encode, partition
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.registry import Registry
 from wlk_core.session import Commit, Failure, Session
-from wlk_core.testing import CodedToken, encode, partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable

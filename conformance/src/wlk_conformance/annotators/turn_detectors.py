@@ -9,9 +9,9 @@ import numpy as np
 
 from wlk_conformance.annotators.declared import annotator_rule
 from wlk_conformance.annotators.suite import AnnotatorRules, check_failure, check_no_work
+from wlk_conformance.testing import load_clip, partition
 from wlk_core.annotators import TurnDetector
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.testing import load_clip, partition
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

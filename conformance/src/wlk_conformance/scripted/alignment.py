@@ -13,7 +13,7 @@ from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming import AlignAtt, Word
 
 if TYPE_CHECKING:
-    from wlk_core.testing.coded_audio import DetectedToken
+    from wlk_conformance.testing.coded_audio import DetectedToken
 
 __all__ = ["BUFFER_SECONDS", "FRAME_SAMPLES", "POLICY", "aligned_word", "jitter"]
 

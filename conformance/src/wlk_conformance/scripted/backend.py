@@ -12,6 +12,7 @@ from wlk_conformance.scripted.engine import DIGIT_WORDS, ScriptedEngine
 from wlk_conformance.scripted.native import NativeRecognizer, cut_step
 from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
 from wlk_conformance.seams import CHANGES_ITS_MIND, HABITS, MOVES_TIMES, STAYS_UNDECIDED
+from wlk_conformance.testing import CELL_SAMPLES
 from wlk_core.plugins import (
     AlignAttRecognizer,
     LoadedBackend,
@@ -19,7 +20,6 @@ from wlk_core.plugins import (
     LongFormRecognizer,
     ModelNotFoundError,
 )
-from wlk_core.testing import CELL_SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -9,10 +9,10 @@ import attrs
 from wlk_conformance.scripted.alignment import aligned_word, jitter
 from wlk_conformance.scripted.native import decode_step
 from wlk_conformance.seams import MOVED_SECONDS, RECENT_SECONDS
+from wlk_conformance.testing.coded_audio import CELL_SAMPLES, read_tokens
 from wlk_core.online import AlignedHypothesis, Hypothesis, WorkCounters
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.streaming import Word
-from wlk_core.testing.coded_audio import CELL_SAMPLES, read_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from wlk_conformance.scripted.native import DecoderState
     from wlk_conformance.scripted.tokenizer import Piece
+    from wlk_conformance.testing.coded_audio import DetectedToken
     from wlk_core.online import AlignedWord
-    from wlk_core.testing.coded_audio import DetectedToken
 
 __all__ = ["DIGIT_WORDS", "ScriptedEngine"]
 

@@ -13,8 +13,8 @@ from wlk_conformance.sessions.rare_calls import Rare, add_quiet, add_rare_calls,
 from wlk_conformance.sessions.tape import Tape, Token
 from wlk_conformance.sessions.themes import LONG, THEMES, USUAL
 from wlk_conformance.sessions.vocabularies import VOCABULARIES
+from wlk_conformance.testing import CELL_SAMPLES
 from wlk_core import SAMPLE_RATE
-from wlk_core.testing import CELL_SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,8 +11,8 @@ from wlk_conformance.quality import align
 from wlk_conformance.seams import CHANGES_ITS_MIND, RECENT_SECONDS, STAYS_UNDECIDED
 from wlk_conformance.sessions.clock import StreamClock
 from wlk_conformance.sessions.violation import Violation
+from wlk_conformance.testing import CELL_SAMPLES, CELL_SECONDS
 from wlk_core import SAMPLE_RATE
-from wlk_core.testing import CELL_SAMPLES, CELL_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -8,7 +8,7 @@ import attrs
 
 from wlk_conformance.sessions.actions import Action
 from wlk_conformance.sessions.played_stream import BAD
-from wlk_core.testing import CELL_SAMPLES
+from wlk_conformance.testing import CELL_SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -30,7 +30,7 @@ def snippet(session: Session, backend: str, model: str | None, options: Mapping[
     lines = [
         "import numpy as np",
         "from wlk_core import ChangeSpeaker, load_backend",
-        "from wlk_core.testing import CodedToken, connected_digits, encode, noise",
+        "from wlk_conformance.testing import CodedToken, connected_digits, encode, noise",
         "",
         f"backend = load_backend({backend!r}, {model!r}{arguments})",
     ]

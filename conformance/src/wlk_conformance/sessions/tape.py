@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from wlk_conformance.stimuli import CodedSpeech, SpeechSource, Stimulus, white_noise
-from wlk_core.testing import CodedToken
+from wlk_conformance.testing import CodedToken
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

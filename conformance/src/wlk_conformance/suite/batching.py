@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
+    from wlk_conformance.testing import StreamDriver
     from wlk_core.plugins import EngineCalls
-    from wlk_core.testing import StreamDriver
 
 __all__ = ["BatchingRules"]
 

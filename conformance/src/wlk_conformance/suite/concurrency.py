@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_core.testing import StreamDriver
+    from wlk_conformance.testing import StreamDriver
 
 __all__ = ["returns_promptly", "while_a_step_runs"]
 

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
+    from wlk_conformance.testing import StreamDriver
     from wlk_core import ASRToken
     from wlk_core.online.engine_calls import EngineCalls
-    from wlk_core.testing import StreamDriver
 
 __all__ = ["check_around", "feed_and_find_cut"]
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_conformance.testing import StreamDriver
     from wlk_core import ASRToken
-    from wlk_core.testing import StreamDriver
 
 __all__ = ["HypothesisRules"]
 

@@ -12,15 +12,15 @@ from wlk_conformance.seams import answers_cut_short
 from wlk_conformance.stimuli import CodedSpeech, white_noise
 from wlk_conformance.suite.cuts import check_around, feed_and_find_cut
 from wlk_conformance.suite.known_words import word_error_rate
+from wlk_conformance.testing import CELL_SECONDS, CodedToken
 from wlk_core import ChangeSpeaker, StreamStats
 from wlk_core.errors import StreamClosed
-from wlk_core.testing import CELL_SECONDS, CodedToken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_core.testing import StreamDriver
+    from wlk_conformance.testing import StreamDriver
 
 __all__ = ["LifeRules"]
 

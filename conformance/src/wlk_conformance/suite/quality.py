@@ -15,14 +15,14 @@ from wlk_conformance.quality import align, word_errors
 from wlk_conformance.rules import NotDeclared, rule
 from wlk_conformance.stimuli import tones, white_noise, zeros
 from wlk_conformance.suite.known_words import known_clips
-from wlk_core.testing import noise
+from wlk_conformance.testing import noise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
-    from wlk_core.testing import StreamDriver
+    from wlk_conformance.testing import StreamDriver
 
 __all__ = ["QualityRules"]
 

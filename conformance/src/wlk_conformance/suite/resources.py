@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
+    from wlk_conformance.testing import StreamDriver
     from wlk_core import StreamStats
-    from wlk_core.testing import StreamDriver
 
 __all__ = ["ResourceRules"]
 

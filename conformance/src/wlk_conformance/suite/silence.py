@@ -18,13 +18,13 @@ from wlk_conformance.compare import (
 )
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.stimuli import CodedSpeech, white_noise
+from wlk_conformance.testing import CELL_SECONDS, CodedToken
 from wlk_core import EPS
 from wlk_core.errors import WLKError
-from wlk_core.testing import CELL_SECONDS, CodedToken
 
 if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_core.testing import StreamDriver
+    from wlk_conformance.testing import StreamDriver
 
 __all__ = ["SilenceRules"]
 

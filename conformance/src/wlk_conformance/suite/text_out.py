@@ -13,15 +13,15 @@ from wlk_conformance.scripted.engine import DIGIT_WORDS
 from wlk_conformance.seams import SupportsCodedAudio
 from wlk_conformance.sessions.campaign import play_sessions
 from wlk_conformance.stimuli import CodedSpeech
+from wlk_conformance.testing import CodedToken
 from wlk_core.streaming import needs_space
-from wlk_core.testing import CodedToken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_conformance.testing import StreamDriver
     from wlk_core import ASRToken
-    from wlk_core.testing import StreamDriver
 
 __all__ = ["TextRules"]
 

@@ -11,15 +11,15 @@ from wlk_conformance.compare import CLOCK_ERROR, check_clock, check_same, check_
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.stimuli import white_noise
 from wlk_conformance.suite.known_words import known_clips
+from wlk_conformance.testing import CELL_SECONDS
 from wlk_core import EPS
-from wlk_core.testing import CELL_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
-    from wlk_core.testing import StreamDriver
+    from wlk_conformance.testing import StreamDriver
 
 __all__ = ["TimeRules"]
 

@@ -29,7 +29,7 @@ class Sample:
 
 def demo_sample() -> Sample:
     """Return the sample, spoken English digits."""
-    clips = Path(str(files("wlk_core"))) / "testing" / "clips"
-    description = json.loads((clips / "demo.json").read_text(encoding="utf-8"))
+    folder = Path(str(files("wlk_core"))) / "cli" / "clip"
+    description = json.loads((folder / "demo.json").read_text(encoding="utf-8"))
     words = tuple(SampleWord(word["text"], float(word["end"])) for word in description["words"])
-    return Sample(path=clips / description["audio"], words=words)
+    return Sample(path=folder / description["audio"], words=words)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from wlk_core.session.async_processor import AsyncProcessor
-from wlk_core.session.attachment import Attachment
 from wlk_core.session.event_streams import astream, stream
 from wlk_core.session.events import (
     AudioGap,
@@ -22,14 +21,12 @@ from wlk_core.session.events import (
 )
 from wlk_core.session.latency import Latencies, LatencySummary
 from wlk_core.session.pipeline import transcribe_stream
-from wlk_core.session.scheduler import Scheduler
 from wlk_core.session.session import Session
 from wlk_core.session.timeline import Timeline
 from wlk_core.session.transcription import Transcription, atranscribe, transcribe
 
 __all__ = [
     "AsyncProcessor",
-    "Attachment",
     "AudioGap",
     "Commit",
     "End",
@@ -41,7 +38,6 @@ __all__ = [
     "Latencies",
     "LatencySummary",
     "Marked",
-    "Scheduler",
     "Session",
     "SilenceSpan",
     "SpeakerTurn",

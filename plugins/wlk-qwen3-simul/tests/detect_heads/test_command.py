@@ -8,8 +8,8 @@ import wave
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import load_clip
 from wlk_core import OptionError
-from wlk_core.testing import load_clip
 from wlk_qwen3_simul.checkpoint import BUNDLED
 from wlk_qwen3_simul.detect_heads.command import detect, main
 from wlk_qwen3_simul.detect_heads.manifest import read_manifest

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core.testing import connected_digits
+from wlk_conformance.testing import connected_digits
 from wlk_qwen3_simul.engine.timing import word_times
 
 RATE = 16_000

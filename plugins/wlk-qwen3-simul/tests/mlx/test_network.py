@@ -13,8 +13,8 @@ pytest.importorskip("mlx_qwen3_asr", reason="needs wlk-qwen3-simul[mlx]")
 import mlx.core as mx
 import torch
 
+from wlk_conformance.testing import connected_digits
 from wlk_core.frameworks.mlx import shared_stream
-from wlk_core.testing import connected_digits
 from wlk_qwen3_simul.engine.encoder import IncrementalEncoder
 from wlk_qwen3_simul.mlx.checkpoint import load_model
 from wlk_qwen3_simul.mlx.network import MlxNetwork

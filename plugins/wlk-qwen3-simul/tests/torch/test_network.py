@@ -11,7 +11,7 @@ pytest.importorskip("transformers", reason="needs wlk-qwen3-simul[torch]")
 import torch
 import transformers
 
-from wlk_core.testing import connected_digits
+from wlk_conformance.testing import connected_digits
 from wlk_qwen3_simul.engine.decoding import decode
 from wlk_qwen3_simul.engine.encoder import IncrementalEncoder
 from wlk_qwen3_simul.engine.frames import LEAD_SAMPLES

@@ -10,9 +10,9 @@ from digits_model import DigitsModel
 import numpy as np
 import pytest
 
+from wlk_conformance.testing.digits import load_clip
 from wlk_core import load_backend
 from wlk_core.errors import BackendError
-from wlk_core.testing.digits import load_clip
 
 BURSTS = ((0.5, 0.9), (1.2, 1.75), (2.4, 3.01))
 UTTERANCE = spoken(*BURSTS, seconds=3.5)

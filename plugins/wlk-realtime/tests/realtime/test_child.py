@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from wlk_conformance.testing import CodedToken, encode
 from wlk_core import load_backend
 from wlk_core.errors import BackendError, BackendUnavailable, ModelNotFoundError
-from wlk_core.testing import CodedToken, encode
 from wlk_realtime.realtime import child as module
 from wlk_realtime.realtime.child import Child
 from wlk_realtime.realtime.child_process import ChildCommand

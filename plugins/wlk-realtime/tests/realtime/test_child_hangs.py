@@ -10,9 +10,9 @@ import sys
 import attrs
 import pytest
 
+from wlk_conformance.testing import CodedToken, encode
 from wlk_core import load_backend
 from wlk_core.errors import BackendError
-from wlk_core.testing import CodedToken, encode
 from wlk_realtime.engine.exchange import SessionConfig
 from wlk_realtime.realtime import child as module
 from wlk_realtime.realtime.address import Address

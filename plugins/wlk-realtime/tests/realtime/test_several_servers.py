@@ -10,9 +10,9 @@ import attrs
 import pytest
 from server_process import ServerProcess
 
+from wlk_conformance.testing import CodedToken, encode
 from wlk_core import load_backend
 from wlk_core.errors import BackendError
-from wlk_core.testing import CodedToken, encode
 from wlk_realtime.realtime.declaration import Declaration, common_declaration
 from wlk_realtime.realtime.server import Server, ranked
 

@@ -11,9 +11,9 @@ from faulty_proxy import FaultyProxy
 import pytest
 from websockets.sync.server import serve
 
+from wlk_conformance.testing import CodedToken, encode
 from wlk_core import load_backend
 from wlk_core.errors import BackendError, OptionError
-from wlk_core.testing import CodedToken, encode
 from wlk_realtime.realtime.declaration import Declaration
 
 trustme = pytest.importorskip("trustme", reason="pip install trustme")

@@ -10,8 +10,8 @@ import pytest
 from small_server import SmallVllm
 from web_sockets import running
 
+from wlk_conformance.testing.digits import load_clip
 from wlk_core import load_backend
-from wlk_core.testing.digits import load_clip
 
 pytest.importorskip("wlk_voxtral_hf", reason="pip install wlk-voxtral-hf")
 

@@ -7,8 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from wlk_core import BackendError
-from wlk_core.testing import (
+from wlk_conformance.testing import (
     StreamDriver,
     clip_names,
     connected_digits,
@@ -17,6 +16,7 @@ from wlk_core.testing import (
     silence,
     tone,
 )
+from wlk_core import BackendError
 
 DIGITS = frozenset(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import tokenizers
 
+from wlk_conformance.testing import StreamDriver
 from wlk_core.plugins import AlignAttRecognizer, AlignedWord, OnlineStream, WorkCounters
 from wlk_core.streaming import AlignAtt, Word
-from wlk_core.testing import StreamDriver
 import wlk_whisper
 from wlk_whisper.engine.alignatt import AlignAttOptions, transcribe_aligned
 from wlk_whisper.engine.engine import DecodingOptions

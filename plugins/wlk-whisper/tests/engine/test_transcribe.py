@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tokenizers
 
-from wlk_core.testing import noise
+from wlk_conformance.testing import noise
 import wlk_whisper
 from wlk_whisper.checkpoint import Checkpoint
 from wlk_whisper.engine.alignment_heads import AlignmentHeads

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import noise
 from wlk_core.streaming import Word
-from wlk_core.testing import noise
 from wlk_whisper.engine.word_times import drop_loop, tighten_to_speech
 
 RATE = 16_000

@@ -11,8 +11,8 @@ pytest.importorskip("mlx.core", reason="needs wlk-whisper[mlx]", exc_type=Import
 
 import mlx.core as mx
 
+from wlk_conformance.testing import StreamDriver, clip_names, load_clip
 from wlk_core import ModelNotFoundError, OptionError, StreamClosed, load_backend
-from wlk_core.testing import StreamDriver, clip_names, load_clip
 from wlk_whisper.mlx.transformers_format import convert_config, convert_weights
 from wlk_whisper_digits import checkpoint_directory
 

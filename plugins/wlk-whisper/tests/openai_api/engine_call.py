@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from api_server import response
 
-from wlk_core.testing import load_clip
+from wlk_conformance.testing import load_clip
 
 __all__ = ["EMPTY", "REJECTION", "recording", "transcribe"]
 

@@ -11,9 +11,9 @@ pytest.importorskip("openai", reason="needs: pip install 'wlk-whisper[openai]'")
 from api_server import FAULTS, response
 from engine_call import transcribe
 
+from wlk_conformance.testing import StreamDriver, load_clip
 from wlk_core import BackendError
 from wlk_core.session.calls import attempt
-from wlk_core.testing import StreamDriver, load_clip
 
 AUDIO = load_clip("demo").audio[:16_000]
 BUSY = response(429, "{}", retry_after="60")

@@ -10,8 +10,8 @@ from api_server import response
 from engine_call import EMPTY, REJECTION, recording, transcribe
 import numpy as np
 
+from wlk_conformance.testing import load_clip, noise
 from wlk_core import BackendError, OptionError, StreamClosed
-from wlk_core.testing import load_clip, noise
 
 
 def test_loading_sends_nothing(load, server):

@@ -9,8 +9,8 @@ pytest.importorskip("openai", reason="needs: pip install 'wlk-whisper[openai]'")
 from api_server import FAULTS, response
 import numpy as np
 
+from wlk_conformance.testing import StreamDriver, connected_digits, load_clip
 from wlk_core import BackendError, StreamBroken
-from wlk_core.testing import StreamDriver, connected_digits, load_clip
 
 
 def transcribe(backend, audio, **options):

@@ -9,8 +9,8 @@ pytest.importorskip("openai", reason="needs: pip install 'wlk-whisper[openai]'")
 from api_server import response
 from engine_call import EMPTY, transcribe
 
+from wlk_conformance.testing import noise
 from wlk_core import load_backend
-from wlk_core.testing import noise
 
 
 def test_usage_counts_requests_and_their_audio(load, server):

@@ -10,8 +10,15 @@ pytest.importorskip("transformers", reason="needs wlk-whisper[torch]")
 
 import torch
 
+from wlk_conformance.testing import (
+    StreamDriver,
+    clip_names,
+    connected_digits,
+    load_clip,
+    noise,
+    silence,
+)
 from wlk_core import BackendError, BackendUnavailable, OptionError, StreamClosed, load_backend
-from wlk_core.testing import StreamDriver, clip_names, connected_digits, load_clip, noise, silence
 from wlk_whisper.torch.network import TorchDecoder
 
 POLICIES = ["alignatt", "local-agreement"]

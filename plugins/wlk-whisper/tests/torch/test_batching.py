@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("torch", reason="needs wlk-whisper[torch]")
 pytest.importorskip("transformers", reason="needs wlk-whisper[torch]")
 
+from wlk_conformance.testing import StreamDriver, connected_digits
 from wlk_core import load_backend
-from wlk_core.testing import StreamDriver, connected_digits
 from wlk_whisper.engine.alignatt import AlignAttOptions, transcribe_aligned
 from wlk_whisper.engine.engine import DecodingOptions
 from wlk_whisper.engine.passes import run_alone

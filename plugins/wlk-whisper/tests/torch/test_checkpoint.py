@@ -13,8 +13,8 @@ pytest.importorskip("transformers", reason="needs wlk-whisper[torch]")
 
 from safetensors.torch import load_file, save_file
 
+from wlk_conformance.testing import StreamDriver, connected_digits
 from wlk_core import ModelNotFoundError, OptionError, load_backend
-from wlk_core.testing import StreamDriver, connected_digits
 from wlk_whisper_digits import checkpoint_directory
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_core.testing import CELL_SAMPLES, CodedToken, encode, noise, read_tokens
+from wlk_conformance.testing import CELL_SAMPLES, CodedToken, encode, noise, read_tokens
 
 
 @st.composite

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wlk_core.testing.coded_audio import (
+from wlk_conformance.testing.coded_audio import (
     CELL_SAMPLES,
     CELL_SECONDS,
     CodedToken,
@@ -10,9 +10,9 @@ from wlk_core.testing.coded_audio import (
     read_tokens,
     script_words,
 )
-from wlk_core.testing.digits import Clip, clip_names, connected_digits, load_clip
-from wlk_core.testing.driver import Record, StreamDriver
-from wlk_core.testing.signals import noise, partition, silence, tone
+from wlk_conformance.testing.digits import Clip, clip_names, connected_digits, load_clip
+from wlk_conformance.testing.driver import Record, StreamDriver
+from wlk_conformance.testing.signals import noise, partition, silence, tone
 
 __all__ = [
     "CELL_SAMPLES",

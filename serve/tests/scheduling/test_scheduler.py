@@ -9,9 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from wlk_conformance.testing import partition
 from wlk_core import BackendError, BackendSpec, OptionError, SessionOverloaded, StreamClosed
-from wlk_core.session import Commit, End, Failure, Scheduler, SilenceSpan
-from wlk_core.testing import partition
+from wlk_core.session import Commit, End, Failure, SilenceSpan
+from wlk_serve.scheduling import Scheduler
 
 WAIT = 120.0  # seconds after which a test that waits for a thread has failed
 

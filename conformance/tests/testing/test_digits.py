@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wlk_core.testing import clip_names, connected_digits, load_clip
+from wlk_conformance.testing import clip_names, connected_digits, load_clip
 
 
 @pytest.mark.parametrize("name", clip_names())

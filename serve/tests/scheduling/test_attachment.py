@@ -7,11 +7,12 @@ import threading
 
 import pytest
 
+from wlk_conformance.testing import partition
 from wlk_core import SessionOverloaded
-from wlk_core.session import Commit, End, HypothesisChange, Scheduler
-from wlk_core.session.outbox import Outbox
-from wlk_core.testing import partition
+from wlk_core.session import Commit, End, HypothesisChange
 from wlk_core.tokens import Transcript
+from wlk_serve.scheduling import Scheduler
+from wlk_serve.scheduling.outbox import Outbox
 
 WAIT = 120.0  # seconds after which a test that waits for a thread has failed
 

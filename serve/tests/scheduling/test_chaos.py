@@ -15,10 +15,11 @@ import attrs
 import numpy as np
 import pytest
 
+from wlk_conformance.testing.coded_audio import CodedToken, encode
 from wlk_core import AudioFormatError, StreamClosed
-from wlk_core.session import Commit, End, Endpoint, Failure, Scheduler, Session, SilenceSpan
-from wlk_core.testing.coded_audio import CodedToken, encode
+from wlk_core.session import Commit, End, Endpoint, Failure, Session, SilenceSpan
 from wlk_core.vad import SilenceGate
+from wlk_serve.scheduling import Scheduler
 
 SESSIONS = 50
 SECONDS = 600.0

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_core.session.deadlines import DeadlineQueue, DueTimes
-from wlk_core.session.load import Load
+from wlk_serve.scheduling.deadlines import DeadlineQueue, DueTimes
+from wlk_serve.scheduling.load import Load
 
 TIMES = st.floats(0, 1000, allow_nan=False)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wlk_core.testing import StreamDriver, silence
-from wlk_core.testing import driver as driver_module
+from wlk_conformance.testing import StreamDriver, silence
+from wlk_conformance.testing import driver as driver_module
 from wlk_core.tokens import ASRToken, Emission
 
 

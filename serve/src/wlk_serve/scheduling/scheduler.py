@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from wlk_core._arguments import real_number, shown
 from wlk_core.errors import OptionError, SessionOverloaded, StreamClosed
-from wlk_core.session.attachment import Attachment
-from wlk_core.session.deadlines import DeadlineQueue, DueTimes
-from wlk_core.session.load import Load
-from wlk_core.session.outbox import Outbox
 from wlk_core.session.session import Session
+from wlk_serve.scheduling.attachment import Attachment
+from wlk_serve.scheduling.deadlines import DeadlineQueue, DueTimes
+from wlk_serve.scheduling.load import Load
+from wlk_serve.scheduling.outbox import Outbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from wlk_core.backend import Backend
-    from wlk_core.session.deadlines import Turn
     from wlk_core.session.events import Event
+    from wlk_serve.scheduling.deadlines import Turn
 
 __all__ = ["Scheduler"]
 

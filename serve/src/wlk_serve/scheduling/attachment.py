@@ -15,10 +15,10 @@ from wlk_core.session.events import End
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from wlk_core.session.deadlines import DueTimes
     from wlk_core.session.events import Event
-    from wlk_core.session.outbox import Outbox
     from wlk_core.session.session import Session
+    from wlk_serve.scheduling.deadlines import DueTimes
+    from wlk_serve.scheduling.outbox import Outbox
 
 __all__ = ["Attachment"]
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from wlk_conformance.testing.signals import partition
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session.calls import drain
-from wlk_core.testing.signals import partition
 from wlk_core.tokens import ChangeSpeaker, Emission
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from wlk_core.session import Scheduler
-from wlk_core.testing import partition
+from wlk_conformance.testing import partition
+from wlk_serve.scheduling import Scheduler
 
 
 class Turns:

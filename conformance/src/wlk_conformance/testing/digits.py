@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from importlib.resources import files
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Clip", "clip_names", "clip_path", "connected_digits", "load_clip"]
 
 CLIPS = Path(__file__).parent / "clips"
+_DEMO = Path(str(files("wlk_core"))) / "cli" / "clip"  # the demo's recording ships with wlk-core
 _FADE = 80  # samples (5 ms) over which a word cut out of its clip fades in and out
 
 
@@ -41,13 +43,13 @@ class Clip:
 
 
 def clip_names() -> tuple[str, ...]:
-    """Return the names of the clips that ship with wlk-core, sorted; "demo" is one of them."""
-    return tuple(sorted(path.stem for path in CLIPS.glob("*.json")))
+    """Return the names of the clips that ship with the suite and wlk-core's "demo", sorted."""
+    return tuple(sorted(["demo", *(path.stem for path in CLIPS.glob("*.json"))]))
 
 
 def clip_path(name: str) -> Path:
     """Return the audio file of a clip."""
-    return CLIPS / f"{name}.flac"
+    return (_DEMO if name == "demo" else CLIPS) / f"{name}.flac"
 
 
 @lru_cache(maxsize=32)
@@ -61,7 +63,7 @@ def load_clip(name: str) -> Clip:
     """
     from wlk_core.audio.decode import decode_file  # noqa: PLC0415 -- brings av
 
-    description = json.loads((CLIPS / f"{name}.json").read_text(encoding="utf-8"))
+    description = json.loads(clip_path(name).with_suffix(".json").read_text(encoding="utf-8"))
     audio = np.concatenate(list(decode_file(clip_path(name))))
     audio.flags.writeable = False
     words = (
@@ -113,7 +115,7 @@ def _voices() -> dict[str, dict[int, list[NDArray[np.float32]]]]:
     """Return the spoken digits of every voice that speaks all ten, cut out of the clips."""
     spoken: dict[str, dict[int, list[NDArray[np.float32]]]] = {}
     for name in clip_names():
-        voice = json.loads((CLIPS / f"{name}.json").read_text(encoding="utf-8"))
+        voice = json.loads(clip_path(name).with_suffix(".json").read_text(encoding="utf-8"))
         clip = load_clip(name)
         for entry, word in zip(voice["words"], clip.words, strict=True):
             start, stop = round(word.start * SAMPLE_RATE), round(word.end * SAMPLE_RATE)

@@ -1,0 +1,70 @@
+"""An engine that transcribes coded audio, and a detector that fits it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wlk_conformance.testing.coded_audio import CELL_SAMPLES, CodedToken, read_tokens
+from wlk_core.online import Hypothesis
+from wlk_core.processor import SAMPLE_RATE, WorkCounters
+from wlk_core.streaming import Word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from numpy.typing import NDArray
+
+__all__ = ["DIGIT_WORDS", "SCRIPT", "CodedEngine", "LoudIsSpeech"]
+
+DIGIT_WORDS = (
+    " zero", " one", " two", " three", " four", " five", " six", " seven", " eight", " nine",
+)  # fmt: skip
+SCRIPT = [CodedToken(1 + i % 10, 2 + 6 * i, 4) for i in range(20)]
+
+
+class CodedEngine:
+    """Transcribe coded audio; engine calls named in `fail_at`, counted from 1, raise instead."""
+
+    def __init__(
+        self, fail_at: Collection[int] = (), before_call: Callable[[], None] | None = None
+    ) -> None:
+        self.calls = 0
+        self.fail_at = frozenset(fail_at)
+        self.before_call = before_call
+
+    def __call__(
+        self,
+        audio: NDArray[np.float32],
+        *,
+        prompt: str,  # noqa: ARG002 -- named by the protocol
+        language: str | None,
+    ) -> Hypothesis:
+        """Return the tokens whose first half cell lies in *audio*."""
+        self.calls += 1
+        if self.before_call is not None:
+            self.before_call()
+        if self.calls in self.fail_at:
+            raise RuntimeError(f"engine call {self.calls} was scripted to fail")
+        half = CELL_SAMPLES // 2
+        words = tuple(
+            Word(token.start / SAMPLE_RATE, token.end / SAMPLE_RATE, DIGIT_WORDS[token.id - 1], 1.0)
+            for token in read_tokens(audio)
+            if token.end - token.origin >= half > token.start - token.origin
+        )
+        work = WorkCounters(encoder_frames=-(-len(audio) // 160))
+        return Hypothesis(words=words, language=language or "en", work=work)
+
+
+class LoudIsSpeech:
+    """A detector for coded audio: any sample that is not zero is speech."""
+
+    frame_samples = 512
+
+    def __call__(self, frame: NDArray[np.float32]) -> float:
+        """Return 1 for speech, 0 for silence."""
+        return 1.0 if np.any(frame) else 0.0
+
+    def reset(self) -> None:
+        """Keep no state."""

@@ -29,6 +29,7 @@ from wlk_bench.metrics.alignment import align_words
 from wlk_core.audio.decode import decode_file
 from wlk_core.plugins import SAMPLE_RATE, Word
 from wlk_core.streaming.energy import FRAME_SAMPLES, background_level, loud_frames, loudness
+from wlk_whisper.ctranslate2.checkpoint import check_files
 from wlk_whisper.engine.word_times import tighten_to_speech
 
 if TYPE_CHECKING:
@@ -51,9 +52,18 @@ class Piece:
 
 
 def word_times(
-    model: WhisperModel, audio: NDArray[np.float32], text: str, language: str = "en"
+    model: WhisperModel,
+    audio: NDArray[np.float32],
+    text: str,
+    language: str = "en",
+    *,
+    lag_seconds: float = 0.0,
 ) -> tuple[Word, ...]:
-    """Return the words of *text*, split at white space, with their times in float32[n]."""
+    """
+    Return the words of *text*, split at white space, with their times in float32[n].
+
+    `lag_seconds` is how much later than the sound the model moves to the next word.
+    """
     tokenizer = Tokenizer(
         model.hf_tokenizer, model.model.is_multilingual, task="transcribe", language=language
     )
@@ -66,6 +76,7 @@ def word_times(
             tokenizer,
             audio[round(piece.start * SAMPLE_RATE) : round(piece.end * SAMPLE_RATE)],
             piece.words,
+            lag_seconds,
         )
     )
 
@@ -113,7 +124,11 @@ def _pauses(
 
 
 def aligned(
-    model: WhisperModel, tokenizer: Tokenizer, audio: NDArray[np.float32], words: Sequence[str]
+    model: WhisperModel,
+    tokenizer: Tokenizer,
+    audio: NDArray[np.float32],
+    words: Sequence[str],
+    lag_seconds: float,
 ) -> tuple[Word, ...]:
     """Return *words* with their times in *audio*, float32[n] of at most 30 s."""
     # Attention to the first word begins with the audio, so the silence before it is left out.
@@ -136,6 +151,12 @@ def aligned(
             times.append(Word(float(part["start"]), float(part["end"]), part["word"]))
     if [word.text.strip() for word in times] != list(words):
         raise SystemExit(f"the tokenizer of the model changes the text {' '.join(words)!r}")
+    times = [
+        attrs.evolve(
+            word, start=max(0.0, word.start - lag_seconds), end=max(0.0, word.end - lag_seconds)
+        )
+        for word in times
+    ]
     return tuple(word.shifted(first / SAMPLE_RATE) for word in tighten_to_speech(times, audio))
 
 
@@ -143,14 +164,15 @@ def main() -> None:
     """Align every recording of a folder and write the manifest."""
     parser = argparse.ArgumentParser(description="word times of recordings with known text")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--model", required=True, help="of faster-whisper: a directory or a size")
+    parser.add_argument("--model", required=True, type=Path, help="a directory")
     parser.add_argument("--output", type=Path, required=True, help="the manifest, JSON lines")
     arguments = parser.parse_args()
-    model = WhisperModel(arguments.model, device="cpu", compute_type="float32", cpu_threads=1)
+    lag = check_files(arguments.model).lag_seconds
+    model = WhisperModel(str(arguments.model), device="cpu", compute_type="float32", cpu_threads=1)
     lines: list[str] = []
     for path in sorted(p for p in arguments.folder.iterdir() if p.suffix in SUFFIXES):
         text = " ".join(path.with_suffix(".txt").read_text(encoding="utf-8").split())
-        words = word_times(model, np.concatenate(list(decode_file(path))), text)
+        words = word_times(model, np.concatenate(list(decode_file(path))), text, lag_seconds=lag)
         entry = {
             "audio": os.path.relpath(path, arguments.output.parent),
             "text": text,

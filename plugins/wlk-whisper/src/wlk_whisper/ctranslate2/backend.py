@@ -74,8 +74,9 @@ def load(
     compute_type = _choose_compute_type(dtype, checkpoint, device)
     if cpu_threads is None:
         cpu_threads = checkpoint.cpu_threads or 0
+    heads = check_files(directory)
     whisper = _load_model(directory, device, compute_type, cpu_threads)
-    engine = FasterWhisperEngine(whisper, checkpoint)
+    engine = FasterWhisperEngine(whisper, checkpoint, heads)
     logger.info("%s runs in %s on %s", name, engine.compute_type, whisper.model.device)
     return LoadedBackend(spec, engine, open_stream=_open_stream, warmup=_warm_up)
 
@@ -119,7 +120,6 @@ def _choose_workers(device: str, cpu_threads: int) -> int:
 
 
 def _load_model(directory: Path, device: str, compute_type: str, cpu_threads: int) -> WhisperModel:
-    check_files(directory)
     level = ctranslate2.get_log_level()
     # It warns where the processor has no float16, the format of most published weights, and takes
     # float32; the caller logs the type that the model runs in.

@@ -10,6 +10,7 @@ from wlk_core.frameworks.memory import physical_memory, require_memory
 from wlk_core.models import Index, Size, TensorSize, check_sizes, read_json, read_json_table
 from wlk_core.plugins import SAMPLE_RATE, ModelNotFoundError
 from wlk_whisper.ctranslate2.model_header import read_model_header
+from wlk_whisper.engine.alignment_heads import AlignmentHeads
 from wlk_whisper.engine.tokenizer import TOKENIZER_FILE, read_tokenizer, require_special_tokens
 
 if TYPE_CHECKING:
@@ -44,9 +45,12 @@ _LAYER = "decoder/layer_{}/attention/linear_0/weight"
 _MELS = TensorSize("feature_size", ("encoder/conv1/weight",), axis=1)
 
 
-def check_files(directory: Path) -> None:
+def check_files(directory: Path) -> AlignmentHeads:
     """
     Check the files of a model against each other and against what Whisper needs.
+
+    Returns:
+        the alignment heads that CTranslate2 will use.
 
     Raises:
         ModelNotFoundError: a file is damaged, or the sizes of two of them differ.
@@ -63,7 +67,8 @@ def check_files(directory: Path) -> None:
         device="cpu",
         remedy="choose a smaller model",
     )
-    _check_heads(directory / "config.json", config.get("alignment_heads") or [], variables)
+    heads = config.get("alignment_heads") or []
+    _check_heads(directory / "config.json", heads, variables)
     features = directory / "preprocessor_config.json"
     table = read_json_table(features, _Features, remedy=REMEDY)
     sizes = {"feature_size": table.get("feature_size") or DEFAULT_MELS}
@@ -75,6 +80,9 @@ def check_files(directory: Path) -> None:
         embedding = variables.get(_EMBEDDING)
         if embedding is not None:
             require_special_tokens(hf_tokenizer, directory, n_vocab=embedding.shape[0])
+    # Without a list CTranslate2 takes the upper half of the layers.
+    pairs = tuple(sorted((layer, head) for layer, head in heads))
+    return AlignmentHeads(pairs=pairs, are_known=bool(pairs))
 
 
 def _check_heads(path: Path, heads: list[list[int]], variables: dict[str, TensorHeader]) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_whisper.checkpoint import Checkpoint
+    from wlk_whisper.engine.alignment_heads import AlignmentHeads
     from wlk_whisper.engine.engine import DecodingOptions
     from wlk_whisper.engine.features import AudioContext
     from wlk_whisper.engine.words import WordSpan
@@ -43,6 +44,7 @@ class FasterWhisperEngine:
 
     model: WhisperModel
     checkpoint: Checkpoint
+    alignment_heads: AlignmentHeads
     _suppress_tokens: list[int] = attrs.field(init=False, eq=False, repr=False)
 
     @_suppress_tokens.default
@@ -175,6 +177,7 @@ class FasterWhisperEngine:
             tokens,
             first_columns(rows, columns),
             np.array(result.text_token_probs, dtype=np.float64),
+            lag_seconds=self.alignment_heads.lag_seconds,
         )
         positions = len(tokenizer.sot_sequence) + 1 + len(tokens)
         work = WorkCounters(

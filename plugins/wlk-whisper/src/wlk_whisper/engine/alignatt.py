@@ -108,7 +108,8 @@ def transcribe_aligned(
     work += result.work
     if not forced.prefix and contains_no_speech(result):
         return AlignedHypothesis(language=language, work=work)
-    words, detokenised = _new_words(tokenizer, result, forced, is_last=is_last)
+    lag = engine.alignment_heads.lag_seconds
+    words, detokenised = _new_words(tokenizer, result, forced, lag_seconds=lag, is_last=is_last)
     work = attrs.evolve(work, detokenised_ids=(work.detokenised_ids or 0) + detokenised)
     return AlignedHypothesis(words=_with_times(words, context, audio), language=language, work=work)
 
@@ -125,7 +126,12 @@ def _rewinds(_: Sequence[int], frames: Sequence[int], *, rewind_frames: int) -> 
 
 
 def _new_words(
-    tokenizer: Tokenizer, result: DecodingResult, forced: Prompt, *, is_last: bool
+    tokenizer: Tokenizer,
+    result: DecodingResult,
+    forced: Prompt,
+    *,
+    lag_seconds: float,
+    is_last: bool,
 ) -> tuple[list[AlignedWord], int]:
     """Return the words after the prefix, and how many ids were detokenised for them."""
     tokens = keep_spoken_repetitions(result.tokens, result.frames.tolist(), result.loop)
@@ -141,7 +147,7 @@ def _new_words(
     # A last token that was never an input has no end of its own.
     boundaries = np.append(boundaries, boundaries[-1])[: len(tokens) + 1]
     probabilities = np.exp(result.logprobs[: len(tokens)].astype(np.float64))
-    spans = words_from_tokens(tokenizer, tokens, boundaries, probabilities)
+    spans = words_from_tokens(tokenizer, tokens, boundaries, probabilities, lag_seconds=lag_seconds)
     if not result.has_ended and not is_last:
         spans = spans[:-1]  # the next call may extend the last word
     words = [

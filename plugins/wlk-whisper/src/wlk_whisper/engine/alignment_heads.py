@@ -38,6 +38,9 @@ _PUBLISHED = {
     "large-v3": "7.0 10.17 12.18 13.12 16.1 17.14 19.11 21.4 24.1 25.6",
     "turbo": "2.4 2.11 3.3 3.6 3.11 3.14",
 }
+# Seconds by which these heads move to the next word later than its sound begins: the mean over 421
+# words of flite in three voices, whose true times are known.  Other models were not measured.
+_LAG_SECONDS = {"tiny.en": 0.10, "base": -0.05}
 # By decoder layers, heads in each, and rows of the vocabulary.  Two sizes of one shape are
 # distinguished by the name of the model, or not at all.
 _SHAPES: dict[tuple[int, int, int], tuple[str, ...]] = {
@@ -67,6 +70,13 @@ class AlignmentHeads:
 
     pairs: Heads
     are_known: bool
+
+    @property
+    def lag_seconds(self) -> float:
+        """How much later than the sound the attention moves to the next word, 0 if not measured."""
+        return next(
+            (lag for size, lag in _LAG_SECONDS.items() if _pairs_of(size) == self.pairs), 0.0
+        )
 
     def require_known(self, name: str) -> None:
         """
@@ -137,7 +147,7 @@ def choose_alignment_heads(
     if len(sizes) > 1:
         sizes = tuple(size for size in sizes if size in name)
     if len(sizes) == 1:
-        return AlignmentHeads(pairs=_pairs(_PUBLISHED[sizes[0]].split()), are_known=True)
+        return AlignmentHeads(pairs=_pairs_of(sizes[0]), are_known=True)
     return AlignmentHeads(pairs=upper, are_known=False)
 
 
@@ -177,6 +187,10 @@ def parse_heads(text: str, *, n_layers: int, n_heads: int) -> Heads:
                 f"expected layers 0 to {n_layers - 1} and heads 0 to {n_heads - 1}"
             )
     return pairs
+
+
+def _pairs_of(size: str) -> Heads:
+    return _pairs(_PUBLISHED[size].split())
 
 
 def _pairs(parts: Iterable[str]) -> Heads:

@@ -160,7 +160,8 @@ class WhisperEngine:
             ],
             dtype=np.float64,
         )
-        words = words_from_tokens(tokenizer, tokens, boundaries, probabilities)
+        lag = self.alignment_heads.lag_seconds
+        words = words_from_tokens(tokenizer, tokens, boundaries, probabilities, lag_seconds=lag)
         work = WorkCounters(
             decoder_positions=len(forced),
             decoder_forwards=1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import attrs
+import numpy as np
 
 from wlk_core.plugins import Word
 from wlk_core.streaming import is_unspaced
@@ -13,7 +14,6 @@ from wlk_whisper.engine.timing import ENCODER_FRAME_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from wlk_whisper.engine.tokenizer import Tokenizer
@@ -40,6 +40,8 @@ def words_from_tokens(
     tokens: Sequence[int],
     boundaries: NDArray[np.int64],
     probabilities: NDArray[np.float64],
+    *,
+    lag_seconds: float = 0.0,
 ) -> tuple[WordSpan, ...]:
     """
     Return the words of *tokens*, in seconds from the start of the audio.
@@ -54,10 +56,13 @@ def words_from_tokens(
         tokens: text tokens, without timestamps and the end of text.
         boundaries: int64[tokens + 1], the encoder frame where each token begins, and the end.
         probabilities: float64[tokens].
+        lag_seconds: how much later than the sound the boundaries are; see AlignmentHeads.
 
     """
     if not tokens:
         return ()
+    times = boundaries * ENCODER_FRAME_SECONDS
+    times = np.clip(times - lag_seconds, 0.0, times[-1])
     texts, groups = tokenizer.split_to_word_tokens([*tokens, tokenizer.eot])
     spans: list[WordSpan] = []
     first = 0
@@ -65,7 +70,7 @@ def words_from_tokens(
         if INCOMPLETE_CHARACTER in text:
             break
         stop = first + len(group)
-        start, end = (boundaries[index] * ENCODER_FRAME_SECONDS for index in (first, stop))
+        start, end = times[first], times[stop]
         probability = min(1.0, max(0.0, float(probabilities[first:stop].mean())))
         spans.append(WordSpan(Word(float(start), float(end), text, probability), first, stop))
         first = stop

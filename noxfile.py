@@ -179,6 +179,7 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("codespell")
+    session.run("python", "tools/budgets.py")
     sources = os.pathsep.join(str(path / "src") for path in DISTRIBUTIONS)
     session.run("lint-imports", env={"PYTHONPATH": sources})
 

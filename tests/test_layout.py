@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+import tomllib
 
 import pytest
 
@@ -102,3 +103,18 @@ def test_a_framework_is_imported_in_its_folder_only(package):
             continue
         found = {name.split(".")[0] for name in imports_of(path)}
         assert set() == found & heavy, path
+
+
+def test_a_plugin_installs_by_name_from_the_checkout():
+    """constraints.txt names the folder of every distribution, so that pip needs no siblings."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    named = {line.split(" @ file:./")[0]: line.split(" @ file:./")[1] for line in lines[2:]}
+    folders = [path.parent for path in ROOT.glob("*/pyproject.toml")]
+    folders += [path.parent for path in ROOT.glob("plugins/*/pyproject.toml")]
+
+    assert named == {
+        tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+            "name"
+        ]: folder.relative_to(ROOT).as_posix()
+        for folder in folders
+    }

@@ -1,0 +1,46 @@
+"""
+Check the number of lines of each distribution against the budgets in pyproject.toml.
+
+    python tools/budgets.py
+
+Everything counts: code, docstrings, comments and blank lines of .py and .pyi files.  A budget is
+raised with a sentence in docs/decisions.md that names what users get for the lines.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+import sys
+import tomllib
+
+__all__ = ["lines_in", "main"]
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def lines_in(*folders: Path, tests: bool) -> int:
+    """Return the lines of Python in *folders*, either of tests or of everything else."""
+    files = [path for folder in folders for path in folder.rglob("*.py[i]")]
+    files += [path for folder in folders for path in folder.rglob("*.py")]
+    return sum(
+        len(path.read_text(encoding="utf-8").splitlines())
+        for path in files
+        if tests == ("tests" in path.relative_to(ROOT).parts)
+    )
+
+
+def main() -> int:
+    """Print a line for each budget and return 1 if one of them is exceeded."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    is_exceeded = False
+    for name, budget in settings["tool"]["wlk"]["budgets"].items():
+        folders = [path for part in budget["folders"] for path in ROOT.glob(part)]
+        lines = lines_in(*folders, tests=budget.get("tests", False))
+        is_exceeded |= lines > budget["lines"]
+        note = "  too many: remove some, see CONTRIBUTING.md" if lines > budget["lines"] else ""
+        print(f"{name:20} {lines:7,} of {budget['lines']:7,} lines{note}")
+    return int(is_exceeded)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

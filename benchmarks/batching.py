@@ -228,7 +228,7 @@ def _has_words_of(driver: StreamDriver, other: StreamDriver) -> bool:
     )
 
 
-def _record(delays: list[float], arrivals: list[float], _seconds: float) -> None:
+def _record(delays: list[float], arrivals: list[float]) -> None:
     """Append to *delays* how long ago chunks that are done arrived."""
     now = time.monotonic()
     delays += [now - arrival for arrival in arrivals]

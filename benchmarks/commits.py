@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from serve_load.talk import talk_of
 
-from wlk_bench.capacity.clocks import CpuClock
+from wlk_bench.capacity.measurement import CpuClock
 from wlk_core import load_backend
 from wlk_core.session import Commit, Endpoint, Session
 from wlk_core.vad import silence_gate

@@ -291,7 +291,7 @@ def published(counts: list[int], seconds: float) -> None:
 
 def _timed(processor: Any, on_done: Callable[[list[float]], object]) -> TimedSession:
     """Return a session that reports the arrivals of the chunks that are done."""
-    return TimedSession(processor, CHUNK_SECONDS, lambda arrivals, _seconds: on_done(arrivals))
+    return TimedSession(processor, CHUNK_SECONDS, on_done)
 
 
 def _recorder(delays: list[float]) -> Callable[[list[float]], None]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_bench.errors import NotComparable
-from wlk_bench.metrics.bootstrap import paired_difference
+from wlk_bench.metrics.statistics import paired_difference
 
 if TYPE_CHECKING:
-    from wlk_bench.metrics.bootstrap import PairedDifference
+    from wlk_bench.metrics.statistics import PairedDifference
 
 __all__ = ["Comparison", "compare", "differences"]
 

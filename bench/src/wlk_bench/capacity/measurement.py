@@ -6,7 +6,6 @@ from contextlib import ExitStack, contextmanager
 import gc
 import math
 import os
-from pathlib import Path
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ import numpy as np
 from wlk_bench import config as configuration
 from wlk_bench.capacity.timed_session import TimedSession
 from wlk_bench.data import load_dataset
-from wlk_bench.environment import resident_bytes
+from wlk_bench.environment import machine_cpu_seconds, resident_bytes
 from wlk_bench.errors import CapacityError
 from wlk_core.processor import SAMPLE_RATE
 from wlk_serve.scheduling import Scheduler
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Bench", "CpuClock", "PacedRun", "open_bench"]
 
-_STAT = Path("/proc/stat")
 _POLL_SECONDS = 0.02
 _MIN_STREAMS = 8  # that share the machine while its throughput is measured
 _MAX_CLIPS = 32  # that streams take in turn
@@ -157,7 +155,7 @@ class Bench:
             for index in range(sessions)
         )
         delays: list[float] = []
-        wall, machine, process = time.monotonic(), _machine_cpu_seconds(), time.process_time()
+        wall, machine, process = time.monotonic(), machine_cpu_seconds(), time.process_time()
         with self._open(
             sessions, lambda done: delays.extend(run.now - arrival for arrival in done)
         ) as run:
@@ -175,7 +173,7 @@ class Bench:
             memory = resident_bytes()
             delays += [run.now - arrival for each in run.sessions for arrival in each.waiting]
         wall, process = time.monotonic() - wall, time.process_time() - process
-        machine_after = _machine_cpu_seconds()
+        machine_after = machine_cpu_seconds()
         p99 = float(np.percentile(delays, 99))
         return PacedRun(
             sessions=sessions,
@@ -361,17 +359,6 @@ def _limited_cores(count: int | None) -> Iterator[int]:
         yield count
     finally:
         os.sched_setaffinity(0, available)
-
-
-def _machine_cpu_seconds() -> float | None:
-    """Return the busy seconds of all cores since the start, None where the system has no file."""
-    try:
-        fields = _STAT.read_text(encoding="ascii").splitlines()[0].split()[1:]
-    except (OSError, IndexError):
-        return None
-    idle = int(fields[3]) + int(fields[4])
-    ticks_per_second = 100  # USER_HZ, the same on every architecture of Linux
-    return (sum(int(field) for field in fields[:8]) - idle) / ticks_per_second
 
 
 def _drop(_events: list[Event]) -> None:

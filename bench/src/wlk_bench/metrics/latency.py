@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wlk_bench.metrics.emitted import EmittedWord
     from wlk_bench.reference import Reference
 
-__all__ = ["Delay", "WordDelay", "finalisation", "first_commit", "first_display", "word_delays"]
+__all__ = ["Delay", "finalisation", "first_commit", "first_display", "word_delays"]
 
 
 @attrs.frozen
@@ -33,24 +33,16 @@ class Delay:
     aware: float
 
 
-@attrs.frozen
-class WordDelay:
-    """The delay of the reference word with that index."""
-
-    index: int
-    delay: Delay
-
-
 def word_delays(
     reference: Reference, words: Sequence[EmittedWord], alignment: WordAlignment
-) -> tuple[WordDelay, ...]:
+) -> tuple[Delay, ...]:
     """
-    Return the time from true end to emission of each recognised word.
+    Return the time from the true end to the emission of each recognised word.
 
     Only words aligned as equal count; their share of all words is the coverage.
     """
     return tuple(
-        WordDelay(i, _since(reference.words[i].end, words[j].audio_time, words[j].wall))
+        _since(reference.words[i].end, words[j].audio_time, words[j].wall)
         for i, j in alignment.equal
     )
 

@@ -465,7 +465,7 @@ def whisperlivekit(session: nox.Session) -> None:
 def sessions_peer(session: nox.Session) -> None:
     """Measure streams beside whisperlivekit's: nox -s sessions_peer -- --sessions 8 24."""
     whisper = ("plugins/wlk-whisper", "plugins/wlk-whisper-digits")
-    _install_peer(session, "core", "bench", "conformance", *whisper)
+    _install_peer(session, "core", "conformance", "bench", "serve", *whisper)
     session.run("python", "benchmarks/sessions.py", "--peer", *session.posargs, env=ENVIRONMENT)
 
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_bench.metrics.mwer_segments import mwer_segments
-from wlk_bench.metrics.soft_segments import soft_alignment
+from wlk_bench.metrics.segmentation import mwer_segments, soft_alignment
 
 from .conftest import steady
 from .plain import plain_mwer_starts, plain_soft_alignment

@@ -12,9 +12,9 @@ from wlk_bench.events import Call, EventLog, Header
 from wlk_bench.metrics.alignment import align_words
 from wlk_bench.metrics.emitted import committed_words, transcript
 from wlk_bench.metrics.error_rate import word_edits
-from wlk_bench.metrics.latency import word_delays
 from wlk_bench.metrics.normalise import normaliser
 from wlk_bench.metrics.statistics import Distribution
+from wlk_bench.metrics.timing import word_delays
 from wlk_bench.metrics.work import work_totals
 from wlk_bench.recorder import Clock, record_stream
 

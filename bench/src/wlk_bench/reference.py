@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
@@ -14,12 +14,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Reference", "ReferenceSegment", "ReferenceWord"]
 
-
-def _words(values: Iterable[ReferenceWord]) -> tuple[ReferenceWord, ...]:
-    return tuple(values)
+_T = TypeVar("_T")
 
 
-def _segments(values: Iterable[ReferenceSegment]) -> tuple[ReferenceSegment, ...]:
+def _tuple(values: Iterable[_T]) -> tuple[_T, ...]:
     return tuple(values)
 
 
@@ -64,8 +62,8 @@ class Reference:
     """
 
     text: str
-    words: tuple[ReferenceWord, ...] = attrs.field(default=(), converter=_words)
-    segments: tuple[ReferenceSegment, ...] = attrs.field(default=(), converter=_segments)
+    words: tuple[ReferenceWord, ...] = attrs.field(default=(), converter=_tuple)
+    segments: tuple[ReferenceSegment, ...] = attrs.field(default=(), converter=_tuple)
 
     def segments_within(self, audio_seconds: float) -> tuple[ReferenceSegment, ...]:
         """Return the segments, or the whole stream as one."""

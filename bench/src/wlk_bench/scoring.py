@@ -10,16 +10,17 @@ from wlk_bench.metrics.alignment import align_words
 from wlk_bench.metrics.emitted import committed_words, displayed_words, screens, transcript
 from wlk_bench.metrics.error_rate import ErrorCounts, character_edits, word_edits
 from wlk_bench.metrics.lagging import Lagging, long_yaal, source_laal, stream_laal
-from wlk_bench.metrics.latency import (
+from wlk_bench.metrics.normalise import normaliser, unit_of
+from wlk_bench.metrics.stability import Erasure, erasure, hold_back, missing_at_flushes
+from wlk_bench.metrics.timing import (
     Delay,
+    TimeErrors,
     finalisation,
     first_commit,
     first_display,
+    time_errors,
     word_delays,
 )
-from wlk_bench.metrics.normalise import normaliser, unit_of
-from wlk_bench.metrics.stability import Erasure, erasure, hold_back, missing_at_flushes
-from wlk_bench.metrics.word_time import TimeErrors, time_errors
 from wlk_bench.metrics.work import (
     RealTime,
     WorkWindow,

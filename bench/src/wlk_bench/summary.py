@@ -11,14 +11,14 @@ import attrs
 from wlk_bench.metrics.error_rate import ErrorCounts
 from wlk_bench.metrics.stability import Erasure
 from wlk_bench.metrics.statistics import Distribution, ratio_interval, slope
-from wlk_bench.metrics.word_time import boundary_error, shift
+from wlk_bench.metrics.timing import boundary_error, shift
 from wlk_bench.metrics.work import COUNTERS, HOUR, work_slope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from wlk_bench.metrics.lagging import Lagging
-    from wlk_bench.metrics.latency import Delay
+    from wlk_bench.metrics.timing import Delay
     from wlk_bench.scoring import SampleScore
 
 __all__ = ["summarise"]

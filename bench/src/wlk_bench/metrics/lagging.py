@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_bench.metrics.mwer_segments import mwer_segments
-from wlk_bench.metrics.soft_segments import soft_segments
+from wlk_bench.metrics.segmentation import mwer_segments, soft_segments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -80,7 +80,12 @@ class Call:
     is_failed: bool = False  #: it raised a retryable error and was repeated
 
 
-def _tuple(values: Iterable[_T]) -> tuple[_T, ...]:
+# mypy's plugin for attrs understands no generic converter.
+def _tokens(values: Iterable[TimedText]) -> tuple[TimedText, ...]:
+    return tuple(values)
+
+
+def _events(values: Iterable[Event]) -> tuple[Event, ...]:
     return tuple(values)
 
 
@@ -90,7 +95,7 @@ class Commit:
 
     audio_time: float
     wall: float
-    tokens: tuple[TimedText, ...] = attrs.field(converter=_tuple)
+    tokens: tuple[TimedText, ...] = attrs.field(converter=_tokens)
 
 
 @attrs.frozen(kw_only=True)
@@ -99,7 +104,7 @@ class HypothesisShown:
 
     audio_time: float
     wall: float
-    tokens: tuple[TimedText, ...] = attrs.field(converter=_tuple)
+    tokens: tuple[TimedText, ...] = attrs.field(converter=_tokens)
 
 
 @attrs.frozen(kw_only=True)
@@ -164,7 +169,7 @@ class EventLog:
     """A header and the events of one stream, in the order they happened."""
 
     header: Header
-    events: tuple[Event, ...] = attrs.field(converter=_tuple)
+    events: tuple[Event, ...] = attrs.field(converter=_events)
 
     def of(self, kind: type[_T]) -> Iterator[_T]:
         """Iterate over the events of one kind."""

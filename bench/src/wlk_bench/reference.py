@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Reference", "ReferenceSegment", "ReferenceWord"]
 
-_T = TypeVar("_T")
+
+def _words(values: Iterable[ReferenceWord]) -> tuple[ReferenceWord, ...]:
+    return tuple(values)
 
 
-def _tuple(values: Iterable[_T]) -> tuple[_T, ...]:
+def _segments(values: Iterable[ReferenceSegment]) -> tuple[ReferenceSegment, ...]:
     return tuple(values)
 
 
@@ -62,8 +64,8 @@ class Reference:
     """
 
     text: str
-    words: tuple[ReferenceWord, ...] = attrs.field(default=(), converter=_tuple)
-    segments: tuple[ReferenceSegment, ...] = attrs.field(default=(), converter=_tuple)
+    words: tuple[ReferenceWord, ...] = attrs.field(default=(), converter=_words)
+    segments: tuple[ReferenceSegment, ...] = attrs.field(default=(), converter=_segments)
 
     def segments_within(self, audio_seconds: float) -> tuple[ReferenceSegment, ...]:
         """Return the segments, or the whole stream as one."""

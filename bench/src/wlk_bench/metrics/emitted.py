@@ -122,7 +122,7 @@ def displayed_words(displayed: Iterable[Screen]) -> tuple[EmittedWord, ...]:
     for screen in displayed:
         before = shown[screen.base :]
         kept = common_prefix([word.text for word in before], screen.texts)
-        since = chain(before[:kept], repeat(screen))
+        since: Iterator[EmittedWord | Screen] = chain(before[:kept], repeat(screen))
         shown[screen.base :] = [
             attrs.evolve(word, audio_time=seen.audio_time, wall=seen.wall)
             for word, seen in zip(screen.tail, since, strict=False)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from wlk_bench.data import Sample, chaptered, load_dataset
-from wlk_bench.data.dataset import spread
+from wlk_bench.data.sample import spread
 from wlk_bench.errors import DataError
 from wlk_bench.recorder import Pause
 from wlk_bench.reference import Reference, ReferenceWord

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from wlk_bench.data.dataset import Dataset, Mode, Sample, chaptered, load_dataset
+from wlk_bench.data.dataset import Dataset, Mode, load_dataset
+from wlk_bench.data.sample import Sample, chaptered
 
 __all__ = ["Dataset", "Mode", "Sample", "chaptered", "load_dataset"]

@@ -1,8 +1,4 @@
-"""
-Streams to be measured, and data sets of them as the command line names them.
-
-A data set is digits, digits:MINUTES, librispeech:DIRECTORY or manifest:FILE.
-"""
+"""A data set as the command line names it: digits, librispeech:DIRECTORY, manifest:FILE."""
 
 from __future__ import annotations
 
@@ -10,48 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import attrs
-import numpy as np
 
+from wlk_bench.data.sample import chaptered, spread
 from wlk_bench.errors import DataError
-from wlk_bench.recorder import Pause
-from wlk_bench.reference import Reference, ReferenceSegment, ReferenceWord
-from wlk_core.processor import SAMPLE_RATE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from wlk_bench.data.sample import Sample
 
-    from numpy.typing import NDArray
-
-__all__ = [
-    "CHAPTER_GAP_SECONDS",
-    "Dataset",
-    "Mode",
-    "Sample",
-    "chaptered",
-    "load_dataset",
-    "spread",
-]
+__all__ = ["Dataset", "Mode", "load_dataset"]
 
 Mode = Literal["utterance", "chapter", "single-shot"]
 MAX_MINUTES = 600.0  #: of one composed stream: ten hours
-CHAPTER_GAP_SECONDS = 0.5  # zeros between the utterances of a chapter, as published figures have
-
-
-@attrs.frozen(kw_only=True)
-class Sample:
-    """
-    Audio that is opened on demand, and the reference.
-
-    `audio` yields float32 arrays at 16 kHz, and pauses where silence is reported to the stream.
-    `group` names the chapter or voice that samples share; `speaker` names their speaker.
-    """
-
-    id: str
-    audio: Callable[[], Iterator[NDArray[np.float32] | Pause]]
-    seconds: float
-    reference: Reference
-    group: str = ""
-    speaker: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -139,80 +104,3 @@ def _minutes(text: str) -> float:
             f"expected --data digits:MINUTES with up to {MAX_MINUTES:g} minutes, got {text!r}"
         )
     return minutes
-
-
-def chaptered(
-    samples: Iterable[Sample],
-    *,
-    gap_seconds: float = CHAPTER_GAP_SECONDS,
-    reports_pauses: bool = False,
-) -> tuple[Sample, ...]:
-    """
-    Join the samples of each group to one stream, in order, with a gap between them.
-
-    The gap is zeros, or, with `reports_pauses`, a silence that is reported to the processor.  Each
-    sample becomes a segment of the reference.
-    """
-    groups: dict[str, list[Sample]] = {}
-    for sample in samples:
-        groups.setdefault(sample.group, []).append(sample)
-    return tuple(
-        _joined(group, parts, gap_seconds, reports_pauses=reports_pauses)
-        for group, parts in groups.items()
-    )
-
-
-def spread(samples: Sequence[Sample], limit: int | None) -> tuple[Sample, ...]:
-    """Return the first *limit* samples, taken from the speakers in turn."""
-    if limit is None or limit >= len(samples):
-        return tuple(samples)
-    turns: dict[str, int] = {}
-    ranked: list[tuple[int, int]] = []
-    for index, sample in enumerate(samples):
-        turn = turns.get(sample.speaker, 0)
-        turns[sample.speaker] = turn + 1
-        ranked.append((turn, index))
-    chosen = sorted(index for _, index in sorted(ranked)[:limit])
-    return tuple(samples[index] for index in chosen)
-
-
-def _joined(
-    group: str, parts: Sequence[Sample], gap_seconds: float, *, reports_pauses: bool
-) -> Sample:
-    gap_samples = round(gap_seconds * SAMPLE_RATE)
-    words: list[ReferenceWord] = []
-    segments: list[ReferenceSegment] = []
-    position = 0
-    for part in parts:
-        start = position / SAMPLE_RATE
-        length = round(part.seconds * SAMPLE_RATE)
-        segments.append(
-            ReferenceSegment(part.reference.text, start, (position + length) / SAMPLE_RATE)
-        )
-        words += [
-            attrs.evolve(word, start=word.start + start, end=word.end + start)
-            for word in part.reference.words
-        ]
-        position += length + gap_samples
-    has_times = all(part.reference.words or not part.reference.text for part in parts)
-
-    def audio() -> Iterator[NDArray[np.float32] | Pause]:
-        for index, part in enumerate(parts):
-            if index and reports_pauses:
-                yield Pause(gap_samples / SAMPLE_RATE)
-            elif index:
-                yield np.zeros(gap_samples, dtype=np.float32)
-            yield from part.audio()
-
-    return Sample(
-        id=group,
-        audio=audio,
-        seconds=(position - gap_samples) / SAMPLE_RATE,
-        reference=Reference(
-            text=" ".join(part.reference.text for part in parts),
-            words=words if has_times else (),
-            segments=segments,
-        ),
-        group=group,
-        speaker=parts[0].speaker,
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from wlk_bench.data.dataset import CHAPTER_GAP_SECONDS, Sample
+from wlk_bench.data.sample import CHAPTER_GAP_SECONDS, Sample
 from wlk_bench.reference import Reference, ReferenceWord
 from wlk_conformance.testing import clip_names, connected_digits, load_clip
 

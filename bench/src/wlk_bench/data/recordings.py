@@ -16,7 +16,7 @@ from functools import partial
 import json
 from typing import TYPE_CHECKING, Any
 
-from wlk_bench.data.dataset import Sample
+from wlk_bench.data.sample import Sample
 from wlk_bench.errors import DataError
 from wlk_bench.reference import Reference, ReferenceWord
 from wlk_core.audio.decode import audio_duration, decode_file

@@ -389,15 +389,13 @@ def vllm(session: nox.Session) -> None:
 
 @nox.session(python=PYTHON, default=False)
 def ray(session: nox.Session) -> None:
-    """Test wlk-serve on a local Ray Serve, and print how long replicas take to start and drain."""
+    """Test wlk-serve on a local Ray Serve."""
     sources = _sources("core", "conformance", "plugins/wlk-realtime", "plugins/wlk-whisper")
     session.install(*_group("test"), *sources, *_editable(ROOT / "serve", ("ray",)))
     session.env["RAY_USAGE_STATS_ENABLED"] = "0"
     # `-W default`: warnings of foreign packages are no errors.
     tests = ("serve/tests/ray", "deploy/tests/test_kubernetes.py")
     _pytest(session, "-W", "default", "-o", "faulthandler_timeout=0", *tests)
-    if not session.posargs:
-        session.run("python", "benchmarks/ray_replicas.py", env=ENVIRONMENT)
 
 
 @nox.session(python=PYTHON, default=False)
@@ -437,7 +435,7 @@ def browser(session: nox.Session) -> None:
 @nox.session(python=PYTHON, default=False)
 def latency_peers(session: nox.Session) -> None:
     """Compare the latency metrics of wlk-bench with those of OmniSTEval and simulstream."""
-    session.install(*_group("test"), *_sources("core", "bench"))
+    session.install(*_group("test"), *_sources("core", "conformance", "bench"))
     session.install("OmniSTEval==0.1.10", "mweralign==1.4.1", "pyyaml")
     session.install("--no-deps", "simulstream==1.0.0")  # its scorers need no torch
     _pytest(session, "bench/tests/test_peers.py")
@@ -459,7 +457,8 @@ def whisperlivekit(session: nox.Session) -> None:
 
     `python benchmarks/whisper.py --peer peer.json` prints its rows beside ours.
     """
-    _install_peer(session, "core", "bench", "plugins/wlk-whisper", "plugins/wlk-whisper-digits")
+    whisper = ("plugins/wlk-whisper", "plugins/wlk-whisper-digits")
+    _install_peer(session, "core", "conformance", "bench", *whisper)
     session.run("python", "benchmarks/peer_whisperlivekit.py", *session.posargs)
 
 
@@ -467,14 +466,14 @@ def whisperlivekit(session: nox.Session) -> None:
 def sessions_peer(session: nox.Session) -> None:
     """Measure streams beside whisperlivekit's: nox -s sessions_peer -- --sessions 8 24."""
     whisper = ("plugins/wlk-whisper", "plugins/wlk-whisper-digits")
-    _install_peer(session, "core", "bench", "conformance", *whisper)
+    _install_peer(session, "core", "conformance", "bench", "serve", *whisper)
     session.run("python", "benchmarks/sessions.py", "--peer", *session.posargs, env=ENVIRONMENT)
 
 
 @nox.session(python=PYTHON, default=False)
 def serve_peer(session: nox.Session) -> None:
     """Measure wlk-serve beside whisperlivekit's server: nox -s serve_peer -- --sessions 1 4."""
-    _install_peer(session, "core", "bench", "serve", "plugins/wlk-whisper")
+    _install_peer(session, "core", "conformance", "bench", "serve", "plugins/wlk-whisper")
     session.run("python", "benchmarks/serve.py", "--peer", "python", *session.posargs)
 
 

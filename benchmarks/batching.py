@@ -16,26 +16,22 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import attrs
+from live import by_scheduler, by_threads, recorder, schedule
 import numpy as np
 
 from wlk_bench.capacity.timed_session import TimedSession
 from wlk_conformance.testing import StreamDriver, connected_digits
 from wlk_core import BackendUnavailable, load_backend
 from wlk_core.processor import SAMPLE_RATE
-from wlk_serve.scheduling import Scheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from numpy.typing import NDArray
 
-    from wlk_core import Event
     from wlk_core.plugins import EngineCalls
 
 STEP_SECONDS = 0.08  # a step of Voxtral
 ROUNDING = 1e-4  # of a probability
 MILLI = 1000.0
-DRAIN_SECONDS = 30.0  # how long sessions that fall back are waited for
 
 
 @attrs.frozen(kw_only=True)
@@ -228,29 +224,26 @@ def _has_words_of(driver: StreamDriver, other: StreamDriver) -> bool:
     )
 
 
-def _record(delays: list[float], arrivals: list[float], _seconds: float) -> None:
-    """Append to *delays* how long ago chunks that are done arrived."""
-    now = time.monotonic()
-    delays += [now - arrival for arrival in arrivals]
-
-
 def real_time(contender: Contender, count: int, seconds: float) -> None:
     """Print the delay of chunks of sessions in real time: apart, and taken together."""
-    drives = {"a thread each": _by_threads, "scheduler": _by_scheduler}
+    size = round(contender.chunk_seconds * SAMPLE_RATE)
+    chunks = schedule(count, seconds, contender.chunk_seconds)
+    audio = clips(count, seconds)
     for is_batching in (False, True):
-        for name, drive in drives.items():
+        for name in ("a thread each", "scheduler"):
             backend = load(contender, is_batching=is_batching)
+            drive = partial(by_scheduler, backend) if name == "scheduler" else by_threads
             delays: list[float] = []
             sessions = [
                 TimedSession(
                     backend.create_processor(**contender.stream_options),
                     contender.chunk_seconds,
-                    partial(_record, delays),
+                    recorder(delays),
                 )
                 for _ in range(count)
             ]
             began = time.process_time()
-            drive(backend, sessions, contender, seconds)
+            drive(sessions, audio, chunks, size)
             busy = (time.process_time() - began) / seconds
             p50, p95 = np.percentile(delays, [50, 95])
             print(
@@ -260,68 +253,6 @@ def real_time(contender: Contender, count: int, seconds: float) -> None:
                 f"(target {contender.target * MILLI:g}), "
                 f"{busy:.2f} cores, {count / busy:.0f} sessions a core"
             )
-
-
-def _schedule(count: int, contender: Contender, seconds: float) -> Iterator[tuple[float, int, int]]:
-    """Return (arrival, session, number) of every chunk, the sessions spread over a chunk."""
-    chunk = contender.chunk_seconds
-    yield from sorted(
-        ((number + 1 + session / count) * chunk, session, number)
-        for number in range(round(seconds / chunk))
-        for session in range(count)
-    )
-
-
-def _chunk(audio: NDArray[np.float32], number: int, contender: Contender) -> NDArray[np.float32]:
-    size = round(contender.chunk_seconds * SAMPLE_RATE)
-    return audio[number * size : (number + 1) * size]
-
-
-def _by_threads(
-    _backend: Any, sessions: list[TimedSession], contender: Contender, seconds: float
-) -> None:
-    audio, began = clips(len(sessions), seconds), time.monotonic()
-
-    def run(index: int) -> None:
-        session = sessions[index]
-        for arrival, owner, number in _schedule(len(sessions), contender, seconds):
-            if owner == index:
-                time.sleep(max(0.0, began + arrival - time.monotonic()))
-                session.arrive(_chunk(audio[index], number, contender), began + arrival)
-                while session.has_work:
-                    session.step()
-
-    threads = [threading.Thread(target=run, args=(index,)) for index in range(len(sessions))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-def _by_scheduler(
-    backend: Any, sessions: list[TimedSession], contender: Contender, seconds: float
-) -> None:
-    audio = clips(len(sessions), seconds)
-    with Scheduler.for_backend(
-        backend, max_lateness=1e9, tick_seconds=contender.chunk_seconds
-    ) as scheduler:
-        attachments = [scheduler.attach(session, _drop, call=_directly) for session in sessions]
-        began = time.monotonic()
-        for arrival, index, number in _schedule(len(sessions), contender, seconds):
-            time.sleep(max(0.0, began + arrival - time.monotonic()))
-            sessions[index].arrive(_chunk(audio[index], number, contender), began + arrival)
-            attachments[index].notify()
-        last = time.monotonic() + DRAIN_SECONDS
-        while any(session.has_work for session in sessions) and time.monotonic() < last:
-            time.sleep(0.05)
-
-
-def _drop(_events: list[Event]) -> None:
-    """Stand for a consumer that costs nothing."""
-
-
-def _directly(function: Callable[[], object]) -> None:
-    function()
 
 
 def main() -> None:

@@ -14,10 +14,11 @@ import heapq
 from itertools import count
 from typing import TYPE_CHECKING
 
+from live import directly
 import numpy as np
 from serve_load.talk import talk_of
 
-from wlk_bench.capacity.clocks import CpuClock
+from wlk_bench.capacity.measurement import CpuClock
 from wlk_core import load_backend
 from wlk_core.session import Commit, Endpoint, Session
 from wlk_core.vad import silence_gate
@@ -95,15 +96,11 @@ def schedule(clients: list[Client]) -> list[tuple[float, int, Callable[[], objec
     return due
 
 
-def _directly(function: Callable[[], object]) -> None:
-    function()
-
-
 def run(clients: list[Client], clock: CpuClock) -> float:
     """Speak to the sessions in simulated time; return the share of a core that was busy."""
     with Scheduler(workers=0, max_lateness=1e9, clock=clock) as scheduler:
         attached = {
-            client: scheduler.attach(client.session, client.take, call=_directly)
+            client: scheduler.attach(client.session, client.take, call=directly)
             for client in clients
         }
         due, busy = schedule(clients), 0.0

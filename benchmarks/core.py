@@ -12,7 +12,8 @@ import time
 import numpy as np
 
 from wlk_bench.events import AudioIn
-from wlk_bench.metrics.growth import HOUR, slope
+from wlk_bench.metrics.statistics import slope
+from wlk_bench.metrics.work import HOUR
 from wlk_bench.recorder import Pause, record_stream
 from wlk_conformance.scripted import ScriptedBackend
 from wlk_conformance.testing import CodedToken, encode

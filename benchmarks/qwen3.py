@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from digit_streams.growth import print_growth
 from digit_streams.material import stream_of
-from digit_streams.qwen3_sizes import print_latencies
 from digit_streams.row import CHUNK_SECONDS, Row, measure, print_heading, print_row
 
 from wlk_core import load_backend
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
     from wlk_core.plugins import AlignedHypothesis, OnlineProcessor
     from wlk_qwen3_simul.engine.engine import Engine
 
-MOST_FRAMES = {1.0: 5.0, 2.0: 2.8}  # mel frames encoded for each new one, by tick
-MOST_POSITIONS = 140  # of the decoder, a tick
-MOST_FORWARDS = 5  # a tick
+MAX_FRAMES = {1.0: 5.0, 2.0: 2.8}  # mel frames encoded for each new one, by tick
+MAX_POSITIONS = 140  # of the decoder, a tick
+MAX_FORWARDS = 5  # a tick
 BORDER, REWIND = 12, 100  # frames of 40 ms, the defaults of the backends
 CACHED = "decoder cache"
 UNCACHED = "no cache"
@@ -64,12 +63,12 @@ def print_targets(cached: Row, uncached: Row, tick: float) -> None:
     frames = cached.encoder_frames / 100
     print(
         f"a tick of {tick:g} s: {frames:.2f} frames for each new one (target "
-        f"{MOST_FRAMES.get(tick, 5.0):g}), {cached.decoder_positions * tick:.0f} positions (target "
-        f"{MOST_POSITIONS}), {cached.decoder_forwards * tick:.2f} forwards (target {MOST_FORWARDS})"
+        f"{MAX_FRAMES.get(tick, 5.0):g}), {cached.decoder_positions * tick:.0f} positions (target "
+        f"{MAX_POSITIONS}), {cached.decoder_forwards * tick:.2f} forwards (target {MAX_FORWARDS})"
     )
     syncs = cached.host_syncs or 0.0  # both frameworks count them
     print(
-        f"{syncs * tick:.2f} host syncs a tick (target {MOST_FORWARDS}), "
+        f"{syncs * tick:.2f} host syncs a tick (target {MAX_FORWARDS}), "
         f"{syncs * cached.audio_seconds / cached.committed:.2f} for each word committed"
     )
     print(
@@ -114,23 +113,14 @@ def grow(minutes: int, name: str) -> None:
 
 
 def main() -> None:
-    """Compare the loops, measure growth, or time the real sizes."""
+    """Compare the loops, or measure growth."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # each framework then uses one core
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="of audio; 10 by default")
     parser.add_argument("--tick", type=float, default=1.0, help="seconds; 1 by default")
     parser.add_argument("--backend", action="append", help="one or both; both by default")
     parser.add_argument("--growth", action="store_true", help="minute by minute")
-    parser.add_argument(
-        "--sizes",
-        action="store_true",
-        help="tick latency against buffer length at the real sizes, random weights, on torch",
-    )
-    parser.add_argument("--device", default="auto", help="(--sizes) cpu or cuda")
     arguments = parser.parse_args()
-    if arguments.sizes:
-        print_latencies(arguments.device)
-        return
     for name in arguments.backend or ["qwen3-simul", "qwen3-mlx-simul"]:
         try:
             if arguments.growth:

@@ -1,8 +1,8 @@
 """
 How many sessions one model carries: lateness, voice activity detection, bytes, hours.
 
-The scripted engine is run in simulated time: the CPU time of each step is measured, and a clock of
-the benchmark moves by it.  So one worker has a core of its own whatever else the machine does.
+The scripted engine is run in simulated time: the CPU time of the process moves a clock.  So one
+worker has a core of its own whatever else the machine does.
 Models of `digits` are run in real time, by the wall clock, and share the machine with its load.
 With --peer the published whisperlivekit runs as many streams of the same checkpoint in the same run
 (`nox -s sessions_peer`), a thread for each, as its server does.
@@ -11,17 +11,19 @@ With --peer the published whisperlivekit runs as many streams of the same checkp
 from __future__ import annotations
 
 import argparse
+from functools import partial
 import gc
 import itertools
 import logging
-import threading
 import time
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import attrs
+from live import by_scheduler, by_threads, directly, drop, recorder, schedule
 import numpy as np
 
+from wlk_bench.capacity.measurement import CpuClock
 from wlk_bench.capacity.timed_session import TimedSession
 from wlk_conformance.scripted import ScriptedBackend
 from wlk_conformance.testing import CodedToken, encode, load_clip
@@ -31,12 +33,11 @@ from wlk_core.vad import SilenceGate, SileroDetector
 from wlk_serve.scheduling import Scheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
     from peer_whisperlivekit import PublishedStream
 
-    from wlk_core import Event
 
 CHUNK_SECONDS = 0.5
 CHUNK = round(CHUNK_SECONDS * SAMPLE_RATE)
@@ -44,39 +45,19 @@ TARGET = 0.05  # seconds of lateness at the 99th percentile
 MILLI = 1000.0
 
 
-class SimulatedClock:
-    """A clock that the CPU time of this thread moves; it jumps over the time without work."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        readings = [time.thread_time() for _ in range(200)]
-        self._cost = float(np.median(np.diff(readings)))  # of a reading, which is not counted
-        self._last = time.thread_time()
-
-    def __call__(self) -> float:
-        """Return the simulated time of the last reading."""
-        return self.now
-
-    def read(self) -> None:
-        """Let the CPU time since the last reading pass."""
-        reading = time.thread_time()
-        self.now += max(0.0, reading - self._last - self._cost)
-        self._last = reading
-
-
 def speech() -> NDArray[np.float32]:
     """Return a minute of coded speech: 120 words with a pause after each."""
     return encode([CodedToken(1 + i % 10, 6 * i, 4) for i in range(125)], cells=750)
 
 
-def schedule(sessions: int, seconds: float) -> Iterator[tuple[float, int, int]]:
-    """Return (arrival, session, first sample) of every chunk, the sessions spread over a second."""
-    arrivals = [
-        ((number + 1) * CHUNK_SECONDS + session / sessions, session, number * CHUNK)
-        for number in range(round(seconds / CHUNK_SECONDS))
-        for session in range(sessions)
-    ]
-    yield from sorted(arrivals)
+def digits() -> NDArray[np.float32]:
+    """Return ten minutes of spoken digits."""
+    return np.resize(load_clip("demo").audio, 600 * SAMPLE_RATE)
+
+
+def chunks_of(sessions: int, seconds: float) -> list[tuple[float, int, int]]:
+    """Return the schedule of sessions that begin within a second."""
+    return schedule(sessions, seconds, CHUNK_SECONDS, spread=1.0)
 
 
 def percentiles(delays: list[float]) -> str:
@@ -107,15 +88,15 @@ def scripted(counts: list[int], seconds: float) -> None:
 
 def _simulate(audio: NDArray[np.float32], count: int, seconds: float) -> tuple[list[float], float]:
     """Return the delay of each chunk, and the share of the time in which the core was busy."""
-    backend, clock = ScriptedBackend(), SimulatedClock()
+    backend, clock = ScriptedBackend(), CpuClock()
     delays: list[float] = []
     done: list[float] = []
     with Scheduler(workers=0, clock=clock, max_lateness=1e9) as scheduler:
         sessions = [_timed(backend.create_processor(), done.extend) for _ in range(count)]
-        attachments = [scheduler.attach(session, _drop, call=_directly) for session in sessions]
+        attachments = [scheduler.attach(session, drop, call=directly) for session in sessions]
         gc.collect()
         clock.read()
-        began, idle = clock.now, 0.0
+        began = clock.now
 
         def step() -> bool:
             made = scheduler.step()
@@ -124,24 +105,15 @@ def _simulate(audio: NDArray[np.float32], count: int, seconds: float) -> tuple[l
             done.clear()
             return made
 
-        for arrival, index, first in schedule(count, seconds):
+        for arrival, index, first in chunks_of(count, seconds):
             while clock.now < began + arrival and step():
                 pass
-            idle += max(0.0, began + arrival - clock.now)
-            clock.now = max(clock.now, began + arrival)
+            clock.skip_to(began + arrival)
             sessions[index].arrive(audio[first : first + CHUNK], began + arrival)
             attachments[index].notify()
         while step():
             pass
-    return delays, 1 - idle / (clock.now - began)
-
-
-def _drop(_events: list[Event]) -> None:
-    """Stand for a consumer that costs nothing."""
-
-
-def _directly(function: Callable[[], object]) -> None:
-    function()
+    return delays, 1 - clock.idle_seconds / (clock.now - began)
 
 
 def voice_activity_detection(seconds: float = 20.0) -> None:
@@ -230,16 +202,15 @@ def real_time(contender: Contender, counts: list[int], seconds: float) -> None:
         return
     with backend:
         backend.warmup()
-        for count, (name, drive) in itertools.product(
-            counts, (("a thread each", _by_threads), ("scheduler", _by_scheduler))
-        ):
+        drives = {"a thread each": by_threads, "scheduler": partial(by_scheduler, backend)}
+        for count, (name, drive) in itertools.product(counts, drives.items()):
             delays: list[float] = []
-            on_done = _recorder(delays)
+            on_done = recorder(delays)
             sessions = [
                 _timed(backend.create_processor(**contender.stream_options), on_done)
                 for _ in range(count)
             ]
-            drive(backend, sessions, seconds)
+            drive(sessions, count * [digits()], chunks_of(count, seconds), CHUNK)
             print(f"  {contender.name:14} {count:3} sessions, {name:13}: {percentiles(delays)}")
 
 
@@ -283,66 +254,15 @@ def published(counts: list[int], seconds: float) -> None:
     engine = load_engine(LOCAL_AGREEMENT)
     for count in counts:
         delays: list[float] = []
-        on_done = _recorder(delays)
+        on_done = recorder(delays)
         sessions = [PublishedSession(open_stream(engine, Counts()), on_done) for _ in range(count)]
-        _by_threads(engine, sessions, seconds)
+        by_threads(sessions, count * [digits()], chunks_of(count, seconds), CHUNK)
         print(f"  {'whisperlivekit':14} {count:3} sessions, a thread each: {percentiles(delays)}")
 
 
 def _timed(processor: Any, on_done: Callable[[list[float]], object]) -> TimedSession:
     """Return a session that reports the arrivals of the chunks that are done."""
-    return TimedSession(processor, CHUNK_SECONDS, lambda arrivals, _seconds: on_done(arrivals))
-
-
-def _recorder(delays: list[float]) -> Callable[[list[float]], None]:
-    """Return what appends to *delays* how long ago chunks that are done arrived."""
-
-    def on_done(arrivals: list[float]) -> None:
-        now = time.monotonic()
-        delays.extend(now - arrival for arrival in arrivals)
-
-    return on_done
-
-
-def _clip() -> NDArray[np.float32]:
-    return np.resize(load_clip("demo").audio, 600 * SAMPLE_RATE)
-
-
-def _by_threads(
-    _backend: Any, sessions: Sequence[TimedSession | PublishedSession], seconds: float
-) -> None:
-    audio, began = _clip(), time.monotonic()
-
-    def run(index: int) -> None:
-        session = sessions[index]
-        for arrival, number, first in schedule(len(sessions), seconds):
-            if number != index:
-                continue
-            while session.has_work and time.monotonic() < began + arrival:
-                session.step()
-            time.sleep(max(0.0, began + arrival - time.monotonic()))
-            session.arrive(audio[first : first + CHUNK], began + arrival)
-        while session.has_work:
-            session.step()
-
-    threads = [threading.Thread(target=run, args=(index,)) for index in range(len(sessions))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-def _by_scheduler(backend: Any, sessions: list[TimedSession], seconds: float) -> None:
-    audio = _clip()
-    with Scheduler.for_backend(backend, max_lateness=1e9, tick_seconds=0.5) as scheduler:
-        attachments = [scheduler.attach(session, _drop, call=_directly) for session in sessions]
-        began = time.monotonic()
-        for arrival, number, first in schedule(len(sessions), seconds):
-            time.sleep(max(0.0, began + arrival - time.monotonic()))
-            sessions[number].arrive(audio[first : first + CHUNK], began + arrival)
-            attachments[number].notify()
-        while any(session.has_work for session in sessions):
-            time.sleep(0.05)
+    return TimedSession(processor, CHUNK_SECONDS, on_done)
 
 
 def main() -> None:

@@ -1,16 +1,14 @@
 """
-The cost of a Voxtral stream: forward passes, bytes held, the text path, and a GPU's step time.
+The cost of a Voxtral stream: forward passes, bytes held, and the text path.
 
 python benchmarks/voxtral.py --backend voxtral-mlx
 python benchmarks/voxtral.py --backend voxtral-mlx --engine voxmlx
 python benchmarks/voxtral.py --backend voxtral-hf --growth 60   # an hour, minute by minute
-python benchmarks/voxtral.py --real-size          # random weights of 4B on a CUDA device
 """
 
 from __future__ import annotations
 
 import argparse
-from statistics import median, quantiles
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +18,8 @@ import numpy as np
 from wlk_conformance.testing import StreamDriver, connected_digits
 from wlk_core import load_backend
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.streaming import LogMel, TokenPrediction
-from wlk_voxtral.checkpoint import CheckpointSettings
+from wlk_core.streaming import TokenPrediction
 from wlk_voxtral.detokenizer import StreamingDetokenizer
-from wlk_voxtral.engine import VoxtralEngine
 from wlk_voxtral.tokenizer import TekkenTokenizer
 
 if TYPE_CHECKING:
@@ -33,7 +29,6 @@ if TYPE_CHECKING:
 
 STEP_SECONDS = 0.08
 TARGET_PASSES = 6.0  # a second in file mode, against 12.5 step by step
-H200_BYTES_PER_SECOND = 4.8e12  # memory bandwidth, data sheet
 
 
 def speech(minutes: float) -> np.ndarray:
@@ -123,44 +118,6 @@ def print_text_path(hours: float) -> None:
     print(f"  text path: {spent / hours:.2f} s per hour, {1e6 * spent / len(ids):.1f} us per id")
 
 
-def print_real_size(steps: int, device: str) -> None:
-    """Print step times of a 4B model of random weights, and how many streams it can serve."""
-    import torch  # noqa: PLC0415 -- only here
-    from transformers import (  # noqa: PLC0415 -- as above
-        VoxtralRealtimeConfig,
-        VoxtralRealtimeForConditionalGeneration,
-    )
-
-    from wlk_voxtral_hf.torch.network import TorchNetwork  # noqa: PLC0415 -- as above
-
-    config = VoxtralRealtimeConfig()
-    with torch.device(device):
-        torch.set_default_dtype(torch.bfloat16)
-        model: Any = VoxtralRealtimeForConditionalGeneration(config).eval().requires_grad_(False)
-        torch.set_default_dtype(torch.float32)
-    held = sum(weight.numel() * weight.element_size() for weight in model.parameters())
-    tokenizer = _large_tokenizer()
-    settings = CheckpointSettings(name="random", tokenizer=tokenizer, log_mel=LogMel())
-    engine = VoxtralEngine(TorchNetwork(model, eos_id=tokenizer.eos_id), settings)
-    mel = LogMel()(speech(0.5)[: steps * 1280 + 240])
-    decode: Any = engine.decode
-    state, times = None, []
-    for step in range(steps):
-        began = perf_counter()
-        piece = mel[8 * step : 8 * step + 8]
-        # The prediction is read back, so a step is over when its call is.
-        _, state, _ = decode(piece, state, delay_steps=6, draft_steps=1)
-        times.append(perf_counter() - began)
-    warm = times[steps // 4 :]
-    floor = held / H200_BYTES_PER_SECOND
-    p95 = quantiles(warm, n=20)[-1]
-    name = torch.cuda.get_device_name() if device == "cuda" else device
-    print(f"  {name}, random weights, {held / 1e9:.2f} GB in bfloat16")
-    print(f"  a step: median {1e3 * median(warm):.1f} ms, p95 {1e3 * p95:.1f} ms; reading every")
-    print(f"  weight once takes {1e3 * floor:.1f} ms of an H200's memory")
-    print(f"  streams held in real time, one after the other: {int(STEP_SECONDS / p95)}")
-
-
 def _large_tokenizer() -> TekkenTokenizer:
     """Return a tokenizer of the published size whose ids of text are all the same piece."""
     return TekkenTokenizer(
@@ -187,14 +144,7 @@ def main() -> None:
         "--at", type=int, nargs="+", default=[1, 10, 60], help="minutes to count at"
     )
     parser.add_argument("--growth", type=int, metavar="MINUTES", help="loop a minute instead")
-    parser.add_argument("--real-size", action="store_true", help="4B of random weights")
-    parser.add_argument("--device", default="cuda", help="for the real size: cuda, mps or cpu")
-    parser.add_argument("--steps", type=int, default=300, help="of the real size")
     arguments = parser.parse_args()
-    if arguments.real_size:
-        print("voxtral-hf at the size of Voxtral-Mini-4B-Realtime")
-        print_real_size(arguments.steps, arguments.device)
-        return
     options = {"engine": arguments.engine} if arguments.engine else {}
     print(" ".join([arguments.backend, "digits", *options.values()]))
     with load_backend(arguments.backend, "digits", **options) as backend:

@@ -81,7 +81,6 @@ def test_a_script_follows_from_its_seed(modules):
     "arguments",
     [
         "churn --sessions 5 --minutes 0.1 --warm 1 --rounds 1",
-        "connects --count 200 --rounds 1",
         "shutdown --sessions 5",
     ],
     ids=lambda arguments: arguments.split()[0],

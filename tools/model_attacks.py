@@ -1,10 +1,4 @@
-"""
-Damaged model directories: the attacks that tests/test_model_directories.py makes on every backend.
-
-    python tools/model_attacks.py [BACKEND ...]
-
-prints what each attack costs: the seconds and the peak memory of the refused load, and its message.
-"""
+"""Damaged model directories: the attacks that tests/test_model_directories.py makes on backends."""
 
 from __future__ import annotations
 
@@ -12,15 +6,9 @@ import json
 import os
 from pathlib import Path
 import shutil
-import subprocess
-import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import attrs
-
-from wlk_core import load_backend
-from wlk_core.errors import ModelNotFoundError, WLKError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,7 +17,6 @@ __all__ = ["TARGETS", "Attack", "Target", "attacks", "copied", "set_value"]
 
 MILLION = 10**6
 LARGE_BYTES = 1_000_000  # files of this size are linked
-_MIB = 2**20
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -273,51 +260,3 @@ def _with_fifo(file: str) -> Callable[[Path], None]:
         os.mkfifo(directory / file)
 
     return damage
-
-
-def _measure(target: Target, folder: Path) -> None:
-    """Print a line for each attack on *target*; peaks of memory are those of Linux."""
-    load_backend(target.backend, str(copied(target, folder / "sound"))).close()
-    for number, attack in enumerate(attacks(target)):
-        directory = copied(target, folder / str(number))
-        attack.damage(directory)
-        Path("/proc/self/clear_refs").write_text("5")  # forget the peak
-        before, start = _memory("VmRSS"), time.perf_counter()
-        try:
-            load_backend(target.backend, str(directory)).close()
-            message = "LOADED"
-        except ModelNotFoundError as error:
-            message = str(error).replace(f"{directory}/", "")
-        except (WLKError, Exception) as error:  # noqa: BLE001 -- the report is the purpose
-            message = f"WRONG: {type(error).__name__}: {error}"
-        seconds, peak = time.perf_counter() - start, _memory("VmHWM") - before
-        if any(part not in message for part in attack.expected):
-            message = f"UNEXPECTED: {message}"
-        row = (f"{seconds:6.2f} s", f"{peak:5.0f} MB", attack.name, message[:200])
-        sys.stdout.write(f"{target.backend} | {' | '.join(row)}\n")
-        sys.stdout.flush()
-        shutil.rmtree(directory)
-
-
-def _memory(key: str) -> float:
-    """Return a size of this process in MB."""
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    line = next(line for line in status.splitlines() if line.startswith(f"{key}:"))
-    return int(line.split()[1]) / 1024
-
-
-def main(names: list[str]) -> None:
-    """Measure every attack, each backend in a process of its own."""
-    if names[:1] == ["--in-process"]:
-        _measure(TARGETS[names[1]], Path(names[2]))
-        return
-    import tempfile  # noqa: PLC0415 -- used here only
-
-    for name in names or TARGETS:
-        with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, __file__, "--in-process", name, folder]
-            subprocess.run(command, check=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

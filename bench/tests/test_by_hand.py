@@ -6,13 +6,12 @@ import attrs
 import pytest
 
 from wlk_bench.events import AudioIn, Commit, End, EventLog, Header, TimedText
-from wlk_bench.metrics.bootstrap import paired_difference, ratio_interval
 from wlk_bench.metrics.error_rate import word_edits
-from wlk_bench.metrics.growth import memory_slopes, slope, work_slope, work_windows
 from wlk_bench.metrics.lagging import laal, yaal
-from wlk_bench.metrics.mwer_segments import mwer_segments
 from wlk_bench.metrics.normalise import normaliser
-from wlk_bench.metrics.soft_segments import soft_segments
+from wlk_bench.metrics.segmentation import mwer_segments, soft_segments
+from wlk_bench.metrics.statistics import paired_difference, ratio_interval, slope
+from wlk_bench.metrics.work import memory_slopes, work_slope, work_windows
 from wlk_bench.reference import Reference, ReferenceSegment
 from wlk_bench.scoring import score
 from wlk_bench.selftest import Case, call, small_log

@@ -12,7 +12,7 @@ from wlk_bench.metrics.emitted import (
     join_words,
     screens,
 )
-from wlk_bench.metrics.erasure import erasure
+from wlk_bench.metrics.stability import erasure
 
 from .conftest import random_log, steady
 

@@ -6,12 +6,15 @@ import pytest
 
 from wlk_bench.errors import DataError, NotComparable
 from wlk_bench.metrics.alignment import align_words
-from wlk_bench.metrics.bootstrap import paired_difference, ratio_interval
-from wlk_bench.metrics.distribution import Distribution
 from wlk_bench.metrics.error_rate import character_edits, word_edits
-from wlk_bench.metrics.growth import slope
 from wlk_bench.metrics.lagging import laal, yaal
 from wlk_bench.metrics.normalise import match_key, normaliser, unit_of
+from wlk_bench.metrics.statistics import (
+    Distribution,
+    paired_difference,
+    ratio_interval,
+    slope,
+)
 
 from .conftest import steady
 

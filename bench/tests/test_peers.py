@@ -5,14 +5,13 @@ from statistics import mean
 
 import pytest
 
-from wlk_bench.exports import omnisteval, simulstream
 from wlk_bench.metrics.emitted import committed_words, displayed_words, screens
-from wlk_bench.metrics.erasure import Erasure, erasure
-from wlk_bench.metrics.mwer_segments import mwer_segments
-from wlk_bench.metrics.soft_segments import soft_segments
-from wlk_bench.scoring import long_yaal, stream_laal
+from wlk_bench.metrics.lagging import long_yaal, stream_laal
+from wlk_bench.metrics.segmentation import mwer_segments, soft_segments
+from wlk_bench.metrics.stability import Erasure, erasure
 
 from .conftest import random_log
+from .peer_formats import omnisteval, simulstream
 
 pytestmark = pytest.mark.peers
 REASON = "compares with a package of the dependency group `peers`, which is not installed"

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
-from wlk_bench.metrics.mwer_segments import mwer_segments
-from wlk_bench.metrics.soft_segments import soft_segments
+from wlk_bench.metrics.segmentation import mwer_segments, soft_segments
 
 from .conftest import steady
 

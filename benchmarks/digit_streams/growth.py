@@ -12,7 +12,8 @@ import numpy as np
 from digit_streams.material import stream_of
 from wlk_bench.events import AudioIn, Call, Commit
 from wlk_bench.metrics.error_rate import word_edits
-from wlk_bench.metrics.growth import COUNTERS, HOUR, slope
+from wlk_bench.metrics.statistics import slope
+from wlk_bench.metrics.work import COUNTERS, HOUR
 from wlk_bench.recorder import Pause, record_stream
 
 if TYPE_CHECKING:

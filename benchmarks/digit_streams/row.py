@@ -10,12 +10,12 @@ import attrs
 
 from wlk_bench.events import Call, EventLog, Header
 from wlk_bench.metrics.alignment import align_words
-from wlk_bench.metrics.distribution import Distribution
-from wlk_bench.metrics.emission import word_delays
 from wlk_bench.metrics.emitted import committed_words, transcript
 from wlk_bench.metrics.error_rate import word_edits
-from wlk_bench.metrics.growth import work_totals
 from wlk_bench.metrics.normalise import normaliser
+from wlk_bench.metrics.statistics import Distribution
+from wlk_bench.metrics.timing import word_delays
+from wlk_bench.metrics.work import work_totals
 from wlk_bench.recorder import Clock, record_stream
 
 if TYPE_CHECKING:
@@ -89,9 +89,7 @@ def measure(name: str, processor: OnlineProcessor, material: Material) -> Row:
     edits = word_edits(normalise(reference.text), normalise(transcript(log))).counts
     words = committed_words(log)
     alignment = align_words([word.text for word in reference.words], [word.text for word in words])
-    delays = Distribution.of(
-        word.delay.unaware for word in word_delays(reference, words, alignment)
-    )
+    delays = Distribution.of(delay.unaware for delay in word_delays(reference, words, alignment))
     if delays is None:
         raise SystemExit(f"{name} recognised no word at all; nothing can be compared")
     work = {key: value / material.seconds for key, value in work_totals(log).items()}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_bench.capacity.clocks import machine_cpu_seconds
+from wlk_bench.environment import machine_cpu_seconds
 
 if TYPE_CHECKING:
     from serve_load.process import Process

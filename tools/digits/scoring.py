@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from attrs import Factory, define, frozen
 import numpy as np
+from rapidfuzz.distance import Levenshtein
 from vocabulary import DIGITS
 
 if TYPE_CHECKING:
@@ -76,25 +77,13 @@ def _milliseconds(name: str, errors: Sequence[float]) -> dict[str, float]:
 
 def align(reference: Sequence[str], hypothesis: Sequence[str]) -> tuple[list[tuple[int, int]], int]:
     """Return which words were recognised, as pairs of indices, and the number of errors."""
-    costs = np.zeros((len(reference) + 1, len(hypothesis) + 1), int)
-    costs[:, 0] = np.arange(len(reference) + 1)
-    costs[0] = np.arange(len(hypothesis) + 1)
-    for row in range(1, len(reference) + 1):
-        for column in range(1, len(hypothesis) + 1):
-            costs[row, column] = min(
-                costs[row - 1, column - 1] + (reference[row - 1] != hypothesis[column - 1]),
-                costs[row - 1, column] + 1,
-                costs[row, column - 1] + 1,
-            )
-    row, column, pairs = len(reference), len(hypothesis), []
-    while row and column:
-        differs = reference[row - 1] != hypothesis[column - 1]
-        if costs[row, column] == costs[row - 1, column - 1] + differs:
-            row, column = row - 1, column - 1
-            if not differs:
-                pairs.append((row, column))
-        elif costs[row, column] == costs[row - 1, column] + 1:
-            row -= 1
-        else:
-            column -= 1
-    return pairs[::-1], int(costs[-1, -1])
+    steps = Levenshtein.opcodes(reference, hypothesis)
+    pairs = [
+        pair
+        for step in steps
+        if step.tag == "equal"
+        for pair in zip(
+            range(step.src_start, step.src_end), range(step.dest_start, step.dest_end), strict=True
+        )
+    ]
+    return pairs, Levenshtein.distance(reference, hypothesis)

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 import itertools
 from pathlib import Path
 
+from tokenizer_qwen3 import byte_letters
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers.models.whisper.tokenization_whisper import LANGUAGES
 from vocabulary import END_OF_TEXT, FULL_SIZE, TIMESTAMPS
@@ -46,7 +47,7 @@ def build_tokenizer(path: Path) -> Tokenizer:
         if line:
             token, rank = line.split()
             ranks[base64.b64decode(token)] = int(rank)
-    characters = _byte_characters()
+    characters = byte_letters()
     spell = {token: "".join(characters[byte] for byte in token) for token in ranks}
     merges = [
         (spell[left], spell[right])
@@ -93,20 +94,3 @@ def _parts(token: bytes, rank: int, ranks: dict[bytes, int]) -> tuple[bytes, byt
         best = min(range(len(pairs)), key=pairs.__getitem__)
         parts[best : best + 2] = [parts[best] + parts[best + 1]]
     return parts[0], parts[1]
-
-
-def _byte_characters() -> list[str]:
-    """Return the printable character that stands for each byte in byte-level BPE."""
-    printable = {
-        *range(ord("!"), ord("~") + 1),
-        *range(ord("¡"), ord("¬") + 1),
-        *range(ord("®"), ord("ÿ") + 1),
-    }
-    characters, spare = [], 256
-    for byte in range(256):
-        if byte in printable:
-            characters.append(chr(byte))
-        else:
-            characters.append(chr(spare))
-            spare += 1
-    return characters

@@ -24,6 +24,7 @@ __all__ = [
     "SPECIALS",
     "VOCABULARY_SIZE",
     "build_vocabulary",
+    "byte_letters",
     "tokenizer_config",
     "tokenizer_json",
 ]

@@ -122,7 +122,6 @@ class Crowd:
     def _start(self, resume: list[Path]) -> None:
         command = [sys.executable, str(Path(__file__).with_name("client.py")), self._server.url]
         command += [str(self._folder), "--backend", self._backend, "--sessions", str(_SESSIONS)]
-        command += ["--key", self._server.key]
         command += ["--steady"] if self._is_steady else []
         command += ["--seed", str(self._next_seed), "--resume", *map(str, resume)]
         seeds = range(self._next_seed, self._next_seed + _SEEDS)

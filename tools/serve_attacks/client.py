@@ -36,7 +36,7 @@ class Client:
     def __init__(
         self, arguments: argparse.Namespace, journal: Journal, stop: asyncio.Event
     ) -> None:
-        self._url, self._headers = arguments.url, {"x-api-key": arguments.key}
+        self._url = arguments.url
         self._journal, self._stop = journal, stop
         self._script = Script(journal.seed, journal.backend, arguments.steady)
         self._source = random.Random()  # noqa: S311 -- chunks, no secrets
@@ -55,7 +55,6 @@ class Client:
                 compression=None,
                 max_size=None,
                 open_timeout=_PATIENCE,
-                additional_headers=self._headers,
             ) as socket:
                 if is_new:
                     await self._begin(socket)
@@ -197,7 +196,6 @@ if __name__ == "__main__":
     parser.add_argument("--backend", required=True)
     parser.add_argument("--sessions", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--key", default="")
     parser.add_argument("--steady", action="store_true", help="do nothing but speak")
     parser.add_argument("--resume", nargs="*", default=[])
     asyncio.run(_main(parser.parse_args()))

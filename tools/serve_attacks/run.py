@@ -2,9 +2,6 @@
 Attack a real wlk-serve and compare what its clients received with what it committed.
 
     python tools/serve_attacks/run.py churn --minutes 10 --sessions 50
-    python tools/serve_attacks/run.py slow-reader
-    python tools/serve_attacks/run.py connects --count 10000
-    python tools/serve_attacks/run.py connects --count 3000 --files 128
     python tools/serve_attacks/run.py shutdown --sessions 20 --backend faster-whisper
 
 Linux only.  The scripted backend reads coded audio, so that every word is known; a plugin in the
@@ -14,19 +11,14 @@ process of the server records what it commits.
 from __future__ import annotations
 
 import argparse
-import asyncio
 from pathlib import Path
 import sys
 import tempfile
 import time
 
-from churn import Crowd, churn, outcome_of
-from connects import KEY, connect_many
+from churn import churn, outcome_of
 from server import BACKENDS, run_server
 from shutdown import terminate_in_mid_sentence
-from slow import read_slowly
-
-_IDLE_FILES = 12  # of a server without clients
 
 
 def attack_by_churn(arguments: argparse.Namespace) -> list[str]:
@@ -65,74 +57,6 @@ def attack_by_churn(arguments: argparse.Namespace) -> list[str]:
         return problems + server.unexpected_lines()
 
 
-def attack_by_connects(arguments: argparse.Namespace) -> list[str]:
-    """Connect thousands of times while sessions speak; return what went wrong."""
-    with (
-        tempfile.TemporaryDirectory() as name,
-        run_server("scripted", key=KEY, files=arguments.files) as server,
-    ):
-        problems: list[str] = []
-        for number in range(arguments.rounds):
-            folder = Path(name) / str(number)
-            folder.mkdir()
-            crowd = Crowd(server, folder, 10, 1 + number, is_steady=True)
-            crowd.wait_for_words()
-            began, cpu = time.monotonic(), server.cpu_seconds
-            count = arguments.count // arguments.rounds
-            found, wrong = asyncio.run(connect_many(server, count, arguments.seed + number))
-            seconds = time.monotonic() - began
-            share = (server.cpu_seconds - cpu) / seconds
-            crowd.stop()
-            server.wait_until_idle()
-            for (kind, status), count in sorted(found.items()):
-                print(f"{count:6} {kind}: {status or 'no answer'}")
-            outcome = outcome_of(folder, server.committed())
-            problems += outcome.problems
-            if arguments.files is None:  # else refusals are what is expected
-                problems += [*wrong, *(["sessions were refused"] * outcome.refused)]
-            print(f"{seconds:.0f} s, {share:.0%} of a core; others: {outcome}")
-            print(f"p99 of the others {outcome.p99:.2f} s; after it {server.figures}", flush=True)
-        if server.figures.files > _IDLE_FILES:
-            problems.append("files stay open")
-        server.terminate()
-        print("status", server.wait())
-        lines = server.unexpected_lines()
-        if arguments.files is not None:
-            lines = [line for line in lines if "no file is free" not in line]
-        return problems + lines
-
-
-def attack_by_a_slow_reader(_arguments: argparse.Namespace) -> list[str]:
-    """Read one kilobyte a second while others speak; return what went wrong."""
-    with tempfile.TemporaryDirectory() as name, run_server("scripted") as server:
-        folders = [Path(name) / label for label in ("alone", "beside")]
-        outcomes = []
-        for number, folder in enumerate(folders):
-            folder.mkdir()
-            crowd = Crowd(server, folder, 10, 1 + number, is_steady=True)
-            if number:
-                found = read_slowly(server, print)
-            else:
-                time.sleep(30)
-            crowd.stop()
-            server.wait_until_idle()
-            print(f"{folder.name}: {server.figures}")
-            outcomes.append(outcome_of(folder, server.committed()))
-        for folder, outcome in zip(folders, outcomes, strict=True):
-            print(f"{folder.name}: {outcome}; p99 {outcome.p99:.2f} s")
-        most = max(figures.memory for figures in found.figures)
-        print(
-            f"slow reader: {found.sent} messages sent, {found.messages} and {found.size} bytes "
-            f"read in {found.seconds:.0f} s, closed with {found.close_code}; "
-            f"at most {most / 1e6:.1f} MB"
-        )
-        problems = [problem for outcome in outcomes for problem in outcome.problems]
-        if found.close_code != 1013:  # noqa: PLR2004 -- "try again later"
-            problems.append(f"the slow reader got {found.close_code}")
-        print([line for line in server.log.read_text().splitlines() if "end=1013" in line])
-        return problems + server.unexpected_lines()
-
-
 def attack_by_a_shutdown(arguments: argparse.Namespace) -> list[str]:
     """Send SIGTERM in mid-sentence; return what went wrong."""
     with (
@@ -157,14 +81,6 @@ def main() -> int:
     command.add_argument("--seed", type=int, default=0)
     command.add_argument("--backend", choices=BACKENDS, default="scripted")
     command.set_defaults(attack=attack_by_churn)
-    command = commands.add_parser("connects")
-    command.add_argument("--count", type=int, default=10_000)
-    command.add_argument("--rounds", type=int, default=2, help="with a pause after each")
-    command.add_argument("--files", type=int, help="how many the server may open")
-    command.add_argument("--seed", type=int, default=0)
-    command.set_defaults(attack=attack_by_connects)
-    command = commands.add_parser("slow-reader")
-    command.set_defaults(attack=attack_by_a_slow_reader)
     command = commands.add_parser("shutdown")
     command.add_argument("--sessions", type=int, default=20)
     command.add_argument("--backend", choices=BACKENDS, default="scripted")

@@ -88,7 +88,6 @@ class ServerProcess:
     port: int
     records: Path
     log: Path
-    key: str = ""
 
     @property
     def url(self) -> str:
@@ -159,17 +158,13 @@ def letters(text: str) -> str:
 
 
 @contextmanager
-def run_server(
-    backend: str, *options: str, key: str = "", files: int | None = None
-) -> Iterator[ServerProcess]:
+def run_server(backend: str, *options: str) -> Iterator[ServerProcess]:
     """
     Run a server until it is ready; end it at last.
 
     Args:
         backend: one of BACKENDS.
         options: further arguments of the command.
-        key: the key of clients; empty for none.
-        files: how many files it may open; None for no change.
 
     """
     with tempfile.TemporaryDirectory() as name:
@@ -184,18 +179,15 @@ def run_server(
             "OMP_NUM_THREADS": "1",
             "RECORDED_FOLDER": str(records),
             "RECORDED_BACKEND": backend,
-            "WLK_KEYS": key,
         }
         command = [sys.executable, "-m", "wlk_serve", "--backend", "recorded", "--model", "digits"]
-        command += ["--port", "0", *(["--api-key-env", "WLK_KEYS"] if key else []), *options]
-        if files is not None:
-            command = ["prlimit", f"--nofile={files}:{files}", *command]
+        command += ["--port", "0", *options]
         with (
             log.open("wb") as errors,
             subprocess.Popen(command, env=environment, stdout=errors, stderr=errors) as process,
         ):
             try:
-                yield ServerProcess(backend, process, _port(process, log), records, log, key)
+                yield ServerProcess(backend, process, _port(process, log), records, log)
             finally:
                 if process.poll() is None:
                     process.kill()

@@ -202,32 +202,6 @@ def selftest() -> None:
         click.get_current_context().exit(1)
 
 
-@main.command()
-@click.argument("logs", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
-@click.option("--format", "form", type=click.Choice(["omnisteval", "simulstream"]), required=True)
-@click.option("--output", type=click.Path(path_type=Path, file_okay=False), required=True)
-def export(logs: tuple[Path, ...], form: str, output: Path) -> None:
-    """Write event LOGS, or directories of them, for another scorer."""
-    from wlk_bench.events import read_log  # noqa: PLC0415 -- as below
-    from wlk_bench.exports import export as exported  # noqa: PLC0415 -- brings the metrics
-
-    files = [file for path in logs for file in _log_files(path)]
-    for path in exported([read_log(file) for file in files], form, output):
-        click.echo(str(path))
-
-
-def _log_files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    found = sorted((path / "logs" if (path / "logs").is_dir() else path).glob("*.jsonl"))
-    if not found:
-        raise click.UsageError(
-            f"expected event logs (*.jsonl) below {path}, got none; "
-            "name a file of logs/ in the output of wlk-bench run"
-        )
-    return found
-
-
 def _progress(is_terminal: bool) -> Callable[[Progress], None]:  # noqa: FBT001 -- one claim
     def show(progress: Progress) -> None:
         wer = "-" if progress.wer is None else f"{100 * progress.wer:.2f} %"

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_bench.errors import NotComparable
-from wlk_bench.metrics.bootstrap import paired_difference
+from wlk_bench.metrics.statistics import paired_difference
 
 if TYPE_CHECKING:
-    from wlk_bench.metrics.bootstrap import PairedDifference
+    from wlk_bench.metrics.statistics import PairedDifference
 
 __all__ = ["Comparison", "compare", "differences"]
 
-# Settings that change the meaning of an error rate, with the word for each in a message.
-_MEANING = {"data": "data", "mode": "mode", "normaliser": "normaliser", "unit": "unit"}
-_TASK = {"task": "task"}
+_MEANING = ("data", "mode", "normaliser", "unit", "task")  # without them a rate means nothing
 
 
 @attrs.frozen(kw_only=True)
@@ -37,11 +35,15 @@ class Comparison:
 def differences(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
     """Return the reasons why the error rates of two results are not comparable."""
     found = [
-        f"{word} {a['setup'][key]} and {b['setup'][key]}"
-        for key, word in (_MEANING | _TASK).items()
+        f"{key} {a['setup'][key]} and {b['setup'][key]}"
+        for key in _MEANING
         if a["setup"][key] != b["setup"][key]
     ]
-    if not found and _references(a) != _references(b):
+    references = [
+        [(sample["id"], sample["reference_normalised"]) for sample in result["samples"]]
+        for result in (a, b)
+    ]
+    if not found and references[0] != references[1]:
         found.append("references that differ under the same name of data")
     return found
 
@@ -66,10 +68,6 @@ def compare(a: dict[str, Any], b: dict[str, Any]) -> Comparison:
         rtf_ratio=rtf_b / rtf_a if rtf_a and rtf_b is not None else None,
         notes=tuple(_notes(a, b)),
     )
-
-
-def _references(result: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(sample["id"], sample["reference_normalised"]) for sample in result["samples"]]
 
 
 def _paired(a: dict[str, Any], b: dict[str, Any], blocks: str) -> PairedDifference | None:

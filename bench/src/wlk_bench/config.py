@@ -51,11 +51,6 @@ class RunConfig:
         return unit_of(self.language)
 
     @property
-    def policy(self) -> str | None:
-        """The policy that decides which text is final; None where the backend has no choice."""
-        return self.stream_options.get("policy")
-
-    @property
     def load_arguments(self) -> dict[str, Any]:
         """The explicit options of the backend; a default may not fit the others."""
         names = self.requested & {*self.backend_options}
@@ -106,7 +101,8 @@ def prepare(
         raise DataError(f"expected --chunk-seconds above 0, got {chunk_seconds}")
     if streams < 1:
         raise DataError(f"expected --streams of at least 1, got {streams}")
-    if language is None and _can_be_forced(spec, dataset.language):
+    is_forced = "language-forcing" in spec.capabilities and dataset.language in spec.languages
+    if language is None and is_forced:
         language = dataset.language
     spec.check_language(language)
     spec.check_task(task)
@@ -137,7 +133,3 @@ def prepare(
 def load(config: RunConfig, spec: BackendSpec, registry: Registry | None = None) -> Backend:
     """Load the backend of a configuration; raises as wlk_core.load_backend."""
     return (registry or Registry()).load_backend(spec.name, config.model, **config.load_arguments)
-
-
-def _can_be_forced(spec: BackendSpec, language: str | None) -> bool:
-    return "language-forcing" in spec.capabilities and language in spec.languages

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["describe_platform", "detect_versions", "resident_bytes"]
+__all__ = ["describe_platform", "detect_versions", "machine_cpu_seconds", "resident_bytes"]
 
+_STAT = Path("/proc/stat")
 _STATM = Path("/proc/self/statm")
 _CPUINFO = Path("/proc/cpuinfo")
 _FRAMEWORKS = ("ctranslate2", "mlx", "torch", "transformers")  # their versions change figures
@@ -49,6 +50,17 @@ def resident_bytes() -> int | None:
     except (OSError, ValueError, IndexError):
         return None
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def machine_cpu_seconds() -> float | None:
+    """Return the busy seconds of all cores since the start, None where the system has no file."""
+    try:
+        fields = _STAT.read_text(encoding="ascii").splitlines()[0].split()[1:]
+    except (OSError, IndexError):
+        return None
+    idle = int(fields[3]) + int(fields[4])
+    ticks_per_second = 100  # USER_HZ, the same on every architecture of Linux
+    return (sum(int(field) for field in fields[:8]) - idle) / ticks_per_second
 
 
 def _processor_name() -> str:

@@ -36,6 +36,8 @@ __all__ = [
     "write_log",
 ]
 
+_T = TypeVar("_T")
+
 SCHEMA = "wlk-bench/1"  #: in the first line of a log; a change of meaning gets a new number
 FLUSHES = frozenset({"start_silence", "finish"})  #: calls that must commit all audio before them
 
@@ -78,6 +80,7 @@ class Call:
     is_failed: bool = False  #: it raised a retryable error and was repeated
 
 
+# mypy's plugin for attrs understands no generic converter.
 def _tokens(values: Iterable[TimedText]) -> tuple[TimedText, ...]:
     return tuple(values)
 
@@ -114,16 +117,15 @@ class End:
 
 
 Event = AudioIn | Call | Commit | HypothesisShown | End
-_Kind = TypeVar("_Kind", AudioIn, Call, Commit, HypothesisShown, End)
 
-_NAMES: dict[type[Any], str] = {
-    AudioIn: "audio",
-    Call: "call",
-    Commit: "commit",
-    HypothesisShown: "hypothesis",
-    End: "end",
+_TYPES: dict[str, type[Any]] = {
+    "audio": AudioIn,
+    "call": Call,
+    "commit": Commit,
+    "hypothesis": HypothesisShown,
+    "end": End,
 }
-_TYPES = {name: kind for kind, name in _NAMES.items()}
+_NAMES = {kind: name for name, kind in _TYPES.items()}
 
 
 @attrs.frozen(kw_only=True)
@@ -169,16 +171,21 @@ class EventLog:
     header: Header
     events: tuple[Event, ...] = attrs.field(converter=_events)
 
-    def of(self, kind: type[_Kind]) -> Iterator[_Kind]:
+    def of(self, kind: type[_T]) -> Iterator[_T]:
         """Iterate over the events of one kind."""
         return (event for event in self.events if isinstance(event, kind))
 
 
 def write_log(path: Path, log: EventLog) -> None:
     """Write *log* whole or not at all: a file of this name is never half a log."""
+    header = attrs.asdict(log.header, recurse=False)
+    lines = [{"schema": SCHEMA, **header, "reference": log.header.reference.to_json()}]
+    for event in log.events:
+        fields = attrs.asdict(event, filter=lambda _attribute, value: value is not None)
+        lines.append({"event": _NAMES[type(event)], **fields})
     part = path.with_name(f"{path.name}.part")
     with part.open("w", encoding="utf-8") as file:
-        for line in _lines(log):
+        for line in lines:
             file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
     part.replace(path)
 
@@ -201,15 +208,6 @@ def read_log(path: Path) -> EventLog:
             "the recording was interrupted: delete the file and run again"
         )
     return EventLog(header=header, events=events)
-
-
-def _lines(log: EventLog) -> Iterator[dict[str, Any]]:
-    header = attrs.asdict(log.header, recurse=False)
-    header["reference"] = log.header.reference.to_json()
-    yield {"schema": SCHEMA, **header}
-    for event in log.events:
-        fields = attrs.asdict(event, filter=lambda _attribute, value: value is not None)
-        yield {"event": _NAMES[type(event)], **fields}
 
 
 def _header(path: Path, line: str) -> Header:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from wlk_bench.compare import Comparison
 
-__all__ = ["comparison_rows", "markdown", "markdown_table", "rows", "table"]
+__all__ = ["comparison_rows", "describe", "markdown", "markdown_table", "percent", "rows", "table"]
 
 _MILLI = 1000.0
 
@@ -26,7 +26,6 @@ def rows(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
         *_speed(result),
         *_latency(summary),
         *_stability(summary),
-        *_times(summary),
         *_work(summary),
     ):
         if text is not None:
@@ -67,9 +66,24 @@ def markdown(result: dict[str, Any]) -> str:
         "",
         *markdown_table(["figure", ""], rows(result)),
         "",
-        *_worst(result),
     ]
-    return "\n".join(lines).rstrip() + "\n"
+    by_id = {sample["id"]: sample for sample in result["samples"]}
+    worst = [by_id[name] for name in result["worst"]]
+    cells = [
+        [
+            sample["id"],
+            "-" if sample["wer"] is None else f"{100 * sample['wer']:.1f} %",
+            sample["reference_normalised"],
+            sample["hypothesis_normalised"],
+        ]
+        for sample in worst
+    ]
+    if worst:
+        lines += ["The samples with the most errors:", ""]
+        lines += markdown_table(["sample", "WER", "reference", "hypothesis"], cells)
+    else:
+        lines.append("Every sample is without error.")
+    return "\n".join(lines) + "\n"
 
 
 def markdown_table(header: Iterable[str], body: Iterable[Iterable[str]]) -> list[str]:
@@ -116,61 +130,47 @@ def percent(rate: dict[str, Any]) -> str | None:
 
 
 def _quality(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
-    yield "samples, audio", f"{summary['samples']}, {summary['audio_seconds']:.1f} s"
-    yield "WER [95 %]", percent(summary["wer"])
-    words = summary["wer"]
+    words, raw = summary["wer"], summary["wer_raw"]
     edits = ", ".join(str(words[name]) for name in ("substitutions", "deletions", "insertions"))
+    yield "samples, audio", f"{summary['samples']}, {summary['audio_seconds']:.1f} s"
+    yield "WER [95 %]", percent(words)
     yield "substituted, deleted, inserted", f"{edits} of {words['reference_length']} words"
     yield "CER [95 %]", percent(summary["cer"])
-    raw = summary["wer_raw"]
     yield "WER without normalising", None if raw is None else f"{100 * raw:.2f} %"
     yield "samples without error", str(summary["perfect_samples"])
 
 
 def _speed(result: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
-    times = result["summary"]["real_time"]
-    rtf = times["rtf"]
+    times, session = result["summary"]["real_time"], result["session"]
+    rtf, tick, late = times["rtf"], times["tick_rtf"], times["lateness"]
     yield "RTF", None if rtf is None else f"{rtf:.3f} (speed {times['speed'] or 0:.1f}x)"
-    tick = times["tick_rtf"]
-    yield (
-        "RTF of a tick, p50, p95, max",
-        tick and f"{tick['p50']:.3f}, {tick['p95']:.3f}, {tick['max']:.3f}",
-    )
-    late = times["lateness"]
-    yield (
-        "lateness of a tick, p50, p95",
-        late and f"{_ms(late['p50'])}, {_ms(late['p95'])}",
-    )
-    yield (
-        "ticks done before the next is due",
-        late and ("yes, 95 of 100 or more" if times["keeps_up"] else "no, fewer than 95 of 100"),
-    )
-    session = result["session"]
-    yield "loading and warming up", session and f"{session['load_seconds']:.2f} s"
-    if session is not None and session["streams"] > 1:
+    if tick:
+        spread = ", ".join(f"{tick[name]:.3f}" for name in ("p50", "p95", "max"))
+        yield "RTF of a tick, p50, p95, max", spread
+        yield "lateness of a tick, p50, p95", f"{_ms(late['p50'])}, {_ms(late['p95'])}"
         yield (
-            f"{session['streams']} streams together",
-            f"{session['audio_per_second']:.1f} s of audio a second",
+            "ticks done before the next is due",
+            "yes, 95 of 100 or more" if times["keeps_up"] else "no, fewer than 95 of 100",
         )
+    if session is not None:
+        yield "loading and warming up", f"{session['load_seconds']:.2f} s"
+        if session["streams"] > 1:
+            label = f"{session['streams']} streams together"
+            yield label, f"{session['audio_per_second']:.1f} s of audio a second"
 
 
 def _latency(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     latency = summary["latency"]
     coverage = latency["coverage"]
-    for kind in ("unaware", "aware"):
-        found = latency["emission"][kind]
-        yield (
-            f"emission latency, computation-{kind}",
-            found and f"p50 {_s(found['p50'])}, p90 {_s(found['p90'])}, p95 {_s(found['p95'])}",
-        )
-    yield "share of words measured", None if coverage is None else f"{100 * coverage:.1f} %"
-    for name, label in (
-        ("first_display", "first text shown after"),
-        ("first_commit", "first text committed after"),
-        ("finalisation", "last text committed after"),
+    for label, found, names in (
+        ("emission latency, computation-unaware", latency["emission"]["unaware"], "p50 p90 p95"),
+        ("emission latency, computation-aware", latency["emission"]["aware"], "p50 p90 p95"),
+        ("first text shown after", latency["first_display"]["aware"], "p50 p90"),
+        ("first text committed after", latency["first_commit"]["aware"], "p50 p90"),
+        ("last text committed after", latency["finalisation"]["aware"], "p50 p90"),
     ):
-        found = latency[name]["aware"]
-        yield label, found and f"p50 {_s(found['p50'])}, p90 {_s(found['p90'])}"
+        yield label, found and ", ".join(f"{name} {_s(found[name])}" for name in names.split())
+    yield "share of words measured", None if coverage is None else f"{100 * coverage:.1f} %"
     for name, label in (
         ("long_yaal", "LongYAAL"),
         ("stream_laal", "StreamLAAL"),
@@ -183,20 +183,13 @@ def _latency(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
 
 
 def _stability(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
-    stability = summary["stability"]
-    erased = stability["normalised_erasure"]
+    erased, held = (summary["stability"][name] for name in ("normalised_erasure", "hold_back"))
+    flushes, times = summary["flushes"], summary["word_times"]
     yield "normalised erasure", None if erased is None else f"{erased:.3f}"
-    held = stability["hold_back"]
     yield "hold-back", held and f"p50 {_s(held['p50'])}, p90 {_s(held['p90'])}"
-    flushes = summary["flushes"]
-    yield (
-        "words missing at flushes",
-        flushes and f"{flushes['missing_words']} at {flushes['count']} flushes",
-    )
-
-
-def _times(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
-    times = summary["word_times"]
+    if flushes:
+        missing = f"{flushes['missing_words']} at {flushes['count']} flushes"
+        yield "words missing at flushes", missing
     if times is None:
         return
     for boundary in ("start", "end"):
@@ -224,29 +217,6 @@ def _work(summary: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
             low, high = found["low"], found["high"]
             interval = "" if low is None else f" [{low / 2**20:+.2f}, {high / 2**20:+.2f}]"
             yield f"{name} an hour", f"{found['per_hour'] / 2**20:+.2f} MiB{interval}"
-
-
-def _worst(result: dict[str, Any]) -> list[str]:
-    by_id = {sample["id"]: sample for sample in result["samples"]}
-    worst = [by_id[name] for name in result["worst"]]
-    if not worst:
-        return ["Every sample is without error."]
-    return [
-        "The samples with the most errors:",
-        "",
-        *markdown_table(
-            ["sample", "WER", "reference", "hypothesis"],
-            (
-                [
-                    sample["id"],
-                    "-" if sample["wer"] is None else f"{100 * sample['wer']:.1f} %",
-                    sample["reference_normalised"],
-                    sample["hypothesis_normalised"],
-                ]
-                for sample in worst
-            ),
-        ),
-    ]
 
 
 def _s(seconds: float) -> str:

@@ -65,66 +65,58 @@ def run_benchmark(
         BackendError: a stream failed for good; the logs of finished streams stay.
 
     """
-    logs = output / "logs"
-    logs.mkdir(parents=True, exist_ok=True)
+    (output / "logs").mkdir(parents=True, exist_ok=True)
     _claim(output, config)
-    tally = _Tally(total=len(dataset.samples), observe=observe)
+    paths = {sample.id: _log_path(output, sample) for sample in dataset.samples}
+    scores: dict[str, SampleScore] = {}
     with (output / "samples.jsonl").open("w", encoding="utf-8") as records:
 
         def keep(log: EventLog) -> None:
             scored = score(log, normaliser_name=config.normaliser)
+            scores[scored.id] = scored
             records.write(json.dumps(scored.to_json(), ensure_ascii=False) + "\n")
             records.flush()
-            tally.add(scored)
+            audio = sum(each.audio_seconds for each in scores.values())
+            busy = sum(each.time.busy_seconds for each in scores.values())
+            observe(
+                Progress(
+                    done=len(scores),
+                    total=len(dataset.samples),
+                    sample=scored.id,
+                    wer=ErrorCounts.total(each.words for each in scores.values()).rate,
+                    rtf=busy / audio if audio else None,
+                )
+            )
 
-        waiting: list[Sample] = []
+        waiting = [sample for sample in dataset.samples if not paths[sample.id].exists()]
+        names = {sample.id for sample in waiting}
         for sample in dataset.samples:
-            path = _log_path(logs, sample)
-            if path.exists():
-                keep(read_log(path))
-            else:
-                waiting.append(sample)
+            if sample.id not in names:
+                keep(read_log(paths[sample.id]))
         session = None
         if waiting:
             began = perf_counter()
             with open_backend() as backend:
                 backend.warmup()
-                load_seconds, began = perf_counter() - began, perf_counter()
-                for sample, log in _recorded(backend, waiting, config, timer):
-                    write_log(_log_path(logs, sample), log)
+                loaded = perf_counter()
+                for log in _recorded(backend, waiting, config, timer):
+                    write_log(paths[log.header.audio], log)
                     keep(log)
+            elapsed = perf_counter() - loaded
+            audio_seconds = sum(sample.seconds for sample in waiting)
             session = {
-                "load_seconds": load_seconds,
-                **_session(waiting, perf_counter() - began, config),
+                "load_seconds": loaded - began,
+                "streams": config.streams,
+                "samples": len(waiting),
+                "audio_seconds": audio_seconds,
+                "elapsed_seconds": elapsed,
+                "audio_per_second": audio_seconds / elapsed if elapsed > 0 else None,
             }
-    order = {sample.id: index for index, sample in enumerate(dataset.samples)}
-    scores = sorted(tally.scores, key=lambda scored: order[scored.id])
-    result = build_result(config, scores, session=session)
+    ordered = [scores[sample.id] for sample in dataset.samples]
+    result = build_result(config, ordered, session=session)
     write_result(output, result)
     (output / "report.md").write_text(markdown(result), encoding="utf-8")
     return result
-
-
-@attrs.define
-class _Tally:
-    """The scores so far."""
-
-    total: int
-    observe: Callable[[Progress], None]
-    scores: list[SampleScore] = attrs.field(factory=list)
-
-    def add(self, scored: SampleScore) -> None:
-        self.scores.append(scored)
-        audio = sum(score.audio_seconds for score in self.scores)
-        self.observe(
-            Progress(
-                done=len(self.scores),
-                total=self.total,
-                sample=scored.id,
-                wer=ErrorCounts.total(score.words for score in self.scores).rate,
-                rtf=sum(s.time.busy_seconds for s in self.scores) / audio if audio else None,
-            )
-        )
 
 
 def _claim(output: Path, config: RunConfig) -> None:
@@ -148,28 +140,26 @@ def _claim(output: Path, config: RunConfig) -> None:
             )
 
 
-def _log_path(logs: Path, sample: Sample) -> Path:
+def _log_path(output: Path, sample: Sample) -> Path:
     safe = re.sub(r"[^\w.-]", "_", sample.id)
     if safe != sample.id or len(safe) > 100:  # noqa: PLR2004 -- file names end at 255 bytes
         safe = f"{safe[:80]}-{hashlib.sha256(sample.id.encode()).hexdigest()[:12]}"
-    return logs / f"{safe}.jsonl"
+    return output / "logs" / f"{safe}.jsonl"
 
 
 def _recorded(
     backend: Backend, samples: list[Sample], config: RunConfig, timer: Callable[[], float]
-) -> Iterator[tuple[Sample, EventLog]]:
+) -> Iterator[EventLog]:
     """Yield logs as streams end; `config.streams` of them run at a time, each on a thread."""
-    if config.streams == 1:
+    if config.streams == 1:  # in this thread, whose processor time *timer* may read
         for sample in samples:
-            yield sample, _record(backend, sample, config, timer)
+            yield _record(backend, sample, config, timer)
         return
     with ThreadPoolExecutor(config.streams) as threads:
-        running = {
-            threads.submit(_record, backend, sample, config, timer): sample for sample in samples
-        }
+        running = [threads.submit(_record, backend, sample, config, timer) for sample in samples]
         try:
             for finished in as_completed(running):
-                yield running[finished], finished.result()
+                yield finished.result()
         finally:
             threads.shutdown(wait=True, cancel_futures=True)
 
@@ -210,15 +200,3 @@ def _record(
         ),
         events=events,
     )
-
-
-def _session(samples: list[Sample], elapsed: float, config: RunConfig) -> dict[str, Any]:
-    """Describe what this session recorded: audio per second of wall clock over all streams."""
-    audio = sum(sample.seconds for sample in samples)
-    return {
-        "streams": config.streams,
-        "samples": len(samples),
-        "audio_seconds": audio,
-        "elapsed_seconds": elapsed,
-        "audio_per_second": audio / elapsed if elapsed > 0 else None,
-    }

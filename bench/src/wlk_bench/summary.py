@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from itertools import chain
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_bench.metrics.bootstrap import ratio_interval
-from wlk_bench.metrics.distribution import Distribution
-from wlk_bench.metrics.erasure import Erasure
-from wlk_bench.metrics.error_rate import Distance, ErrorCounts
-from wlk_bench.metrics.growth import COUNTERS, HOUR, slope, work_slope
-from wlk_bench.metrics.word_time import boundary_error, shift
+from wlk_bench.metrics.error_rate import ErrorCounts
+from wlk_bench.metrics.stability import Erasure
+from wlk_bench.metrics.statistics import Distribution, ratio_interval, slope
+from wlk_bench.metrics.timing import boundary_error, shift
+from wlk_bench.metrics.work import COUNTERS, HOUR, work_slope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wlk_bench.metrics.emission import Delay
-    from wlk_bench.metrics.growth import Slope, WorkWindow
-    from wlk_bench.metrics.real_time import Tick
-    from wlk_bench.scoring import Lagging, SampleScore
+    from wlk_bench.metrics.lagging import Lagging
+    from wlk_bench.metrics.timing import Delay
+    from wlk_bench.scoring import SampleScore
 
 __all__ = ["summarise"]
 
@@ -32,24 +31,48 @@ def summarise(scores: Sequence[SampleScore]) -> dict[str, Any]:
     Rates are fractions, times are seconds.  Error rates are of the whole corpus; latencies are
     pooled over words, ticks or streams.  Figures that cannot be measured are None.
     """
+    audio = sum(score.audio_seconds for score in scores)
+    erased = sum((score.erasure for score in scores), Erasure())
+    missing = [count for score in scores for count in score.missing_at_flushes]
     return {
         "samples": len(scores),
-        "audio_seconds": sum(score.audio_seconds for score in scores),
+        "audio_seconds": audio,
         "wer": _rate([score.words for score in scores], [s.word_blocks for s in scores]),
         "cer": _rate([score.characters for score in scores], [s.character_blocks for s in scores]),
-        "wer_raw": Distance.total(score.words_raw for score in scores).rate,
-        "cer_raw": Distance.total(score.characters_raw for score in scores).rate,
-        "wer_of_samples": _distribution(
-            score.words.rate for score in scores if score.words.rate is not None
-        ),
+        "wer_raw": ErrorCounts.total(score.words_raw for score in scores).rate,
+        "cer_raw": ErrorCounts.total(score.characters_raw for score in scores).rate,
+        "wer_of_samples": _distribution(score.words.rate for score in scores),
         "perfect_samples": sum(score.words.errors == 0 for score in scores),
         "real_time": _real_time(scores),
         "latency": _latency(scores),
-        "lagging": _lagging(scores),
-        "stability": _stability(scores),
+        "lagging": {
+            "laal": _means(score.laal for score in scores),
+            **{
+                name: _means(chain.from_iterable(getattr(score, name) for score in scores))
+                for name in ("stream_laal", "stream_laal_displayed", "long_yaal")
+            },
+        },
+        "stability": {
+            "normalised_erasure": erased.normalised,
+            "erased_words": erased.erased,
+            "hold_back": _distribution(chain.from_iterable(s.hold_back for s in scores)),
+        },
         "word_times": _word_times(scores),
-        "flushes": _flushes(scores),
-        "work": _work(scores),
+        "flushes": {
+            "count": len(missing),
+            "missing_words": sum(missing),
+            "missing_per_flush": sum(missing) / len(missing),
+            "worst": max(missing),
+        }
+        if missing
+        else None,
+        # Per second of audio; None where the backend cannot know a counter.
+        "work": {
+            name: sum(score.work.get(name, 0) for score in scores) / audio
+            if audio and any(name in score.work for score in scores)
+            else None
+            for name in COUNTERS
+        },
         "growth": _growth(scores),
     }
 
@@ -73,40 +96,26 @@ def _rate(
 def _real_time(scores: Sequence[SampleScore]) -> dict[str, Any]:
     audio = sum(score.time.audio_seconds for score in scores)
     busy = sum(score.time.busy_seconds for score in scores)
-    ticks = list(chain.from_iterable(score.time.ticks for score in scores))
+    ticks = [tick for score in scores for tick in score.time.ticks]
+    relative = Distribution.of(tick.lateness / tick.seconds for tick in ticks)
+    longest = max(scores, key=lambda score: score.audio_seconds, default=None)
+    own = () if longest is None else longest.time.ticks
+    growth = slope([tick.audio_time / HOUR for tick in own], [tick.lateness for tick in own])
     return {
         "rtf": busy / audio if audio else None,
         "speed": audio / busy if busy else None,
         "busy_seconds": busy,
-        "stream_rtf": _distribution(s.time.rtf for s in scores if s.time.rtf is not None),
+        "stream_rtf": _distribution(score.time.rtf for score in scores),
         "tick_rtf": _distribution(tick.rtf for tick in ticks),
         "lateness": _distribution(tick.lateness for tick in ticks),
-        "lateness_growth": _lateness_growth(scores),
-        "keeps_up": _keeps_up(ticks),
+        "lateness_growth": _plain(growth),  # seconds an hour, over the longest stream
+        # 95 of 100 ticks end before the next chunk is due.
+        "keeps_up": None if relative is None else relative.p95 <= 1.0,
     }
 
 
-def _keeps_up(ticks: Sequence[Tick]) -> bool | None:
-    """Return whether 95 of 100 ticks end before the next chunk is due."""
-    if not ticks:
-        return None
-    lateness = Distribution.of(tick.lateness / tick.seconds for tick in ticks)
-    return lateness is not None and lateness.p95 <= 1.0
-
-
-def _lateness_growth(scores: Sequence[SampleScore]) -> dict[str, Any] | None:
-    """Return the growth of lateness over the longest stream, in seconds an hour."""
-    longest = max(scores, key=lambda score: score.audio_seconds, default=None)
-    if longest is None:
-        return None
-    ticks = longest.time.ticks
-    return _slope(
-        slope([tick.audio_time / HOUR for tick in ticks], [tick.lateness for tick in ticks])
-    )
-
-
 def _latency(scores: Sequence[SampleScore]) -> dict[str, Any]:
-    words = [word.delay for word in chain.from_iterable(score.emission for score in scores)]
+    words = [delay for score in scores for delay in score.emission]
     timed = sum(score.timed_words for score in scores)
     return {
         "emission": _delays(words),
@@ -117,29 +126,9 @@ def _latency(scores: Sequence[SampleScore]) -> dict[str, Any]:
     }
 
 
-def _lagging(scores: Sequence[SampleScore]) -> dict[str, Any]:
-    return {
-        "laal": _mean(score.laal for score in scores),
-        "stream_laal": _mean(chain.from_iterable(score.stream_laal for score in scores)),
-        "stream_laal_displayed": _mean(
-            chain.from_iterable(score.stream_laal_displayed for score in scores)
-        ),
-        "long_yaal": _mean(chain.from_iterable(score.long_yaal for score in scores)),
-    }
-
-
-def _stability(scores: Sequence[SampleScore]) -> dict[str, Any]:
-    total = sum((score.erasure for score in scores), Erasure())
-    return {
-        "normalised_erasure": total.normalised,
-        "erased_words": total.erased,
-        "hold_back": _distribution(chain.from_iterable(score.hold_back for score in scores)),
-    }
-
-
 def _word_times(scores: Sequence[SampleScore]) -> dict[str, Any] | None:
-    starts = list(chain.from_iterable(score.word_times.starts for score in scores))
-    ends = list(chain.from_iterable(score.word_times.ends for score in scores))
+    starts = [error for score in scores for error in score.word_times.starts]
+    ends = [error for score in scores for error in score.word_times.ends]
     start, end = boundary_error(starts), boundary_error(ends)
     if start is None or end is None:
         return None
@@ -153,56 +142,24 @@ def _word_times(scores: Sequence[SampleScore]) -> dict[str, Any] | None:
     }
 
 
-def _flushes(scores: Sequence[SampleScore]) -> dict[str, Any] | None:
-    missing = list(chain.from_iterable(score.missing_at_flushes for score in scores))
-    if not missing:
-        return None
-    return {
-        "count": len(missing),
-        "missing_words": sum(missing),
-        "missing_per_flush": sum(missing) / len(missing),
-        "worst": max(missing),
-    }
-
-
-def _work(scores: Sequence[SampleScore]) -> dict[str, float | None]:
-    """Return the work per second of audio by counter; None where the backend cannot know it."""
-    audio = sum(score.audio_seconds for score in scores)
-    return {
-        name: (
-            sum(score.work.get(name, 0) for score in scores) / audio
-            if audio and any(name in score.work for score in scores)
-            else None
-        )
-        for name in COUNTERS
-    }
-
-
 def _growth(scores: Sequence[SampleScore]) -> dict[str, Any] | None:
     """Return the growth over the longest stream; None where it is too short to measure any."""
     longest = max(scores, key=lambda score: score.audio_seconds, default=None)
     if longest is None or len(longest.windows) < 3:  # noqa: PLR2004 -- warm-up and two to compare
         return None
+    second, last = longest.windows[1], longest.windows[-1]
+    ratios: dict[str, float | None] = {}
+    for name in sorted(longest.work):
+        before = second.counts.get(name, 0) / second.seconds
+        ratios[name] = last.counts.get(name, 0) / last.seconds / before if before else None
     return {
         "stream_seconds": longest.audio_seconds,
         "work_per_second": {
-            name: _slope(work_slope(longest.windows, name)) for name in sorted(longest.work)
+            name: _plain(work_slope(longest.windows, name)) for name in sorted(longest.work)
         },
-        "last_to_second_window": {
-            name: _growth_ratio(longest.windows, name) for name in sorted(longest.work)
-        },
-        **{name: _slope(found) for name, found in longest.memory.items()},
+        "last_to_second_window": ratios,
+        **{name: _plain(found) for name, found in longest.memory.items()},
     }
-
-
-def _growth_ratio(windows: Sequence[WorkWindow], name: str) -> float | None:
-    second, last = windows[1], windows[-1]
-    before = second.counts.get(name, 0) / second.seconds
-    return last.counts.get(name, 0) / last.seconds / before if before else None
-
-
-def _slope(found: Slope | None) -> dict[str, Any] | None:
-    return None if found is None else attrs.asdict(found)
 
 
 def _delays(delays: Iterable[Delay | None]) -> dict[str, Any]:
@@ -213,19 +170,20 @@ def _delays(delays: Iterable[Delay | None]) -> dict[str, Any]:
     }
 
 
-def _mean(values: Iterable[Lagging | None]) -> dict[str, float | None]:
-    known = [value for value in values if value is not None]
+def _means(lags: Iterable[Lagging | None]) -> dict[str, float | None]:
+    known = [lag for lag in lags if lag is not None]
+    unaware = [lag.unaware for lag in known]
+    aware = [lag.aware for lag in known if lag.aware is not None]
     return {
-        "unaware": _mean_of(value.unaware for value in known),
-        "aware": _mean_of(value.aware for value in known),
+        "unaware": fmean(unaware) if unaware else None,
+        "aware": fmean(aware) if aware else None,
     }
 
 
-def _mean_of(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+def _distribution(values: Iterable[float | None]) -> dict[str, float] | None:
+    return _plain(Distribution.of(value for value in values if value is not None))
 
 
-def _distribution(values: Iterable[float]) -> dict[str, float] | None:
-    found = Distribution.of(values)
+def _plain(found: Any) -> dict[str, Any] | None:
+    """Return a record as plain data, None for None."""
     return None if found is None else attrs.asdict(found)

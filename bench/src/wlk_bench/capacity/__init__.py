@@ -1,1 +1,1 @@
-"""How many sessions a machine keeps, how many machines a load needs, and what they cost."""
+"""Measure how many sessions one machine keeps in real time."""

@@ -1,25 +1,23 @@
-"""Real sessions of a backend: what their chunks cost, and how late they are done in real time."""
+"""Run sessions of a loaded backend, and measure how late their chunks are done."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from functools import partial
 import gc
-import threading
+import math
+import os
 import time
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
-from wlk_bench.capacity.clocks import CpuClock, machine_cpu_seconds
-from wlk_bench.capacity.paced_run import PacedRun, Record
-from wlk_bench.capacity.prediction import first_chunks
-from wlk_bench.capacity.service_times import ServiceTimes
+from wlk_bench import config as configuration
 from wlk_bench.capacity.timed_session import TimedSession
-from wlk_bench.environment import resident_bytes
+from wlk_bench.data import load_dataset
+from wlk_bench.environment import machine_cpu_seconds, resident_bytes
+from wlk_bench.errors import CapacityError
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.session import End
 from wlk_serve.scheduling import Scheduler
 
 if TYPE_CHECKING:
@@ -27,16 +25,78 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from wlk_bench.config import RunConfig
     from wlk_core.backend import Backend
     from wlk_core.session import Event
     from wlk_serve.scheduling import Attachment
 
-__all__ = ["Bench"]
+__all__ = ["Bench", "CpuClock", "PacedRun", "open_bench"]
 
 _POLL_SECONDS = 0.02
-_MIN_STREAMS = 8  # that are measured, where fewer run
-_ANY_LATENESS = 1e9  # sessions are measured, not refused
-_ANY_BURST = 1e9  # audio before a run is sent at once, and is due at once
+_MIN_STREAMS = 8  # that share the machine while its throughput is measured
+_MAX_CLIPS = 32  # that streams take in turn
+_UNBOUNDED = 1e9  # seconds of lateness and of burst: sessions are measured, not refused
+_GOLDEN_RATIO = (5**0.5 - 1) / 2
+
+
+class CpuClock:
+    """
+    A clock that the processor time of this process moves; it jumps over the time without work.
+
+    A step that runs alone takes as long on it as on a core of its own, whatever else the machine
+    does.  The cost of reading the clock is not counted.
+    """
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.idle_seconds = 0.0  #: that were jumped over
+        readings = [time.process_time() for _ in range(200)]
+        self._cost = float(np.median(np.diff(readings)))
+        self._last = time.process_time()
+
+    def __call__(self) -> float:
+        """Return the time of the last reading, in seconds."""
+        return self.now
+
+    def read(self) -> float:
+        """Let the processor time since the last reading pass, and return the time."""
+        reading = time.process_time()
+        self.now += max(0.0, reading - self._last - self._cost)
+        self._last = reading
+        return self.now
+
+    def skip_to(self, moment: float) -> None:
+        """Jump to *moment*, where it lies in the future."""
+        self.idle_seconds += max(0.0, moment - self.now)
+        self.now = max(self.now, moment)
+
+    def leave_out(self) -> None:
+        """Do not count the processor time since the last reading."""
+        self._last = time.process_time()
+
+
+@attrs.frozen(kw_only=True)
+class PacedRun:
+    """
+    Sessions whose audio came in real time.
+
+    Attributes:
+        sessions: how many ran.
+        p99_delay: 99th percentile of the seconds from the arrival of a chunk until it was done.
+        p99_lateness: the same from the deadline of the chunk; negative where it was done before.
+        utilisation: share of the cores of the measurement that this process kept busy.
+        other_cores: cores that other processes used meanwhile; None where it cannot be read.
+        session_bytes: resident memory since the backend was loaded, divided by the sessions; None
+            where it cannot be read.
+
+    """
+
+    sessions: int
+    p99_delay: float
+    p99_lateness: float
+    utilisation: float
+    other_cores: float | None
+    session_bytes: float | None
 
 
 @attrs.frozen(kw_only=True)
@@ -48,303 +108,261 @@ class Bench:
         backend: the loaded backend.
         stream_arguments: language, task and options of each stream.
         clips: audio, one clip for each stream in turn; a stream repeats its clip.
-        chunk_seconds: of audio in a chunk.
-        tick_seconds: how long after its arrival a chunk is to be done.
-        workers: threads that step.
-        is_batching: whether the backend takes engine calls together.
+        tick_seconds: of audio in a chunk, and from its arrival to its deadline.
+        workers: threads that step sessions.
         cores: that the process may use.
         is_cpu_clock: whether a single worker runs by the processor time of the process, so that it
             has a core of its own on a machine that is shared; else by the wall clock.
+        idle_bytes: resident memory before any session.
+        drain_seconds: for chunks that are not done when the audio of a run is over.
 
     """
 
     backend: Backend
     stream_arguments: Mapping[str, Any]
     clips: Sequence[NDArray[np.float32]]
-    chunk_seconds: float
     tick_seconds: float
     workers: int
-    is_batching: bool
     cores: int
     is_cpu_clock: bool = False
-    idle_bytes: int | None = attrs.field(factory=resident_bytes)  #: resident before any session
-    drain_seconds: float = 20.0  #: for chunks that are not done when the audio of a run is over
+    idle_bytes: int | None = attrs.field(factory=resident_bytes)
+    drain_seconds: float = 20.0
 
-    def service_times(self, seconds: float, *, streams: int = 0) -> ServiceTimes:
-        """
-        Measure what chunks cost, with streams that get the next chunk when one is done.
-
-        Each of *streams* has a trace of its own, up to one for each clip, because costs depend on
-        what is spoken: eight of 32 clips cost 7 % less than all of them.
-
-        Each number of streams decodes *seconds* of audio of each, and as much as a run sends before
-        it begins, as fast as it can: no worker is idle, so that the time divided by the chunks is
-        the cost of a chunk.
-        """
-        wide = min(streams, len(self.clips))
-        if self.is_cpu_clock or (self.workers == 1 and not self.is_batching):
-            widths = [max(_MIN_STREAMS, wide)]
-        else:
-            widths = [2**power for power in range(self.workers.bit_length())]
-            if not self.is_batching:
-                widths = [*(w for w in widths if w < self.workers), max(4 * self.workers, wide)]
-        measure = self._costs_by_cpu if self.is_cpu_clock else self._costs_by_wall
-        by_streams = {width: measure(width, 2 * seconds) for width in widths}
-        if not self.is_batching:  # the widest had all workers busy
-            by_streams[self.workers] = by_streams.pop(widths[-1])
-        return self._service(by_streams)
-
-    def _service(self, by_streams: Mapping[int, tuple[tuple[float, ...], ...]]) -> ServiceTimes:
-        return ServiceTimes(
-            chunk_seconds=self.chunk_seconds,
-            tick_seconds=self.tick_seconds,
-            workers=self.workers,
-            is_batching=self.is_batching,
-            by_streams=by_streams,
-        )
+    def throughput(self, seconds: float) -> float:
+        """Return the seconds of audio decoded in a second while all workers are busy."""
+        count = max(_MIN_STREAMS, 4 * self.workers)
+        rounds = self._rounds(seconds)
+        with self._open(count, lambda _arrivals: None) as run:
+            began = run.now
+            run.send_at_once([rounds] * count)
+            elapsed = run.now - began
+        return count * rounds * self.tick_seconds / elapsed
 
     def paced_run(self, sessions: int, seconds: float) -> PacedRun:
         """
         Run *sessions* in real time for *seconds*; chunks that never end count as they wait.
 
-        Before, each session decodes up to as much audio, see `first_chunks`.
+        Each session decodes up to as much audio before: streams that began together would cost
+        most together, because the audio that is decoded again grows until words are committed.
+        Multiples of the golden ratio spread any number of sessions evenly over that cycle.
         """
         gc.collect()
-        wall, cpu = time.monotonic(), time.process_time()
-        machine = machine_cpu_seconds()
-        drive = self._pace_by_cpu if self.is_cpu_clock else self._pace_by_wall
-        record = drive(sessions, seconds)
-        wall, cpu = time.monotonic() - wall, time.process_time() - cpu
-        others = machine_cpu_seconds()
-        p99 = float(np.percentile(record.delays, 99))
-        costs = tuple(tuple(trace) for trace in record.costs if trace)
+        rounds = self._rounds(seconds)
+        begun = [int(index * _GOLDEN_RATIO % 1.0 * rounds) for index in range(sessions)]
+        arrivals = sorted(
+            ((k + 1 + index / sessions) * self.tick_seconds, index, begun[index] + k)
+            for k in range(rounds)
+            for index in range(sessions)
+        )
+        delays: list[float] = []
+        wall, machine, process = time.monotonic(), machine_cpu_seconds(), time.process_time()
+        with self._open(
+            sessions, lambda done: delays.extend(run.now - arrival for arrival in done)
+        ) as run:
+            run.send_at_once(begun)
+            delays.clear()
+            cpu, began, idle = time.process_time(), run.now, run.idle_seconds
+            for arrival, index, number in arrivals:
+                run.wait_until(began + arrival)
+                run.send(index, number, began + arrival)
+            elapsed = run.now - began
+            busy = elapsed - (run.idle_seconds - idle)
+            if not self.is_cpu_clock:
+                busy = time.process_time() - cpu
+            run.drain(self.drain_seconds)
+            memory = resident_bytes()
+            delays += [run.now - arrival for each in run.sessions for arrival in each.waiting]
+        wall, process = time.monotonic() - wall, time.process_time() - process
+        machine_after = machine_cpu_seconds()
+        p99 = float(np.percentile(delays, 99))
         return PacedRun(
             sessions=sessions,
             p99_delay=p99,
             p99_lateness=p99 - self.tick_seconds,
-            utilisation=min(1.0, record.busy / (record.elapsed * self.cores)),
+            utilisation=min(1.0, busy / (elapsed * self.cores)),
             other_cores=None
-            if machine is None or others is None
-            else max(0.0, (others - machine - cpu) / wall),
+            if machine is None or machine_after is None
+            else max(0.0, (machine_after - machine - process) / wall),
             session_bytes=None
-            if self.idle_bytes is None or record.memory is None
-            else max(0, record.memory - self.idle_bytes) / sessions,
-            service=None if self.is_batching or not costs else self._service({self.workers: costs}),
+            if self.idle_bytes is None or memory is None
+            else max(0, memory - self.idle_bytes) / sessions,
         )
 
-    def _chunk(self, stream: int, number: int) -> NDArray[np.float32]:
-        clip = self.clips[stream % len(self.clips)]
-        size = round(self.chunk_seconds * SAMPLE_RATE)
-        return np.take(clip, range(number * size, (number + 1) * size), mode="wrap")
+    def _rounds(self, seconds: float) -> int:
+        """Return the chunks of each session in that many seconds."""
+        return max(1, round(seconds / self.tick_seconds))
 
     @contextmanager
-    def _sessions(
-        self, count: int, on_done: Callable[[int, list[float], float], object]
-    ) -> Iterator[list[TimedSession]]:
+    def _open(self, count: int, on_done: Callable[[list[float]], object]) -> Iterator[_Sessions]:
+        clock = CpuClock() if self.is_cpu_clock else None
         with ExitStack() as opened:
             processors = []
             for _ in range(count):
                 processors.append(self.backend.create_processor(**self.stream_arguments))
                 opened.callback(processors[-1].close)
-            sessions = [
-                TimedSession(processor, self.chunk_seconds, partial(on_done, index))
-                for index, processor in enumerate(processors)
-            ]
-            yield sessions
+            scheduler = opened.enter_context(
+                Scheduler.for_backend(
+                    self.backend,
+                    workers=0 if clock else self.workers,
+                    clock=clock or time.monotonic,
+                    tick_seconds=self.tick_seconds,
+                    max_lateness=_UNBOUNDED,
+                    burst_seconds=_UNBOUNDED,
+                )
+            )
+            sessions = [TimedSession(each, self.tick_seconds, on_done) for each in processors]
+            yield _Sessions(
+                sessions=sessions,
+                attachments=[scheduler.attach(s, _drop, call=_directly) for s in sessions],
+                scheduler=scheduler,
+                clips=self.clips,
+                chunk_samples=round(self.tick_seconds * SAMPLE_RATE),
+                clock=clock,
+            )
             for session in sessions:
                 session.check()
 
-    def _scheduler(self, *, workers: int, clock: Callable[[], float]) -> Scheduler:
-        return Scheduler.for_backend(
-            self.backend,
-            workers=workers,
-            clock=clock,
-            tick_seconds=self.tick_seconds,
-            max_lateness=_ANY_LATENESS,
-            burst_seconds=_ANY_BURST,
+
+@attrs.frozen(kw_only=True)
+class _Sessions:
+    """
+    Open sessions on a scheduler, and the audio that they are sent.
+
+    By the wall clock (`clock` None) the workers of the scheduler step the sessions, and this
+    thread waits; by a CpuClock this thread makes the steps.
+    """
+
+    sessions: list[TimedSession]
+    attachments: list[Attachment]
+    scheduler: Scheduler
+    clips: Sequence[NDArray[np.float32]]
+    chunk_samples: int
+    clock: CpuClock | None
+
+    @property
+    def now(self) -> float:
+        """Seconds by the clock of the measurement."""
+        return self.clock.read() if self.clock else time.monotonic()
+
+    @property
+    def idle_seconds(self) -> float:
+        """Seconds without work; 0 by the wall clock, which does not count them."""
+        return self.clock.idle_seconds if self.clock else 0.0
+
+    def send(self, index: int, number: int, arrival: float) -> None:
+        """Send a session its chunk of that number."""
+        clip = self.clips[index % len(self.clips)]
+        first = number * self.chunk_samples
+        chunk = np.take(clip, range(first, first + self.chunk_samples), mode="wrap")
+        if self.clock:
+            self.clock.leave_out()  # cutting the chunk is the work of a client
+        self.sessions[index].arrive(chunk, arrival)
+        self.attachments[index].notify()
+
+    def send_at_once(self, chunks: Sequence[int]) -> None:
+        """Send each session that many chunks, and wait until they are decoded."""
+        for index, count in enumerate(chunks):
+            for number in range(count):
+                self.send(index, number, 0.0)
+        self.drain()
+
+    def wait_until(self, moment: float) -> None:
+        """Let the sessions work until *moment*."""
+        if self.clock is None:
+            time.sleep(max(0.0, moment - time.monotonic()))
+            return
+        while self.clock.now < moment and self.scheduler.step():
+            self.clock.read()
+        self.clock.skip_to(moment)
+
+    def drain(self, seconds: float = math.inf) -> None:
+        """Let the sessions work until every chunk is decoded, or for *seconds* at most."""
+        if self.clock is not None:
+            while self.scheduler.step():
+                self.clock.read()
+            return
+        last = time.monotonic() + seconds
+        while any(session.waiting for session in self.sessions) and time.monotonic() < last:
+            time.sleep(_POLL_SECONDS)
+
+
+@contextmanager
+def open_bench(
+    *,
+    backend: str,
+    model: str | None,
+    options: tuple[str, ...],
+    language: str | None,
+    data: str,
+    tick: float,
+    cores: int | None,
+    clock: str,
+) -> Iterator[tuple[Bench, RunConfig]]:
+    """
+    Load *backend* and yield what measures it; see `wlk-bench capacity` for the arguments.
+
+    Raises:
+        BackendUnavailable, OptionError: see wlk_core.load_backend.
+        CapacityError: there are fewer cores.
+        DataError: the data cannot be used.
+
+    """
+    dataset = load_dataset(data)
+    conditions: dict[str, Any] = {
+        "model": model, "language": language, "chunk_seconds": tick, "is_paced": True
+    }  # fmt: skip
+    config, spec = configuration.prepare(dataset, backend, options=options, **conditions)
+    if "tick_seconds" in {*config.stream_options} - config.requested:
+        options = (*options, f"tick_seconds={tick:g}")
+        config, spec = configuration.prepare(dataset, backend, options=options, **conditions)
+    is_cpu_clock = clock == "cpu"
+    with (
+        _limited_cores(1 if is_cpu_clock else cores) as count,
+        configuration.load(config, spec) as loaded,
+    ):
+        loaded.warmup()
+        clips = [  # without the silences that are reported instead of sent
+            np.concatenate([part for part in sample.audio() if isinstance(part, np.ndarray)])
+            for sample in dataset.samples[:_MAX_CLIPS]
+        ]
+        yield (
+            Bench(
+                backend=loaded,
+                stream_arguments={"language": config.language, **config.stream_arguments},
+                clips=clips,
+                tick_seconds=tick,
+                workers=1 if is_cpu_clock else spec.max_concurrent_calls or count,
+                cores=count,
+                is_cpu_clock=is_cpu_clock,
+            ),
+            config,
         )
 
-    def _costs_by_wall(self, streams: int, seconds: float) -> tuple[tuple[float, ...], ...]:
-        rounds = max(2, round(seconds / self.chunk_seconds))
-        costs: list[list[float]] = [[] for _ in range(streams)]
-        ends: list[float] = []
-        numbers = [0] * streams
-        ended = threading.Semaphore(0)
 
-        def on_done(index: int, _arrivals: list[float], seconds: float) -> None:
-            costs[index].append(seconds)
-            ends.append(time.perf_counter())
-            if numbers[index] < rounds:
-                give(index)
-            else:
-                ended.release()
-
-        def release_if_over(events: list[Event]) -> None:
-            if any(isinstance(event, End) for event in events):  # it has failed
-                ended.release()
-
-        def give(index: int) -> None:
-            numbers[index] += 1
-            sessions[index].arrive(self._chunk(index, numbers[index] - 1), time.monotonic())
-            attachments[index].notify()
-
-        with (
-            self._sessions(streams, on_done) as sessions,
-            self._scheduler(workers=self.workers, clock=time.monotonic) as scheduler,
-        ):
-            attachments = [
-                scheduler.attach(each, release_if_over, call=_directly) for each in sessions
-            ]
-            began = time.perf_counter()
-            for index in range(streams):
-                give(index)
-            for _ in range(streams):
-                ended.acquire()
-        if self.is_batching:  # the streams take turns together: each turn is a run
-            return (tuple(np.diff([began, *sorted(ends)[streams - 1 :: streams]]).tolist()),)
-        # What the scheduler does between steps belongs to them.
-        busy = min(streams, self.workers) * (max(ends) - began)
-        share = busy / sum(map(sum, costs))
-        return tuple(tuple(share * cost for cost in trace) for trace in costs)
-
-    def _costs_by_cpu(self, streams: int, seconds: float) -> tuple[tuple[float, ...], ...]:
-        rounds = max(2, round(seconds / self.chunk_seconds))
-        costs: list[list[float]] = [[] for _ in range(streams)]
-        clock = CpuClock()
-        with (
-            self._sessions(streams, _drop_done) as sessions,
-            self._scheduler(workers=0, clock=clock) as scheduler,
-        ):
-            attachments = [scheduler.attach(each, _drop, call=_directly) for each in sessions]
-            for number in range(rounds):
-                for index, session in enumerate(sessions):
-                    chunk, began = self._chunk(index, number), clock.read()
-                    session.arrive(chunk, began)
-                    attachments[index].notify()
-                    while scheduler.step():
-                        pass
-                    costs[index].append(clock.read() - began)
-        return tuple(map(tuple, costs))
-
-    def _schedule(self, sessions: int, seconds: float) -> list[tuple[float, int, int]]:
-        """Return (arrival, session, number) of every chunk, the sessions spread over a chunk."""
-        rounds = max(1, round(seconds / self.chunk_seconds))
-        begun = first_chunks(sessions, rounds).tolist()
-        return sorted(
-            ((k + 1 + session / sessions) * self.chunk_seconds, session, begun[session] + k)
-            for k in range(rounds)
-            for session in range(sessions)
+@contextmanager
+def _limited_cores(count: int | None) -> Iterator[int]:
+    """Keep this process, and the threads that it starts, on *count* cores; yield how many."""
+    has_affinity = hasattr(os, "sched_setaffinity")
+    available = os.sched_getaffinity(0) if has_affinity else set(range(os.cpu_count() or 1))
+    if count is None or count == len(available):
+        yield len(available)
+        return
+    if count > len(available):
+        raise CapacityError(f"expected --cores of at most {len(available)}, got {count}")
+    if not has_affinity:
+        raise CapacityError(
+            f"expected --cores {len(available)}, got {count}: this system cannot keep a process "
+            "on some of its cores"
         )
-
-    def _begin(
-        self,
-        sessions: list[TimedSession],
-        attachments: list[Attachment],
-        seconds: float,
-        work: Callable[[], object],
-    ) -> None:
-        """Let each session decode what it has sent before the run; *work* does it, or waits."""
-        rounds = max(1, round(seconds / self.chunk_seconds))
-        begun = first_chunks(len(sessions), rounds).tolist()
-        for index, session in enumerate(sessions):
-            for number in range(begun[index]):
-                session.arrive(self._chunk(index, number), 0.0)
-            attachments[index].notify()
-        while any(session.waiting for session in sessions):
-            work()
-
-    def _pace_by_wall(self, count: int, seconds: float) -> Record:
-        delays: list[float] = []
-        costs: list[list[float]] = [[] for _ in range(count)]
-
-        def on_done(index: int, arrivals: list[float], cost: float) -> None:
-            now = time.monotonic()
-            delays.extend(now - arrival for arrival in arrivals)
-            costs[index].extend(cost / len(arrivals) for _ in arrivals)
-
-        with (
-            self._sessions(count, on_done) as sessions,
-            self._scheduler(workers=self.workers, clock=time.monotonic) as scheduler,
-        ):
-            attachments = [scheduler.attach(each, _drop, call=_directly) for each in sessions]
-            self._begin(sessions, attachments, seconds, partial(time.sleep, _POLL_SECONDS))
-            delays.clear()
-            costs[:] = ([] for _ in range(count))
-            cpu, began = time.process_time(), time.monotonic()
-            for arrival, index, number in self._schedule(count, seconds):
-                chunk = self._chunk(index, number)
-                time.sleep(max(0.0, began + arrival - time.monotonic()))
-                sessions[index].arrive(chunk, began + arrival)
-                attachments[index].notify()
-            busy, elapsed = time.process_time() - cpu, time.monotonic() - began
-            last = time.monotonic() + self.drain_seconds
-            while any(session.waiting for session in sessions) and time.monotonic() < last:
-                time.sleep(_POLL_SECONDS)
-            memory, now = resident_bytes(), time.monotonic()
-            unfinished = [now - arrival for each in sessions for arrival in each.waiting]
-        return Record(
-            delays=delays + unfinished, costs=costs, busy=busy, elapsed=elapsed, memory=memory
-        )
-
-    def _pace_by_cpu(self, count: int, seconds: float) -> Record:
-        clock = CpuClock()
-        delays: list[float] = []
-        costs: list[list[float]] = [[] for _ in range(count)]
-        done: list[tuple[int, list[float]]] = []
-        idle = spent = 0.0  # spent: on steps since the last chunk that was done
-
-        def on_done(index: int, arrivals: list[float], _seconds: float) -> None:
-            done.append((index, arrivals))
-
-        with (
-            self._sessions(count, on_done) as sessions,
-            self._scheduler(workers=0, clock=clock) as scheduler,
-        ):
-            attachments = [scheduler.attach(each, _drop, call=_directly) for each in sessions]
-            self._begin(sessions, attachments, seconds, scheduler.step)
-            done.clear()
-            gc.collect()
-            clock.leave_out()
-
-            def step() -> bool:
-                nonlocal spent
-                began = clock.now
-                made = scheduler.step()
-                now = clock.read()
-                spent += now - began
-                for index, arrivals in done:
-                    delays.extend(now - arrival for arrival in arrivals)
-                    costs[index].extend(spent / len(arrivals) for _ in arrivals)
-                    spent = 0.0
-                done.clear()
-                return made
-
-            began = clock.read()
-            for arrival, index, number in self._schedule(count, seconds):
-                moment = began + arrival
-                while clock.now < moment and step():
-                    pass
-                chunk = self._chunk(index, number)
-                idle += max(0.0, moment - clock.now)
-                clock.skip_to(moment)
-                clock.leave_out()  # the time of cutting the chunk
-                sessions[index].arrive(chunk, moment)
-                attachments[index].notify()
-            elapsed = clock.now - began
-            while step():
-                pass
-            memory = resident_bytes()
-        return Record(
-            delays=delays, costs=costs, busy=elapsed - idle, elapsed=elapsed, memory=memory
-        )
+    os.sched_setaffinity(0, set(sorted(available)[:count]))
+    try:
+        yield count
+    finally:
+        os.sched_setaffinity(0, available)
 
 
 def _drop(_events: list[Event]) -> None:
     """Stand for a consumer that costs nothing."""
-
-
-def _drop_done(_index: int, _arrivals: list[float], _seconds: float) -> None:
-    """Stand for an observer where the clock is read by the caller."""
 
 
 def _directly(function: Callable[[], object]) -> None:

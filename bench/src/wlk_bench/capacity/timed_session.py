@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING
 
 from wlk_core.session import Failure, Session
@@ -20,33 +19,30 @@ if TYPE_CHECKING:
 
 __all__ = ["TimedSession"]
 
-_ANY_BACKLOG = 1e9  # seconds: a session that falls back is measured, not refused
+_UNBOUNDED = 1e9  # seconds: a session that falls back is measured, not refused
 
 
 class TimedSession(Session):
     """
     A session whose audio comes in chunks of one length.
 
-    `on_done` is called in the thread of a step with the arrival times of the chunks that the step
-    has brought to their end, and with the seconds of the steps since those before.
-
-    Once its engine has failed for good, every use of it raises that error: chunks that wait for
-    ever are no measurement.
+    `on_done` is called in the thread of a step, with the arrival times of the chunks that the step
+    completed.  Once the engine has failed for good, every use raises that error: otherwise a
+    measurement would wait for ever for chunks that nobody decodes.
     """
 
     def __init__(
         self,
         processor: OnlineProcessor,
         chunk_seconds: float,
-        on_done: Callable[[list[float], float], object],
+        on_done: Callable[[list[float]], object],
     ) -> None:
-        super().__init__(processor, max_backlog_seconds=_ANY_BACKLOG)
+        super().__init__(processor, max_backlog_seconds=_UNBOUNDED)
         self.processor = processor
         self._chunk_seconds = chunk_seconds
         self._on_done = on_done
         self._arrivals: list[float] = []  # of chunks that are not done
         self._counting = threading.Lock()
-        self._seconds = 0.0  # of steps since the last chunk that was done
         self._error: WLKError | None = None  # that ended the session
 
     @property
@@ -69,9 +65,7 @@ class TimedSession(Session):
 
     def step(self) -> list[Event]:
         """Step, and report the chunks that are done."""
-        began = time.perf_counter()
         events = super().step()
-        self._seconds += time.perf_counter() - began
         for event in events:
             if isinstance(event, Failure) and event.is_final:
                 self._error = event.error
@@ -82,6 +76,5 @@ class TimedSession(Session):
             arrivals = self._arrivals[:done]
             del self._arrivals[:done]
         if arrivals:
-            seconds, self._seconds = self._seconds, 0.0
-            self._on_done(arrivals, seconds)
+            self._on_done(arrivals)
         return events

@@ -13,11 +13,10 @@ from wlk_bench.errors import DataError
 if TYPE_CHECKING:
     from wlk_bench.data.sample import Sample
 
-__all__ = ["MODES", "Dataset", "Mode", "load_dataset"]
+__all__ = ["Dataset", "Mode", "load_dataset"]
 
 Mode = Literal["utterance", "chapter", "single-shot"]
-MOST_MINUTES = 600.0  #: of one composed stream: ten hours
-MODES: tuple[Mode, ...] = ("utterance", "chapter", "single-shot")
+MAX_MINUTES = 600.0  #: of one composed stream: ten hours
 
 
 @attrs.frozen(kw_only=True)
@@ -64,12 +63,12 @@ def load_dataset(
         minutes = _minutes(path)
         samples, normaliser, name, mode = long_digits(minutes), "basic", text, "chapter"
     elif kind == "librispeech" and path:
-        from wlk_bench.data.librispeech import librispeech  # noqa: PLC0415 -- brings av
+        from wlk_bench.data.recordings import librispeech  # noqa: PLC0415 -- brings av
 
         folder = Path(path).expanduser()
         samples, name = librispeech(folder), f"librispeech:{folder.resolve().name}"
     elif kind == "manifest" and path:
-        from wlk_bench.data.manifest import manifest  # noqa: PLC0415 -- brings av
+        from wlk_bench.data.recordings import manifest  # noqa: PLC0415 -- brings av
 
         file = Path(path).expanduser()
         samples, name, language, normaliser = manifest(file), f"manifest:{file.name}", None, "basic"
@@ -100,8 +99,8 @@ def _minutes(text: str) -> float:
         minutes = float(text)
     except ValueError:
         minutes = 0.0
-    if not 0 < minutes <= MOST_MINUTES:
+    if not 0 < minutes <= MAX_MINUTES:
         raise DataError(
-            f"expected --data digits:MINUTES with up to {MOST_MINUTES:g} minutes, got {text!r}"
+            f"expected --data digits:MINUTES with up to {MAX_MINUTES:g} minutes, got {text!r}"
         )
     return minutes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import attrs
+from rapidfuzz.distance import Levenshtein
 
-from wlk_bench.metrics.edit_steps import edit_steps
 from wlk_bench.metrics.normalise import match_key
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def align_words(reference: Sequence[str], hypothesis: Sequence[str]) -> WordAlig
     """
     ref = [(index, key) for index, word in enumerate(reference) if (key := match_key(word))]
     hyp = [(index, key) for index, word in enumerate(hypothesis) if (key := match_key(word))]
-    steps = edit_steps([key for _, key in ref], [key for _, key in hyp])
+    steps = Levenshtein.opcodes([key for _, key in ref], [key for _, key in hyp])
     pairs: dict[str, list[tuple[int, int]]] = {"equal": [], "replace": []}
     for step in steps:
         if step.tag in pairs:

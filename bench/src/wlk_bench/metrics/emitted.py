@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 import attrs
@@ -121,21 +122,12 @@ def displayed_words(displayed: Iterable[Screen]) -> tuple[EmittedWord, ...]:
     for screen in displayed:
         before = shown[screen.base :]
         kept = common_prefix([word.text for word in before], screen.texts)
+        since: Iterator[EmittedWord | Screen] = chain(before[:kept], repeat(screen))
         shown[screen.base :] = [
-            *(
-                _seen(word, old.audio_time, old.wall)
-                for old, word in zip(before[:kept], screen.tail[:kept], strict=True)
-            ),
-            *(_seen(word, screen.audio_time, screen.wall) for word in screen.tail[kept:]),
+            attrs.evolve(word, audio_time=seen.audio_time, wall=seen.wall)
+            for word, seen in zip(screen.tail, since, strict=False)
         ]
     return tuple(shown)
-
-
-def _seen(word: EmittedWord, audio_time: float, wall: float) -> EmittedWord:
-    """Return *word* with the times since which it was on the screen."""
-    if (word.audio_time, word.wall) == (audio_time, wall):
-        return word  # not copied, because an hour has tens of thousands of words
-    return EmittedWord(word.text, word.start, word.end, audio_time, wall)
 
 
 def common_prefix(before: Sequence[str], after: Sequence[str]) -> int:

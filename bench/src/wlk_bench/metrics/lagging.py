@@ -1,13 +1,33 @@
-"""Average lagging of a text with respect to its source: LAAL and YAAL of one segment."""
+"""Average lagging of a text with respect to its source: LAAL, StreamLAAL and LongYAAL."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+import attrs
 
-__all__ = ["laal", "yaal"]
+from wlk_bench.metrics.segmentation import mwer_segments, soft_segments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from wlk_bench.metrics.emitted import EmittedWord
+    from wlk_bench.reference import Reference, ReferenceSegment
+
+__all__ = ["Lagging", "laal", "long_yaal", "source_laal", "stream_laal", "yaal"]
+
+
+@attrs.frozen(kw_only=True)
+class Lagging:
+    """
+    Average lagging of one stream or segment, in seconds.
+
+    `aware` is None where no word counts on the clock, which is behind the audio.
+    """
+
+    unaware: float
+    aware: float | None
 
 
 def laal(delays: Sequence[float], *, source_seconds: float, reference_length: int) -> float | None:
@@ -57,3 +77,82 @@ def yaal(
         total += delay - index * pace
         counted += 1
     return total / counted if counted else None
+
+
+def source_laal(
+    reference: Reference, words: Sequence[EmittedWord], audio_seconds: float, unit: str = "word"
+) -> Lagging | None:
+    """Return the LAAL of a whole stream read as one sentence."""
+    length = len(_units(reference.text, unit))
+    return _lagging(
+        words, 0.0, lambda d: laal(d, source_seconds=audio_seconds, reference_length=length)
+    )
+
+
+def stream_laal(
+    reference: Reference, words: Sequence[EmittedWord], audio_seconds: float, unit: str = "word"
+) -> tuple[Lagging, ...]:
+    """
+    Return the LAAL of each segment, after re-segmenting to the reference; their mean is StreamLAAL.
+
+    Version 2 of https://aclanthology.org/2024.acl-long.202, which leaves out segments without
+    words.
+    """
+
+    def lag(segment: ReferenceSegment, length: int, delays: Sequence[float]) -> float | None:
+        return laal(delays, source_seconds=segment.seconds, reference_length=length)
+
+    segments = reference.segments_within(audio_seconds)
+    return _by_segment(segments, words, unit, mwer_segments, lag)
+
+
+def long_yaal(
+    reference: Reference, words: Sequence[EmittedWord], audio_seconds: float, unit: str = "word"
+) -> tuple[Lagging, ...]:
+    """
+    Return the YAAL of each segment, after soft segmentation; their mean is LongYAAL.
+
+    The recording ends with its last segment.  A segment without words, or whose words were all
+    emitted after that, is left out.
+    """
+    segments = reference.segments_within(audio_seconds)
+    end = max(segment.end for segment in segments)
+
+    def lag(segment: ReferenceSegment, length: int, delays: Sequence[float]) -> float | None:
+        return yaal(
+            delays,
+            source_seconds=segment.seconds,
+            reference_length=length,
+            recording_seconds=end - segment.start,
+        )
+
+    return _by_segment(segments, words, unit, soft_segments, lag)
+
+
+def _by_segment(
+    segments: Sequence[ReferenceSegment],
+    words: Sequence[EmittedWord],
+    unit: str,
+    segmented: Callable[[list[list[str]], list[str]], Sequence[Iterable[int]]],
+    lag: Callable[[ReferenceSegment, int, Sequence[float]], float | None],
+) -> tuple[Lagging, ...]:
+    texts = [_units(segment.text, unit) for segment in segments]
+    owned = segmented(texts, [word.text for word in words])
+    found = (
+        _lagging([words[i] for i in own], segment.start, partial(lag, segment, len(text)))
+        for segment, text, own in zip(segments, texts, owned, strict=True)
+    )
+    return tuple(each for each in found if each is not None)
+
+
+def _lagging(
+    words: Sequence[EmittedWord], start: float, lag: Callable[[Sequence[float]], float | None]
+) -> Lagging | None:
+    """Return the lagging from the start of a segment, by audio alone and on the clock."""
+    unaware = lag([word.audio_time - start for word in words])
+    aware = lag([word.wall - start for word in words])
+    return None if unaware is None else Lagging(unaware=unaware, aware=aware)
+
+
+def _units(text: str, unit: str) -> list[str]:
+    return list("".join(text.split())) if unit == "char" else text.split()

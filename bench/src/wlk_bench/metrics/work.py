@@ -1,25 +1,29 @@
-"""Growth of work and memory over the length of a stream."""
+"""Work and memory of a stream: its real-time factor, and how they grow over its length."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import attrs
-import numpy as np
 
 from wlk_bench.events import AudioIn, Call
+from wlk_bench.metrics.statistics import slope
 from wlk_core.processor import WorkCounters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wlk_bench.events import EventLog
+    from wlk_bench.metrics.statistics import Slope
 
 __all__ = [
-    "Slope",
+    "COUNTERS",
+    "HOUR",
+    "RealTime",
+    "Tick",
     "WorkWindow",
     "memory_slopes",
-    "slope",
+    "real_time",
     "work_slope",
     "work_totals",
     "work_windows",
@@ -31,19 +35,63 @@ HOUR = 3600.0
 COUNTERS = tuple(field.name for field in attrs.fields(WorkCounters))
 
 
+@attrs.frozen
+class Tick:
+    """One chunk: its end and length in seconds of audio, the work on it and its lateness."""
+
+    audio_time: float
+    seconds: float
+    busy: float
+    lateness: float
+
+    @property
+    def rtf(self) -> float:
+        """Seconds of work per second of audio."""
+        return self.busy / self.seconds
+
+
 @attrs.frozen(kw_only=True)
-class Slope:
+class RealTime:
     """
-    A line through points: growth per hour of audio, its 95 % interval, and the level at the start.
+    The work of one stream.
 
-    The interval is that of ordinary least squares, None below five points.
+    `busy_seconds` is the time inside calls of the processor, without waiting, loading and reading
+    audio.  `flush_seconds` is the part of it in flushes, which belong to no tick.
     """
 
-    per_hour: float
-    low: float | None
-    high: float | None
-    level: float
-    points: int
+    audio_seconds: float
+    busy_seconds: float
+    flush_seconds: float
+    ticks: tuple[Tick, ...]
+
+    @property
+    def rtf(self) -> float | None:
+        """Seconds of work per second of audio, flushes included; None without audio."""
+        return self.busy_seconds / self.audio_seconds if self.audio_seconds else None
+
+
+def real_time(log: EventLog) -> RealTime:
+    """Return the work in *log*; pauses count as audio, because they last as long."""
+    ticks: list[Tick] = []
+    busy = flushed = at = 0.0
+    for event in log.events:
+        if isinstance(event, AudioIn):
+            ticks.append(Tick(event.audio_time, event.audio_time - at, 0.0, 0.0))
+            at = event.audio_time
+        elif isinstance(event, Call):
+            busy += event.duration
+            if event.kind == "process_iter" and ticks:
+                last, late = ticks[-1], event.wall + event.duration - event.audio_time
+                ticks[-1] = Tick(last.audio_time, last.seconds, last.busy + event.duration, late)
+            else:
+                flushed += event.duration
+                at = max(at, event.audio_time)
+    return RealTime(
+        audio_seconds=log.header.audio_seconds,
+        busy_seconds=busy,
+        flush_seconds=flushed,
+        ticks=tuple(tick for tick in ticks if tick.seconds > 0),
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -120,34 +168,3 @@ def memory_slopes(log: EventLog) -> dict[str, Slope | None]:
             [time / HOUR for time, _ in resident], [size for _, size in resident]
         ),
     }
-
-
-def slope(x: Sequence[float], y: Sequence[float]) -> Slope | None:
-    """Fit a line by least squares; None below two distinct values of *x*."""
-    if len(x) < 2 or max(x) == min(x):  # noqa: PLR2004 -- a line needs two points
-        return None
-    at, values = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    centred = at - at.mean()
-    spread = float(centred @ centred)
-    steepness = float(centred @ values) / spread
-    level = float(values.mean()) + steepness * float(at[0] - at.mean())
-    low = high = None
-    freedom = len(at) - 2
-    if freedom >= 3:  # noqa: PLR2004 -- below, the expansion of the quantile is off by percents
-        residuals = values - values.mean() - steepness * centred
-        error = float(np.sqrt(residuals @ residuals / freedom / spread))
-        margin = _student_quantile(freedom) * error
-        low, high = steepness - margin, steepness + margin
-    return Slope(per_hour=steepness, low=low, high=high, level=level, points=len(at))
-
-
-def _student_quantile(freedom: int) -> float:
-    """Return the 97.5 % quantile of Student's t (Abramowitz & Stegun 26.7.5)."""
-    z = 1.959963984540054
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return z + float(sum(term / freedom**power for power, term in enumerate(terms, 1)))

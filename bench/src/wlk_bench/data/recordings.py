@@ -1,5 +1,8 @@
 """
-A manifest: JSON lines, one recording each.
+Recordings on disk: an unpacked LibriSpeech, and manifests.
+
+LibriSpeech is SPEAKER/CHAPTER/SPEAKER-CHAPTER-NUMBER.flac and a .trans.txt for each chapter.  A
+manifest is JSON lines, one recording each:
 
     {"audio": "talk.flac", "text": "one two", "words": [["one", 0.31, 0.48], ...]}
 
@@ -22,9 +25,63 @@ from wlk_core.processor import SAMPLE_RATE
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["manifest"]
+__all__ = ["librispeech", "manifest"]
 
 _SHAPE = '{"audio": "file", "text": "words"}'
+
+
+def librispeech(directory: Path) -> tuple[Sample, ...]:
+    """
+    Return the utterances below *directory*, by speaker, chapter and number.
+
+    Raises:
+        DataError: there are no utterances, or a transcript or a recording is missing.
+
+    """
+    if not directory.is_dir():
+        raise DataError(
+            f"expected an unpacked LibriSpeech directory, got {directory}, which does not exist; "
+            "unpack one of https://www.openslr.org/12 and name its folder"
+        )
+    transcripts = sorted(directory.rglob("*.trans.txt"), key=_chapter_number)
+    samples = [sample for path in transcripts for sample in _chapter(path)]
+    if not samples:
+        raise DataError(
+            f"expected LibriSpeech transcripts (*.trans.txt) below {directory}, got none; "
+            "name the folder that holds the speakers, such as LibriSpeech/test-clean"
+        )
+    return tuple(samples)
+
+
+def _chapter_number(transcript: Path) -> tuple[int, ...]:
+    return tuple(
+        int(part) if part.isdigit() else 0 for part in transcript.name.split(".")[0].split("-")
+    )
+
+
+def _chapter(transcript: Path) -> list[Sample]:
+    samples: list[Sample] = []
+    for line in transcript.read_text(encoding="utf-8").splitlines():
+        name, _, text = line.partition(" ")
+        if not name:
+            continue
+        path = transcript.with_name(f"{name}.flac")
+        if not path.is_file():
+            raise DataError(
+                f"expected the recording {path}, which {transcript.name} lists; unpack it again"
+            )
+        speaker, chapter = [*name.split("-"), "", ""][:2]
+        samples.append(
+            Sample(
+                id=name,
+                audio=partial(decode_file, path),
+                seconds=_seconds(path),
+                reference=Reference(text=text.strip()),
+                group=f"{speaker}-{chapter}",
+                speaker=speaker,
+            )
+        )
+    return samples
 
 
 def manifest(path: Path) -> tuple[Sample, ...]:
@@ -64,13 +121,10 @@ def _sample(path: Path, number: int, line: str) -> Sample:
         raise DataError(f"expected {_SHAPE} in {where}, got {line[:60]!r}") from error
     if not audio.is_file():
         raise DataError(f"expected the recording {audio}, which {where} names; correct its path")
-    seconds = audio_duration(audio)
-    if seconds is None:
-        seconds = sum(map(len, decode_file(audio))) / SAMPLE_RATE
     return Sample(
         id=str(entry.get("id") or audio.stem),
         audio=partial(decode_file, audio),
-        seconds=seconds,
+        seconds=_seconds(audio),
         reference=Reference(text=text, words=words),
         group=str(entry.get("group") or "all"),
         speaker=str(entry.get("speaker") or ""),
@@ -82,3 +136,9 @@ def _timed(entry: dict[str, Any]) -> list[Any]:
         (word["text"], word["start"], word["end"]) if isinstance(word, dict) else word
         for word in entry.get("words") or ()
     ]
+
+
+def _seconds(path: Path) -> float:
+    """Return the length of a recording, decoded where its header has none."""
+    seconds = audio_duration(path)
+    return sum(map(len, decode_file(path))) / SAMPLE_RATE if seconds is None else seconds

@@ -1,4 +1,4 @@
-"""Confidence of a ratio: percentile bootstrap over blocks, paired for two systems."""
+"""Distributions, confidence intervals of ratios, and slopes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,51 @@ import numpy as np
 from wlk_bench.errors import NotComparable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["Interval", "PairedDifference", "paired_difference", "ratio_interval"]
+__all__ = [
+    "Distribution",
+    "Interval",
+    "PairedDifference",
+    "Slope",
+    "paired_difference",
+    "ratio_interval",
+    "slope",
+]
 
 RESAMPLES = 1000
 CONFIDENCE = 0.95
 _SEED = 0  # the same blocks give the same interval, everywhere
+
+
+@attrs.frozen(kw_only=True)
+class Distribution:
+    """Count, mean, median, 90th and 95th percentile and maximum; linear between ranks."""
+
+    count: int
+    mean: float
+    p50: float
+    p90: float
+    p95: float
+    max: float
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Distribution | None:
+        """Describe *values*; None for no values."""
+        numbers = np.asarray(list(values), dtype=np.float64)
+        if not len(numbers):
+            return None
+        p50, p90, p95 = np.percentile(numbers, [50, 90, 95])
+        return cls(
+            count=len(numbers),
+            mean=float(numbers.mean()),
+            p50=float(p50),
+            p90=float(p90),
+            p95=float(p95),
+            max=float(numbers.max()),
+        )
 
 
 @attrs.frozen
@@ -45,6 +81,21 @@ class PairedDifference:
     def is_significant(self) -> bool:
         """Whether the interval excludes 0."""
         return self.interval.low > 0 or self.interval.high < 0
+
+
+@attrs.frozen(kw_only=True)
+class Slope:
+    """
+    A line through points: growth per hour of audio, its 95 % interval, and the level at the start.
+
+    The interval is that of ordinary least squares, None below five points.
+    """
+
+    per_hour: float
+    low: float | None
+    high: float | None
+    level: float
+    points: int
 
 
 def ratio_interval(blocks: Sequence[tuple[int, int]]) -> Interval | None:
@@ -107,3 +158,34 @@ def _interval(values: NDArray[np.float64]) -> Interval:
     outside = 100 * (1 - CONFIDENCE) / 2
     low, high = np.percentile(values, [outside, 100 - outside])
     return Interval(float(low), float(high))
+
+
+def slope(x: Sequence[float], y: Sequence[float]) -> Slope | None:
+    """Fit a line by least squares; None below two distinct values of *x*."""
+    if len(x) < 2 or max(x) == min(x):  # noqa: PLR2004 -- a line needs two points
+        return None
+    at, values = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    centred = at - at.mean()
+    spread = float(centred @ centred)
+    steepness = float(centred @ values) / spread
+    level = float(values.mean()) + steepness * float(at[0] - at.mean())
+    low = high = None
+    freedom = len(at) - 2
+    if freedom >= 3:  # noqa: PLR2004 -- below, the expansion of the quantile is off by percents
+        residuals = values - values.mean() - steepness * centred
+        error = float(np.sqrt(residuals @ residuals / freedom / spread))
+        margin = _student_quantile(freedom) * error
+        low, high = steepness - margin, steepness + margin
+    return Slope(per_hour=steepness, low=low, high=high, level=level, points=len(at))
+
+
+def _student_quantile(freedom: int) -> float:
+    """Return the 97.5 % quantile of Student's t (Abramowitz & Stegun 26.7.5)."""
+    z = 1.959963984540054
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return z + float(sum(term / freedom**power for power, term in enumerate(terms, 1)))

@@ -10,20 +10,14 @@ from wlk_bench.metrics.emitted import committed_words, common_prefix, screens
 from wlk_bench.metrics.normalise import unit_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from wlk_bench.events import EventLog
 
-__all__ = ["FORMATS", "export", "omnisteval", "simulstream"]
+__all__ = ["omnisteval", "simulstream"]
 
 _MILLI = 1000.0
-
-
-def export(logs: Sequence[EventLog], form: str, folder: Path) -> tuple[Path, ...]:
-    """Write *logs* below *folder* in the format called *form*; return the files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    return FORMATS[form](logs, folder)
 
 
 def omnisteval(logs: Sequence[EventLog], folder: Path) -> tuple[Path, ...]:
@@ -75,12 +69,6 @@ def simulstream(
         _write(folder / "segments.yaml", [_dumped(list(_segments(logs)))]),
         _write(folder / "references.txt", _references(logs)),
     )
-
-
-FORMATS: dict[str, Callable[[Sequence[EventLog], Path], tuple[Path, ...]]] = {
-    "omnisteval": omnisteval,
-    "simulstream": simulstream,
-}
 
 
 def _displayed_steps(log: EventLog) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,102 @@
+"""What a display takes back, what a policy holds back, and what a flush leaves out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from wlk_bench.events import FLUSHES, AudioIn, Call
+from wlk_bench.metrics.emitted import common_prefix
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from wlk_bench.events import EventLog
+    from wlk_bench.metrics.alignment import WordAlignment
+    from wlk_bench.metrics.emitted import EmittedWord, Screen
+    from wlk_bench.reference import Reference
+
+__all__ = ["Erasure", "erasure", "hold_back", "missing_at_flushes"]
+
+
+@attrs.frozen
+class Erasure:
+    """Words taken back, and words of the final text; those of several streams add up."""
+
+    erased: int = 0
+    final: int = 0
+
+    @property
+    def normalised(self) -> float | None:
+        """Words taken back per final word; below 0.2 a display counts as stable."""
+        return self.erased / self.final if self.final else None
+
+    def __add__(self, other: Erasure) -> Erasure:
+        """Return the counts of both."""
+        return Erasure(self.erased + other.erased, self.final + other.final)
+
+
+def erasure(displayed: Iterable[Screen]) -> Erasure:
+    """
+    Return the normalised erasure of the displayed text, committed and hypothesis.
+
+    Each change costs the words after the longest prefix that stays
+    (https://aclanthology.org/2020.iwslt-1.27/).
+    """
+    erased = 0
+    shown: list[str] = []
+    for screen in displayed:
+        before, after = shown[screen.base :], screen.texts
+        erased += len(before) - common_prefix(before, after)
+        shown[screen.base :] = after
+    return Erasure(erased, len(shown))
+
+
+def hold_back(log: EventLog) -> tuple[float, ...]:
+    """
+    Return the seconds between the end of final text and the end of the audio after each chunk.
+
+    A policy that commits fast holds little back.  Audio without speech counts as held back where a
+    backend does not raise `stable_up_to`.
+    """
+    held: list[float] = []
+    is_open = False
+    for event in log.events:
+        if isinstance(event, AudioIn):
+            held.append(event.audio_time)
+            is_open = True
+        elif isinstance(event, Call) and event.kind in FLUSHES:
+            is_open = False
+        elif isinstance(event, Call) and is_open and not event.is_failed:
+            held[-1] = max(0.0, event.audio_time - event.stable_up_to)
+    return tuple(held)
+
+
+def missing_at_flushes(
+    reference: Reference,
+    log: EventLog,
+    words: Sequence[EmittedWord],
+    alignment: WordAlignment,
+) -> tuple[int, ...]:
+    """
+    Return the number of words that each flush missed of those spoken since the flush before.
+
+    A word is missed if neither it nor a substitute for it was committed by the end of the flush.
+    """
+    partners = alignment.partners
+    missing: list[int] = []
+    since = 0.0
+    for call in log.of(Call):
+        if call.kind not in FLUSHES or call.is_failed:
+            continue
+        spoken = [
+            i for i, word in enumerate(reference.words) if since < word.end <= call.audio_time
+        ]
+        missing.append(
+            sum(
+                i not in partners or words[partners[i]].audio_time > call.audio_time for i in spoken
+            )
+        )
+        since = call.audio_time
+    return tuple(missing)

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from wlk_core.backend import BackendSpec
     from wlk_core.options import Scope
 
-__all__ = ["NO_POLICIES", "OptionValues", "parse_options", "resolve_options", "split_options"]
+__all__ = [
+    "NO_POLICIES",
+    "OptionValues",
+    "parse_options",
+    "parse_pairs",
+    "resolve_options",
+    "split_options",
+]
 
 NO_POLICIES = "streams by itself and has no policies"
 
@@ -47,6 +54,17 @@ def parse_options(spec: BackendSpec, pairs: Iterable[str]) -> OptionValues:
             does not take its value; the message suggests the right option of this backend.
 
     """
+    return split_options(spec, parse_pairs(pairs))
+
+
+def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
+    """
+    Return the values of KEY=VALUE texts, unchecked.
+
+    Raises:
+        OptionError: a text is not KEY=VALUE, or one key has two values.
+
+    """
     values: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -57,7 +75,7 @@ def parse_options(spec: BackendSpec, pairs: Iterable[str]) -> OptionValues:
             raise OptionError(
                 f"option {printable(name)} has two values, {values[name]!r} and {value!r}; keep one"
             )
-    return split_options(spec, values)
+    return values
 
 
 def split_options(spec: BackendSpec, values: Mapping[str, Any]) -> OptionValues:

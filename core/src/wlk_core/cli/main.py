@@ -6,7 +6,7 @@ import importlib
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -44,25 +44,7 @@ _COMMANDS = {
 _INSTALLABLE = {"serve": "pip install wlk-serve"}
 
 
-class _ReaderLeft(Exception):  # noqa: N818 -- nothing is wrong
-    """The reader of standard output closed the pipe, which click turns into an exit with 1."""
-
-
 class _LazyGroup(click.Group):
-    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
-        """Parse the arguments; those such as --help write."""
-        try:
-            return super().make_context(*arguments, **options)
-        except BrokenPipeError as error:
-            raise _ReaderLeft from error
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError as error:
-            raise _ReaderLeft from error
-
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of this distribution's own commands, in the order of the help."""
         del ctx
@@ -149,9 +131,13 @@ def execute(
         return FAILED
     status = FAILED
     try:
-        result = command.main(list(arguments), name, standalone_mode=False, obj=registry)
+        # Not by click's `main`, which turns a broken pipe into an exit with 1.
+        with command.make_context(name, list(arguments), obj=registry) as context:
+            result = command.invoke(context)
         status = result if isinstance(result, int) else 0
         _flush_results(is_known_to_fail=status != 0)
+    except click.exceptions.Exit as error:  # after --help, say
+        status = error.exit_code
     except (click.UsageError, OptionError) as error:
         print_error(usage_line(error) if isinstance(error, click.UsageError) else error, name)
         status = USAGE
@@ -160,7 +146,7 @@ def execute(
     except (click.Abort, KeyboardInterrupt) as error:
         print_error("interrupted; what was done by then is kept", name)
         status = _signal_status(error)
-    except (_ReaderLeft, BrokenPipeError):
+    except BrokenPipeError:
         _detach_standard_output()  # the reader has closed the pipe: it needs no more
         status = _BROKEN_PIPE
     except OSError as error:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from wlk_core.cli.main import registry_of
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
     from wlk_core.registry import Registry
     from wlk_core.vad import GateParameters
 
-__all__ = ["BackendCommand", "Choice", "stream_options"]
+__all__ = ["Choice", "stream_options"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -53,7 +51,7 @@ _OPTIONS = (
         "pairs",
         metavar="KEY=VALUE",
         multiple=True,
-        help="Option of the backend; may be repeated.  List them with --backend NAME --help.",
+        help="Option of the backend; may be repeated.  List them with: wlk-core backends NAME.",
     ),
     click.option(
         "--no-vad",
@@ -131,28 +129,3 @@ class Choice:
         self.task = task
         self.settings: Settings = choose_settings(registry, **flags)
         self.settings.spec.check_task(task)
-
-
-class BackendCommand(click.Command):
-    """A command whose help lists the options of the backend after ``--backend``."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Remember the backend, because --help ends the parsing before other options."""
-        joined = [arg.partition("=")[2] for arg in args if arg.startswith("--backend=")]
-        after = args[args.index("--backend") + 1 :] if "--backend" in args else []
-        ctx.meta[_BACKEND] = next(iter(joined + after), None)
-        return super().parse_args(ctx, args)
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options of the command, then those of the backend."""
-        super().format_options(ctx, formatter)
-        if (name := ctx.meta.get(_BACKEND)) is None:
-            return
-        from wlk_core.cli.backends import option_lines  # noqa: PLC0415 -- brings the registry
-
-        lines = option_lines(registry_of(ctx).spec(name))
-        with formatter.section(f"Options of {name}, each as --option KEY=VALUE"):
-            formatter.write_dl(lines or [("none", "")])
-
-
-_BACKEND = f"{__name__}.backend"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wlk_core.cli.main import registry_of
-from wlk_core.cli.options import BackendCommand, Choice, stream_options
+from wlk_core.cli.options import Choice, stream_options
 from wlk_core.cli.outputs import StandardOutput, plan_outputs
 from wlk_core.cli.stops import STOPS
 from wlk_core.cli.terminal import print_error
@@ -42,7 +42,7 @@ def _chunk_seconds(_context: click.Context, _parameter: click.Parameter, value: 
     return value
 
 
-@click.command(cls=BackendCommand, short_help="Transcribe recordings.")
+@click.command(short_help="Transcribe recordings.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @stream_options
 @click.option(

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import attrs
 import click
 
-from wlk_core._printable import printable
 from wlk_core.cli.main import print_error
 from wlk_core.cli.stops import STOPS, Stopped
 from wlk_core.errors import AudioFormatError, WLKError
+from wlk_core.untrusted import printable
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 import attrs
 import click
 
-from wlk_core._printable import plain, printable
 from wlk_core.cli.foreign import quiet
 from wlk_core.segments import SegmentBuilder
 from wlk_core.session import Commit, HypothesisChange
+from wlk_core.untrusted import plain, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wlk_core._printable import printable
 from wlk_core.cli.foreign import watched
 from wlk_core.cli.stops import STOPS, Stopped
 from wlk_core.errors import OptionError, WLKError
+from wlk_core.untrusted import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -268,7 +268,7 @@ def registry_of(context: click.Context) -> Registry:
 
 def _unexpected(error: BaseException) -> str:
     """Describe what no command expected; only foreign code ends the program by an exception."""
-    from wlk_core._discovery import reason  # noqa: PLC0415 -- `--help` needs no plugins
+    from wlk_core.untrusted import reason  # noqa: PLC0415 -- `--help` needs no plugins
 
     description = ", ".join([reason(error), *getattr(error, "__notes__", ())])
     if not isinstance(error, Exception):

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 import attrs
 import click
 
-from wlk_core._printable import plain
 from wlk_core.captions import srt_text, vtt_text
 from wlk_core.cli import serialize
 from wlk_core.cli.live_source import pcm16
@@ -26,6 +25,7 @@ from wlk_core.session import (
     Timeline,
 )
 from wlk_core.session.timeline import TextLine
+from wlk_core.untrusted import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

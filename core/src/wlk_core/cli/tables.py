@@ -6,7 +6,7 @@ import shutil
 import textwrap
 from typing import TYPE_CHECKING
 
-from wlk_core._printable import printable
+from wlk_core.untrusted import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -6,7 +6,7 @@ import logging
 
 import click
 
-from wlk_core._printable import printable
+from wlk_core.untrusted import printable
 
 __all__ = ["PrintableFormatter", "echo"]
 

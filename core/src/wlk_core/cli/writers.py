@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
-from wlk_core._printable import ACTIVE, plain
 from wlk_core.captions import VTT_HEADER, CaptionBuilder, srt_cue, vtt_cue
 from wlk_core.cli import serialize
 from wlk_core.segments import Segment, SegmentBuilder, segments_from_tokens
 from wlk_core.session import Commit, SilenceSpan
+from wlk_core.untrusted import ACTIVE, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable

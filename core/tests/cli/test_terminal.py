@@ -12,13 +12,13 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from wlk_core._printable import ACTIVE, plain, printable
 from wlk_core.captions import srt_cue, vtt_cue
 from wlk_core.cli.live_view import LiveView
 from wlk_core.cli.terminal import PrintableFormatter, echo, table
 from wlk_core.segments import Segment
 from wlk_core.session import Commit, HypothesisChange
 from wlk_core.tokens import ASRToken, Transcript
+from wlk_core.untrusted import ACTIVE, plain, printable
 
 EVIL = "\x1b[31mred\x07\x9b2J\u202etxt\u2028\x00"
 

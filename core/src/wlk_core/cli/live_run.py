@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
-from wlk_core._printable import printable
 from wlk_core.cli.live_source import level_decibels, pcm16
 from wlk_core.cli.stops import STOPS, Stopped
 from wlk_core.cli.terminal import echo, print_error
 from wlk_core.errors import AudioFormatError, WLKError
 from wlk_core.session import AudioGap, End, Failure, Lag, SpeakerTurn
+from wlk_core.untrusted import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

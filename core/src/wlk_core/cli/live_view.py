@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
-from wlk_core._printable import plain, printable
 from wlk_core.segments import SegmentBuilder
 from wlk_core.session import Commit, HypothesisChange
+from wlk_core.untrusted import plain, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wlk_core._printable import printable
+from wlk_core.untrusted import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -11,7 +11,6 @@ import wave
 
 import attrs
 
-from wlk_core._printable import ACTIVE, plain
 from wlk_core.captions import VTT_HEADER, CaptionBuilder, srt_cue, srt_text, vtt_cue, vtt_text
 from wlk_core.cli.outputs import FileOutput, replace_file
 from wlk_core.segments import SegmentBuilder, segments_from_tokens
@@ -25,6 +24,7 @@ from wlk_core.session import (
 )
 from wlk_core.session.records import round_seconds, segment_record, silence_record, token_record
 from wlk_core.session.timeline import TextLine
+from wlk_core.untrusted import ACTIVE, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -66,7 +66,7 @@ def test_the_help_has_its_line_and_imports_neither_it_nor_a_backend(install, sit
 
 
 def test_the_list_of_plugins_names_the_command(install, command):
-    """A distribution that offers a command and no backend is no broken one."""
+    """A distribution that offers a command without a backend is not broken."""
     install()
 
     assert "wlk-greet  0.1.0  ok  command greet\n" in command("plugins").out

@@ -65,7 +65,7 @@ class LiveRun:
             try:
                 self._capture()
             except Stopped as stop:
-                STOPS.reset()  # a second signal ends the run at once
+                STOPS.reset()  # a second one ends the run within five seconds
                 if stop.number != signal.SIGINT:  # Ctrl-C is how a run usually ends
                     status = stop.status
                     self.outcome.incomplete = str(stop)

@@ -30,16 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["session_events", "transcribe"]
 
 FORMATS = ("text", "json", "jsonl", "srt", "vtt")
-_MAX_CHUNK_SECONDS = 86_400.0
-
-
-def _chunk_seconds(_context: click.Context, _parameter: click.Parameter, value: float) -> float:
-    if not 0 < value <= _MAX_CHUNK_SECONDS:
-        raise click.BadParameter(
-            f"expected a number of seconds above 0 and up to {_MAX_CHUNK_SECONDS:.0f}, "
-            f"got {value:g}"
-        )
-    return value
 
 
 @click.command(short_help="Transcribe recordings.")
@@ -47,10 +37,9 @@ def _chunk_seconds(_context: click.Context, _parameter: click.Parameter, value: 
 @stream_options
 @click.option(
     "--chunk-seconds",
-    type=float,
+    type=click.FloatRange(0, 86_400, min_open=True),
     default=1.0,
     show_default=True,
-    callback=_chunk_seconds,
     help="Seconds of audio given to the backend at a time: changes when words come, not which.",
 )
 @click.option("--realtime", is_flag=True, help="Read a file at the speed at which it was spoken.")

@@ -40,7 +40,7 @@ __all__ = ["SAVE_STYLES", "ArrayOutput", "Outcome", "WavFile", "Writer", "new_sa
 
 SAVE_STYLES = {".txt": "text", ".srt": "srt", ".vtt": "vtt", ".json": "json", ".wav": "wav"}
 
-_REWRITE_SECONDS = 5.0  # of audio after which a document is written anew within an utterance
+_REWRITE_SECONDS = 5.0  # of audio after which a document is rewritten within an utterance
 _MAX_WAV_BYTES = 2**32 - 2**20  # sizes in the header have 32 bits
 
 

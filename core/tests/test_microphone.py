@@ -86,7 +86,7 @@ def capture(driver, clock, seconds=0.05, *, late=0.0, has_lost=False, rate=16_00
 
 
 def test_blocks_come_in_their_order_without_gaps(driver, clock):
-    """Jitter of half a second is no gap."""
+    """Jitter of half a second is not a gap."""
     microphone = Microphone(driver=driver, now=clock)
     for late in (1.9, 0.0, 0.5, 0.0):  # PulseAudio begins late
         capture(driver, clock, late=late)

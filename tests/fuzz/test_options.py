@@ -130,7 +130,7 @@ def check_config(path, content):
 
     table = tomllib.loads(content.decode("utf-8-sig"))
     assert table.get("options", {}) == config.options
-    assert all(config.line(name) for name in ("backend", "model", "language") if name in table)
+    assert all(table[name] == getattr(config, name) for name in table if name != "options")
 
 
 @cases

@@ -1,4 +1,4 @@
-"""Where wlk-core keeps files of its own: configuration, records of pulled models, locks."""
+"""Where wlk-core keeps files of its own: configuration and records of pulled models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import platformdirs
 
-__all__ = ["config_directory", "data_directory", "expanded", "lock_directory"]
+__all__ = ["config_directory", "data_directory", "expanded"]
 
 APPLICATION = "wlk-core"
 
@@ -24,18 +24,6 @@ def data_directory() -> Path:
     if home := os.environ.get("WLK_HOME"):
         return expanded(home)
     return platformdirs.user_data_path(APPLICATION, appauthor=False)
-
-
-def lock_directory() -> Path:
-    """
-    Return the directory of lock files: in $WLK_HOME, else in the user's state directory.
-
-    The runtime directory would be its place, but servers and containers often have none, and
-    platformdirs warns on standard error then.
-    """
-    if home := os.environ.get("WLK_HOME"):
-        return expanded(home) / "locks"
-    return platformdirs.user_state_path(APPLICATION, appauthor=False) / "locks"
 
 
 def expanded(path: str | os.PathLike[str]) -> Path:

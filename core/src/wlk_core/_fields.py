@@ -1,14 +1,14 @@
-"""Checks of declared fields, whose messages name the declaration and the field."""
+"""Validators and converters of declared fields, whose messages name the declaration and field."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from wlk_core import _arguments
-from wlk_core._arguments import shown
+from wlk_core import untrusted
+from wlk_core.untrusted import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +30,9 @@ __all__ = [
     "to_tuple",
 ]
 
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
 
 def check(
     expected: str, accepts: Callable[[Any], bool]
@@ -37,21 +40,13 @@ def check(
     """Return a validator that raises ValueError unless *accepts* returns true for the value."""
 
     def validate(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        try:
-            is_accepted = accepts(value)
-        except Exception:  # noqa: BLE001 -- a foreign object may raise anything when it is looked at
-            is_accepted = False
-        if not is_accepted:
+        if not accepts(value):
             raise ValueError(
                 f"{type(instance).__name__} {shown(instance.name)}: the field {attribute.name} is "
                 f"{expected}; got {shown(value)}"
             )
 
     return validate
-
-
-_NAME = re.compile(r"[a-z][a-z0-9-]*")
-_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
 def check_name(_instance: object, _attribute: object, value: Any) -> None:
@@ -70,8 +65,8 @@ def check_loader(_instance: object, _attribute: object, value: Any) -> None:
 
 
 def is_text(value: object) -> bool:
-    """Return whether *value* is text, not empty."""
-    return _arguments.is_text(value) and value != ""
+    """Return whether *value* is a string that can be encoded and is not empty."""
+    return untrusted.is_text(value) and value != ""
 
 
 def is_whole(value: object) -> bool:
@@ -85,28 +80,31 @@ def is_number(value: object) -> bool:
 
 
 def is_tuple_of_texts(value: object) -> bool:
-    """Return whether *value* is a tuple of texts, none of them empty."""
+    """Return whether *value* is a tuple of strings, none of them empty."""
     return isinstance(value, tuple) and all(map(is_text, value))
 
 
 def is_mapping_of_texts(value: object) -> bool:
-    """Return whether *value* has texts as keys and values, none of them empty."""
+    """Return whether *value* has strings as keys and values, none of them empty."""
     return isinstance(value, dict) and all(is_text(text) for pair in value.items() for text in pair)
 
 
 def is_mapping_of_numbers(value: object) -> bool:
-    """Return whether *value* has texts as keys and finite numbers as values."""
+    """Return whether *value* has strings as keys and finite numbers as values."""
     return isinstance(value, dict) and all(is_text(k) and is_number(v) for k, v in value.items())
 
 
 def to_tuple(values: Any) -> Any:
-    """Return the tuple of *values*; what cannot be one, and text, is left for the validator."""
-    return _converted(tuple, values)
+    """Return the tuple of a collection; anything else is left for the validator."""
+    return tuple(values) if _is_collection(values) else values
 
 
 def to_frozenset(values: Any) -> Any:
-    """Return the frozenset of *values*; what cannot be one, and text, is left for the validator."""
-    return _converted(frozenset, values)
+    """Return the frozenset of a collection; anything else is left for the validator."""
+    try:
+        return frozenset(values) if _is_collection(values) else values
+    except TypeError:  # a value that cannot be in a set
+        return values
 
 
 def to_dict(values: Any) -> Any:
@@ -114,10 +112,6 @@ def to_dict(values: Any) -> Any:
     return dict(values) if isinstance(values, Mapping) else values
 
 
-def _converted(kind: Callable[[Any], Any], values: Any) -> Any:
-    if isinstance(values, (str, bytes, Mapping)):
-        return values
-    try:
-        return kind(values)
-    except Exception:  # noqa: BLE001 -- a foreign object may raise anything when it is iterated
-        return values
+def _is_collection(values: object) -> bool:
+    # Iterating over "cpu" or {"cpu": 1} would make a tuple of what nobody meant.
+    return isinstance(values, Iterable) and not isinstance(values, (str, bytes, Mapping))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import unicodedata
 
-from rich.cells import get_character_cell_size
-
 __all__ = ["binds_to", "column_count", "continues_character", "is_unspaced", "may_divide"]
 
 # Scripts written without spaces between words (Unicode Standard Annex 14, class SA and ID).
 _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "HANGZHOU", "BOPOMOFO", "YI ", "THAI", "LAO", "KHMER",
              "MYANMAR", "TIBETAN", "IDEOGRAPHIC", "FULLWIDTH", "HALFWIDTH KATAKANA")  # fmt: skip
 _MARKS = ("Mn", "Mc", "Me")
+_NO_WIDTH = (*_MARKS, "Cc", "Cf", "Zl", "Zp")  # marks, controls, joiners
 _CLOSING = ("Po", "Pe", "Pf", "Pd", "Lm")  # Lm: marks of repetition and of length in kana and Thai
 _OPENING = ("Ps", "Pi", "Sc")  # Sc: a currency before its amount
 _VOWELS_AFTER = frozenset("ะาำๅฯະາຳ")  # Thai and Lao: they follow the consonant that they belong to
@@ -30,10 +29,10 @@ def column_count(text: str) -> int:
     """
     Return the width of *text*: a wide character has two columns, a combining mark has none.
 
-    The widths of its characters are added, so that a text is as wide as its tokens together;
-    rich's `cell_len` measures whole clusters.
+    The widths of its characters are added, so that a transcript is as wide as its tokens together.
     """
-    return sum(map(get_character_cell_size, text))
+    visible = [c for c in text if unicodedata.category(c) not in _NO_WIDTH]
+    return len(visible) + sum(unicodedata.east_asian_width(c) in "WF" for c in visible)
 
 
 def may_divide(before: str, after: str) -> bool:

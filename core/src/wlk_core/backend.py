@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args
 
 import attrs
 
-from wlk_core._arguments import shown
 from wlk_core._fields import (
     check,
     check_loader,
@@ -25,6 +24,7 @@ from wlk_core._fields import (
 from wlk_core.errors import OptionError
 from wlk_core.option_values import resolve_options
 from wlk_core.options import Option
+from wlk_core.untrusted import shown
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -287,7 +287,7 @@ class BackendSpec:
     )
     thread_affinity: Literal["any", "same-thread"] = attrs.field(
         default="any",
-        validator=check('"any" or "same-thread"', lambda value: value in {"any", "same-thread"}),
+        validator=check('"any" or "same-thread"', lambda value: value in ("any", "same-thread")),
     )
     max_concurrent_calls: int | None = attrs.field(
         default=None,

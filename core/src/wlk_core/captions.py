@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_core._printable import printable
 from wlk_core.segments import Segment, SegmentBuilder
+from wlk_core.untrusted import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""A microphone: audio of an input device as it is captured, with what was lost as gaps."""
+"""Capture an input device through PortAudio, and reopen it when it is lost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import deque
 from contextlib import suppress
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -19,15 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "NO_DEVICE",
-    "Captured",
-    "Driver",
-    "InputDevice",
-    "Microphone",
-    "SoundDevice",
-    "choose_device",
-]
+__all__ = ["NO_DEVICE", "Captured", "InputDevice", "Microphone", "SoundDevice", "choose_device"]
 
 NO_DEVICE = "no device can record; connect a microphone, or play a file with --input FILE"
 
@@ -57,58 +49,13 @@ class Captured:
     lost_seconds: float = 0.0
 
 
-class Stream(Protocol):
-    """An open input stream of a driver."""
-
-    @property
-    def active(self) -> bool:
-        """Whether blocks still come."""
-        ...
-
-    def close(self) -> None:
-        """Stop it; may be called again."""
-        ...
-
-
-class Driver(Protocol):
-    """The audio system: `SoundDevice`, or a scripted one in tests."""
-
-    def devices(self) -> list[InputDevice]:
-        """Return the devices that can record, as of the start or the last `refresh`."""
-        ...
-
-    def refresh(self) -> None:
-        """Look for devices again, because one was unplugged; no stream may be open."""
-        ...
-
-    def open(
-        self, device: InputDevice, rate: int, on_block: Callable[[bytes, bool], None]
-    ) -> Stream:
-        """
-        Open a device for int16 in one channel.
-
-        *on_block* gets each block, and whether audio before it was lost.
-
-        Raises:
-            AudioDeviceError: the device is busy, gone, or refuses the rate.
-
-        """
-        ...
-
-
 class Microphone:
     """
-    Capture one input device until it is closed.
+    Capture one input device, by an index or a part of its name, until it is closed.
 
-    The driver's thread only appends blocks.  Audio that was lost - an overflow, a device that was
-    unplugged and came back, a machine that slept - is a gap before the next block, measured with a
-    clock that counts sleep.  At most two minutes wait to be
-    read.
-
-    Args:
-        device: an index or a part of a name; None for the default device.
-        driver: the audio system.
-        now: a clock in seconds that counts the time for which the machine sleeps.
+    PortAudio's thread only appends blocks, of which at most two minutes wait to be read.  Audio
+    that was lost - an overflow, a device that was unplugged and came back, a machine that slept -
+    is a gap before the next block, measured with the clock *now*, which counts sleep.
 
     Raises:
         AudioDeviceError: no such device, or it cannot be opened.
@@ -119,7 +66,7 @@ class Microphone:
         self,
         device: str | None = None,
         *,
-        driver: Driver | None = None,
+        driver: SoundDevice | None = None,
         now: Callable[[], float] | None = None,
     ) -> None:
         self._driver = SoundDevice() if driver is None else driver
@@ -132,7 +79,13 @@ class Microphone:
         self._last_block: float | None = None  # when the last block came
         self.problem: str | None = None  # why nothing is captured now
         self.rate = SAMPLE_RATE
-        self._stream = self._open_at_any_rate()
+        try:
+            self._stream = self._driver.open(self.device, self.rate, self._append)
+        except AudioDeviceError:
+            if self.device.rate == self.rate:
+                raise
+            self.rate = self.device.rate  # some devices take no other; the session resamples
+            self._stream = self._driver.open(self.device, self.rate, self._append)
         self._opened = self._now()
 
     def read(self, timeout: float) -> list[Captured]:
@@ -146,30 +99,22 @@ class Microphone:
         self._has_arrived.clear()
         captured = []
         while self._blocks:
-            block = self._blocks.popleft()
-            self._waiting -= len(block.audio)
-            captured.append(block)
+            captured.append(self._blocks.popleft())
+            self._waiting -= len(captured[-1].audio)
         return captured
 
     def close(self) -> None:
         """Release the device; may be called again."""
         self._stream.close()
 
-    def _open_at_any_rate(self) -> Stream:
-        """Open the device at 16 kHz or, where it refuses that, at its own rate."""
-        try:
-            return self._driver.open(self.device, self.rate, self._append)
-        except AudioDeviceError:
-            if self.device.rate == self.rate:
-                raise
-            self.rate = self.device.rate
-            return self._driver.open(self.device, self.rate, self._append)
-
-    def _append(self, audio: bytes, has_lost: bool) -> None:  # noqa: FBT001 -- as the driver calls
-        """Append a block; called by the driver's thread."""
+    def _append(self, audio: bytes, has_lost: bool) -> None:  # noqa: FBT001 -- PortAudio calls it
+        """Append a block; called by PortAudio's thread."""
         now = self._now()
         samples = len(audio) // _BYTES
-        lost = self._lost_samples(now, samples, has_lost=has_lost) + self._dropped
+        # A stream begins with its first block, however late that is.
+        late = 0.0 if self._last_block is None else now - self._last_block - samples / self.rate
+        is_gap = late > (0 if has_lost else _SLEEP_SECONDS)
+        lost = self._dropped + (round(late * self.rate) if is_gap else 0)
         self._last_block = now
         self.problem = None
         if self._waiting > _MAX_WAITING_SECONDS * self.rate * _BYTES:
@@ -180,37 +125,27 @@ class Microphone:
         self._blocks.append(Captured(audio, lost / self.rate))
         self._has_arrived.set()
 
-    def _lost_samples(self, now: float, samples: int, *, has_lost: bool) -> int:
-        """Return how many samples are missing before a block that ends now."""
-        if self._last_block is None:
-            return 0  # the stream begins with its first block
-        missing = now - self._last_block - samples / self.rate
-        return round(missing * self.rate) if missing > (0 if has_lost else _SLEEP_SECONDS) else 0
-
     def _revive(self) -> None:
         """Open a device that gives no audio again."""
         now = self._now()
         silent = now - max(self._opened, self._last_block or self._opened)
         if silent < (_STALL_SECONDS if self._stream.active else _REOPEN_SECONDS):
             return
-        self.problem = (
-            f"{self.device.name} gives no audio; connect it again, or choose one with --device"
-        )
+        name = self.device.name
+        self.problem = f"{name} gives no audio; connect it again, or choose one with --device"
         self._stream.close()
         self._opened = now
         try:
             self._driver.refresh()
-            self.device = self._same_device()
-            self._stream = self._driver.open(self.device, self.rate, self._append)
+            # A device that was plugged in again may have another index.
+            same = [device for device in self._driver.devices() if device.name == name]
+            if same:
+                self.device = min(same, key=lambda device: abs(device.index - self.device.index))
+                self._stream = self._driver.open(self.device, self.rate, self._append)
+            else:
+                self.problem = f"{name} is gone; connect it again"
         except AudioDeviceError as error:
             self.problem = str(error)
-
-    def _same_device(self) -> InputDevice:
-        """Return the device under the index that it has now."""
-        same = [device for device in self._driver.devices() if device.name == self.device.name]
-        if not same:
-            raise AudioDeviceError(f"{self.device.name} is gone; connect it again")
-        return min(same, key=lambda device: abs(device.index - self.device.index))
 
 
 def choose_device(devices: list[InputDevice], name: str | None) -> InputDevice:
@@ -225,14 +160,10 @@ def choose_device(devices: list[InputDevice], name: str | None) -> InputDevice:
         raise AudioDeviceError(NO_DEVICE)
     if name is None:
         return next((device for device in devices if device.is_default), devices[0])
-    matches = [
-        device
-        for device in devices
-        if name == str(device.index) or name.lower() in device.name.lower()
-    ]
-    exact = [device for device in matches if name in {str(device.index), device.name}]
-    if len(exact or matches) == 1:
-        return (exact or matches)[0]
+    exact = [device for device in devices if name in {str(device.index), device.name}]
+    matches = exact or [device for device in devices if name.lower() in device.name.lower()]
+    if len(matches) == 1:
+        return matches[0]
     listed = ", ".join(f"{device.index} {device.name}" for device in matches or devices)
     problem = "several devices match" if matches else "no device matches"
     raise AudioDeviceError(f"{problem} {name!r}; choose one of: {listed}")
@@ -240,10 +171,10 @@ def choose_device(devices: list[InputDevice], name: str | None) -> InputDevice:
 
 def _time_with_sleep() -> float:
     """Return seconds of a steady clock that counts the time for which the machine sleeps."""
-    if hasattr(time, "CLOCK_BOOTTIME"):  # Linux
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    if hasattr(time, "CLOCK_MONOTONIC"):  # macOS, where time.monotonic() stands still in sleep
-        return time.clock_gettime(time.CLOCK_MONOTONIC)
+    # time.monotonic() stands still in sleep on Linux and macOS, whose CLOCK_MONOTONIC does not.
+    for name in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC"):
+        if hasattr(time, name):
+            return time.clock_gettime(getattr(time, name))
     return time.monotonic()
 
 
@@ -271,25 +202,21 @@ class SoundDevice:
         self._sounddevice: Any = sounddevice
 
     def devices(self) -> list[InputDevice]:
-        """Return the devices that can record."""
+        """Return the devices that can record, as of the start or the last `refresh`."""
         try:
             default = self._sounddevice.default.device[0]
-            return [
-                InputDevice(
-                    index=index,
-                    name=str(device["name"]),
-                    rate=round(device["default_samplerate"]),
-                    is_default=index == default,
-                )
-                for index, device in enumerate(self._sounddevice.query_devices())
-                if device["max_input_channels"] > 0
-            ]
+            found = list(enumerate(self._sounddevice.query_devices()))
         except self._sounddevice.PortAudioError as error:
             raise AudioDeviceError(f"the devices cannot be listed: {error}") from error
+        return [
+            InputDevice(index, str(row["name"]), round(row["default_samplerate"]), index == default)
+            for index, row in found
+            if row["max_input_channels"] > 0
+        ]
 
     def refresh(self) -> None:
         """
-        Let PortAudio look for devices again.
+        Let PortAudio look for devices again; no stream may be open.
 
         PortAudio lists devices only when it is initialised.  A device that is plugged in again is
         not in that list, or under another index; see python-sounddevice's issue 125.
@@ -301,10 +228,16 @@ class SoundDevice:
         except self._sounddevice.PortAudioError as error:
             raise AudioDeviceError(f"the devices cannot be listed: {error}") from error
 
-    def open(
-        self, device: InputDevice, rate: int, on_block: Callable[[bytes, bool], None]
-    ) -> Stream:
-        """Open a device; see `Driver`."""
+    def open(self, device: InputDevice, rate: int, on_block: Callable[[bytes, bool], None]) -> Any:
+        """
+        Open a device for int16 in one channel.
+
+        *on_block* gets each block, and whether audio before it was lost.
+
+        Raises:
+            AudioDeviceError: the device is busy, gone, or refuses the rate.
+
+        """
 
         def callback(audio: Any, _frames: int, _times: Any, status: Any) -> None:
             on_block(bytes(audio), bool(status.input_overflow))
@@ -327,5 +260,4 @@ class SoundDevice:
                 f"{device.name} cannot be opened at {rate} Hz: {error}; close the program that "
                 "uses it, or choose another device with --device"
             ) from error
-        opened: Stream = stream
-        return opened
+        return stream

@@ -6,9 +6,9 @@ import difflib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wlk_core import standard_options
-from wlk_core._printable import printable
 from wlk_core.errors import OptionError
 from wlk_core.options import Option
+from wlk_core.untrusted import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from wlk_core.backend import BackendSpec
     from wlk_core.options import Scope
 
-__all__ = ["NO_POLICIES", "OptionValues", "parse_options", "resolve_options", "split_options"]
+__all__ = [
+    "NO_POLICIES",
+    "OptionValues",
+    "parse_options",
+    "parse_pairs",
+    "resolve_options",
+    "split_options",
+]
 
 NO_POLICIES = "streams by itself and has no policies"
 
@@ -43,8 +50,19 @@ def parse_options(spec: BackendSpec, pairs: Iterable[str]) -> OptionValues:
     *spec* chooses.
 
     Raises:
-        OptionError: a text is no KEY=VALUE, one key has two values, or an option is unknown or
+        OptionError: a text is not KEY=VALUE, one key has two values, or an option is unknown or
             does not take its value; the message suggests the right option of this backend.
+
+    """
+    return split_options(spec, parse_pairs(pairs))
+
+
+def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
+    """
+    Return the values of KEY=VALUE texts, unchecked.
+
+    Raises:
+        OptionError: a text is not KEY=VALUE, or one key has two values.
 
     """
     values: dict[str, str] = {}
@@ -57,7 +75,7 @@ def parse_options(spec: BackendSpec, pairs: Iterable[str]) -> OptionValues:
             raise OptionError(
                 f"option {printable(name)} has two values, {values[name]!r} and {value!r}; keep one"
             )
-    return split_options(spec, values)
+    return values
 
 
 def split_options(spec: BackendSpec, values: Mapping[str, Any]) -> OptionValues:
@@ -71,7 +89,6 @@ def split_options(spec: BackendSpec, values: Mapping[str, Any]) -> OptionValues:
     scopes = {option.name: option.scope for option in spec.all_options}
     for name in values:
         if name not in scopes:
-            _check_policy(name, owner=spec.name)
             raise _unknown(name, spec.all_options, owner=spec.name)
     backend = {name: value for name, value in values.items() if scopes[name] == "backend"}
     stream = {name: value for name, value in values.items() if scopes[name] == "stream"}
@@ -102,8 +119,6 @@ def resolve_options(
             call = _CALLS[other[name].scope].format(name)
             raise OptionError(f"{owner}: {name} is an option of {call}")
         if name not in known:
-            if scope == "stream":
-                _check_policy(name, owner=owner)
             raise _unknown(name, known.values(), owner=owner)
     resolved = {
         name: option.convert(values[name], owner=owner) if name in values else option.default
@@ -120,29 +135,18 @@ def resolve_options(
     return resolved
 
 
-def _check_policy(name: str, *, owner: str) -> None:
-    """Refuse an undeclared option called policy, because the backend has none to choose."""
-    if name == "policy":
-        raise OptionError(f"{owner} {NO_POLICIES}: leave policy out")
-
-
 def _unknown(name: str, known: Iterable[Option], *, owner: str) -> OptionError:
     """Describe an option that is not declared, with the declared one that was probably meant."""
+    if name == "policy":
+        return OptionError(f"{owner} {NO_POLICIES}: leave policy out")
     known = tuple(known)
     names = sorted(option.name for option in known)
-    suggestion = _suggestion(name, known)
-    guess = f" (did you mean {suggestion}?)" if suggestion else ""
+    former = [option.name for option in known if name in option.former_names]
+    # A name that is right for other backends means something else than what looks alike here.
+    is_standard = any(name in (option.name, *option.former_names) for option in _STANDARD)
+    close = former or ([] if is_standard else difflib.get_close_matches(name, names, n=1))
+    guess = f" (did you mean {close[0]}?)" if close else ""
     return OptionError(
         f"{owner}: no option is called {name!r}{guess}; expected one of: "
         f"{', '.join(names) or 'none'}"
     )
-
-
-def _suggestion(name: str, known: tuple[Option, ...]) -> str | None:
-    for option in known:
-        if name in option.former_names:
-            return option.name
-    if any(name == option.name or name in option.former_names for option in _STANDARD):
-        return None  # spelt right, and for other backends: what looks alike means something else
-    close = difflib.get_close_matches(name, [option.name for option in known], n=1)
-    return close[0] if close else None

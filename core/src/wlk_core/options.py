@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import attrs
 
-from wlk_core._arguments import is_text, real_number, shown
 from wlk_core._fields import check, is_number, is_tuple_of_texts, is_whole, to_tuple
 from wlk_core.errors import OptionError
+from wlk_core.untrusted import is_text, real_number, shown
 
 __all__ = ["AUTO", "Option", "Scope"]
 
@@ -18,25 +18,15 @@ Scope = Literal["backend", "stream"]
 
 AUTO = "auto"  #: the value that leaves a choice to the checkpoint or the backend
 
-_TRUE = frozenset({"1", "true", "yes", "on"})
-_FALSE = frozenset({"0", "false", "no", "off"})
-
-
+_BOOLS = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _TYPES = (str, int, float, bool)
-_TEXTS = check("a list of texts", is_tuple_of_texts)
+_BOOL = check("True or False", lambda value: isinstance(value, bool))
+_TEXTS = check("a list of strings", is_tuple_of_texts)
 _LIMIT = check("a number or None", lambda value: value is None or is_number(value))
-
-
-def _is_auto(value: object) -> bool:
-    return isinstance(value, str) and value.lower() == AUTO
-
-
-def _fits(kind: type, value: object) -> bool:
-    """Return whether *value* is of the type that an option declares."""
-    if kind is int:
-        return is_whole(value)
-    return is_number(value) if kind is float else isinstance(value, kind)
 
 
 @attrs.frozen(kw_only=True)
@@ -52,10 +42,10 @@ class Option:
         help: one line for ``wlk-core backends NAME``.
         scope: "backend" for load_backend, "stream" for create_processor.
         minimum, maximum: inclusive limits of a number.
-        is_auto_allowed: the text "auto" stands for None, which leaves the choice to the checkpoint
-            or the backend; the default is then None.
-        is_auto_measured: the text "auto" is a value beside the numbers: the backend measures itself
-            and chooses one; the default may be any.
+        is_auto_allowed: "auto" stands for None, which leaves the choice to the checkpoint or the
+            backend; the default is then None.
+        is_auto_measured: "auto" is a value beside the numbers: the backend measures itself and
+            chooses one; the default may be any.
         policies: the policies that take this option; empty for all of them.
         former_names: names this option had earlier or has in other tools.  They are refused with
             a message that suggests `name`.
@@ -63,7 +53,10 @@ class Option:
     """
 
     name: str = attrs.field(
-        validator=check("a text of [a-z][a-z0-9_]*", lambda value: bool(_NAME.fullmatch(value)))
+        validator=check(
+            "a string of [a-z][a-z0-9_]*",
+            lambda value: isinstance(value, str) and bool(_NAME.fullmatch(value)),
+        )
     )
     type: type[str | int | float | bool] = attrs.field(
         default=str, validator=check("str, int, float or bool", lambda value: value in _TYPES)
@@ -75,30 +68,23 @@ class Option:
         validator=check("a list of values", lambda value: isinstance(value, tuple)),
     )
     help: str = attrs.field(
-        default="", validator=check("a text", lambda value: isinstance(value, str))
+        default="", validator=check("a string", lambda value: isinstance(value, str))
     )
     scope: Scope = attrs.field(
         default="backend",
-        validator=check('"backend" or "stream"', lambda value: value in {"backend", "stream"}),
+        validator=check('"backend" or "stream"', lambda value: value in ("backend", "stream")),
     )
     minimum: float | None = attrs.field(default=None, validator=_LIMIT)
     maximum: float | None = attrs.field(default=None, validator=_LIMIT)
-    is_auto_allowed: bool = attrs.field(
-        default=False, validator=check("True or False", lambda value: isinstance(value, bool))
-    )
-    is_auto_measured: bool = attrs.field(
-        default=False, validator=check("True or False", lambda value: isinstance(value, bool))
-    )
+    is_auto_allowed: bool = attrs.field(default=False, validator=_BOOL)
+    is_auto_measured: bool = attrs.field(default=False, validator=_BOOL)
     policies: tuple[str, ...] = attrs.field(default=(), converter=to_tuple, validator=_TEXTS)
     former_names: tuple[str, ...] = attrs.field(default=(), converter=to_tuple, validator=_TEXTS)
 
     def __attrs_post_init__(self) -> None:
-        values = {
-            "default": (self.default,) if self.default is not None else (),
-            "choices": self.choices,
-        }
-        for field, declared in values.items():
-            if wrong := [value for value in declared if not _fits(self.type, value)]:
+        defaults = () if self.default is None else (self.default,)
+        for field, declared in {"default": defaults, "choices": self.choices}.items():
+            if wrong := [value for value in declared if not self._is_of_type(value)]:
                 raise ValueError(
                     f"Option {self.name!r}: the field {field} is of type {self.type.__name__}; "
                     f"got {shown(wrong[0])}"
@@ -131,60 +117,51 @@ class Option:
             OptionError: it is of another type, not among the choices or out of range.
 
         """
-        if self._is_left_open(value):
+        if value is None and self.default is None:
             return None
-        if self.is_auto_measured and _is_auto(value):
-            return AUTO
-        converted = self._parsed(value, owner)
+        if self.takes_auto and isinstance(value, str) and value.lower() == AUTO:
+            return None if self.is_auto_allowed else AUTO
+        converted = self._parsed(value)
+        name = f"{owner}: option {self.name}"
+        if converted is None:
+            article = "an" if self.type is int else "a"
+            auto = " or auto" if self.takes_auto else ""
+            # A path may have bytes that are not text; a stream's text is encoded by the engine.
+            why = (
+                ", which has a lone surrogate"
+                if isinstance(value, str) and self.type is str
+                else ""
+            )
+            raise OptionError(
+                f"{name} is {article} {self.type.__name__}{auto}; got {shown(value)}{why}"
+            )
         if self.choices and converted not in self.choices:
             choices = [*([AUTO] if self.takes_auto else []), *map(str, self.choices)]
-            raise OptionError(
-                f"{owner}: option {self.name} is one of {', '.join(choices)}; got {shown(value)}"
-            )
+            raise OptionError(f"{name} is one of {', '.join(choices)}; got {shown(value)}")
         low = -math.inf if self.minimum is None else self.minimum
         high = math.inf if self.maximum is None else self.maximum
         if isinstance(converted, (int, float)) and not low <= converted <= high:
-            raise OptionError(
-                f"{owner}: option {self.name} lies between {low:g} and {high:g}; got {shown(value)}"
-            )
+            raise OptionError(f"{name} lies between {low:g} and {high:g}; got {shown(value)}")
         return converted
 
-    def _is_left_open(self, value: Any) -> bool:
-        if value is None:
-            return self.default is None
-        return self.is_auto_allowed and _is_auto(value)
+    def _is_of_type(self, value: object) -> bool:
+        if self.type is int:
+            return is_whole(value)
+        return is_number(value) if self.type is float else isinstance(value, self.type)
 
-    def _parsed(self, value: Any, owner: str) -> Any:
-        article = "an" if self.type is int else "a"
-        kind = f"{article} {self.type.__name__}{' or auto' if self.takes_auto else ''}"
-        expected = f"{owner}: option {self.name} is {kind}; got {shown(value)}"
-        if self.type is bool:
-            if isinstance(value, bool):
-                return value
-            if isinstance(value, str) and value.lower() in _TRUE | _FALSE:
-                return value.lower() in _TRUE
-            raise OptionError(expected)
+    def _parsed(self, value: Any) -> Any:
+        """Return *value* as this option's type, None where that is not possible."""
         if self.type is str:
-            return self._text(value, expected)
-        return self._number(value, expected)
-
-    def _text(self, value: Any, expected: str) -> str:
-        if not isinstance(value, str):
-            raise OptionError(expected)
-        # A path may have bytes that are no text; a stream's text is encoded by the engine.
-        if self.scope == "stream" and not is_text(value):
-            raise OptionError(f"{expected}, whose lone surrogate stands for no character")
-        return value
-
-    def _number(self, value: Any, expected: str) -> int | float:
-        if not isinstance(value, (str, int)) or isinstance(value, bool):
-            value = real_number(value)
-        if value is None or (self.type is int and isinstance(value, float) and value % 1 != 0):
-            raise OptionError(expected)
+            is_accepted = is_text(value) or (isinstance(value, str) and self.scope == "backend")
+            return value if is_accepted else None
+        if self.type is bool:
+            known = _BOOLS.get(value.lower()) if isinstance(value, str) else value
+            return known if isinstance(known, bool) else None
+        number = value if isinstance(value, str) or is_whole(value) else real_number(value)
+        if number is None or (self.type is int and isinstance(number, float) and number % 1 != 0):
+            return None
         try:
-            number: int | float = int(value) if self.type is int else float(value)
+            number = int(number) if self.type is int else float(number)
         except (ValueError, OverflowError):
-            raise OptionError(expected) from None
-        if isinstance(number, float) and not math.isfinite(number):
-            raise OptionError(expected)
-        return number
+            return None
+        return number if isinstance(number, int) or math.isfinite(number) else None

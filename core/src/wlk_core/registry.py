@@ -1,30 +1,42 @@
-"""The registry: which backends are installed, and how one is loaded by name."""
+"""The registry: which plugins are installed, and how what they offer is loaded by name."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 import difflib
 from importlib import metadata
+from itertools import chain
 import json
-import math
+import logging
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from wlk_core._arguments import shown
-from wlk_core._discovery import PluginInfo, PluginSource, new_manager, sources
-from wlk_core._loading import load, load_command, missing_requirements, not_installed
-from wlk_core.commands import COMMAND_PREFIX
+import attrs
+import pluggy
+
+from wlk_core import hookspecs
+from wlk_core._loading import (
+    Spec,
+    kind_of,
+    load,
+    load_command,
+    missing_requirements,
+)
+from wlk_core.annotators import AnnotatorSpec
+from wlk_core.backend import API_FLOOR, API_VERSION, BackendSpec
+from wlk_core.commands import COMMAND_PREFIX, CommandSpec
 from wlk_core.errors import BackendUnavailable, OptionError
-from wlk_core.hookspecs import ENTRY_POINT_GROUP
+from wlk_core.untrusted import reason, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
+    from importlib.metadata import EntryPoint
 
-    from wlk_core.annotators import AnnotatorKind, AnnotatorSpec
-    from wlk_core.backend import Backend, BackendSpec
-    from wlk_core.commands import CommandSpec
+    from wlk_core.annotators import AnnotatorKind
+    from wlk_core.backend import Backend
 
 __all__ = [
     "PluginInfo",
@@ -34,6 +46,47 @@ __all__ = [
     "missing_requirements",
 ]
 
+S = TypeVar("S", bound=Spec)
+
+_log = logging.getLogger(__name__)
+
+_UNKNOWN = "unknown"  # the distribution of an entry point without metadata
+_KINDS = {  # what each hook returns
+    "wlk_backends": "backend",
+    "wlk_diarizers": "diarizer",
+    "wlk_translators": "translator",
+    "wlk_turn_detectors": "turn-detector",
+    "wlk_commands": "command",
+}
+
+
+@attrs.frozen(kw_only=True)
+class PluginInfo:
+    """A plugin as it was found; a broken one offers nothing."""
+
+    names: tuple[str, ...]  #: its entry points, sorted, which are named after what it offers
+    distribution: str  #: that declares it, "unknown" where metadata is missing
+    version: str
+    backends: tuple[BackendSpec, ...] = ()
+    annotators: tuple[AnnotatorSpec, ...] = ()
+    commands: tuple[CommandSpec, ...] = ()
+    error: str | None = None  #: why it could not be loaded, one line
+
+    @property
+    def title(self) -> str:
+        """The distribution and its version, as messages name it."""
+        return f"{self.distribution} {self.version}".rstrip()
+
+    @property
+    def remedy(self) -> str:
+        """What to do about a broken plugin."""
+        if self.distribution == _UNKNOWN:
+            return "reinstall the distribution that declares it"
+        return (
+            f"update it with: pip install --upgrade {self.distribution}, "
+            f"or remove it with: pip uninstall {self.distribution}"
+        )
+
 
 class Registry:
     """
@@ -42,18 +95,17 @@ class Registry:
     `entry_points` replaces what the installed distributions declare, for tests and embedders.
     """
 
-    def __init__(self, entry_points: Iterable[metadata.EntryPoint] | None = None) -> None:
+    def __init__(self, entry_points: Iterable[EntryPoint] | None = None) -> None:
         if entry_points is None:
-            entry_points = metadata.entry_points(group=ENTRY_POINT_GROUP)
-        self._sources = sources(entry_points)
-        self._loaded: dict[PluginSource, PluginInfo] = {}
+            entry_points = metadata.entry_points(group=hookspecs.ENTRY_POINT_GROUP)
+        self._found = _plugins(entry_points)
+        self._loaded: dict[EntryPoint, PluginInfo] = {}
         #: Called with each plugin around its import and its hook, which are foreign code.
         self.watch: Callable[[PluginInfo], AbstractContextManager[object]] = nullcontext
-        self._manager = new_manager()
 
     def names(self) -> frozenset[str]:
         """Return the backends that entry points are named after; imports nothing."""
-        names = (name for source in self._sources for name in source.names)
+        names = frozenset(chain.from_iterable(info.names for info, _ in self._found))
         return frozenset(name for name in names if not name.startswith(COMMAND_PREFIX))
 
     def commands(self) -> dict[str, str]:
@@ -62,12 +114,15 @@ class Registry:
 
         Imports the plugins whose entry points are named after commands; a broken one has a line.
         """
-        prefix = COMMAND_PREFIX
-        points = {n for source in self._sources for n in source.names if n.startswith(prefix)}
-        return {
-            point.removeprefix(prefix): self._summary(point.removeprefix(prefix))
-            for point in sorted(points)
-        }
+        points = set(chain.from_iterable(info.names for info, _ in self._found)) - self.names()
+        summaries = {}
+        for name in sorted(point.removeprefix(COMMAND_PREFIX) for point in points):
+            try:
+                offer = self._command(name)
+                summaries[name] = offer[1].summary if offer else ""
+            except BackendUnavailable:
+                summaries[name] = "Cannot be used; see: wlk-core plugins."
+        return summaries
 
     def load_command(self, name: str) -> Any:
         """
@@ -79,25 +134,22 @@ class Registry:
 
         """
         offer = self._command(name)
-        if offer is None:
-            return None
-        plugin, spec = offer
-        return load_command(spec, distribution=plugin.distribution)
+        return offer and load_command(offer[1], distribution=offer[0].distribution)
 
     def plugins(self) -> tuple[PluginInfo, ...]:
         """Return every plugin, broken ones too; loads them all."""
-        return tuple(self._load(source) for source in self._sources)
+        return tuple(self._load(*found) for found in self._found)
 
     def specs(self) -> tuple[BackendSpec, ...]:
         """Return every backend that one plugin offers, sorted by name; loads all plugins."""
-        offers = _offers(self.plugins())
+        offers = self._offers()
         return tuple(offers[name][0][1] for name in sorted(offers) if len(offers[name]) == 1)
 
     def conflicts(self) -> dict[str, tuple[str, ...]]:
         """Return the backends that several distributions offer, with these; loads all plugins."""
         return {
             name: tuple(plugin.title for plugin, _ in offers)
-            for name, offers in sorted(_offers(self.plugins()).items())
+            for name, offers in sorted(self._offers().items())
             if len(offers) > 1
         }
 
@@ -105,17 +157,10 @@ class Registry:
         """Return why *plugin*, or a backend that it offers, cannot be used; None if all can."""
         if plugin.error is not None:
             return f"{plugin.error}; {plugin.remedy}"
-        offers = _offers(self.plugins())
-        for name in (spec.name for spec in plugin.backends):
-            owners = [owner for owner, _ in offers[name]]
-            if len(owners) > 1:
-                titles = " and ".join(owner.title for owner in owners)
-                return f"backend {name!r} is offered by {titles}: uninstall one"
-            if plugin not in owners:
-                return (
-                    f"its backend {name!r} is left out, because {owners[0].title} has the entry "
-                    f"point of that name: uninstall one"
-                )
+        conflicts = self.conflicts()
+        for spec in plugin.backends:
+            if titles := conflicts.get(spec.name):
+                return f"backend {spec.name!r} is offered by {' and '.join(titles)}: uninstall one"
         return None
 
     def spec(self, name: str) -> BackendSpec:
@@ -123,8 +168,7 @@ class Registry:
         Return the backend called *name*.
 
         An entry point is named after its backend, so that only its plugin is imported.  Where no
-        entry point has the name, every plugin is.  A backend belongs to the plugin with the entry
-        point of its name, whatever others offer.
+        entry point has the name, every plugin is.
 
         Raises:
             BackendUnavailable: it is absent, broken, or offered by two distributions.
@@ -143,7 +187,7 @@ class Registry:
         Backends without a preference are left out, because they are used only when they are named.
         The requirements are read from package metadata; no framework is imported.
         """
-        return tuple(spec for spec in self._ranked() if not missing_requirements(spec))
+        return tuple(spec for spec in _ranked(self.specs()) if not missing_requirements(spec))
 
     def default_backend(self) -> BackendSpec:
         """
@@ -154,17 +198,16 @@ class Registry:
                 two distributions offer the one that this platform prefers.
 
         """
-        usable = self.usable()
-        highest = max((spec.preference or 0 for spec in usable), default=-math.inf)
-        for name, offers in sorted(_offers(self.plugins()).items()):
-            rivals = [spec for _, spec in offers if not missing_requirements(spec)]
-            preferences = [spec.preference for spec in rivals if spec.preference is not None]
-            if len(offers) > 1 and preferences and max(preferences) > highest:
-                raise _contested(name, [plugin for plugin, _ in offers])
-        if usable:
-            return usable[0]
-        if ranked := self._ranked():
-            raise not_installed(ranked[0])
+        ranked = _ranked(chain.from_iterable(plugin.backends for plugin in self.plugins()))
+        for spec in ranked:
+            if not missing_requirements(spec):
+                return self.spec(spec.name)  # which refuses a name that two distributions offer
+        if ranked:
+            missing = missing_requirements(ranked[0])
+            raise BackendUnavailable(
+                f"backend {ranked[0].name} cannot be used: {', '.join(missing)} is not installed; "
+                f"install it with: {' && '.join(dict.fromkeys(missing.values()))}"
+            )
         if specs := self.specs():
             raise BackendUnavailable(
                 f"no backend is the default: {specs[0].name} is used only when it is named, "
@@ -188,24 +231,17 @@ class Registry:
 
         """
         if not isinstance(name, str):
-            raise OptionError(f"a backend is named by a text, got {shown(name)}")
-        spec = self.spec(name)
+            raise OptionError(f"the name of a backend is a string, got {shown(name)}")
+        plugin, spec = self._offer(name)
         values = spec.backend_options(options)
-        owner = self.owner(name).distribution
-        text = _model_text(model)
-        chosen = spec.default_model if text is None else text
-        backend: Backend = load(spec, chosen, values, distribution=owner)
+        backend: Backend = load(spec, _model(model, spec), values, distribution=plugin.distribution)
         return backend
 
     def annotators(self, kind: AnnotatorKind | None = None) -> tuple[AnnotatorSpec, ...]:
         """Return the annotators of a kind, or all, sorted by name; loads all plugins."""
-        specs = (spec for plugin in self.plugins() for spec in plugin.annotators)
-        return tuple(
-            sorted(
-                (spec for spec in specs if kind in {None, spec.kind}),
-                key=lambda spec: (spec.kind, spec.name),
-            )
-        )
+        specs = chain.from_iterable(plugin.annotators for plugin in self.plugins())
+        chosen = (spec for spec in specs if kind in {None, spec.kind})
+        return tuple(sorted(chosen, key=lambda spec: (spec.kind, spec.name)))
 
     def load_annotator(
         self,
@@ -233,54 +269,52 @@ class Registry:
         if not offers:
             names = ", ".join(spec.name for spec in self.annotators(kind)) or "none"
             raise BackendUnavailable(f"no {kind} called {name!r}; installed: {names}")
-        if len(offers) > 1:
-            raise _contested(name, [plugin for plugin, _ in offers])
-        ((plugin, spec),) = offers
+        plugin, spec = _only(offers)
         values = spec.resolved_options(options)
-        text = _model_text(model)
-        chosen = spec.default_model if text is None else text
-        return load(spec, chosen, values, distribution=plugin.distribution)
+        return load(spec, _model(model, spec), values, distribution=plugin.distribution)
+
+    def _offers(self) -> dict[str, list[tuple[PluginInfo, BackendSpec]]]:
+        offers: dict[str, list[tuple[PluginInfo, BackendSpec]]] = {}
+        for plugin in self.plugins():
+            for spec in plugin.backends:
+                offers.setdefault(spec.name, []).append((plugin, spec))
+        return offers
 
     def _offer(self, name: str) -> tuple[PluginInfo, BackendSpec]:
-        named = [self._load(source) for source in self._sources if name in source.names]
-        offers = _offers(named).get(name) or _offers(self.plugins()).get(name)
+        named = self._named(name)
+        offers = [(info, spec) for info in named for spec in info.backends if spec.name == name]
+        offers = offers or self._offers().get(name, [])
         if not offers:
             raise self._refusal(name, named)
-        if len(offers) > 1:
-            raise _contested(name, [plugin for plugin, _ in offers])
-        return offers[0]
+        return _only(offers)
 
     def _command(self, name: str) -> tuple[PluginInfo, CommandSpec] | None:
-        point = COMMAND_PREFIX + name
-        named = [self._load(source) for source in self._sources if point in source.names]
+        named = self._named(COMMAND_PREFIX + name)
         offers = [(info, spec) for info in named for spec in info.commands if spec.name == name]
-        if len(offers) > 1:
-            raise _contested(name, [plugin for plugin, _ in offers], kind="command")
-        if offers:
-            return offers[0]
-        if named:
+        if named and not offers:
             raise BackendUnavailable(
                 f"command {name} cannot be used: {named[0].error or 'its plugin has none'}; "
                 f"{named[0].remedy}"
             )
-        return None
+        return _only(offers) if offers else None
 
-    def _summary(self, name: str) -> str:
-        try:
-            offer = self._command(name)
-        except BackendUnavailable:
-            return "Cannot be used; see: wlk-core plugins."
-        return offer[1].summary if offer else ""
+    def _named(self, point: str) -> list[PluginInfo]:
+        return [self._load(*found) for found in self._found if point in found[0].names]
 
-    def _ranked(self) -> list[BackendSpec]:
-        ranked = [(-spec.preference, spec) for spec in self.specs() if spec.preference is not None]
-        return [spec for _, spec in sorted(ranked, key=lambda pair: (pair[0], pair[1].name))]
-
-    def _load(self, source: PluginSource) -> PluginInfo:
-        if source not in self._loaded:
-            with self.watch(source.info):
-                self._loaded[source] = source.load(self._manager)
-        return self._loaded[source]
+    def _load(self, info: PluginInfo, point: EntryPoint) -> PluginInfo:
+        """Import a plugin and read what it offers, once; a broken one is described by its error."""
+        if point not in self._loaded:
+            with self.watch(info):
+                try:
+                    self._loaded[point] = _read(info, point.load())
+                # A plugin may raise anything at import, and some exit where a device is missing.
+                # The failure is recorded, so that one broken plugin does not take the others down.
+                except (Exception, SystemExit) as error:
+                    if os.environ.get("WLK_STRICT_PLUGINS", "0") not in {"", "0"}:
+                        raise
+                    _log.debug("%s could not be loaded", info.title, exc_info=True)
+                    self._loaded[point] = attrs.evolve(info, error=reason(error))
+        return self._loaded[point]
 
     def _refusal(self, name: str | None, named: Iterable[PluginInfo]) -> BackendUnavailable:
         """Describe why there is no backend called *name* (None: no backend at all)."""
@@ -291,9 +325,8 @@ class Registry:
                     f"(WLK_STRICT_PLUGINS=1 shows the traceback; "
                     f"remove it with: pip uninstall {plugin.distribution})"
                 )
-        plugins = self.plugins()
-        installed = sorted(_offers(plugins))
-        broken = sorted({plugin.distribution for plugin in plugins if plugin.error is not None})
+        installed = sorted(self._offers())
+        broken = sorted({info.distribution for info in self.plugins() if info.error is not None})
         excuse = f"could not be loaded: {', '.join(broken)} (see: wlk-core plugins)"
         known = known_backends()
         if not installed and name not in known:
@@ -330,35 +363,86 @@ def known_backends() -> dict[str, str]:
     return known
 
 
-def _model_text(model: object) -> str | None:
-    """Return *model* as text, because backends accept no path objects."""
-    text = os.fspath(model) if isinstance(model, os.PathLike) else model
-    if text == "":
-        raise OptionError("a model has a name; got an empty text, leave it out for the default")
-    if text is None or isinstance(text, str):
-        return text
-    raise OptionError(
-        f"a model is a text or a path; got {type(model).__name__} (a size alias, a repository id "
-        "or a directory)"
+def _plugins(entry_points: Iterable[EntryPoint]) -> list[tuple[PluginInfo, EntryPoint]]:
+    """
+    Group entry points into plugins, in order of their distributions, each with one to load.
+
+    Equal entry points of one distribution are one: an editable install beside a wheel shows
+    every entry point twice.
+    """
+    grouped: dict[tuple[str, str], dict[str, EntryPoint]] = {}
+    for point in entry_points:
+        owner = re.sub(r"[-_.]+", "-", point.dist.name).lower() if point.dist else ""  # PEP 503
+        grouped.setdefault((owner, point.value), {}).setdefault(point.name, point)
+    plugins = []
+    for _, points in sorted(grouped.items(), key=lambda item: item[0]):
+        names = tuple(sorted(points))
+        point = points[names[0]]
+        distribution, version = (
+            (point.dist.name, point.dist.version) if point.dist else (_UNKNOWN, "")
+        )
+        plugins.append((PluginInfo(names=names, distribution=distribution, version=version), point))
+    return plugins
+
+
+def _read(info: PluginInfo, plugin: Any) -> PluginInfo:
+    """Return *info* with what the hooks of *plugin*, a module, offer."""
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    manager.register(plugin)
+    if not manager.get_hookcallers(plugin):
+        raise BackendUnavailable(f"it implements none of the hooks {', '.join(_KINDS)}")
+    specs: list[Spec] = []
+    for hook, kind in _KINDS.items():
+        for spec in chain.from_iterable(getattr(manager.hook, hook)()):
+            if not isinstance(spec, Spec) or kind_of(spec) != kind:
+                raise BackendUnavailable(f"{hook} returns a {kind}, got {shown(spec)}")
+            if not API_FLOOR <= spec.api <= API_VERSION:
+                raise BackendUnavailable(
+                    f"{kind} {spec.name!r} speaks plugin API {spec.api}, this wlk-core speaks "
+                    f"{API_FLOOR} to {API_VERSION}"
+                )
+            if kind == "command" and COMMAND_PREFIX + spec.name not in info.names:
+                raise BackendUnavailable(
+                    f"its command {spec.name!r} needs the entry point {COMMAND_PREFIX}{spec.name}"
+                )
+            specs.append(spec)
+    return attrs.evolve(
+        info,
+        backends=tuple(spec for spec in specs if isinstance(spec, BackendSpec)),
+        annotators=tuple(spec for spec in specs if isinstance(spec, AnnotatorSpec)),
+        commands=tuple(spec for spec in specs if isinstance(spec, CommandSpec)),
     )
 
 
-def _contested(
-    name: str, owners: Sequence[PluginInfo], kind: str = "backend"
-) -> BackendUnavailable:
-    return BackendUnavailable(
-        f"{kind} {name!r} is offered by {' and '.join(owner.title for owner in owners)}; "
+def _only(offers: Sequence[tuple[PluginInfo, S]]) -> tuple[PluginInfo, S]:
+    """Return the one offer, or refuse to choose between two distributions."""
+    if len(offers) == 1:
+        return offers[0]
+    owners = [plugin for plugin, _ in offers]
+    spec = offers[0][1]
+    raise BackendUnavailable(
+        f"{kind_of(spec)} {spec.name!r} is offered by "
+        f"{' and '.join(owner.title for owner in owners)}; "
         f"keep one: pip uninstall {owners[-1].distribution}"
     )
 
 
-def _offers(plugins: Iterable[PluginInfo]) -> dict[str, list[tuple[PluginInfo, BackendSpec]]]:
-    """Return who offers each backend; plugins with an entry point of its name precede others."""
-    offers: dict[str, list[tuple[PluginInfo, BackendSpec]]] = {}
-    for plugin in plugins:
-        for spec in plugin.backends:
-            offers.setdefault(spec.name, []).append((plugin, spec))
-    return {
-        name: [offer for offer in offered if name in offer[0].names] or offered
-        for name, offered in offers.items()
-    }
+def _ranked(specs: Iterable[BackendSpec]) -> list[BackendSpec]:
+    ranked = [(-spec.preference, spec) for spec in specs if spec.preference is not None]
+    return [spec for _, spec in sorted(ranked, key=lambda pair: (pair[0], pair[1].name))]
+
+
+def _model(model: object, spec: BackendSpec | AnnotatorSpec) -> str | None:
+    """Return *model*, or the default of *spec*, as text, because backends accept no paths."""
+    text = os.fspath(model) if isinstance(model, os.PathLike) else model
+    if text == "":
+        raise OptionError("a model has a name; got an empty text, leave it out for the default")
+    if text is None:
+        return spec.default_model
+    if isinstance(text, str):
+        return text
+    raise OptionError(
+        f"a model is a string or a path; got {type(model).__name__} (a size alias, a repository id "
+        "or a directory)"
+    )

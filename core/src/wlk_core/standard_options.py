@@ -35,7 +35,7 @@ def device(*choices: str) -> Option:
     return Option(
         name="device",
         default=AUTO,
-        choices=_with_auto(choices),
+        choices=tuple(dict.fromkeys((AUTO, *choices))),
         help="device that runs the model; auto takes the fastest one here",
     )
 
@@ -45,15 +45,11 @@ def dtype(*choices: str) -> Option:
     return Option(
         name="dtype",
         default=AUTO,
-        choices=_with_auto(choices),
+        choices=tuple(dict.fromkeys((AUTO, *choices))),
         help="arithmetic of the model; auto takes what the checkpoint declares, else what suits "
         "the device",
         former_names=("compute_type", "precision", "torch_dtype"),
     )
-
-
-def _with_auto(choices: tuple[str, ...]) -> tuple[str, ...]:
-    return (AUTO, *(choice for choice in choices if choice != AUTO))
 
 
 CACHE_DIR = Option(

@@ -1,45 +1,142 @@
-"""What comes from outside, made safe to use: JSON within limits, hosts, and text for messages."""
+"""Values from outside, made safe for use and for one line of a message."""
 
 from __future__ import annotations
 
+from decimal import Decimal
 import ipaddress
-import json
+import math
+from numbers import Real
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from wlk_core.errors import WLKError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["JSONLimitError", "is_loopback", "mask_secrets", "one_line", "parse_limited_json"]
+__all__ = [
+    "ACTIVE",
+    "is_loopback",
+    "is_text",
+    "mask_secrets",
+    "one_line",
+    "plain",
+    "printable",
+    "real_number",
+    "reason",
+    "shown",
+]
 
-MASK = "***"
-MAX_LINE = 300  # characters of foreign text in a message
-MIN_SECRET = 6  # characters; a shorter secret occurs in other words, where a mask would show it
+#: Characters that a terminal obeys or that break a line: controls, line and paragraph separators,
+#: embeddings, overrides and isolates of writing direction, and surrogates, which are not text.
+ACTIVE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
+_SPACING = re.compile("[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]")
+_MASK = "***"
+_MAX_LINE = 300  # characters of foreign text in a message
+_MAX_VALUE = 80  # characters of a value in a message
+_MIN_SECRET = 6  # characters; a shorter secret occurs in other words, where a mask would show it
 _CREDENTIALS = (
-    (re.compile(r"(?<=//)[^\s/]*@"), f"{MASK}@"),  # user:password@; a password may contain @
-    (re.compile(r"(?<=\?)[^\s'\"<>]*=[^\s'\"<>]*"), MASK),  # the query of a signed address
-    (re.compile(r"hf_\w{6,}"), MASK),  # a token of the model hub
+    (re.compile(r"(?<=//)[^\s/]*@"), f"{_MASK}@"),  # user:password@; a password may contain @
+    (re.compile(r"(?<=\?)[^\s'\"<>]*=[^\s'\"<>]*"), _MASK),  # the query of a signed address
+    (re.compile(r"hf_\w{6,}"), _MASK),  # a token of the model hub
 )
 
 
-class JSONLimitError(ValueError):
-    """JSON text that is too long or too deeply nested."""
+def printable(text: str) -> str:
+    r"""Return *text* with escapes such as ``\x1b`` in place of active characters."""
+    return ACTIVE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-def parse_limited_json(content: bytes, *, max_bytes: int) -> Any:
+def plain(text: str) -> str:
+    """Return *text* as `printable` does, with a space in place of each tab and line break."""
+    return printable(_SPACING.sub(" ", text))
+
+
+def one_line(text: str, *, max_characters: int = _MAX_LINE) -> str:
     """
-    Return the value of JSON text in UTF-8, or raise JSONLimitError or another ValueError.
+    Return foreign text as it may stand in a message.
 
-    Python itself limits the nesting, and the digits of a whole number to 4,300.  NaN is allowed,
-    because some servers send it.
+    White space becomes single spaces, active characters become escapes, whatever is written like a
+    credential is masked, and more than *max_characters* are cut.
+
+    >>> one_line("no route to https://anna:word@hub.example/api?X-Signature=1")
+    'no route to https://***@hub.example/api?***'
     """
-    if len(content) > max_bytes:
-        raise JSONLimitError(f"more than {max_bytes / 2**20:g} MiB")
+    text = text[: 4 * max_characters]  # the patterns take quadratic time
+    for pattern, mask in _CREDENTIALS:
+        text = pattern.sub(mask, text)
+    text = " ".join(text.split())
+    return printable(text if len(text) <= max_characters else f"{text[:max_characters]}...")
+
+
+def shown(value: object) -> str:
+    """
+    Return any value as it may stand in a message: the beginning of its repr, as `one_line`.
+
+    >>> shown("Ann"), shown(list(range(100)))[-12:]
+    ("'Ann'", ', 20, 21, 2...')
+    """
     try:
-        return json.loads(content.decode("utf-8"))
-    except RecursionError:
-        raise JSONLimitError("values that are nested too deeply") from None
+        text = repr(value)
+    except Exception:  # noqa: BLE001 -- of a caller's own class, and a message must be possible
+        text = f"a value of type {type(value).__name__}"
+    return one_line(text, max_characters=_MAX_VALUE)
+
+
+def reason(error: BaseException) -> str:
+    """
+    Return why *error* was raised, as `one_line`.
+
+    Its type stands in front, unless its message explains itself: failed imports and errors of this
+    project.
+
+    >>> reason(OSError("undefined symbol")), reason(ImportError("no module")), reason(ValueError())
+    ('OSError: undefined symbol', 'no module', 'ValueError')
+    """
+    text, kind = one_line(str(error)), type(error).__name__
+    if text and isinstance(error, (ImportError, WLKError)):
+        return text
+    return f"{kind}: {text}" if text else kind
+
+
+def mask_secrets(text: str, secrets: Iterable[str], *, shortest: int = _MIN_SECRET) -> str:
+    """
+    Return *text* without *secrets*, and without a beginning of one that "..." cuts off.
+
+    Secrets of fewer than *shortest* characters stay.
+
+    >>> mask_secrets("no such key: sk-0123456789, sk-01234...", ["sk-0123456789"])
+    'no such key: ***, ***...'
+    """
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= shortest:
+            text = text.replace(secret, _MASK)
+            for length in range(len(secret) - 1, shortest - 1, -1):
+                text = text.replace(f"{secret[:length]}...", f"{_MASK}...")
+    return text
+
+
+def is_text(value: object) -> bool:
+    """Return whether *value* is a string that can be encoded: one without a lone surrogate."""
+    return isinstance(value, str) and not re.search("[\ud800-\udfff]", value)
+
+
+def real_number(value: object) -> float | None:
+    """
+    Return *value* as a float if it is a real number of any type, else None.
+
+    Python's, numpy's and the standard library's numbers are real; a bool is not.  NaN and infinity
+    are returned, and a number beyond the range of floats is infinity.
+    """
+    if isinstance(value, bool) or not isinstance(value, (Real, Decimal)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf  # of either sign: no limit admits it
+    except (TypeError, ValueError):  # a signalling NaN
+        return None
 
 
 def is_loopback(host: str) -> bool:
@@ -57,39 +154,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
-
-
-def one_line(text: str) -> str:
-    """
-    Return foreign text as it may stand in a message.
-
-    White space becomes single spaces, control characters become escapes, whatever is written like
-    a credential is masked, and text of more than 300 characters is cut.
-
-    >>> one_line("no route to https://anna:word@hub.example/api?X-Signature=1")
-    'no route to https://***@hub.example/api?***'
-    """
-    text = text[: 4 * MAX_LINE]  # the patterns take quadratic time
-    for pattern, mask in _CREDENTIALS:
-        text = pattern.sub(mask, text)
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in " ".join(text.split())[:MAX_LINE]
-    )
-
-
-def mask_secrets(text: str, secrets: Iterable[str], *, shortest: int = MIN_SECRET) -> str:
-    """
-    Return *text* without *secrets*, and without a beginning of one that "..." cuts off.
-
-    Secrets of fewer than *shortest* characters stay.
-
-    >>> mask_secrets("no such key: sk-0123456789, sk-01234...", ["sk-0123456789"])
-    'no such key: ***, ***...'
-    """
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= shortest:
-            text = text.replace(secret, MASK)
-            for length in range(len(secret) - 1, shortest - 1, -1):
-                text = text.replace(f"{secret[:length]}...", f"{MASK}...")
-    return text

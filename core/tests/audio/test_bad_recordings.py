@@ -34,22 +34,29 @@ def is_one_clear_line(message):
     return message.startswith("expected ") and "; " in message and "\n" not in message
 
 
+NOT_A_RECORDING = "neither, or is damaged"
+
+
 @pytest.mark.parametrize(
     ("name", "content", "complaint"),
     [
         ("empty.wav", b"", "is empty"),
-        ("notes.txt", b"hello there\n" * 200, "neither, or is damaged"),
-        ("notes.mp3", b"hello there\n" * 2000, "neither, or is damaged"),
-        ("noise.wav", RANDOM.bytes(50_000), "neither, or is damaged"),
-        ("zeros.bin", bytes(50_000), "neither, or is damaged"),
-        ("head.wav", b"RIFF\x24\0\0\0WAVE", "neither, or is damaged"),
+        ("notes.txt", b"hello there\n" * 200, NOT_A_RECORDING),
+        ("notes.mp3", b"hello there\n" * 2000, NOT_A_RECORDING),
+        ("noise.wav", RANDOM.bytes(50_000), NOT_A_RECORDING),
+        ("zeros.bin", bytes(50_000), NOT_A_RECORDING),
+        ("head.wav", b"RIFF\x24\0\0\0WAVE", NOT_A_RECORDING),
         ("list.m3u", b"a.wav\nb.wav\n", "the playlist"),
-        ("live", b"#EXTM3U\n#EXTINF:4,\nfile:///etc/hostname\n#EXT-X-ENDLIST\n", "the playlist"),
-        ("join", b"ffconcat version 1.0\nfile 'a.wav'\n", "the playlist"),
-        ("radio", b"[playlist]\nFile1=http://example.org/a\n", "the playlist"),
-        ("dash", b'<?xml version="1.0"?>\n<MPD type="static"></MPD>', "the playlist"),
-        ("album", b'TITLE "x"\nFILE "a.wav" WAVE\n  TRACK 01 AUDIO\n', "the playlist"),
-        ("call", b"v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=-\r\n", "the playlist"),
+        (
+            "live",
+            b"#EXTM3U\n#EXTINF:4,\nfile:///etc/hostname\n#EXT-X-ENDLIST\n",
+            "neither, or is damaged",
+        ),
+        ("join", b"ffconcat version 1.0\nfile 'a.wav'\n", NOT_A_RECORDING),
+        ("radio", b"[playlist]\nFile1=http://example.org/a\n", NOT_A_RECORDING),
+        ("dash", b'<?xml version="1.0"?>\n<MPD type="static"></MPD>', NOT_A_RECORDING),
+        ("album", b'TITLE "x"\nFILE "a.wav" WAVE\n  TRACK 01 AUDIO\n', NOT_A_RECORDING),
+        ("call", b"v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=-\r\n", NOT_A_RECORDING),
     ],
 )
 def test_a_file_that_is_not_a_recording_is_refused(tmp_path, name, content, complaint):
@@ -232,10 +239,9 @@ def test_a_wav_cut_short_is_decoded_as_it_is(recording):
     assert 31_900 < len(audio) <= 32_000
 
 
-@pytest.mark.parametrize(("suffix", "codec"), [("flac", "flac"), ("m4a", "aac")])
-def test_sound_after_damage_is_decoded_at_its_time(recording, suffix, codec):
-    """A damaged part becomes silence, and the failure is raised at the end."""
-    data = bytearray(recording(f"noise.{suffix}", samples=NOISE, codec=codec).read_bytes())
+def test_what_ffmpeg_reports_as_damage_is_raised_at_the_end(recording):
+    """The damaged part becomes silence, and the sound after it is decoded at its time."""
+    data = bytearray(recording("noise.m4a", samples=NOISE, codec="aac").read_bytes())
     middle = len(data) // 2
     data[middle : middle + 2000] = bytes(2000)
 
@@ -245,6 +251,59 @@ def test_sound_after_damage_is_decoded_at_its_time(recording, suffix, codec):
     assert np.abs(audio[-8000:]).mean() > 0.05
     assert "damaged data" in str(failure)
     assert is_one_clear_line(str(failure))
+
+
+@pytest.mark.parametrize(
+    ("name", "codec", "rate"),
+    [
+        ("noise.mka", "pcm_s16le", 16_000),
+        ("noise.webm", "libopus", 48_000),
+        ("noise.ogg", "libopus", 48_000),
+        ("noise.flac", "flac", 16_000),
+        ("noise.ts", "mp2", 16_000),
+    ],
+)
+def test_a_hole_that_ffmpeg_passes_over_is_silence(recording, name, codec, rate):
+    """The sound after it keeps its time; FFmpeg reports no damage, and neither does this."""
+    samples = np.repeat(NOISE, rate // 16_000)
+    options = {"cluster_time_limit": "900"} if name.endswith(("mka", "webm")) else {}
+    data = bytearray(
+        recording(name, samples=samples, codec=codec, rate=rate, **options).read_bytes()
+    )
+    intact, _ = decoded(io.BytesIO(data))
+    start, stop = len(data) // 2, len(data) * 3 // 4
+    data[start:stop] = bytes(stop - start)
+
+    audio, failure = decoded(io.BytesIO(data))
+
+    assert failure is None
+    assert abs(len(intact) - len(audio)) <= 16
+    assert np.corrcoef(intact[-4000:-400], audio[-4000:-400])[0, 1] > 0.9
+
+
+def test_a_packet_of_a_track_that_nothing_announced_ends_nothing(recording):
+    """A changed bit in the number of a track begins a track within the file."""
+    data = bytearray(recording("noise.ts", samples=NOISE, codec="mp2").read_bytes())
+    starts = [at for at in range(0, len(data), 188) if data[at + 1 : at + 3] == b"\x41\x00"]
+    data[starts[len(starts) // 2] + 2] = 0x40
+
+    audio, failure = decoded(io.BytesIO(data))
+
+    assert len(audio) > 48_000
+    assert failure is None or "damaged data" in str(failure)
+
+
+def test_what_a_codec_computes_beyond_all_sound_is_damage(recording):
+    """The part becomes silence, and the sound around it is decoded."""
+    samples = NOISE.copy()
+    samples[24_000:32_000] *= 1000
+
+    audio, failure = decoded(recording("loud.m4a", samples=samples, codec="aac"))
+
+    assert 64_000 == len(audio)
+    assert np.abs(audio).max() <= 16
+    assert min(np.abs(audio[:20_000]).mean(), np.abs(audio[-20_000:]).mean()) > 0.05
+    assert "loud.m4a' at 1." in str(failure)
 
 
 def float_wav(samples, rate):

@@ -141,6 +141,24 @@ def test_mp3_files_joined_and_padded_are_decoded_whole(recording):
     assert pytest.approx(80_000, abs=2500) == len(audio)
 
 
+def test_broadcasts_joined_restart_the_clock(recording):
+    """Segments of a live stream that were joined follow one another without a pause."""
+    first = recording("a.ts", codec="mp2").read_bytes()
+    second = recording("b.ts", codec="mp2", first_time=60.0).read_bytes()
+
+    assert pytest.approx(80_000, abs=2500) == len(decoded(io.BytesIO(first + second)))
+
+
+def test_the_links_of_a_chained_ogg_follow_one_another(recording, click_errors):
+    """Internet radio writes such files; all links have one rate."""
+    data = recording("clicks.ogg", codec="libopus", rate=48_000).read_bytes()
+
+    audio = decoded(io.BytesIO(data + data))
+
+    assert 80_000 == pytest.approx(len(audio), abs=64)
+    assert max(map(abs, click_errors(audio, [0.5, 1.25, 2.0, 3.0, 3.75, 4.5]))) < 0.01
+
+
 def test_a_piece_comes_before_the_rest_is_read(recording):
     """The first piece needs a fraction of the file."""
 

@@ -182,7 +182,7 @@ def command(site, capsys):
 
 @pytest.fixture
 def transcribe(command):
-    """Return a function that transcribes without the voice detector: codes are no voice."""
+    """Return a function that transcribes without the voice detector: codes are not a voice."""
     return lambda *arguments: command("transcribe", "--no-vad", *arguments)
 
 
@@ -306,5 +306,5 @@ def microphone(monkeypatch):
 
 @pytest.fixture
 def listen(command):
-    """Return a function that listens without the voice detector, because codes are no voice."""
+    """Return a function that listens without the voice detector, because codes are not a voice."""
     return lambda *arguments: command("listen", "--no-vad", *arguments)

@@ -70,11 +70,9 @@ def test_check_of_an_unknown_backend_is_refused(command):
         (-9, "x crashed its process (SIGKILL): the system stopped it, most likely because memory"),
         (-signal.SIGSEGV, "backend x crashed its process (SIGSEGV)"),
         (-signal.SIGABRT, "backend x crashed its process (SIGABRT)"),
-        (-signal.SIGTERM, "the process of backend x was stopped (SIGTERM) before it was done"),
-        (-signal.SIGINT, "the process of backend x was stopped (SIGINT) before it was done"),
+        (-signal.SIGTERM, "backend x crashed its process (SIGTERM)"),
         (-64, "backend x crashed its process ("),
         (-123, "backend x crashed its process (signal 123)"),
-        (0xC0000005, "backend x crashed its process (exception 0xc0000005)"),
         (7, "backend x ended its process with status 7"),
     ],
 )

@@ -22,15 +22,15 @@ def test_an_empty_configuration_is_its_path(command, path):
 
 
 def test_a_value_is_set_shown_and_removed(command, path, monkeypatch):
-    """Every value has its line, and variables are listed beside the file."""
+    """Every value has its origin, and variables are listed beside the file."""
     assert command("config", "set", "model", "digits").out == f"model is digits in {path}\n"
     command("config", "set", "options.toy.tick_seconds", "2")
     monkeypatch.setenv("WLK_LANGUAGE", "de")
 
     assert command("config", "show").out.splitlines() == [
         str(path),
-        "model                     digits  line 1",
-        "options.toy.tick_seconds  2.0     line 4",
+        "model                     digits  file",
+        "options.toy.tick_seconds  2.0     file",
         "WLK_LANGUAGE              de      environment",
     ]
 
@@ -45,7 +45,7 @@ def test_the_configuration_as_json(command, path):
 
     assert json.loads(command("config", "show", "--json").out) == {
         "path": str(path),
-        "values": [{"key": "backend", "value": "toy", "line": 1}],
+        "values": [{"key": "backend", "value": "toy", "source": "file"}],
     }
 
 
@@ -55,7 +55,7 @@ def test_the_configuration_as_json(command, path):
         (["set", "backend", "nope"], 1, "no backend called 'nope'; installed: toy"),
         (["set", "options.toy.tick_sec", "2"], 2, "no option is called 'tick_sec' (did you mean t"),
         (["set", "options.toy.tick_seconds", "99"], 2, "option tick_seconds lies between 0.1 and"),
-        (["set", "tick_seconds", "2"], 2, "tick_seconds is no key of the configuration; expected"),
+        (["set", "tick_seconds", "2"], 2, "unknown configuration key tick_seconds; expected"),
         (["unset", "model"], 2, "model is not set in "),
         (["set", "model"], 2, "missing argument 'VALUE' (see: wlk-core config set --help)"),
         ([], 2, "missing command (see: wlk-core config --help)"),
@@ -72,14 +72,14 @@ def test_a_change_that_means_nothing_is_one_line(command, path, arguments, statu
 
 
 def test_show_names_a_mistake_that_a_backend_finds(command, path):
-    """A value that the backend does not take is named by file, line and key."""
+    """A value that the backend does not take is named by file and key."""
     path.parent.mkdir()
     path.write_text("[options.toy]\ntick_seconds = 99\n")
 
     done = command("config", "show")
 
     assert done.status == 2
-    assert f"{path}, line 2, key options.toy.tick_seconds: toy: option tick_se" in done.err
+    assert f"{path}, key options.toy.tick_seconds: toy: option tick_se" in done.err
 
 
 def test_transcribe_uses_the_configuration(command, recording, path):
@@ -93,11 +93,11 @@ def test_transcribe_uses_the_configuration(command, recording, path):
 
 
 def test_transcribe_names_a_mistake_in_the_configuration(command, recording, path):
-    """The line leads to the mistake."""
+    """The key leads to the mistake."""
     path.parent.mkdir()
     path.write_text('\nlanguage = "xx"\n')
 
     done = command("transcribe", recording("a.wav", 1))
 
     assert done.status == 2
-    assert done.err.startswith(f"wlk-core: {path}, line 2, key language: toy does not support")
+    assert done.err.startswith(f"wlk-core: {path}, key language: toy does not support")

@@ -64,7 +64,7 @@ def test_the_live_view_names_who_speaks(monkeypatch, site, listen, microphone, s
     site.install("wlk-who", "who", DIARIZER)
     notes = []
     monkeypatch.setattr(
-        "wlk_core.cli.live_view.NoView.note", lambda _view, text: notes.append(text)
+        "wlk_core.cli.live_view.LiveView.note", lambda _view, text: notes.append(text)
     )
     microphone([*blocks_of(spoken(1, 2, 3, 4)), *[np.zeros(800, np.float32)] * 30])
     listen("--diarizer", "who")

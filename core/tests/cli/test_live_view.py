@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.live import Live
 
 from wlk_core.cli import live_view
-from wlk_core.cli.live_view import LiveView, NoView
+from wlk_core.cli.live_view import LiveView
 
 
 def test_nothing_is_drawn_where_there_is_no_terminal():
     """Progress is for terminals."""
-    assert isinstance(live_view.open_live_view(), NoView)
+    assert not LiveView().is_live
 
 
 def test_the_live_view_shows_committed_text_hypothesis_and_position(
@@ -25,7 +25,7 @@ def test_the_live_view_shows_committed_text_hypothesis_and_position(
     live = LiveView(Live(console=console, auto_refresh=False, transient=True))
     update = live._live.update
     monkeypatch.setattr(live._live, "update", lambda view, **_: update(view, refresh=True))
-    monkeypatch.setattr(live_view, "open_live_view", lambda: live)
+    monkeypatch.setattr(live_view, "LiveView", lambda: live)
 
     done = transcribe(recording("a.wav", *range(10)))
 

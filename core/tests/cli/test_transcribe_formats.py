@@ -23,7 +23,7 @@ def test_a_line_is_a_caption(transcribe, save, spoken):
 
 
 def test_silence_gives_no_text(transcribe, save):
-    """A recording without speech is no failure."""
+    """A recording without speech is not a failure."""
     assert transcribe(save("a.wav", np.zeros(16000))) == (0, "", "")
 
 

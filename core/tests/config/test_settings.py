@@ -159,7 +159,7 @@ def test_an_option_of_another_policy_in_one_layer_is_a_mistake(registry, write, 
     with pytest.raises(OptionError) as caught:
         choose_settings(registry)
 
-    assert str(caught.value).startswith(f"{path}, line 3, key options.toy.border_seconds: toy: ")
+    assert str(caught.value).startswith(f"{path}, key options.toy.border_seconds: toy: ")
 
 
 @pytest.mark.parametrize(
@@ -167,17 +167,17 @@ def test_an_option_of_another_policy_in_one_layer_is_a_mistake(registry, write, 
     [
         (
             "[options.toy]\nbeamsize = 1",
-            ", line 2, key options.toy.beamsize: toy: no option is call",
+            ", key options.toy.beamsize: toy: no option is call",
         ),
         (
             "[options.toy]\n\nbeam_size = 99",
-            ", line 3, key options.toy.beam_size: toy: option beam",
+            ", key options.toy.beam_size: toy: option beam",
         ),
         (
             "[options.toy]\npolicy = 'x'",
-            ", line 2, key options.toy.policy: toy: option policy is o",
+            ", key options.toy.policy: toy: option policy is o",
         ),
-        ("language = 'xx'", ", line 1, key language: toy does not support the language 'xx'"),
+        ("language = 'xx'", ", key language: toy does not support the language 'xx'"),
     ],
 )
 def test_a_mistake_in_the_file_names_file_line_and_key(registry, write, path, text, message):
@@ -192,9 +192,7 @@ def test_a_backend_of_the_file_that_is_absent_is_named(registry, write, path):
     """So is a backend that is not installed."""
     write("backend = 'nope'")
 
-    with pytest.raises(
-        BackendUnavailable, match=re.escape(f"{path}, line 1, key backend: no back")
-    ):
+    with pytest.raises(BackendUnavailable, match=re.escape(f"{path}, key backend: no back")):
         choose_settings(registry)
 
 
@@ -218,7 +216,7 @@ def test_a_language_that_the_backend_cannot_force_names_the_flag(registry, write
     """A default language may not suit every backend; one flag leaves it out."""
     write('language = "de"')
 
-    with pytest.raises(OptionError, match=r"line 1, key language: other .* --language auto\)"):
+    with pytest.raises(OptionError, match=r"key language: other .* --language auto\)"):
         choose_settings(registry, backend="other")
     assert choose_settings(registry, backend="other", language="auto").language is None
 
@@ -264,37 +262,13 @@ def test_the_whole_file_can_be_checked(registry, write, path):
     """Every backend that is installed checks its options; others are left alone."""
     write("[options.absent]\nx = 1\n[options.other]\nbeam_size = 'many'\n")
 
-    with pytest.raises(
-        OptionError, match=re.escape(f"{path}, line 4, key options.other.beam_size")
-    ):
+    with pytest.raises(OptionError, match=re.escape(f"{path}, key options.other.beam_size")):
         check_config(read_config(), registry)
 
 
-def test_options_of_a_misspelt_backend_are_reported(registry, write, path):
-    """Options that no backend would ever read are most likely a typing error."""
-    write("[options.othre]\nbeam_size = 2\n")
-
-    with pytest.raises(OptionError) as caught:
-        check_config(read_config(), registry)
-
-    start = f"{path}, line 1, key options.othre"
-    assert str(caught.value) == f"{start}: no backend called 'othre' (did you mean other?)"
-
-
-def test_a_command_refuses_options_of_a_misspelt_backend(registry, write, path):
-    """A transcription with other options than those of the file would go unnoticed."""
-    write("[options.tyo]\nbeam_size = 2\n")
-
-    with pytest.raises(OptionError) as caught:
-        choose_settings(registry)
-
-    start = f"{path}, line 1, key options.tyo"
-    assert str(caught.value) == f"{start}: no backend called 'tyo' (did you mean toy?)"
-
-
-@pytest.mark.parametrize("name", ["toy", "other", "whisper", "something-else"])
+@pytest.mark.parametrize("name", ["toy", "whisper"])
 def test_a_command_leaves_options_of_other_backends_alone(registry, write, name):
-    """An installed backend, one of this project, and a name like none of them are no mistakes."""
+    """Whether they are installed or not."""
     write(f"[options.{name}]\nbeam_size = 2\n")
 
     assert choose_settings(registry, backend="other").spec.name == "other"
@@ -320,5 +294,5 @@ def test_the_language_of_the_file_is_checked_with_the_rest(registry, write, path
     """The default backend decides which languages there are."""
     write("backend = 'toy'\nlanguage = 'xx'\n")
 
-    with pytest.raises(OptionError, match=re.escape(f"{path}, line 2, key language: toy ")):
+    with pytest.raises(OptionError, match=re.escape(f"{path}, key language: toy ")):
         check_config(read_config(), registry)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -29,6 +30,13 @@ def test_a_broken_plugin_is_a_row_and_harms_no_other(site: Any) -> None:
         ("wlk-toy", None),
     ]
     assert [spec.name for spec in registry.specs()] == ["toy"]
+    assert registry.default_backend().name == "toy"
+    faults = [registry.fault(row) for row in registry.plugins()]
+    assert faults[0] == (
+        "No module named 'not_a_module'; update it with: pip install --upgrade wlk-broken, "
+        "or remove it with: pip uninstall wlk-broken"
+    )
+    assert faults[1] is None
 
 
 def test_a_broken_plugin_is_an_error_when_its_backend_is_loaded(site: Any) -> None:
@@ -61,11 +69,11 @@ def test_strict_mode_raises_what_the_plugin_raised(
         ("", "it implements none of the hooks wlk_backends, wlk_diarizers, wlk_translators"),
         (
             "@hookimpl\ndef wlk_backends():\n    return ['toy']\n",
-            "wlk_backends returns BackendSpec objects, got str",
+            "wlk_backends returns a backend, got 'toy'",
         ),
         (
-            "@hookimpl\ndef wlk_backends():\n    return [spec('toy'), spec('toy')]\n",
-            "it offers the backend 'toy' 2 times",
+            "@hookimpl\ndef wlk_backends():\n    return [spec('toy', requires=['torch'])]\n",
+            "ValueError: BackendSpec 'toy': the field requires is a mapping of distributions to",
         ),
         (
             "@hookimpl\ndef wlk_backends():\n    raise RuntimeError('first\\nsecond')\n",
@@ -78,7 +86,7 @@ def test_strict_mode_raises_what_the_plugin_raised(
         ("raise SystemExit(3)\n", "SystemExit: 3"),
         ("@hookimpl\ndef wlk_backends(surprise):\n    return []\n", "PluginValidationError"),
     ],
-    ids=["no hook", "no spec", "one name twice", "raising", "bad name", "exit", "unknown argument"],
+    ids=["no hook", "not a spec", "wrong field", "raising", "bad name", "exit", "unknown argument"],
 )
 def test_a_plugin_that_breaks_the_rules_is_named_with_its_fault(
     site: Any, code: str, error: str
@@ -92,15 +100,6 @@ def test_a_plugin_that_breaks_the_rules_is_named_with_its_fault(
     assert row.error is not None
     assert row.error.startswith(error)
     assert "\n" not in row.error
-
-
-def test_a_plugin_that_fails_is_not_left_half_registered(site: Any) -> None:
-    """A plugin whose hook raised takes no part in later calls."""
-    site.install("wlk-odd", ["odd"], "@hookimpl\ndef wlk_backends():\n    raise RuntimeError\n")
-    registry = site.registry()
-    registry.plugins()
-
-    assert not registry._manager.get_plugins()
 
 
 @pytest.mark.parametrize("api", [0, 99])
@@ -133,6 +132,24 @@ def test_two_distributions_with_one_backend_are_an_error_when_it_is_used(site: A
     assert registry.spec("fine").name == "fine"
     assert [spec.name for spec in registry.specs()] == ["fine"]
     assert registry.conflicts() == {"toy": ("wlk-first 0.1.0", "wlk-second 0.1.0")}
+    assert [registry.fault(row) for row in registry.plugins()] == [
+        "backend 'toy' is offered by wlk-first 0.1.0 and wlk-second 0.1.0: uninstall one"
+    ] * 2
+
+
+def test_a_contested_backend_does_not_change_the_default_in_silence(site: Any) -> None:
+    """Where two distributions offer the preferred backend, choosing another would change words."""
+    code = TOY.replace('"toy"', '"toy", preference=5')
+    site.install("wlk-first", ["toy"], code)
+    site.install("wlk-second", ["toy"], code)
+    site.install("wlk-third", ["third"], TOY.replace('"toy"', '"third", preference=9'))
+    registry = site.registry()
+
+    assert registry.default_backend().name == "third"
+    (site.folder / "wlk_third_plugin.py").unlink()
+    sys.modules.pop("wlk_third_plugin")
+    with pytest.raises(BackendUnavailable, match=r"'toy' is offered by wlk-first .* and wlk-s"):
+        site.registry().default_backend()
 
 
 def test_an_unknown_backend_names_the_installed_ones(site: Any) -> None:

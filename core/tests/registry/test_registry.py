@@ -37,8 +37,8 @@ def test_a_plugin_shows_its_distribution_and_version(site: Any) -> None:
 
     (row,) = site.registry().plugins()
 
-    assert (row.name, row.distribution, row.version, row.error) == (
-        "toy",
+    assert (row.names, row.distribution, row.version, row.error) == (
+        ("toy",),
         "wlk-toy",
         "1.2.3",
         None,
@@ -193,7 +193,7 @@ def test_a_path_object_is_a_model_too(site: Any) -> None:
     loaded: Any = registry.load_backend("toy", Path("models") / "m")
 
     assert loaded.model == str(Path("models") / "m")
-    with pytest.raises(OptionError, match=r"^a model is a text or a path; got int \("):
+    with pytest.raises(OptionError, match=r"^a model is a string or a path; got int \("):
         registry.load_backend("toy", 3)
     with pytest.raises(OptionError, match="got an empty text, leave it out for the default"):
         registry.load_backend("toy", "")

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-
 import numpy as np
 import pytest
 
+from wlk_conformance.testing.digits import clip_path
 from wlk_core.audio import decode_file
 from wlk_core.vad import SilenceEnded, SilenceGate, SileroDetector
 from wlk_core.vad.background import Background
 
-CLIP = np.concatenate(
-    list(decode_file(str(files("wlk_conformance.testing") / "clips" / "demo.flac")))
-)  # 12.5 s
+CLIP = np.concatenate(list(decode_file(clip_path("demo"))))  # 12.5 s
 SIZE = 512
 RANDOM = np.random.default_rng(29)
 TIME = np.arange(16_000 * 30) / 16_000

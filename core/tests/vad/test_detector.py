@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 import json
 
 import av
@@ -10,11 +9,11 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import load_clip
+from wlk_conformance.testing.digits import clip_path
 from wlk_core.audio import PcmConverter, decode_file
 from wlk_core.errors import AudioFormatError
 from wlk_core.vad import SilenceEnded, SilenceGate, SileroDetector
 
-CLIPS = files("wlk_conformance.testing") / "clips"
 RANDOM = np.random.default_rng(17)
 TIME = np.arange(16_000 * 2) / 16_000
 NO_SPEECH = {
@@ -44,8 +43,8 @@ def test_audio_without_speech_is_removed_whole(name):
 @pytest.mark.parametrize("clip", ["demo", "pauses"])
 def test_no_word_is_removed(clip, level):
     """Speech is passed on whole, also when it is faint, and pauses are not."""
-    audio = np.concatenate(list(decode_file(str(CLIPS / f"{clip}.flac")))) * level
-    words = json.loads((CLIPS / f"{clip}.json").read_text())["words"]
+    audio = np.concatenate(list(decode_file(clip_path(clip)))) * level
+    words = json.loads(clip_path(clip).with_suffix(".json").read_text())["words"]
 
     removed = silences(audio)
 
@@ -94,7 +93,7 @@ def test_a_constant_frame_is_silence_whatever_its_value():
 @pytest.mark.slow  # ten seconds of speech
 def test_faint_speech_on_a_constant_offset_is_detected():
     """The offset of a sound card does not count as level."""
-    speech = np.concatenate(list(decode_file(str(CLIPS / "demo.flac"))))[: 16_000 * 10] * 0.02
+    speech = np.concatenate(list(decode_file(clip_path("demo"))))[: 16_000 * 10] * 0.02
 
     plain = sum(silence.end_sample - silence.start_sample for silence in silences(speech))
     moved = sum(silence.end_sample - silence.start_sample for silence in silences(speech + 0.2))

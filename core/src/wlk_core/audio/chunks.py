@@ -1,4 +1,4 @@
-"""Cutting audio into chunks of one length."""
+"""Cut audio into chunks of one length."""
 
 from __future__ import annotations
 
@@ -37,22 +37,19 @@ class Chunker:
     def push(self, piece: NDArray[np.float32]) -> list[NDArray[np.float32]]:
         """Append float32[n], n >= 0; return the chunks that are now full."""
         chunks: list[NDArray[np.float32]] = []
-        position = 0
-        while len(piece) - position >= self._missing:
-            self._waiting.append(piece[position : position + self._missing])
-            position += self._missing
+        while len(piece) >= self._missing:
+            self._waiting.append(piece[: self._missing])
+            piece = piece[self._missing :]
             chunks += self.flush()
-        if position < len(piece):
-            self._waiting.append(piece[position:])
-            self._missing -= len(piece) - position
+        if len(piece):
+            self._waiting.append(piece)
+            self._missing -= len(piece)
         return chunks
 
     def flush(self) -> list[NDArray[np.float32]]:
         """Return the samples that wait as one shorter chunk, or no chunk, and begin anew."""
         waiting, self._waiting, self._missing = self._waiting, [], self._samples
-        if len(waiting) > 1:
-            return [np.concatenate(waiting)]
-        return waiting
+        return [np.concatenate(waiting)] if len(waiting) > 1 else waiting
 
 
 def rechunk(pieces: Iterable[NDArray[np.float32]], samples: int) -> Iterator[NDArray[np.float32]]:
@@ -67,16 +64,15 @@ def rechunk(pieces: Iterable[NDArray[np.float32]], samples: int) -> Iterator[NDA
         ValueError: *samples* is not positive.
 
     """
-    return _rechunked(pieces, Chunker(samples))
+    chunker = Chunker(samples)  # outside of the generator, so that an error is raised at once
 
-
-def _rechunked(
-    pieces: Iterable[NDArray[np.float32]], chunker: Chunker
-) -> Iterator[NDArray[np.float32]]:
-    try:
-        for piece in pieces:
-            yield from chunker.push(piece)
-    except (WLKError, OSError):
+    def chunks() -> Iterator[NDArray[np.float32]]:
+        try:
+            for piece in pieces:
+                yield from chunker.push(piece)
+        except (WLKError, OSError):
+            yield from chunker.flush()
+            raise
         yield from chunker.flush()
-        raise
-    yield from chunker.flush()
+
+    return chunks()

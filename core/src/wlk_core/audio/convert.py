@@ -12,12 +12,12 @@ from wlk_core.processor import SAMPLE_RATE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["LOUDEST_SAMPLE", "first_impossible_sample", "to_float32", "validate_audio"]
+__all__ = ["MAX_SAMPLE", "first_impossible_sample", "to_float32", "validate_audio"]
 
 # Float audio may exceed 1, for example after a mix or a gain.  16 is 24 dB above full scale, which
 # no recording needs, and 66 dB below the full scale of int16, so that integers that were cast and
 # not scaled exceed it as soon as there is any sound.
-LOUDEST_SAMPLE = 16.0
+MAX_SAMPLE = 16.0
 
 # Full scale of the integer sample types, and the value that stands for silence.
 _INTEGERS = {
@@ -25,8 +25,6 @@ _INTEGERS = {
     np.dtype(np.int16): (32_768.0, 0.0),
     np.dtype(np.int32): (2_147_483_648.0, 0.0),
 }
-_FLOAT32 = np.dtype(np.float32)
-_FLOAT64 = np.dtype(np.float64)
 
 
 def to_float32(samples: NDArray[np.generic]) -> NDArray[np.float32]:
@@ -38,8 +36,7 @@ def to_float32(samples: NDArray[np.generic]) -> NDArray[np.float32]:
     returned as it is, not copied.  Integers of either byte order are understood.
 
     NaN, infinity and samples out of range pass through, because every stream checks its samples
-    with `validate_audio`.
-    The sample rate does not change: see `Resampler`.
+    with `validate_audio`.  The sample rate does not change: see `Resampler`.
 
     Raises:
         AudioFormatError: not a numpy array, more than one dimension, or another sample type.
@@ -47,9 +44,9 @@ def to_float32(samples: NDArray[np.generic]) -> NDArray[np.float32]:
     """
     _require_one_channel(samples)
     kind = samples.dtype.newbyteorder("=")
-    if kind == _FLOAT32:
+    if kind == np.float32:
         return samples.astype(np.float32, copy=False)
-    if kind == _FLOAT64:
+    if kind == np.float64:
         with np.errstate(over="ignore"):  # too large for float32 becomes infinity, for validation
             return samples.astype(np.float32)
     if kind in _INTEGERS:
@@ -66,17 +63,17 @@ def validate_audio(samples: NDArray[np.float32]) -> None:
     """
     Check that *samples* is one channel of float32 in a possible range, of any length and strides.
 
-    A sample beyond `LOUDEST_SAMPLE` is no sound but an integer that was not scaled, or damage.  The
+    A sample beyond `MAX_SAMPLE` is not sound: an integer that was not scaled, or damage.  The
     check takes some microseconds for a tenth of a second.  The sample rate is not checked, because
     samples do not contain it.
 
     Raises:
         AudioFormatError: not a numpy array, another rank or dtype, NaN, infinity, or a sample
-            beyond `LOUDEST_SAMPLE`.
+            beyond `MAX_SAMPLE`.
 
     """
     _require_one_channel(samples)
-    if samples.dtype != _FLOAT32:
+    if samples.dtype != np.float32:
         raise AudioFormatError(
             f"expected float32 samples, got {samples.dtype}; "
             "convert them with wlk_core.to_float32(samples)"
@@ -85,14 +82,15 @@ def validate_audio(samples: NDArray[np.float32]) -> None:
     if first is None:
         return
     where = f"sample {first} of {len(samples)} ({first / SAMPLE_RATE:.3f} s into the chunk)"
-    if np.isfinite(samples[first]):
+    if not np.isfinite(samples[first]):
         raise AudioFormatError(
-            f"expected samples within [-1, 1], {LOUDEST_SAMPLE:.0f} at most, got {samples[first]} "
-            f"at {where}; give the integers themselves to wlk_core.to_float32(samples), which "
-            "scales them, instead of casting them"
+            f"expected finite samples, got {samples[first]} at {where}; repair or replace the "
+            "source"
         )
     raise AudioFormatError(
-        f"expected finite samples, got {samples[first]} at {where}; repair or replace the source"
+        f"expected samples within [-1, 1], {MAX_SAMPLE:.0f} at most, got {samples[first]} at "
+        f"{where}; give the integers themselves to wlk_core.to_float32(samples), which scales "
+        "them, instead of casting them"
     )
 
 
@@ -100,19 +98,19 @@ def first_impossible_sample(samples: NDArray[np.float32]) -> int | None:
     """
     Return the index of the first NaN or infinity of float32[n], else of the first out of range.
 
-    None means that every sample is finite and at most `LOUDEST_SAMPLE` in size.
+    None means that every sample is finite and at most `MAX_SAMPLE` in size.
     """
     # A single pass over most audio: no sample exceeds the root of the sum of squares, and NaN and
     # infinity survive in it.
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.dot(samples, samples) <= LOUDEST_SAMPLE**2:
+        if np.dot(samples, samples) <= MAX_SAMPLE**2:
             return None
-    if samples.max() <= LOUDEST_SAMPLE and samples.min() >= -LOUDEST_SAMPLE:  # false for NaN
+    if samples.max() <= MAX_SAMPLE and samples.min() >= -MAX_SAMPLE:  # false for NaN
         return None
     finite = np.isfinite(samples)
     if not finite.all():
         return int(np.argmin(finite))
-    return int(np.argmax(np.abs(samples) > LOUDEST_SAMPLE))
+    return int(np.argmax(np.abs(samples) > MAX_SAMPLE))
 
 
 def _require_one_channel(samples: NDArray[np.generic]) -> None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import attrs
 import numpy as np
 
-from wlk_core.audio.convert import LOUDEST_SAMPLE, first_impossible_sample, to_float32
-from wlk_core.audio.decode_report import DecodeReport
+from wlk_core.audio.convert import MAX_SAMPLE, first_impossible_sample, to_float32
 from wlk_core.audio.downmix import Downmix
 from wlk_core.audio.gaps import Piece, fill_gaps
-from wlk_core.audio.offset import without_offset
+from wlk_core.audio.offset import OffsetRemoval
 from wlk_core.audio.resample import Resampler
-from wlk_core.audio.source import open_audio, open_links
+from wlk_core.audio.source import needs_a_file, open_audio
 from wlk_core.errors import AudioFormatError
+from wlk_core.processor import SAMPLE_RATE
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["audio_duration", "decode_file"]
 
-MIN_RATE = 100  # samples a second; seismic and other slow recordings have less, and no speech
-MAX_RATE = 3_000_000  # FFmpeg decodes DSD512, the fastest format, to 2,822,400
+_MIN_RATE = 100  # samples a second; seismic and other slow recordings have less, and no speech
+_MAX_RATE = 3_000_000  # FFmpeg decodes DSD512, the fastest format, to 2,822,400
+_MISSING_SECONDS = 1.0  # a file this much shorter than its header promises is truncated
 
 
 def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
@@ -47,13 +48,12 @@ def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
     that of the container, or of the first sound if that is earlier.  Samples that an encoder put
     in front, or that the edit list of an MP4 excludes, are left out; a late start and holes are
     filled with zeros.  Of several audio tracks FFmpeg's choice is used.  Sound that overlaps in
-    time is all kept.  The links of a chained Ogg file follow one another, whatever their rates.
+    time is all kept.
 
-    Damage loses nothing that can be decoded: the sound after it is yielded too, at its time where
-    the format keeps time, and the failure is raised at the end.  A file shorter than its header
-    promises is treated in the same way.  A wav, an ogg or a transport stream that ends in the
-    middle is no failure, because recorders that are switched off leave such files: a warning of
-    the logger ``wlk_core.audio`` reports it.
+    Damage is what FFmpeg reports as such: the sound after it is yielded too, at its time where the
+    format keeps time, and the failure is raised at the end.  A file shorter than its header
+    promises is treated in the same way.  Parts that FFmpeg passes over are silence where the format
+    keeps time, else they are missing.
 
     Raises:
         AudioFormatError: empty, not audio, video only, no samples, a playlist, a network address,
@@ -62,8 +62,9 @@ def decode_file(path: AudioPath) -> Generator[NDArray[np.float32]]:
         OSError: missing, a directory, not readable, or a read failed; the message is one line.
 
     """
-    with open_links(path) as links:
-        yield from _resampled(without_offset(_joined(links)))
+    with open_audio(path) as source:
+        pieces = fill_gaps(_Decoder(source).pieces(), origin=source.origin, max_gap=source.max_gap)
+        yield from resampled(pieces)
 
 
 def audio_duration(path: AudioPath) -> float | None:
@@ -84,84 +85,160 @@ def audio_duration(path: AudioPath) -> float | None:
         return source.seconds
 
 
-def _joined(links: Iterator[AudioSource]) -> Iterator[Piece]:
-    """Yield the pieces of all links; raise the first error about damage at the end."""
-    seconds = 0.0
-    failure: AudioFormatError | None = None
-    for source in links:
-        decoded = _decoded(source, DecodeReport(began=seconds))
-        pieces = fill_gaps(decoded, origin=source.origin, longest_gap=source.longest_gap)
-        try:
-            for piece in _possible(pieces, source.name, seconds):
-                seconds += len(piece.samples) / piece.rate
-                yield piece
-        except AudioFormatError as error:
-            failure = failure or error
-    if failure is not None:
-        raise failure
+def resampled(pieces: Iterator[Piece]) -> Iterator[NDArray[np.float32]]:
+    """
+    Yield pieces of any rate at 16 kHz, without a constant offset; zeros that fill a gap stay zeros.
 
+    If *pieces* raises AudioFormatError or OSError, as at damage, what was held back comes first.
+    """
+    removal, resampler = OffsetRemoval(SAMPLE_RATE), Resampler(SAMPLE_RATE)
 
-def _decoded(source: AudioSource, report: DecodeReport) -> Iterator[Piece]:
-    """Yield the frames, mixed to one channel; raise an error about damage at the end."""
-    downmix = Downmix(source.name)
-    last: tuple[Piece, Packet[AudioStream]] | None = None
-    for packet in _packets(source, report):
-        report.add_checked_damage(source, packet.pos or 0)
-        for frame in _frames(packet, source.format, report):
-            _check_rate(frame.sample_rate, source.name)
-            piece = _piece(frame, downmix)
-            if report.is_sound_lost_before(piece, source):
-                report.add_damage()
-            piece = attrs.evolve(piece, follows_damage=report.follows_damage)
-            report.add(piece)
-            if not source.has_float_samples and first_impossible_sample(piece.samples) is not None:
-                report.add_damage()  # of a damaged packet
-                piece = attrs.evolve(piece, samples=np.zeros_like(piece.samples))
-            if last is not None:
-                yield last[0]
-            last = (piece, packet)
-            if not source.pads_last_frame:
-                yield piece
-                last = None
-    if last is not None:
-        yield _without_padding(*last)
-    report.close(source)
-
-
-def _packets(source: AudioSource, report: DecodeReport) -> Iterator[Packet[AudioStream]]:
-    """Yield the packets of the chosen stream, an empty one last."""
-    import av  # noqa: PLC0415 -- loads the FFmpeg libraries
-
-    packets = source.container.demux()
-    while True:
-        try:
-            packet = next(packets, None)
-        except av.FFmpegError as error:
-            report.add_damage(error)
-            return
-        except IndexError:  # PyAV's, at the end, where a track began within the file
-            return
-        if packet is None:
-            return
-        source.reader.raise_interruption()
-        report.last_packet_end = max(report.last_packet_end, _end_time(packet))
-        if packet.stream_index == source.stream.index:
-            yield cast("Packet[AudioStream]", packet)
-
-
-def _frames(
-    packet: Packet[AudioStream], container_format: str, report: DecodeReport
-) -> list[AudioFrame]:
-    import av  # noqa: PLC0415 -- loads the FFmpeg libraries
+    def rest() -> list[NDArray[np.float32]]:
+        held = resampler.push(removal.flush()), resampler.flush()
+        return [samples for samples in held if len(samples)]
 
     try:
-        return packet.decode()
-    except av.FFmpegError as error:
-        if container_format == "mp3" and _is_tag(bytes(packet)):
-            report.has_tags_within = True
-        else:
-            report.add_damage(error)
-        return []
+        for piece in pieces:
+            if piece.rate != resampler.rate:
+                yield from rest()
+                removal, resampler = OffsetRemoval(piece.rate), Resampler(piece.rate)
+            if piece.fills_gap:
+                samples = np.concatenate((removal.flush(), piece.samples))
+            else:
+                samples = removal.push(piece.samples)
+            ready = resampler.push(samples)
+            if len(ready):
+                yield ready
+    except (AudioFormatError, OSError):
+        yield from rest()
+        raise
+    yield from rest()
+
+
+class _Decoder:
+    """Decode a recording once, and know at its end whether it was decoded whole."""
+
+    def __init__(self, source: AudioSource) -> None:
+        self._source = source
+        self._downmix = Downmix(source.name)
+        self._samples = 0
+        self._decoded_until = 0.0  # container time in seconds
+        self._last_packet_end = 0.0  # of all tracks, in container time
+        self._damaged_at: float | None = None
+        self._cause: Exception | None = None
+        self._impossible: AudioFormatError | None = None
+        self._has_tags_within = False
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the frames, mixed to one channel; raise an error about damage at the end."""
+        last: Piece | None = None  # of an MP4, whose last frame goes on after its packet ends
+        seconds = 0.0  # of the packet of `last`
+        for packet in self._packets():
+            for frame in self._frames(packet):
+                piece = self._piece(frame)
+                if last is not None:
+                    yield last
+                    last = None
+                if self._impossible is None and self._source.format == "mov":
+                    last = piece
+                    seconds = float((packet.duration or 0) * (packet.time_base or 0))
+                else:
+                    yield piece
+                if self._impossible is not None:
+                    raise self._impossible
+        if last is not None:
+            stop = round(seconds * last.rate) or None
+            yield attrs.evolve(last, samples=last.samples[:stop])
+        self._check_end()
+
+    def _packets(self) -> Iterator[Packet[AudioStream]]:
+        """Yield the packets of the chosen stream, an empty one last."""
+        import av  # noqa: PLC0415 -- loads the FFmpeg libraries
+
+        packets = self._source.container.demux()
+        while True:
+            try:
+                packet = next(packets, None)
+            except av.FFmpegError as error:
+                self._add_damage(error)
+                return
+            except IndexError:  # PyAV's, at the end, where a track began within the file
+                return
+            if packet is None:
+                return
+            reader = self._source.reader
+            if not isinstance(reader.failure, OSError):  # which is raised after the sound before it
+                reader.raise_failure()
+            if packet.pts is not None and packet.time_base is not None:
+                end = float((packet.pts + (packet.duration or 0)) * packet.time_base)
+                self._last_packet_end = max(self._last_packet_end, end)
+            if packet.stream_index == self._source.stream.index:
+                yield cast("Packet[AudioStream]", packet)
+
+    def _frames(self, packet: Packet[AudioStream]) -> list[AudioFrame]:
+        import av  # noqa: PLC0415 -- loads the FFmpeg libraries
+
+        try:
+            return packet.decode()
+        except av.FFmpegError as error:
+            if self._source.format == "mp3" and _is_tag(bytes(packet)):
+                self._has_tags_within = True
+            else:
+                self._add_damage(error)
+            return []
+
+    def _piece(self, frame: AudioFrame) -> Piece:
+        """Return a frame as one channel, up to the first sample that no sound can have."""
+        source, rate = self._source, frame.sample_rate
+        # Only a damaged header has such a rate, and half a second of it could fill the memory.
+        if not _MIN_RATE <= rate <= _MAX_RATE:
+            raise AudioFormatError(
+                f"expected sound of {_MIN_RATE} to {_MAX_RATE} samples a second, got {rate} in "
+                f"{source.name!r}; its header is damaged, copy or download it again"
+            )
+        samples = _one_channel(frame, self._downmix)
+        start = None if frame.pts is None or frame.time_base is None else frame.time
+        begin = self._decoded_until if start is None else start
+        first = first_impossible_sample(samples)
+        if first is not None and source.has_float_samples:
+            seconds = begin - source.origin + first / rate
+            self._impossible = _impossible(samples[first], source.name, seconds)
+            samples = samples[:first]
+        elif first is not None:  # computed by a codec from a damaged packet
+            self._add_damage()
+            samples = np.zeros_like(samples)
+        self._samples += len(samples)
+        self._decoded_until = begin + len(samples) / rate
+        return Piece(rate=rate, samples=samples, start=start)
+
+    def _add_damage(self, cause: Exception | None = None) -> None:
+        if self._damaged_at is None:
+            self._damaged_at, self._cause = self._decoded_until, cause
+
+    def _check_end(self) -> None:
+        """Raise unless the recording was decoded whole."""
+        source = self._source
+        source.reader.raise_failure()
+        if self._samples == 0 and source.format == "mov" and not source.reader.seekable():
+            raise AudioFormatError(needs_a_file(source.name)) from self._cause
+        if self._samples == 0:
+            raise AudioFormatError(
+                f"expected a recording, got no sound: {source.name!r} holds no audio samples that "
+                "can be decoded; record or download it again"
+            ) from self._cause
+        # After tags or padding within an MP3, FFmpeg estimates its length from its bit rate.
+        promised = None if self._has_tags_within else source.promised_end
+        if promised is not None and self._last_packet_end < promised - _MISSING_SECONDS:
+            raise AudioFormatError(
+                f"expected {promised - source.origin:.1f} s according to the header of "
+                f"{source.name!r}, got {self._last_packet_end - source.origin:.1f} s; "
+                "it is truncated: copy or download it again"
+            ) from self._cause
+        if self._damaged_at is not None:
+            raise AudioFormatError(
+                f"expected sound throughout, got damaged data in {source.name!r} at "
+                f"{max(0.0, self._damaged_at - source.origin):.1f} s; copy or download it again"
+            ) from self._cause
 
 
 def _is_tag(data: bytes) -> bool:
@@ -170,29 +247,7 @@ def _is_tag(data: bytes) -> bool:
     return is_padding or data.startswith((b"ID3", b"TAG", b"APETAGEX"))
 
 
-def _without_padding(piece: Piece, packet: Packet[AudioStream]) -> Piece:
-    if not packet.duration or packet.time_base is None:
-        return piece
-    stop = round(float(packet.duration * packet.time_base) * piece.rate)
-    return Piece(rate=piece.rate, start=piece.start, samples=piece.samples[:stop])
-
-
-def _end_time(packet: Packet[Any]) -> float:
-    if packet.pts is None or packet.time_base is None:
-        return 0.0
-    return float((packet.pts + (packet.duration or 0)) * packet.time_base)
-
-
-def _check_rate(rate: int, name: str) -> None:
-    """Refuse a rate that only a damaged header has: half a second of it could fill the memory."""
-    if not MIN_RATE <= rate <= MAX_RATE:
-        raise AudioFormatError(
-            f"expected sound of {MIN_RATE} to {MAX_RATE} samples a second, got {rate} in {name!r}; "
-            "its header is damaged, copy or download it again"
-        )
-
-
-def _piece(frame: AudioFrame, downmix: Downmix) -> Piece:
+def _one_channel(frame: AudioFrame, downmix: Downmix) -> NDArray[np.float32]:
     try:
         array = frame.to_ndarray()
     except ValueError as error:
@@ -202,62 +257,18 @@ def _piece(frame: AudioFrame, downmix: Downmix) -> Piece:
         ) from error
     channels = frame.layout.nb_channels
     samples = to_float32(array.reshape(-1))
-    if channels > 1:
-        by_channel = (
-            samples.reshape(channels, -1)
-            if frame.format.is_planar
-            else samples.reshape(-1, channels).T
-        )
-        samples = downmix.mix(by_channel)
-    return Piece(
-        rate=frame.sample_rate,
-        samples=samples,
-        start=None if frame.pts is None or frame.time_base is None else frame.time,
-    )
+    if channels == 1:
+        return samples
+    if frame.format.is_planar:
+        return downmix.mix(samples.reshape(channels, -1))
+    return downmix.mix(samples.reshape(-1, channels).T)
 
 
-def _possible(pieces: Iterator[Piece], name: str, position: float) -> Iterator[Piece]:
-    """Yield pieces from *position* s on up to the first sample no sound can have; raise there."""
-    for piece in pieces:
-        first = first_impossible_sample(piece.samples)
-        if first is not None:
-            yield Piece(rate=piece.rate, samples=piece.samples[:first])
-            raise AudioFormatError(
-                _impossible(piece.samples[first], name, position + first / piece.rate)
-            )
-        position += len(piece.samples) / piece.rate
-        yield piece
-
-
-def _impossible(sample: np.float32, name: str, seconds: float) -> str:
+def _impossible(sample: np.float32, name: str, seconds: float) -> AudioFormatError:
     where = f"got {sample} in {name!r} from {seconds:.3f} s on"
     if not np.isfinite(sample):
-        return f"expected finite samples, {where}; repair the recording"
-    return (
-        f"expected samples within [-1, 1], {LOUDEST_SAMPLE:.0f} at most, {where}; divide them by "
+        return AudioFormatError(f"expected finite samples, {where}; repair the recording")
+    return AudioFormatError(
+        f"expected samples within [-1, 1], {MAX_SAMPLE:.0f} at most, {where}; divide them by "
         "their full scale, which is 32768 where they were 16-bit integers, and write the file anew"
     )
-
-
-def _resampled(pieces: Iterator[Piece]) -> Iterator[NDArray[np.float32]]:
-    """Resample pieces of any rate to 16 kHz; samples held back are yielded before a failure."""
-    resampler: Resampler | None = None
-    failure: AudioFormatError | OSError | None = None
-    while True:
-        try:
-            piece = next(pieces, None)
-        except (AudioFormatError, OSError) as error:
-            piece, failure = None, error
-        if resampler is not None and (piece is None or piece.rate != resampler.rate):
-            rest = resampler.flush()
-            if len(rest):
-                yield rest
-            resampler = None
-        if piece is None:
-            break
-        resampler = resampler or Resampler(piece.rate)
-        ready = resampler.push(piece.samples)
-        if len(ready):
-            yield ready
-    if failure is not None:
-        raise failure

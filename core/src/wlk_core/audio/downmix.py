@@ -15,8 +15,8 @@ __all__ = ["Downmix"]
 logger = logging.getLogger("wlk_core.audio")
 
 _CANCELLED = 0.1  # of the power of the difference: the mean loses 10 dB, no natural stereo does
-_WARNING_SAMPLES = 8000  # 0.2 to 0.5 s of sound that cancels are a wiring fault and no chance
-_LEAST_POWER = 1e-6  # of full scale, -60 dB: below it there is nothing to cancel
+_WARNING_SAMPLES = 8000  # 0.2 to 0.5 s of sound that cancels are a wiring fault and not chance
+_MIN_POWER = 1e-6  # of full scale, -60 dB: below it there is nothing to cancel
 
 
 class Downmix:
@@ -43,17 +43,14 @@ class Downmix:
         with np.errstate(over="ignore", invalid="ignore"):
             power = float(np.dot(difference, difference))
             is_cancelled = float(np.dot(mean, mean)) < _CANCELLED * power
-        if not is_cancelled or not _LEAST_POWER * len(mean) < power < np.inf:
+        if not is_cancelled or not _MIN_POWER * len(mean) < power < np.inf:
             return mean
-        self._count(len(mean))
-        return difference
-
-    def _count(self, samples: int) -> None:
         before = self._cancelled_samples
-        self._cancelled_samples += samples
+        self._cancelled_samples += len(mean)
         if before < _WARNING_SAMPLES <= self._cancelled_samples:
             logger.warning(
                 "the two channels of %r cancel each other, as with the wires of one reversed; "
                 "their difference is transcribed instead of their mean",
                 self._name,
             )
+        return difference

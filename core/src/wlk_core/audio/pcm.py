@@ -22,23 +22,21 @@ RATES = (8_000, 192_000)  # samples a second, telephones to studio interfaces
 MAX_CHANNELS = 64
 
 
-def _mulaw_table() -> NDArray[np.float32]:
+def _mulaw() -> NDArray[np.float32]:
     """Return the 256 samples of ITU-T G.711 mu-law, 14 bits, scaled to [-1, 1]."""
     code = ~np.arange(256, dtype=np.uint8)
-    exponent, mantissa = (code >> 4) & 7, code & 15
-    magnitude = ((mantissa.astype(np.int32) * 2 + 33) << exponent) - 33
-    signed = np.where(code & 0x80, -magnitude, magnitude) * 4  # 14 of 16 bits
-    return (signed / 32_768).astype(np.float32)
+    exponent, mantissa = (code >> 4) & 7, (code & 15).astype(np.int32)
+    magnitude = ((mantissa * 2 + 33) << exponent) - 33
+    return (np.where(code & 0x80, -magnitude, magnitude) / 8192).astype(np.float32)
 
 
-def _alaw_table() -> NDArray[np.float32]:
+def _alaw() -> NDArray[np.float32]:
     """Return the 256 samples of ITU-T G.711 A-law, 13 bits, scaled to [-1, 1]."""
     code = np.arange(256, dtype=np.uint8) ^ 0x55
     exponent, mantissa = (code >> 4) & 7, (code & 15).astype(np.int32)
     subnormal = mantissa * 2 + 1
     magnitude = np.where(exponent == 0, subnormal, (subnormal + 32) << np.maximum(exponent, 1) >> 1)
-    signed = np.where(code & 0x80, magnitude, -magnitude) * 8  # 13 of 16 bits
-    return (signed / 32_768).astype(np.float32)
+    return (np.where(code & 0x80, magnitude, -magnitude) / 4096).astype(np.float32)
 
 
 _SAMPLE_TYPES: dict[Encoding, np.dtype[np.generic]] = {
@@ -47,7 +45,7 @@ _SAMPLE_TYPES: dict[Encoding, np.dtype[np.generic]] = {
     "mulaw": np.dtype(np.uint8),
     "alaw": np.dtype(np.uint8),
 }
-_TABLES: dict[Encoding, NDArray[np.float32]] = {"mulaw": _mulaw_table(), "alaw": _alaw_table()}
+_TABLES: dict[Encoding, NDArray[np.float32]] = {"mulaw": _mulaw(), "alaw": _alaw()}
 
 
 class PcmConverter:
@@ -83,9 +81,7 @@ class PcmConverter:
         self._resampler = Resampler(self.rate)
         self._rest = b""  # the bytes of an incomplete sample of all channels
 
-    def push(
-        self, audio: bytes | bytearray | memoryview | NDArray[np.generic]
-    ) -> NDArray[np.float32]:
+    def push(self, audio: Audio) -> NDArray[np.float32]:
         """
         Append a piece of any length; return what is ready, float32[m] with m >= 0, a copy.
 
@@ -124,7 +120,7 @@ class PcmConverter:
         """
         Return the samples that the change of rate holds back; the next push begins anew.
 
-        The bytes of an incomplete last sample are dropped, because they are no sound.
+        The bytes of an incomplete last sample are dropped.
         """
         self._rest = b""
         return self._resampler.flush().copy()

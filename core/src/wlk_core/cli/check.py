@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_core.cli.main import print_error
-from wlk_core.cli.terminal import echo
+from wlk_core.cli.terminal import echo, print_error
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError
 
 if TYPE_CHECKING:
@@ -25,14 +24,11 @@ __all__ = ["CheckResult", "check_backend", "load_here", "report"]
 
 _PATIENCE_SECONDS = 600.0  # a cold import of torch from a slow disk takes 100
 _NO_MODEL = 3  # exit status of the process where the model is what is missing
-_WINDOWS_CRASH = 0xC0000000  # exit statuses from here on are exceptions of Windows
 
-_DEATHS = {
-    "SIGILL": "its framework was built for another processor",
-    "SIGKILL": "the system stopped it, most likely because memory ran out",
-    "SIGXCPU": "it exceeded its limit of processor time",
+_CAUSES = {
+    "SIGILL": ": its framework was built for another processor",
+    "SIGKILL": ": the system stopped it, most likely because memory ran out",
 }
-_STOPS = frozenset({"SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM"})
 
 
 @attrs.frozen(kw_only=True)
@@ -56,18 +52,32 @@ class CheckResult:
     seconds: float = 0.0
 
 
+class _LastMessage(logging.Handler):
+    """Keep the last message of level INFO: loaders log device and dtype."""
+
+    text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the message."""
+        if record.levelno == logging.INFO:
+            self.text = " ".join(record.getMessage().split())
+
+
 def load_here(registry: Registry, name: str) -> int:
     """Load the backend in this process, run its model once and print what the plugin logs."""
     spec = registry.spec(name)
-    model = _model(spec)
-    log = _Details(spec)
+    last = _LastMessage()
+    logger = logging.getLogger(spec.load.partition(":")[0].partition(".")[0])
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    logger.addHandler(last)
     try:
-        with log, registry.load_backend(name, model) as backend:
+        with registry.load_backend(name, _model(spec)) as backend:
             backend.warmup()
     except ModelNotFoundError as error:
         print_error(error)
         return _NO_MODEL
-    echo(log.last)
+    echo(last.text)
     return 0
 
 
@@ -90,12 +100,11 @@ def check_backend(spec: BackendSpec, *, timeout_seconds: float = _PATIENCE_SECON
     except subprocess.TimeoutExpired:
         error = f"backend {spec.name} did not load within {timeout_seconds:.0f} seconds"
         return CheckResult(model=model, error=error, seconds=timeout_seconds)
-    output = finished.stdout.strip().splitlines()
     return CheckResult(
         model=model,
         error=_failure(spec.name, finished),
         has_model=finished.returncode != _NO_MODEL,
-        detail=output[-1] if output else "",
+        detail="".join(finished.stdout.strip().splitlines()[-1:]),
         seconds=time.perf_counter() - began,
     )
 
@@ -110,41 +119,13 @@ def report(registry: Registry, name: str, *, as_json: bool) -> None:
     """
     result = check_backend(registry.spec(name))
     if as_json:
-        described = {
-            "name": name,
-            "ok": result.error is None,
-            "model": result.model,
-            "error": result.error,
-        }
-        echo(json.dumps(described, indent=2))
+        row = {"name": name, "ok": not result.error, "model": result.model, "error": result.error}
+        echo(json.dumps(row, indent=2))
     if result.error is not None:
         raise BackendUnavailable(result.error)
     if not as_json:
         detail = f"; {result.detail}" if result.detail else ""
         echo(f"{name}: loaded model {result.model} and ran it ({result.seconds:.1f} s){detail}")
-
-
-class _Details(logging.Handler):
-    """Keeps the last message of level INFO that a plugin logs: loaders log device and dtype."""
-
-    def __init__(self, spec: BackendSpec) -> None:
-        super().__init__(logging.INFO)
-        self.last = ""
-        package = spec.load.partition(":")[0].partition(".")[0]
-        self._logger = logging.getLogger(package)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep the message."""
-        if record.levelno == logging.INFO:
-            self.last = " ".join(record.getMessage().split())
-
-    def __enter__(self) -> None:
-        self._logger.setLevel(logging.INFO)
-        self._logger.propagate = False
-        self._logger.addHandler(self)
-
-    def __exit__(self, *_error: object) -> None:
-        self._logger.removeHandler(self)
 
 
 def _model(spec: BackendSpec) -> str | None:
@@ -156,21 +137,9 @@ def _failure(name: str, finished: subprocess.CompletedProcess[str]) -> str | Non
     if status == 0:
         return None
     if status < 0:
-        return _death(name, -status)
-    if status >= _WINDOWS_CRASH:
-        return f"backend {name} crashed its process (exception {status:#010x})"
+        names = {number.value: number.name for number in signal.Signals}
+        called = names.get(-status, f"signal {-status}")
+        return f"backend {name} crashed its process ({called}){_CAUSES.get(called, '')}"
     lines = [line for line in finished.stderr.splitlines() if line.startswith("wlk-core: ")]
     reason = lines[-1].removeprefix("wlk-core: ") if lines else finished.stderr.strip()[-200:]
     return reason or f"backend {name} ended its process with status {status}"
-
-
-def _death(name: str, number: int) -> str:
-    """Describe a process that a signal ended; few signals have one cause."""
-    try:
-        called = signal.Signals(number).name
-    except ValueError:
-        called = f"signal {number}"
-    if called in _STOPS:
-        return f"the process of backend {name} was stopped ({called}) before it was done"
-    cause = f": {_DEATHS[called]}" if called in _DEATHS else ""
-    return f"backend {name} crashed its process ({called}){cause}"

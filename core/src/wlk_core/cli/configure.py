@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
 
 import click
 
 from wlk_core.cli.main import registry_of
-from wlk_core.cli.tables import table
-from wlk_core.cli.terminal import echo
+from wlk_core.cli.terminal import echo, table
 from wlk_core.config import (
     OPTION_VARIABLE,
-    OPTIONS,
-    TEXT_KEYS,
-    VARIABLES,
     check_config,
     config_path,
     read_config,
@@ -23,12 +18,7 @@ from wlk_core.config import (
     unset_value,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from wlk_core.config import ConfigFile
-
-    _Row = tuple[str, object, int | None]  # a key or variable, its value and its line
+_VARIABLES = ("WLK_BACKEND", "WLK_MODEL", "WLK_LANGUAGE", OPTION_VARIABLE)
 
 
 @click.group(short_help="Show or change the defaults in config.toml.", no_args_is_help=False)
@@ -52,16 +42,18 @@ def path() -> None:
 @click.pass_context
 def show(context: click.Context, *, as_json: bool) -> None:
     """Print every value that is set, and where; check those of installed backends."""
-    settings = read_config()
-    rows = [*_file_rows(settings), *_variable_rows()]
+    settings, path = read_config(), config_path()
+    rows = [(key, value, "file") for key, value in settings.values()]
+    for variable, value in sorted(os.environ.items()):
+        if value and variable.startswith(_VARIABLES):
+            rows.append((variable, value, "environment"))
     if as_json:
-        described = [{"key": key, "value": value, "line": line} for key, value, line in rows]
-        echo(json.dumps({"path": str(settings.path), "values": described}, indent=2))
+        described = [{"key": key, "value": value, "source": where} for key, value, where in rows]
+        echo(json.dumps({"path": str(path), "values": described}, indent=2, default=str))
     else:
-        exists = "" if settings.path.exists() else "  (does not exist)"
-        echo(f"{settings.path}{exists}")
+        echo(f"{path}{'' if path.exists() else '  (does not exist)'}")
         if rows:
-            echo(table((key, _text(value), _source(line)) for key, value, line in rows))
+            echo(table((key, str(value), where) for key, value, where in rows))
     check_config(settings, registry_of(context))
 
 
@@ -83,29 +75,4 @@ def set_(context: click.Context, *, key: str, value: str) -> None:
 @click.argument("key")
 def unset(*, key: str) -> None:
     """Remove KEY from config.toml."""
-    changed = unset_value(key)
-    echo(f"{key} is not set in {changed} any more")
-
-
-def _file_rows(settings: ConfigFile) -> Iterator[_Row]:
-    for name in TEXT_KEYS:
-        if value := getattr(settings, name):
-            yield name, value, settings.line(name)
-    for backend, options in settings.options.items():
-        for name, value in options.items():
-            line = settings.line(OPTIONS, backend, name)
-            yield f"{OPTIONS}.{backend}.{name}", value, line
-
-
-def _variable_rows() -> Iterator[_Row]:
-    for variable, value in sorted(os.environ.items()):
-        if value and (variable in VARIABLES or variable.startswith(OPTION_VARIABLE)):
-            yield variable, value, None
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _source(line: int | None) -> str:
-    return "environment" if line is None else f"line {line}"
+    echo(f"{key} is no longer set in {unset_value(key)}")

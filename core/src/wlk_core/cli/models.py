@@ -9,10 +9,9 @@ import attrs
 import click
 
 from wlk_core import models as store
+from wlk_core.cli.backends import install_hint
 from wlk_core.cli.main import registry_of
-from wlk_core.cli.plugins import install_hint
-from wlk_core.cli.tables import megabytes, table
-from wlk_core.cli.terminal import echo
+from wlk_core.cli.terminal import echo, megabytes, table
 from wlk_core.errors import ModelNotFoundError
 
 
@@ -90,10 +89,8 @@ def rm(context: click.Context, *, model: str, backend: str, yes: bool) -> int:
     if removal.users and not yes:
         question = f"{' and '.join(removal.users)} may still use {model} ({size})"
         if not sys.stdin.isatty():
-            raise ModelNotFoundError(
-                f"{question}; remove it nevertheless with: "
-                f"wlk-core rm {model} --backend {backend} --yes"
-            )
+            command = f"wlk-core rm {model} --backend {backend} --yes"
+            raise ModelNotFoundError(f"{question}; remove it nevertheless with: {command}")
         if not click.confirm(f"{question}. Remove it?", err=True):
             echo("nothing was removed")
             return 1

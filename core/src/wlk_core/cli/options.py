@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from wlk_core.cli.main import registry_of
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from wlk_core.backend import BackendSpec
+    from wlk_core.config import Settings
+    from wlk_core.registry import Registry
     from wlk_core.vad import GateParameters
 
-__all__ = ["BackendCommand", "chosen_vad", "live_options", "stream_options"]
+__all__ = ["Choice", "stream_options"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-_LONGEST_CHUNK_SECONDS = 86_400.0
-
-
-def _chunk_seconds(_context: click.Context, _parameter: click.Parameter, value: float) -> float:
-    if not 0 < value <= _LONGEST_CHUNK_SECONDS:
-        raise click.BadParameter(
-            f"expected a number of seconds above 0 and up to {_LONGEST_CHUNK_SECONDS:.0f}, "
-            f"got {value:g}"
-        )
-    return value
-
-
-_BACKEND_OPTIONS = (
+_OPTIONS = (
     click.option(
         "--backend",
         metavar="NAME",
@@ -63,18 +51,8 @@ _BACKEND_OPTIONS = (
         "pairs",
         metavar="KEY=VALUE",
         multiple=True,
-        help="Option of the backend; may be repeated.  List them with --backend NAME --help.",
+        help="Option of the backend; may be repeated.  List them with: wlk-core backends NAME.",
     ),
-)
-_CHUNK_SECONDS = click.option(
-    "--chunk-seconds",
-    type=float,
-    default=1.0,
-    show_default=True,
-    callback=_chunk_seconds,
-    help="Seconds of audio given to the backend at a time: changes when words come, not which.",
-)
-_AUDIO_OPTIONS = (
     click.option(
         "--no-vad",
         is_flag=True,
@@ -103,77 +81,51 @@ _AUDIO_OPTIONS = (
 
 
 def stream_options(command: F) -> F:
-    """Add the options that choose a backend and run a stream, in their order."""
-    return _with_options(command, (*_BACKEND_OPTIONS, _CHUNK_SECONDS, *_AUDIO_OPTIONS))
-
-
-def live_options(command: F) -> F:
-    """Add the same options but --chunk-seconds, because live audio comes as it is spoken."""
-    return _with_options(command, (*_BACKEND_OPTIONS, *_AUDIO_OPTIONS))
-
-
-def chosen_vad(
-    *, no_vad: bool, threshold: float | None, silence: float | None, pre_roll: float | None
-) -> bool | GateParameters:
-    """
-    Return voice activity detection as the options choose it; False for none.
-
-    Raises:
-        click.UsageError: `--no-vad` with another one of them.
-        OptionError: a value is out of range.
-
-    """
-    values = {"threshold": threshold, "silence_seconds": silence, "pre_roll": pre_roll}
-    chosen = {name: value for name, value in values.items() if value is not None}
-    if no_vad and chosen:
-        raise click.UsageError("--no-vad excludes the options --vad-...; choose one")
-    if not chosen:
-        return not no_vad
-    from wlk_core.vad import GateParameters as Chosen  # noqa: PLC0415 -- loads a model
-
-    return Chosen(**chosen)
-
-
-def _with_options(command: F, options: Sequence[Callable[[F], F]]) -> F:
-    for option in reversed(options):
+    """Add the options that choose a backend and run a stream; `Choice` resolves their values."""
+    for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
-class BackendCommand(click.Command):
-    """A command whose help lists the options of the backend after ``--backend``."""
+class Choice:
+    """
+    The checked values of `stream_options`.
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Remember the backend, because --help ends the parsing before other options."""
-        ctx.meta[_BACKEND] = _value_of("--backend", args)
-        return super().parse_args(ctx, args)
+    Raises:
+        click.UsageError, OptionError, BackendUnavailable: a value that does not fit the others or
+            the backend.
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options of the command, then those of the backend."""
-        super().format_options(ctx, formatter)
-        if (name := ctx.meta.get(_BACKEND)) is None:
-            return
-        spec = registry_of(ctx).spec(name)
-        with formatter.section(f"Options of {name}, each as --option KEY=VALUE"):
-            formatter.write_dl(_lines(spec) or [("none", "")])
+    """
 
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        no_vad: bool,
+        vad_threshold: float | None,
+        vad_silence: float | None,
+        vad_pre_roll: float | None,
+        offline: bool,
+        task: str,
+        **flags: Any,
+    ) -> None:
+        from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` reads no settings
 
-_BACKEND = f"{__name__}.backend"
+        gate: dict[str, Any] = {
+            "threshold": vad_threshold,
+            "silence_seconds": vad_silence,
+            "pre_roll": vad_pre_roll,
+        }
+        gate = {name: value for name, value in gate.items() if value is not None}
+        if no_vad and gate:
+            raise click.UsageError("--no-vad excludes the options --vad-...; choose one")
+        self.vad: bool | GateParameters = not no_vad
+        if gate:
+            from wlk_core.vad import GateParameters as Chosen  # noqa: PLC0415 -- loads a model
 
-
-def _value_of(option: str, arguments: Sequence[str]) -> str | None:
-    """Return the value of an option, wherever it stands."""
-    for position, argument in enumerate(arguments):
-        if argument == "--":
-            return None
-        if argument.startswith(f"{option}="):
-            return argument.partition("=")[2]
-        if argument == option and position + 1 < len(arguments):
-            return arguments[position + 1]
-    return None
-
-
-def _lines(spec: BackendSpec) -> list[tuple[str, str]]:
-    from wlk_core.cli.backends import option_lines  # noqa: PLC0415 -- brings importlib.metadata
-
-    return option_lines(spec)
+            self.vad = Chosen(**gate)
+        if offline:
+            os.environ["HF_HUB_OFFLINE"] = "1"  # the frameworks under the backends read it too
+        self.task = task
+        self.settings: Settings = choose_settings(registry, **flags)
+        self.settings.spec.check_task(task)

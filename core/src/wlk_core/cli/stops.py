@@ -1,64 +1,48 @@
-"""Stops: signals that end a run, held while committed text is on its way into its file."""
+"""Signal handling that defers shutdown until committed text is written."""
 
 from __future__ import annotations
 
 import signal
 import time
-from typing import TYPE_CHECKING, Any, TypeVar, cast
-
-import attrs
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import FrameType
 
-    from wlk_core.processor import OnlineProcessor
-    from wlk_core.tokens import Emission
-
 T = TypeVar("T")
 
-__all__ = ["STOPS", "Stopped", "Stops"]
+__all__ = ["STOPS", "Stopped"]
 
 # Sent by Ctrl-C; by `docker stop` and systemd; by a terminal that is closed (not on Windows).
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
-_PATIENCE_SECONDS = 5.0  # of a hold, because `docker stop` kills 10 s after its signal
+_PATIENCE_SECONDS = 5.0  # of a held signal, because `docker stop` kills 10 s after its own
 _INSISTING_SECONDS = 1.0  # wrappers such as `npm run` send one Ctrl-C twice, within milliseconds
-
-_EXIT_STATUS_BASE = 128  # of shells: a program that signal n ended has the status 128 + n
 
 
 class Stopped(KeyboardInterrupt):
     """A signal ends this run; `number` is the signal's."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(number)
+        super().__init__(f"stopped by {signal.Signals(number).name}")
         self.number = number
-
-    @property
-    def name(self) -> str:
-        """The name of the signal, such as SIGTERM."""
-        return signal.Signals(self.number).name
-
-    @property
-    def status(self) -> int:
-        """The exit status that shells give to a program which this signal ended."""
-        return _EXIT_STATUS_BASE + self.number
+        self.status = 128 + number  # as shells report it
 
 
-@attrs.define
 class Stops:
     """
     What a signal does to a run.
 
-    A signal raises Stopped at once, except while text is held: from the call of the engine that
-    commits it until it is written.  It is raised when that is done, or after five seconds.
-    Further signals change nothing, because systemd sends two and a closed terminal may; only
-    Ctrl-C, when it is pressed again a second or more after the first stop, ends all at once.
+    A signal raises Stopped at once, except while it is held: from the moment at which audio is
+    given to the engine until everything that the engine committed is written.  A word would
+    otherwise be lost between the two.  Because an engine or a disk may hang, a held signal is
+    raised after five seconds, wherever the program is then.
     """
 
-    _number: int | None = None
-    _received_at: float = 0.0
-    _is_held: bool = False
+    def __init__(self) -> None:
+        self._number: int | None = None
+        self._received_at = 0.0
+        self._is_held = False
 
     def install(self) -> None:
         """Handle the signals that nothing else handles and that this process does not ignore."""
@@ -66,45 +50,27 @@ class Stops:
             number = getattr(signal, name, None)
             usual = (signal.SIG_DFL, signal.default_int_handler)
             if number is not None and signal.getsignal(number) in usual:
-                signal.signal(number, self.receive)
+                signal.signal(number, self._receive)
         if hasattr(signal, "setitimer"):  # absent on Windows
-            signal.signal(signal.SIGALRM, self.give_up)
-
-    def receive(self, number: int, _frame: FrameType | None) -> None:
-        """Handle a signal."""
-        if self._number is None:
-            self._number, self._received_at = number, time.monotonic()
-            if not self._is_held:
-                raise Stopped(number)
-            _set_alarm(_PATIENCE_SECONDS)
-        elif number == signal.SIGINT and self._is_insisting():
-            raise Stopped(number)
-
-    def _is_insisting(self) -> bool:
-        return time.monotonic() - self._received_at >= _INSISTING_SECONDS
-
-    def give_up(self, _number: int, _frame: FrameType | None) -> None:
-        """Raise a signal that has been held for too long, as by a server that does not answer."""
-        if self._number is not None and self._is_held:
-            raise Stopped(self._number)
+            signal.signal(signal.SIGALRM, self._give_up)
 
     def hold(self) -> None:
-        """Let no signal raise from here on: committed text is on its way."""
+        """Let no signal raise from here on."""
         self._is_held = True
 
     def release(self) -> None:
-        """Let signals raise again, and raise the one that came; the committed text is written."""
+        """Let signals raise again, and raise the one that came."""
         self._is_held = False
         if self._number is not None:
             _set_alarm(0.0)
             raise Stopped(self._number)
 
     def reset(self) -> None:
-        """Forget the signal that was received, at the beginning of a run."""
+        """Forget the signal that was received."""
         self._number, self._is_held = None, False
 
     def between(self, pieces: Iterable[T]) -> Iterator[T]:
-        """Yield *pieces*; a signal ends the wait for the next."""
+        """Yield *pieces*; signals are held except while the next piece is awaited."""
         iterator = iter(pieces)
         while True:
             self.release()
@@ -112,11 +78,29 @@ class Stops:
                 piece = next(iterator)
             except StopIteration:
                 return
+            finally:
+                self.hold()
             yield piece
 
-    def shielded(self, processor: OnlineProcessor) -> OnlineProcessor:
-        """Return *processor* with calls that no signal ends after they have committed text."""
-        return cast("OnlineProcessor", _Shielded(processor, self))
+    def _receive(self, number: int, _frame: FrameType | None) -> None:
+        """
+        Handle a signal.
+
+        Only the first counts, because systemd sends two and a closed terminal may, and the second
+        would interrupt the writing.  A person who presses Ctrl-C again later wants an end at once.
+        """
+        if self._number is None:
+            self._number, self._received_at = number, time.monotonic()
+            if self._is_held:
+                _set_alarm(_PATIENCE_SECONDS)
+                return
+        elif number != signal.SIGINT or time.monotonic() - self._received_at < _INSISTING_SECONDS:
+            return
+        raise Stopped(number)
+
+    def _give_up(self, _number: int, _frame: FrameType | None) -> None:
+        if self._number is not None and self._is_held:
+            raise Stopped(self._number)
 
 
 def _set_alarm(seconds: float) -> None:
@@ -126,32 +110,3 @@ def _set_alarm(seconds: float) -> None:
 
 
 STOPS = Stops()  #: one for each process, because signal handlers are too
-
-
-@attrs.frozen
-class _Shielded:
-    """A processor whose emissions are held until the next call: they are written by then."""
-
-    _processor: OnlineProcessor
-    _stops: Stops
-
-    def process_iter(self, *arguments: Any, **options: Any) -> Emission:
-        """Run the next steps."""
-        return self._held(self._processor.process_iter, *arguments, **options)
-
-    def start_silence(self) -> Emission:
-        """Begin a pause."""
-        return self._held(self._processor.start_silence)
-
-    def finish(self) -> Emission:
-        """End the stream."""
-        return self._held(self._processor.finish)
-
-    def _held(self, call: Any, *arguments: Any, **options: Any) -> Emission:
-        self._stops.release()
-        self._stops.hold()
-        emission: Emission = call(*arguments, **options)
-        return emission
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._processor, name)

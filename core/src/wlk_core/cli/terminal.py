@@ -1,28 +1,71 @@
-"""Text for people: whatever it contains, a terminal obeys none of it."""
+"""Plain text for people: escaped for a terminal, and aligned in columns."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 import logging
+import shutil
+import textwrap
+from typing import TYPE_CHECKING
 
 import click
 
-from wlk_core._printable import printable
+from wlk_core.untrusted import printable
 
-__all__ = ["PrintableFormatter", "echo"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["PrintableFormatter", "echo", "megabytes", "paragraph", "print_error", "table"]
+
+_MAX_COLUMNS = 100  # longer lines are hard to read
+_MIN_COLUMNS = 20  # of a wrapped last cell, even where the others fill the line
 
 
 def echo(text: object = "", *, err: bool = False) -> None:
-    """Write lines to standard output or error; active characters are escapes."""
-    click.echo(_lines(str(text)), err=err)
+    """Write lines to standard output or error; terminal control sequences are escaped."""
+    click.echo("\n".join(map(printable, str(text).split("\n"))), err=err)
+
+
+def print_error(message: object, name: str = "wlk-core") -> None:
+    """Write one line to standard error."""
+    with suppress(OSError):  # there is no other stream for what this one does not take
+        echo(f"{name}: {' '.join(str(message).split())}", err=True)
 
 
 class PrintableFormatter(logging.Formatter):
-    """Formats a log record so that its active characters are escapes."""
+    """Format log records with terminal control sequences escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the lines of a record."""
-        return _lines(super().format(record))
+        return "\n".join(map(printable, super().format(record).split("\n")))
 
 
-def _lines(text: str) -> str:
-    return "\n".join(map(printable, text.split("\n")))
+def table(rows: Iterable[Sequence[str]]) -> str:
+    """Return aligned columns without the empty ones; the last cell of a row wraps in its column."""
+    cells = [[printable(cell) for cell in row] for row in rows]
+    columns = [column for column in zip(*cells, strict=True) if any(column)]
+    widths = [max(map(len, column)) for column in columns[:-1]]
+    return "\n".join(
+        _wrapped(
+            "".join(f"{cell:<{width}}  " for cell, width in zip(row, widths, strict=False)), row[-1]
+        )
+        for row in zip(*columns, strict=True)
+    )
+
+
+def paragraph(label: str, text: str, *, indent: int = 2, width: int = 14) -> str:
+    """Return ``label  text`` with the text wrapped in a column of its own."""
+    return _wrapped(f"{' ' * indent}{label:<{width}}", text)
+
+
+def megabytes(size: int | None) -> str:
+    """Return a size for people, nothing for None."""
+    return "" if size is None else f"{size / 1e6:.1f} MB"
+
+
+def _wrapped(head: str, text: str) -> str:
+    columns = min(shutil.get_terminal_size().columns, _MAX_COLUMNS) - len(head)
+    lines = textwrap.wrap(
+        text, max(_MIN_COLUMNS, columns), break_long_words=False, break_on_hyphens=False
+    )
+    return f"\n{' ' * len(head)}".join([head + "".join(lines[:1]), *lines[1:]]).rstrip()

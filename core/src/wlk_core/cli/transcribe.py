@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
-import os
+from contextlib import ExitStack, closing, redirect_stdout
+from pathlib import Path
+import sys
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from wlk_core.cli.locks import locked
 from wlk_core.cli.main import registry_of
-from wlk_core.cli.options import BackendCommand, chosen_vad, stream_options
-from wlk_core.cli.outputs import plan_outputs
-from wlk_core.cli.terminal import echo
-from wlk_core.config import choose_settings
+from wlk_core.cli.options import Choice, stream_options
+from wlk_core.cli.outputs import StandardOutput, plan_outputs
+from wlk_core.cli.stops import STOPS
+from wlk_core.cli.terminal import print_error
+from wlk_core.errors import OptionError, WLKError
 
-__all__ = ["transcribe"]
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from wlk_core.backend import Backend
+    from wlk_core.cli.live_view import LiveView
+    from wlk_core.cli.outputs import Output
+    from wlk_core.cli.writers import Outcome
+    from wlk_core.session.events import Event
+    from wlk_core.vad import GateParameters
+
+__all__ = ["session_events", "transcribe"]
 
 FORMATS = ("text", "json", "jsonl", "srt", "vtt")
 
 
-@click.command(cls=BackendCommand, short_help="Transcribe recordings.")
+@click.command(short_help="Transcribe recordings.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @stream_options
+@click.option(
+    "--chunk-seconds",
+    type=click.FloatRange(0, 86_400, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Seconds of audio given to the backend at a time: changes when words come, not which.",
+)
 @click.option("--realtime", is_flag=True, help="Read a file at the speed at which it was spoken.")
 @click.option(
     "--format",
@@ -40,24 +61,15 @@ FORMATS = ("text", "json", "jsonl", "srt", "vtt")
 @click.pass_context
 def transcribe(
     context: click.Context,
+    /,
     *,
     files: tuple[str, ...],
-    backend: str | None,
-    model: str | None,
-    language: str | None,
-    task: str,
-    policy: str | None,
-    pairs: tuple[str, ...],
     chunk_seconds: float,
     realtime: bool,
-    no_vad: bool,
-    vad_threshold: float | None,
-    vad_silence: float | None,
-    vad_pre_roll: float | None,
-    offline: bool,
     style: str,
     output: str | None,
     force: bool,
+    **flags: Any,
 ) -> int:
     """
     Transcribe each FILE, with words as soon as they are final.
@@ -65,46 +77,138 @@ def transcribe(
     FILE is any recording or video that FFmpeg reads, or - for standard input.  A file that cannot
     be read is one line on standard error and does not stop the others.
     """
-    vad = chosen_vad(
-        no_vad=no_vad, threshold=vad_threshold, silence=vad_silence, pre_roll=vad_pre_roll
-    )
-    if offline:
-        os.environ["HF_HUB_OFFLINE"] = "1"  # the frameworks under the backends read it too
-    output = None if output == "-" else output
-    outputs = plan_outputs(files, output, style, is_forced=force)
+    output = None if output in {"-", "/dev/stdout"} else output
+    paths = plan_outputs(files, output, style, is_forced=force)
     registry = registry_of(context)
-    settings = choose_settings(
-        registry, backend=backend, model=model, language=language, policy=policy, pairs=pairs
-    )
-    settings.spec.check_task(task)
+    choice = Choice(registry, **flags)
+    spec = choice.settings.spec
+    jobs = []
+    for file, path in zip(files, paths, strict=True):
+        try:  # before a model is loaded for it
+            jobs.append((file, path, _duration(file)))
+        except (WLKError, OSError) as error:
+            _report(file, error)
+    failures = len(files) - len(jobs)
 
-    from wlk_core.cli.runner import TranscribeConfig, TranscribeRun  # noqa: PLC0415 -- as below
+    from wlk_core.audio import may_be_live  # noqa: PLC0415 -- brings av
+    from wlk_core.cli.live_view import LiveView, loading  # noqa: PLC0415 -- brings numpy
+    from wlk_core.cli.writers import ArrayOutput, Outcome, new_writer  # noqa: PLC0415 -- as above
 
-    config = TranscribeConfig(
-        spec=settings.spec,
-        model=settings.model,
-        language=settings.language,
-        task=task,
-        stream_options=settings.options.stream,
-        chunk_seconds=chunk_seconds,
-        realtime=realtime,
-        vad=vad,
-    )
-    run = TranscribeRun(
-        config=config,
-        style=style,
-        is_several=len(files) > 1,
-        has_outputs=output is not None,
-    )
-    with locked(outputs):
-        probed = [run.probe(file, path) for file, path in zip(files, outputs, strict=True)]
-        if jobs := [job for job in probed if job is not None]:
-            from wlk_core.cli.live_view import loading  # noqa: PLC0415 -- brings numpy
+    with ExitStack() as stack:
+        view = LiveView()
+        is_terminal = sys.stdout.isatty()
+        results: Output = StandardOutput(sys.stdout, view.hide if is_terminal else lambda: None)
+        stack.enter_context(redirect_stdout(sys.stderr))  # for what plugins print
+        if jobs:
+            with loading(f"{spec.name} {choice.settings.model}"):
+                backend = stack.enter_context(choice.settings.load(registry))
+            stack.enter_context(view)
+        if style == "json" and len(files) > 1 and output is None:
+            results = array = ArrayOutput(results)
+            stack.callback(array.end)
+            stack.callback(STOPS.hold)
+        for number, (file, path, duration) in enumerate(jobs, 1):
+            count = f"  ({number} of {len(jobs)})" if len(files) > 1 else ""
+            view.begin(f"{Path(file).name}{count}", duration)
+            options = choice.settings.options.stream
+            if not realtime and not may_be_live(file):
+                options = spec.recording_options(options)
+            by_line = path is None and is_terminal and view.is_live
+            writer = new_writer(style, path or results, by_line=by_line)
+            outcome = Outcome(
+                file=file,
+                backend=spec.name,
+                model=choice.settings.model,
+                language=choice.settings.language,
+            )
+            events = session_events(
+                backend,
+                outcome,
+                task=choice.task,
+                options=options,
+                chunk_seconds=chunk_seconds,
+                realtime=realtime,
+                vad=choice.vad,
+            )
+            try:
+                _write(events, outcome, writer, view)
+            except (BrokenPipeError, OptionError):
+                raise  # it would be the same with every other file
+            except (WLKError, OSError) as error:
+                failures += 1
+                view.hide()
+                _report(file, error)
+    return 1 if failures else 0
 
-            with loading(f"{settings.spec.name} {settings.model}"):
-                loaded = settings.load(registry)
-            with loaded:
-                run.transcribe_all(loaded, jobs)
-        elif run.is_array:
-            echo("[]")
-    return 1 if run.has_failed else 0
+
+def session_events(
+    backend: Backend,
+    outcome: Outcome,
+    *,
+    task: str = "transcribe",
+    options: Mapping[str, Any] | None = None,
+    chunk_seconds: float = 1.0,
+    realtime: bool = False,
+    vad: bool | GateParameters = True,
+) -> Generator[Event]:
+    """
+    Run the recording of *outcome* through a stream of its own and keep *outcome* up to date.
+
+    Raises:
+        AudioFormatError, OSError: the recording cannot be read, or not to its end.
+        BackendError: the engine failed.
+
+    """
+    from wlk_core.audio import decode_file  # noqa: PLC0415 -- brings av
+    from wlk_core.session import End, transcribe_stream  # noqa: PLC0415 -- brings numpy
+    from wlk_core.vad import silence_gate  # noqa: PLC0415 -- loads its model
+
+    processor = backend.create_processor(language=outcome.language, task=task, **(options or {}))
+    began = perf_counter()
+    try:
+        for event in transcribe_stream(
+            processor,
+            STOPS.between(decode_file(outcome.file)),
+            chunk_seconds=chunk_seconds,
+            gate=silence_gate(vad),
+            realtime=realtime,
+        ):
+            if isinstance(event, End):
+                outcome.end(event, perf_counter() - began)
+            else:
+                outcome.add(event)
+            yield event
+    finally:
+        if outcome.stats is None:
+            outcome.stats = processor.stats
+        processor.close()
+
+
+def _write(events: Generator[Event], outcome: Outcome, writer: Any, view: LiveView) -> None:
+    """Write the events of one recording, and complete its result however it ended."""
+    try:
+        with closing(events):
+            for event in events:
+                writer.write(event, outcome)
+                view.show(event)
+    except BaseException as error:
+        outcome.incomplete = " ".join(str(error).split()) or "interrupted"
+        raise
+    finally:
+        STOPS.hold()
+        if outcome.has_begun:
+            writer.finish(outcome)
+    STOPS.release()
+
+
+def _duration(file: str) -> float | None:
+    """Return the length of a recording if its header has it; nothing is read from a pipe."""
+    from wlk_core.audio import audio_duration, may_be_live  # noqa: PLC0415 -- brings av
+
+    if file == "-" and sys.stdin is None:
+        raise OSError("standard input is closed; give a file, or pipe a recording in")
+    return None if may_be_live(file) else audio_duration(file)
+
+
+def _report(file: str, error: Exception) -> None:
+    print_error(error if Path(file).name in str(error) else f"{file}: {error}")

@@ -6,24 +6,12 @@ Only command lines read it; `load_backend` and the rest of the API take explicit
 
 from __future__ import annotations
 
-from wlk_core.config.edit import set_value, unset_value
-from wlk_core.config.file import OPTIONS, TEXT_KEYS, ConfigFile, config_path, read_config
-from wlk_core.config.settings import (
-    OPTION_VARIABLE,
-    VARIABLES,
-    Setting,
-    Settings,
-    check_config,
-    choose_settings,
-)
+from wlk_core.config.file import ConfigFile, config_path, read_config, set_value, unset_value
+from wlk_core.config.settings import OPTION_VARIABLE, Settings, check_config, choose_settings
 
 __all__ = [
-    "OPTIONS",
     "OPTION_VARIABLE",
-    "TEXT_KEYS",
-    "VARIABLES",
     "ConfigFile",
-    "Setting",
     "Settings",
     "check_config",
     "choose_settings",

@@ -1,62 +1,43 @@
-"""Read config.toml; a mistake in it names the file, the line and the key."""
+"""Read config.toml, and change one value of it without touching the rest."""
 
 from __future__ import annotations
 
-import difflib
-import re
 import tomllib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import attrs
+import msgspec
 
 from wlk_core._directories import config_directory
 from wlk_core.errors import OptionError
+from wlk_core.option_values import split_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["OPTIONS", "TEXT_KEYS", "ConfigFile", "config_path", "read_config", "read_text"]
+    from wlk_core.registry import Registry
 
-TEXT_KEYS = ("backend", "model", "language")  #: the keys at the top, each with a text
-OPTIONS = "options"  #: the table with a table of options for each backend
+__all__ = ["ConfigFile", "config_path", "read_config", "set_value", "unset_value"]
 
-_TOP_KEYS = (*TEXT_KEYS, OPTIONS)
+_TEXT_KEYS = ("backend", "model", "language")
+_OPTION_KEYS = 3  # options.BACKEND.OPTION
 
-Keys = tuple[str, ...]
-
-# How tomllib ends its messages.
-_POSITION = re.compile(
-    r"(?P<reason>.*) \(at (?:line (?P<line>\d+), column \d+|end of document)\)", re.DOTALL
-)
+Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
-@attrs.frozen(kw_only=True)
-class ConfigFile:
-    """
-    The content of config.toml; empty if there is no file.
+class ConfigFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """The content of config.toml: defaults, "" where there is none, and options by backend."""
 
-    Attributes:
-        path: the file.
-        backend, model, language: what is used where nothing else is chosen.
-        options: for each backend, the values of options by their names.
+    backend: Text = ""
+    model: Text = ""
+    language: Text = ""
+    options: dict[str, dict[str, Any]] = {}  # each backend checks the values of its own
 
-    """
-
-    path: Path
-    backend: str | None = None
-    model: str | None = None
-    language: str | None = None
-    options: Mapping[str, Mapping[str, str | int | float | bool]] = attrs.field(factory=dict)
-    _lines: Mapping[Keys, int] = attrs.field(factory=dict, repr=False)
-
-    def line(self, *keys: str) -> int | None:
-        """Return the line of a value."""
-        return self._lines.get(keys)
-
-    def origin(self, *keys: str) -> str:
-        """Return where a value is set, as messages name it: file, line and key."""
-        return _origin(self.path, self._lines, keys)
+    def values(self) -> Iterator[tuple[str, Any]]:
+        """Yield each value that is set, after its dotted key."""
+        yield from ((name, getattr(self, name)) for name in _TEXT_KEYS if getattr(self, name))
+        for backend, options in self.options.items():
+            yield from ((f"options.{backend}.{name}", value) for name, value in options.items())
 
 
 def config_path() -> Path:
@@ -66,119 +47,106 @@ def config_path() -> Path:
 
 def read_config(path: Path | None = None) -> ConfigFile:
     """
-    Read config.toml.
+    Read config.toml; a file that does not exist is empty.
 
     Raises:
-        OptionError: the file has a mistake or cannot be read.
+        OptionError: the file cannot be read, or has a mistake, whose line or key is named.
 
     """
-    path = config_path() if path is None else path
-    text = read_text(path)
+    path = path or config_path()
     try:
-        table = tomllib.loads(text)
+        return msgspec.convert(tomllib.loads(_read_text(path)), ConfigFile)
+    except msgspec.ValidationError as error:
+        reason, _, key = str(error).partition(" - at `$.")
+        place = f", key {key.rstrip('`')}" if key else ""
+        raise OptionError(f"{path}{place}: {reason}") from error
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise _syntax_error(path, text, error) from error
-    lines = dict(_lines(text)) if table else {}
-    for keys, expected in _mistakes(table):
-        raise OptionError(f"{_origin(path, lines, keys)}: {expected}")
-    texts = {name: table[name] for name in TEXT_KEYS if name in table}
-    return ConfigFile(path=path, options=table.get(OPTIONS, {}), lines=lines, **texts)
+        raise OptionError(f"{path}: {error}") from error
 
 
-def read_text(path: Path) -> str:
+def set_value(key: str, value: str, registry: Registry) -> Path:
     """
-    Return the text of the file, empty if there is no file.
+    Set a key of config.toml, which is created where it does not exist, and return its path.
 
     Raises:
-        OptionError: it cannot be read.
+        OptionError: an unknown key, a value that its backend does not take, or the file has a
+            mistake.
+        BackendUnavailable: no such backend is installed.
 
     """
+    import tomlkit  # noqa: PLC0415 -- only to write
+
+    *tables, name = _split(key)
+    typed: Any = value
+    if tables:
+        values = split_options(registry.spec(tables[1]), {name: value})
+        typed = (values.backend | values.stream)[name]
+        typed = value if typed is None else typed  # "auto", and what stands for no value
+    elif not value:
+        raise OptionError(f"{key} needs a value; remove it with: wlk-core config unset {key}")
+    elif key == "backend":
+        registry.spec(value)
+    document = table = _document()
+    for each in tables:
+        if each not in table:
+            table[each] = tomlkit.table(is_super_table=each == tables[0])
+        table = table[each]
+    table[name] = typed
+    return _write(document.as_string())
+
+
+def unset_value(key: str) -> Path:
+    """
+    Remove a key from config.toml, and return its path.
+
+    Raises:
+        OptionError: the key is unknown or not set, or the file has a mistake.
+
+    """
+    *tables, name = _split(key)
+    document = table = _document()
+    for each in tables:
+        table = table.get(each, {})
+    if name not in table:
+        raise OptionError(f"{key} is not set in {config_path()}")
+    del table[name]
+    return _write(document.as_string())
+
+
+def _split(key: str) -> list[str]:
+    keys = key.split(".")
+    is_option = keys[0] == "options" and len(keys) == _OPTION_KEYS and all(keys)
+    if key not in _TEXT_KEYS and not is_option:
+        raise OptionError(
+            f"unknown configuration key {key}; expected backend, model, language or "
+            "options.BACKEND.OPTION"
+        )
+    return keys
+
+
+def _document() -> Any:
+    import tomlkit  # noqa: PLC0415 -- only to write
+
+    read_config()  # a file with a mistake is not changed
+    return tomlkit.parse(_read_text(config_path()))
+
+
+def _read_text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")  # editors on Windows write a byte order mark
     except FileNotFoundError:
         return ""
     except UnicodeDecodeError as error:
-        raise OptionError(f"{path} is no UTF-8 text: {error.reason}") from error
+        raise OptionError(f"{path} is not UTF-8 text: {error.reason}") from error
     except OSError as error:
         raise OptionError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def _mistakes(table: Mapping[str, Any]) -> Iterator[tuple[Keys, str]]:
-    """Yield the keys of each mistake and what was expected there."""
-    for name, value in table.items():
-        if name in TEXT_KEYS:
-            if not isinstance(value, str) or not value:
-                yield (name,), f"expected a text, got {_shown(value)}"
-        elif name != OPTIONS:
-            close = difflib.get_close_matches(name, _TOP_KEYS, n=1)
-            guess = f" (did you mean {close[0]}?)" if close else ""
-            yield (name,), f"unknown key{guess}; expected one of: {', '.join(_TOP_KEYS)}"
-        elif not isinstance(value, dict):
-            yield (name,), f"expected a table for each backend, got {_shown(value)}"
-        else:
-            for backend, options in value.items():
-                yield from _option_mistakes(backend, options)
-
-
-def _option_mistakes(backend: str, options: Any) -> Iterator[tuple[Keys, str]]:
-    if not isinstance(options, dict):
-        expected = "expected options, below a line [options.NAME]"
-        yield (OPTIONS, backend), f"{expected}, got {_shown(options)}"
-        return
-    for name, value in options.items():
-        if not isinstance(value, str | int | float | bool):
-            yield (
-                (OPTIONS, backend, name),
-                f"expected a text, a number, true or false, got {_shown(value)}",
-            )
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, dict | list):
-        return "a table" if isinstance(value, dict) else "a list"
-    return repr(value)
-
-
-def _lines(text: str) -> Iterator[tuple[Keys, int]]:
-    """
-    Yield every key with its line.
-
-    tomllib reports no positions, so the text is parsed once for each line it may end after: a key
-    belongs to the first line with which it appears.
-    """
-    lines = text.splitlines(keepends=True)
-    known: set[Keys] = set()
-    for number in range(1, len(lines) + 1):
-        try:
-            table = tomllib.loads("".join(lines[:number]))
-        except tomllib.TOMLDecodeError:
-            continue  # inside a value of several lines
-        for keys in _keys(table):
-            if keys not in known:
-                known.add(keys)
-                yield keys, number
-
-
-def _keys(table: Mapping[str, Any], prefix: Keys = ()) -> Iterator[Keys]:
-    for name, value in table.items():
-        yield (*prefix, name)
-        if isinstance(value, dict):
-            yield from _keys(value, (*prefix, name))
-
-
-def _origin(path: Path, lines: Mapping[Keys, int], keys: Keys) -> str:
-    line = f", line {lines[keys]}" if keys in lines else ""
-    return f"{path}{line}, key {'.'.join(keys)}"
-
-
-def _syntax_error(path: Path, text: str, error: Exception) -> OptionError:
-    if isinstance(error, RecursionError):
-        return OptionError(f"{path} is nested too deep")
-    if match := _POSITION.fullmatch(str(error)):
-        line = match["line"] or len(text.splitlines())
-        return OptionError(f"{path}, line {line}: {_lowered(match['reason'])}")
-    return OptionError(f"{path}: {_lowered(str(error))}")
-
-
-def _lowered(text: str) -> str:
-    return text[:1].lower() + text[1:]
+def _write(text: str) -> Path:
+    path = config_path()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OptionError(f"{path} cannot be written: {error.strerror or error}") from error
+    return path

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wlk_core._arguments import real_number, shown
 from wlk_core.audio.convert import validate_audio
 from wlk_core.errors import ClockError, StreamClosed
 from wlk_core.processor import EPS, MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.streaming.timeline import Timeline
+from wlk_core.untrusted import real_number, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_core._arguments import real_number, shown
 from wlk_core.errors import (
     BackendError,
     ClockError,
@@ -25,6 +24,7 @@ from wlk_core.online.owner_process import OwnerProcess
 from wlk_core.online.transcript_builder import TranscriptBuilder, Utterance
 from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, StreamStats, SupportsTickSkipping
 from wlk_core.tokens import Emission, Transcript
+from wlk_core.untrusted import real_number, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_core._arguments import is_text, real_number, shown
 from wlk_core.errors import ClockError, OptionError
 from wlk_core.streaming.words import joined
 from wlk_core.tokens import ASRToken, ChangeSpeaker, Transcript
+from wlk_core.untrusted import is_text, real_number, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 import numpy as np
 
-from wlk_core._arguments import real_number, shown
 from wlk_core.errors import ClockError, SessionOverloaded, StreamClosed
 from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
+from wlk_core.untrusted import real_number, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wlk_core._arguments import shown
 from wlk_core.audio.chunks import Chunker
 from wlk_core.audio.convert import validate_audio
 from wlk_core.errors import AudioFormatError, WLKError
@@ -19,6 +18,7 @@ from wlk_core.session.async_events import RecoverableEvents
 from wlk_core.session.events import Commit, End, SilenceSpan
 from wlk_core.session.pipeline import chunk_samples, steps, transcribe_stream
 from wlk_core.session.session import Session
+from wlk_core.untrusted import shown
 
 if TYPE_CHECKING:
     from collections import deque

@@ -6,13 +6,13 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from wlk_core._arguments import real_number, shown
 from wlk_core.audio.chunks import rechunk
 from wlk_core.audio.convert import validate_audio
 from wlk_core.errors import AudioFormatError, OptionError
 from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.session.events import End, Failure
 from wlk_core.session.session import Session
+from wlk_core.untrusted import real_number, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -6,7 +6,6 @@ import math
 import threading
 from typing import TYPE_CHECKING
 
-from wlk_core._arguments import real_number, shown
 from wlk_core.annotators import ANNOTATOR_CALLS
 from wlk_core.audio.pcm import PcmConverter
 from wlk_core.errors import ConcurrentCallError, OptionError
@@ -14,6 +13,7 @@ from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session.annotations import Annotations
 from wlk_core.session.audio_queue import AudioQueue
 from wlk_core.session.worker import StepEnd, Worker
+from wlk_core.untrusted import real_number, shown
 
 if TYPE_CHECKING:
     from wlk_core.annotators import Diarizer, Translator, TurnDetector

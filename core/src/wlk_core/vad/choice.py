@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wlk_core._arguments import shown
 from wlk_core.errors import OptionError
+from wlk_core.untrusted import shown
 from wlk_core.vad.detector import SileroDetector
 from wlk_core.vad.gate import SilenceGate
 from wlk_core.vad.parameters import GateParameters

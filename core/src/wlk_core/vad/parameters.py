@@ -6,8 +6,8 @@ import math
 
 import attrs
 
-from wlk_core._arguments import real_number, shown
 from wlk_core.errors import OptionError
+from wlk_core.untrusted import real_number, shown
 
 __all__ = ["GateParameters"]
 

@@ -10,9 +10,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from wlk_core._arguments import real_number, shown
 from wlk_core.errors import OptionError, SessionOverloaded, StreamClosed
 from wlk_core.session.session import Session
+from wlk_core.untrusted import real_number, shown
 from wlk_serve.scheduling.attachment import Attachment
 from wlk_serve.scheduling.deadlines import DeadlineQueue, DueTimes
 from wlk_serve.scheduling.load import Load

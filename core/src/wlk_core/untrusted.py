@@ -75,7 +75,7 @@ def shown(value: object) -> str:
     Return any value as it may stand in a message: the beginning of its repr, as `one_line`.
 
     >>> shown("Ann"), shown(list(range(100)))[-12:]
-    ("'Ann'", ', 20, 21, 2...')
+    ("'Ann'", '20, 21, 2...')
     """
     try:
         text = repr(value)

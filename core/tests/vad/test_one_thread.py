@@ -70,13 +70,13 @@ def test_one_thread_changes_no_probability():
 
 def test_the_setting_is_taken_back():
     """A framework may compute with the same runtime."""
-    levels = [runtime.library.omp_get_max_active_levels() for runtime in _runtimes()]
+    levels = [library.omp_get_max_active_levels() for library, _ in _runtimes()]
     with pytest.raises(ZeroDivisionError), one_thread():
-        inside = [runtime.library.omp_get_max_active_levels() for runtime in _runtimes()]
+        inside = [library.omp_get_max_active_levels() for library, _ in _runtimes()]
         _ = 1 / 0
 
     assert [0] * len(levels) == inside
-    assert levels == [runtime.library.omp_get_max_active_levels() for runtime in _runtimes()]
+    assert levels == [library.omp_get_max_active_levels() for library, _ in _runtimes()]
     assert all(levels)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from wlk_core.vad.choice import silence_gate
 from wlk_core.vad.detector import SileroDetector, SpeechDetector
 from wlk_core.vad.gate import GateEvent, SilenceEnded, SilenceGate, SilenceStarted, SpeechAudio
-from wlk_core.vad.parameters import GateParameters
+from wlk_core.vad.parameters import GateParameters, silence_gate
 
 __all__ = [
     "GateEvent",

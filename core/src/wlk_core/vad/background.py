@@ -15,7 +15,7 @@ _LOWEST = 0.008  # of the sample rate: 125 Hz at 16 kHz, above mains hum and bel
 _LEARNED_FRAMES = 50  # the background is their mean, 1.6 s
 _SIGMAS = 7.0  # a frame of steady noise exceeds its mean by more in one of a million
 _EFFECTIVE_BINS = 0.67  # of the bins, those that the Hann window leaves independent
-_FLOOR = 1e-6  # of full scale: less is no sound in any recording of 16 bits
+_FLOOR = 1e-6  # of full scale: less is not sound in any recording of 16 bits
 
 
 class Background:

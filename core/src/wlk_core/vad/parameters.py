@@ -1,4 +1,4 @@
-"""What a user chooses of voice activity detection, as the parameters of a gate."""
+"""What a user chooses of voice activity detection, and the gate that it makes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import attrs
 
 from wlk_core.errors import OptionError
 from wlk_core.untrusted import real_number, shown
+from wlk_core.vad.detector import SileroDetector
+from wlk_core.vad.gate import SilenceGate
 
-__all__ = ["GateParameters"]
+__all__ = ["GateParameters", "silence_gate"]
 
 _QUIET_BELOW = 0.15  # Silero's own distance between the thresholds of speech and of quiet
 _HANG_OVER_PART = 0.75  # of the silence beyond the pre-roll; 0.6 s of the default 0.8 s
@@ -57,3 +59,18 @@ class GateParameters:
             "hang_over": rest * _HANG_OVER_PART,
             "min_silence": rest * (1 - _HANG_OVER_PART),
         }
+
+
+def silence_gate(vad: bool | GateParameters = True) -> SilenceGate | None:  # noqa: FBT001, FBT002 -- as `vad` of Backend.transcribe
+    """
+    Return a gate with its own detector for one stream; None where *vad* is False.
+
+    Raises:
+        OptionError: *vad* is neither a bool nor GateParameters.
+
+    """
+    if isinstance(vad, GateParameters):
+        return SilenceGate(SileroDetector(), **vad.lengths())
+    if not isinstance(vad, bool):
+        raise OptionError(f"expected `vad` as True, False or GateParameters, got {shown(vad)}")
+    return SilenceGate(SileroDetector()) if vad else None

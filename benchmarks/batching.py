@@ -22,7 +22,7 @@ from wlk_bench.capacity.timed_session import TimedSession
 from wlk_conformance.testing import StreamDriver, connected_digits
 from wlk_core import BackendUnavailable, load_backend
 from wlk_core.processor import SAMPLE_RATE
-from wlk_serve.scheduling import Scheduler
+from wlk_serve.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -21,7 +21,7 @@ from wlk_bench.capacity.clocks import CpuClock
 from wlk_core import load_backend
 from wlk_core.session import Commit, Endpoint, Session
 from wlk_core.vad import silence_gate
-from wlk_serve.scheduling import Scheduler
+from wlk_serve.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -28,7 +28,7 @@ from wlk_conformance.testing import CodedToken, encode, load_clip
 from wlk_core import BackendUnavailable, Session, Timeline, load_backend
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.vad import SilenceGate, SileroDetector
-from wlk_serve.scheduling import Scheduler
+from wlk_serve.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

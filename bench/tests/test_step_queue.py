@@ -8,7 +8,7 @@ import pytest
 from wlk_bench.capacity.prediction import first_chunks, predict, predict_sessions
 from wlk_bench.capacity.service_times import ServiceTimes
 from wlk_bench.capacity.step_queue import StepQueue
-from wlk_serve.scheduling.deadlines import DeadlineQueue
+from wlk_serve.scheduler.deadlines import DeadlineQueue
 
 from .conftest import steady
 

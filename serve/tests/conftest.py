@@ -14,7 +14,7 @@ import pytest
 from wlk_core.backend import BackendSpec
 from wlk_core.options import Option
 from wlk_core.tokens import ASRToken
-from wlk_serve.model_card import ModelCard
+from wlk_serve.models.card import ModelCard
 
 
 @attrs.define(eq=False)
@@ -85,10 +85,10 @@ def open_stream(streams):
 @pytest.fixture
 def open_realtime(card, open_stream):
     """Return a function that opens a Realtime session over streams that record their calls."""
-    from wlk_serve.limits import Limits, Usage  # noqa: PLC0415 -- tests of protocols need no server
-    from wlk_serve.metrics import Metrics  # noqa: PLC0415
-    from wlk_serve.protocols.realtime_config import default_config  # noqa: PLC0415
-    from wlk_serve.realtime_session import RealtimeSession  # noqa: PLC0415
+    from wlk_serve.ops.limits import Limits, Usage  # noqa: PLC0415 -- tests of protocols need no server
+    from wlk_serve.ops.metrics import Metrics  # noqa: PLC0415
+    from wlk_serve.realtime.config import default_config  # noqa: PLC0415
+    from wlk_serve.realtime.session import RealtimeSession  # noqa: PLC0415
 
     async def open_at_once(config, _on_events):
         return open_stream(config)
@@ -115,7 +115,7 @@ def open_realtime(card, open_stream):
 @pytest.fixture
 def protocol(card, open_stream, new_id):
     """Return the protocol of a Realtime session over streams that record their calls."""
-    from wlk_serve.protocols.openai_realtime import RealtimeProtocol  # noqa: PLC0415 -- see above
+    from wlk_serve.realtime.protocol import RealtimeProtocol  # noqa: PLC0415 -- see above
 
     return RealtimeProtocol(card, open_stream, new_id=new_id)
 
@@ -166,11 +166,11 @@ def digits():
 @contextmanager
 def serve_digits(digits, limits=None, keys=("secret",), diarizers=None):
     """Yield the address of a server in a thread, and the server; drain it at the end."""
-    from wlk_serve.admission import Admission  # noqa: PLC0415 -- as above
     from wlk_serve.app import Server  # noqa: PLC0415 -- as above
-    from wlk_serve.limits import Limits  # noqa: PLC0415 -- as above
-    from wlk_serve.runner import DrainingServer  # noqa: PLC0415 -- as above
-    from wlk_serve.service import Service  # noqa: PLC0415 -- as above
+    from wlk_serve.http.admission import Admission  # noqa: PLC0415 -- as above
+    from wlk_serve.http.server import DrainingServer  # noqa: PLC0415 -- as above
+    from wlk_serve.models.service import Service  # noqa: PLC0415 -- as above
+    from wlk_serve.ops.limits import Limits  # noqa: PLC0415 -- as above
 
     backend, spec = digits
     ports, is_ready = [], threading.Event()

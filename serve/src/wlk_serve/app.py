@@ -18,19 +18,19 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from wlk_core.errors import WLKError
-from wlk_serve.admission import Admission
-from wlk_serve.client_secrets import parse_secret_request
 from wlk_serve.errors import RequestError, as_request_error, error_response
-from wlk_serve.limits import Limits, Usage
-from wlk_serve.model_pool import ModelPool
-from wlk_serve.models import OneModel
-from wlk_serve.page_routes import is_page, page_routes
-from wlk_serve.protocols.realtime_config import default_config, model_name, update_config
-from wlk_serve.realtime_route import RealtimeRoute
-from wlk_serve.sessions import Sessions
-from wlk_serve.transcription_routes import transcribe_upload
-from wlk_serve.upload_record import UploadRecord
-from wlk_serve.uploads import Upload, read_body
+from wlk_serve.http.admission import Admission
+from wlk_serve.http.body import Upload, read_body
+from wlk_serve.http.client_secrets import parse_secret_request
+from wlk_serve.http.page import is_page, page_routes
+from wlk_serve.models.models import OneModel
+from wlk_serve.models.pool import ModelPool
+from wlk_serve.ops.limits import Limits, Usage
+from wlk_serve.ops.running import Sessions
+from wlk_serve.realtime.config import default_config, model_name, update_config
+from wlk_serve.realtime.route import RealtimeRoute
+from wlk_serve.transcriptions.route import transcribe_upload
+from wlk_serve.transcriptions.upload_record import UploadRecord
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from wlk_serve.metrics import Metrics
-    from wlk_serve.models import Models
-    from wlk_serve.protocols.openai_rest import Task
-    from wlk_serve.service import Service
+    from wlk_serve.models.models import Models
+    from wlk_serve.models.service import Service
+    from wlk_serve.ops.metrics import Metrics
+    from wlk_serve.transcriptions.protocol import Task
 
 __all__ = ["Server"]
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from wlk_core.config.settings import Settings
     from wlk_core.registry import Registry
-    from wlk_serve.admission import Admission
-    from wlk_serve.limits import Limits
+    from wlk_serve.http.admission import Admission
+    from wlk_serve.ops.limits import Limits
 
 __all__ = ["run", "serve"]
 
@@ -128,8 +128,8 @@ def serve(
     from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` needs no plugins
     from wlk_core.registry import Registry  # noqa: PLC0415 -- as above
     from wlk_core.untrusted import is_loopback  # noqa: PLC0415 -- as above
-    from wlk_serve.admission import Admission as Checks  # noqa: PLC0415 -- as above
-    from wlk_serve.admission import read_keys  # noqa: PLC0415 -- as above
+    from wlk_serve.http.admission import Admission as Checks  # noqa: PLC0415 -- as above
+    from wlk_serve.http.admission import read_keys  # noqa: PLC0415 -- as above
     from wlk_serve.standard_input import end_with_standard_input  # noqa: PLC0415 -- as above
 
     if end_with_stdin:
@@ -176,11 +176,11 @@ def _serve(
     drain_seconds: float,
 ) -> None:
     from wlk_serve.app import Server  # noqa: PLC0415 -- brings numpy and starlette
-    from wlk_serve.diarizers import DiarizerSource  # noqa: PLC0415 -- as above
-    from wlk_serve.listening import bound_sockets  # noqa: PLC0415 -- as above
-    from wlk_serve.model_card import ModelCard  # noqa: PLC0415 -- as above
-    from wlk_serve.runner import DrainingServer  # noqa: PLC0415 -- brings uvicorn
-    from wlk_serve.service import Service  # noqa: PLC0415 -- brings numpy
+    from wlk_serve.http.listening import bound_sockets  # noqa: PLC0415 -- as above
+    from wlk_serve.http.server import DrainingServer  # noqa: PLC0415 -- brings uvicorn
+    from wlk_serve.models.card import ModelCard  # noqa: PLC0415 -- as above
+    from wlk_serve.models.diarizers import DiarizerSource  # noqa: PLC0415 -- as above
+    from wlk_serve.models.service import Service  # noqa: PLC0415 -- brings numpy
 
     card = ModelCard.of(settings.spec, settings.model, settings.language, served_name=served_name)
     diarizers = DiarizerSource.named(registry, diarizer)  # reported before a model is loaded
@@ -213,7 +213,7 @@ def run() -> None:
 
 def _limits(options: Mapping[str, int | None]) -> Limits:
     """Return the limits of options, of which those in megabytes become bytes."""
-    from wlk_serve.limits import Limits as Chosen  # noqa: PLC0415 -- `--help` needs none
+    from wlk_serve.ops.limits import Limits as Chosen  # noqa: PLC0415 -- `--help` needs none
 
     values: dict[str, Any] = {}
     for name, value in options.items():

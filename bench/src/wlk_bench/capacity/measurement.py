@@ -20,7 +20,7 @@ from wlk_bench.capacity.timed_session import TimedSession
 from wlk_bench.environment import resident_bytes
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session import End
-from wlk_serve.scheduling import Scheduler
+from wlk_serve.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from wlk_core.backend import Backend
     from wlk_core.session import Event
-    from wlk_serve.scheduling import Attachment
+    from wlk_serve.scheduler import Attachment
 
 __all__ = ["Bench"]
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import attrs
 
 from wlk_core.config import choose_settings
-from wlk_serve.diarizers import DiarizerSource
-from wlk_serve.metrics import Metrics
-from wlk_serve.model_card import ModelCard
-from wlk_serve.model_pool import ModelPool
-from wlk_serve.service import Service
+from wlk_serve.models.card import ModelCard
+from wlk_serve.models.diarizers import DiarizerSource
+from wlk_serve.models.pool import ModelPool
+from wlk_serve.models.service import Service
+from wlk_serve.ops.metrics import Metrics
 
 if TYPE_CHECKING:
     from wlk_core.config.settings import Settings

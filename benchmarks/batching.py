@@ -302,9 +302,7 @@ def _by_scheduler(
     backend: Any, sessions: list[TimedSession], contender: Contender, seconds: float
 ) -> None:
     audio = clips(len(sessions), seconds)
-    with Scheduler.for_backend(
-        backend, max_lateness=1e9, tick_seconds=contender.chunk_seconds
-    ) as scheduler:
+    with Scheduler.for_backend(backend, tick_seconds=contender.chunk_seconds) as scheduler:
         attachments = [scheduler.attach(session, _drop, call=_directly) for session in sessions]
         began = time.monotonic()
         for arrival, index, number in _schedule(len(sessions), contender, seconds):

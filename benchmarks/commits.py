@@ -101,7 +101,7 @@ def _directly(function: Callable[[], object]) -> None:
 
 def run(clients: list[Client], clock: CpuClock) -> float:
     """Speak to the sessions in simulated time; return the share of a core that was busy."""
-    with Scheduler(workers=0, max_lateness=1e9, clock=clock) as scheduler:
+    with Scheduler(workers=0, clock=clock) as scheduler:
         attached = {
             client: scheduler.attach(client.session, client.take, call=_directly)
             for client in clients

@@ -110,7 +110,7 @@ def _simulate(audio: NDArray[np.float32], count: int, seconds: float) -> tuple[l
     backend, clock = ScriptedBackend(), SimulatedClock()
     delays: list[float] = []
     done: list[float] = []
-    with Scheduler(workers=0, clock=clock, max_lateness=1e9) as scheduler:
+    with Scheduler(workers=0, clock=clock) as scheduler:
         sessions = [_timed(backend.create_processor(), done.extend) for _ in range(count)]
         attachments = [scheduler.attach(session, _drop, call=_directly) for session in sessions]
         gc.collect()
@@ -334,7 +334,7 @@ def _by_threads(
 
 def _by_scheduler(backend: Any, sessions: list[TimedSession], seconds: float) -> None:
     audio = _clip()
-    with Scheduler.for_backend(backend, max_lateness=1e9, tick_seconds=0.5) as scheduler:
+    with Scheduler.for_backend(backend, tick_seconds=0.5) as scheduler:
         attachments = [scheduler.attach(session, _drop, call=_directly) for session in sessions]
         began = time.monotonic()
         for arrival, number, first in schedule(len(sessions), seconds):

@@ -13,7 +13,7 @@ from wlk_bench.capacity.replica import Replica, SimulatedSession
 from wlk_bench.capacity.scaling import Scaling
 from wlk_bench.capacity.service_times import ServiceTimes
 from wlk_bench.errors import DataError
-from wlk_serve.ray.replicas import replica_count
+from wlk_serve.ray.autoscaling import replica_count
 
 few = settings(deadline=None, max_examples=25, derandomize=True)
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
-import json
 import threading
-from types import SimpleNamespace
 
 import attrs
 import pytest
@@ -80,55 +78,6 @@ def open_stream(streams):
         return streams[-1]
 
     return open_stream
-
-
-@pytest.fixture
-def open_realtime(card, open_stream):
-    """Return a function that opens a Realtime session over streams that record their calls."""
-    from wlk_serve.ops.limits import Limits, Usage  # noqa: PLC0415 -- tests of protocols need no server
-    from wlk_serve.ops.metrics import Metrics  # noqa: PLC0415
-    from wlk_serve.realtime.config import default_config  # noqa: PLC0415
-    from wlk_serve.realtime.session import RealtimeSession  # noqa: PLC0415
-
-    async def open_at_once(config, _on_events):
-        return open_stream(config)
-
-    limits = Limits()
-
-    def open_realtime(
-        *, open_stream=open_at_once, on_over=lambda: None, on_closed=lambda: None, **options
-    ):
-        return RealtimeSession(
-            SimpleNamespace(card=card, metrics=Metrics(), open_stream=open_stream),
-            config=default_config(card),
-            key_id="",
-            limits=limits,
-            usage=Usage(limits),
-            on_over=on_over,
-            on_closed=on_closed,
-            **options,
-        )
-
-    return open_realtime
-
-
-@pytest.fixture
-def protocol(card, open_stream, new_id):
-    """Return the protocol of a Realtime session over streams that record their calls."""
-    from wlk_serve.realtime.protocol import RealtimeProtocol  # noqa: PLC0415 -- see above
-
-    return RealtimeProtocol(card, open_stream, new_id=new_id)
-
-
-@pytest.fixture
-def client(protocol):
-    """Return a function that sends a message by its type and returns the answers."""
-
-    def client(kind, **fields):
-        kind = kind if "." in kind else f"input_audio_buffer.{kind}"
-        return protocol.receive(json.dumps({"type": kind, **fields}))
-
-    return client
 
 
 @pytest.fixture

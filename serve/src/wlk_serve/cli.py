@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 import logging
+import os
+import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -22,8 +25,9 @@ __all__ = ["run", "serve"]
 F = TypeVar("F", bound="Callable[..., Any]")
 
 _PROGRAM = "wlk-serve"
-_MOST_NAME_LETTERS = 200
+_MAX_NAME_LETTERS = 200
 _MEGABYTE = 1_000_000
+_PIECE_BYTES = 4096  # of standard input, which is dropped
 _NO_MODEL = 3  # exit status where the model is what is missing, for programs that start a server
 _SIZES = {  # options in megabytes
     "max_upload_mb": "max_upload_bytes",
@@ -44,9 +48,9 @@ def _number(name: str, default: float | None, about: str, lowest: float = 1) -> 
 def _checked_name(
     _context: click.Context, _parameter: click.Parameter, name: str | None
 ) -> str | None:
-    if name is not None and not (name and name.isprintable() and len(name) <= _MOST_NAME_LETTERS):
+    if name is not None and not (name and name.isprintable() and len(name) <= _MAX_NAME_LETTERS):
         raise click.BadParameter(
-            f"expected a name of 1 to {_MOST_NAME_LETTERS} printable characters, got {name[:100]!r}"
+            f"expected a name of 1 to {_MAX_NAME_LETTERS} printable characters, got {name[:100]!r}"
         )
     return name
 
@@ -130,10 +134,9 @@ def serve(
     from wlk_core.untrusted import is_loopback  # noqa: PLC0415 -- as above
     from wlk_serve.http.admission import Admission as Checks  # noqa: PLC0415 -- as above
     from wlk_serve.http.admission import read_keys  # noqa: PLC0415 -- as above
-    from wlk_serve.standard_input import end_with_standard_input  # noqa: PLC0415 -- as above
 
     if end_with_stdin:
-        end_with_standard_input()
+        threading.Thread(target=_exit_with_stdin, name="wlk-serve-stdin", daemon=True).start()
     keys = read_keys(api_key_env)
     is_local = is_loopback(host)
     if not keys and not is_local:
@@ -176,8 +179,7 @@ def _serve(
     drain_seconds: float,
 ) -> None:
     from wlk_serve.app import Server  # noqa: PLC0415 -- brings numpy and starlette
-    from wlk_serve.http.listening import bound_sockets  # noqa: PLC0415 -- as above
-    from wlk_serve.http.server import DrainingServer  # noqa: PLC0415 -- brings uvicorn
+    from wlk_serve.http.server import DrainingServer, bound_sockets  # noqa: PLC0415 -- uvicorn
     from wlk_serve.models.card import ModelCard  # noqa: PLC0415 -- as above
     from wlk_serve.models.diarizers import DiarizerSource  # noqa: PLC0415 -- as above
     from wlk_serve.models.service import Service  # noqa: PLC0415 -- brings numpy
@@ -242,3 +244,16 @@ def _url_host(host: str) -> str:
 
 def _print(message: str) -> None:
     click.echo(f"{_PROGRAM}: {message}", err=True)
+
+
+def _exit_with_stdin() -> None:
+    """
+    End this process, without a drain, when standard input ends.
+
+    A program that holds the other end of the pipe ends the server by closing it.  The system closes
+    it too where that program is killed, so that no server stays without an owner.
+    """
+    with suppress(OSError):  # a descriptor that is closed has ended
+        while os.read(0, _PIECE_BYTES):
+            pass
+    os._exit(0)  # at once: an engine that runs would keep an orderly exit waiting

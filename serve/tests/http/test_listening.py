@@ -10,7 +10,7 @@ import pytest
 from wlk_core.cli.main import execute
 from wlk_core.errors import WLKError
 from wlk_serve import cli
-from wlk_serve.http.listening import bound_sockets
+from wlk_serve.http.server import bound_sockets
 
 
 @pytest.fixture

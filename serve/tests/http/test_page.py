@@ -22,14 +22,16 @@ MAX_LINES = 350
 class FakeService:
     """A service without a model, of which the page needs nothing."""
 
-    def __init__(self):
+    def __init__(self, card):
+        self.card = card
         self.metrics = Metrics()
+        self.lateness = 0.0
 
 
 @pytest.fixture
-def get():
+def get(card):
     """Return a function that asks the application of a server with a key for a path."""
-    server = Server(FakeService(), admission=Admission.of(["secret"], [], is_local=True))
+    server = Server(FakeService(card), admission=Admission.of(["secret"], [], is_local=True))
 
     def get(path, method="GET", **headers):
         sent = []

@@ -22,6 +22,7 @@ class FakeService:
         self.card = attrs.evolve(card, vocabulary=("loaded",))
         self.lateness = 0.25
         self.canaries = []
+        self.is_closed = False
 
     async def check_canary(self, max_age):
         """Record the age."""
@@ -29,14 +30,6 @@ class FakeService:
 
     async def wait_for_canary(self):
         """Return at once."""
-
-
-@attrs.define(eq=False)
-class FakeModel:
-    """A loaded model that remembers whether it was closed."""
-
-    service: FakeService
-    is_closed: bool = False
 
     def close(self):
         """Remember it."""
@@ -57,13 +50,13 @@ class Loader:
         assert self.gate.wait(60)
         if self.error is not None:
             raise self.error
-        self.models.append(FakeModel(FakeService(card)))
+        self.models.append(FakeService(card))
         return self.models[-1]
 
     @property
     def names(self):
         """The names of the loads."""
-        return [model.service.card.name for model in self.models]
+        return [model.card.name for model in self.models]
 
 
 @pytest.fixture
@@ -76,9 +69,9 @@ def loader():
 def pool(card, loader):
     """Return a function that makes a pool of the models a, b and c."""
 
-    def pool(most=1, patience=60.0):
+    def pool(max_models=1, patience=60.0):
         cards = [attrs.evolve(card, name=name) for name in "abc"]
-        return ModelPool(cards, loader, most=most, metrics=Metrics(), patience=patience)
+        return ModelPool(cards, loader, max_models=max_models, metrics=Metrics(), patience=patience)
 
     return pool
 
@@ -87,7 +80,7 @@ def test_a_pool_has_room_where_a_model_is_unused(pool, loader):
     """A model that is in use, or that is being loaded, keeps its place."""
 
     async def run():
-        models = pool(most=2)
+        models = pool(max_models=2)
         rooms = [models.has_room]
         with ExitStack() as first, ExitStack() as second:
             await models.lease("a", first)
@@ -138,7 +131,7 @@ def test_the_model_that_was_unused_for_longest_makes_room(pool, loader):
     """No more models are loaded than allowed; a use makes a model the newest."""
 
     async def run():
-        models = pool(most=2)
+        models = pool(max_models=2)
         for name in ("a", "b", "a", "c"):
             with ExitStack() as stack:
                 await models.lease(name, stack)
@@ -259,7 +252,7 @@ def test_loaded_models_are_declared_and_checked(pool, loader):
     """Cards have what the backend declares, canaries come through each loaded model."""
 
     async def run():
-        models = pool(most=2)
+        models = pool(max_models=2)
         with ExitStack() as stack:
             await models.lease("b", stack)
             await models.check_canary(15.0)
@@ -268,7 +261,7 @@ def test_loaded_models_are_declared_and_checked(pool, loader):
     cards, lateness = asyncio.run(run())
 
     assert [(), ("loaded",), ()] == [card.vocabulary for card in cards]
-    assert [[15.0]] == [model.service.canaries for model in loader.models]
+    assert [[15.0]] == [model.canaries for model in loader.models]
     assert 0.25 == lateness
 
 
@@ -279,7 +272,7 @@ def test_the_default_model_may_be_loaded_before_there_are_clients(pool, loader):
         with ExitStack() as stack:
             await models.lease(None, stack)
 
-    models = pool(most=2)
+    models = pool(max_models=2)
     models.load_default()
     asyncio.run(run(models))
     models.close()
@@ -295,4 +288,4 @@ def test_models_need_names_of_their_own(card, loader, names):
     cards = [attrs.evolve(card, name=name) for name in names]
 
     with pytest.raises(OptionError, match="expected models of different names"):
-        ModelPool(cards, loader, most=1, metrics=Metrics())
+        ModelPool(cards, loader, max_models=1, metrics=Metrics())

@@ -9,7 +9,6 @@ import threading
 import time
 from urllib.parse import urlsplit
 
-import attrs
 import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
@@ -22,18 +21,6 @@ pytestmark = pytest.mark.slow
 PATIENCE = 120  # seconds, for what takes one on a machine that is idle
 
 
-@attrs.frozen
-class Loaded:
-    """A loaded model."""
-
-    service: object
-    stack: ExitStack
-
-    def close(self):
-        """Stop the service and free the model."""
-        self.stack.close()
-
-
 def load(card):
     """Load the digits model for a card of any name."""
     from wlk_core.registry import Registry  # noqa: PLC0415 -- as the fixtures do
@@ -41,8 +28,9 @@ def load(card):
 
     with ExitStack() as stack:
         backend = stack.enter_context(Registry().load_backend("faster-whisper", "digits"))
-        service = stack.enter_context(Service(backend, card, workers=1))
-        return Loaded(service, stack.pop_all())
+        service = Service(backend, card, workers=1, owns_backend=True)
+        stack.pop_all()
+    return service
 
 
 @contextmanager
@@ -80,7 +68,7 @@ def pool(digits):
 
     _, spec = digits
     cards = [ModelCard(name=name, spec=spec, language="en") for name in ("first", "second")]
-    return ModelPool(cards, load, most=1, metrics=Metrics(), patience=60.0)
+    return ModelPool(cards, load, max_models=1, metrics=Metrics(), patience=60.0)
 
 
 def transcribe(host, model):

@@ -11,7 +11,7 @@ import pytest
 from wlk_core.session.events import Commit, Endpoint
 from wlk_serve.errors import RequestError
 from wlk_serve.ops.metrics import Metrics
-from wlk_serve.ops.records import SessionRecord
+from wlk_serve.ops.records import SessionFigures
 
 
 class Clock:
@@ -40,7 +40,7 @@ def metrics():
 @pytest.fixture
 def record(metrics, clock):
     """Return the record of a session."""
-    return SessionRecord(
+    return SessionFigures(
         metrics, protocol="realtime", session_id="sess_1", key_id="ab12", clock=clock
     )
 
@@ -123,7 +123,7 @@ def test_without_the_library_nothing_is_counted(monkeypatch, clock, token):
     """The page of metrics names the command that installs it."""
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     metrics = Metrics()
-    record = SessionRecord(metrics, protocol="rest", session_id="a", key_id="", clock=clock)
+    record = SessionFigures(metrics, protocol="rest", session_id="a", key_id="", clock=clock)
     record.add_events([Commit((token("zero"),), 1.0)], 0.0, deque())
     record.finish("200")
 

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from wlk_serve.errors import RequestError
-from wlk_serve.ops.running import Sessions
+from wlk_serve.ops.running import RunningSessions
 
 
 @attrs.define(eq=False)
@@ -30,8 +30,12 @@ class WaitingSession:
 
 def test_more_sessions_than_the_limit_are_refused_until_one_ends():
     """The refusal has the time of the next attempt."""
-    sessions = Sessions(1)
-    with sessions.entered(), pytest.raises(RequestError) as caught, sessions.entered():
+    sessions = RunningSessions(1)
+    with (
+        sessions.entered(WaitingSession()),
+        pytest.raises(RequestError) as caught,
+        sessions.entered(WaitingSession()),
+    ):
         pass
 
     assert (503, "server_overloaded", 5) == (
@@ -46,7 +50,7 @@ def test_a_drain_ends_what_still_runs_and_refuses_what_comes():
     """It returns when the last session has delivered its words."""
 
     async def drained():
-        sessions, session = Sessions(10), WaitingSession()
+        sessions, session = RunningSessions(10), WaitingSession()
 
         async def run():
             with sessions.entered(session):
@@ -70,10 +74,10 @@ def test_a_session_that_does_not_deliver_its_words_in_time_is_dropped(monkeypatc
     monkeypatch.setattr("wlk_serve.ops.running._FLUSH_SECONDS", 0.0)
 
     async def drained():
-        sessions, session = Sessions(10), WaitingSession(is_stubborn=True)
+        sessions, session = RunningSessions(10), WaitingSession(is_stubborn=True)
 
         async def run():
-            with sessions.entered(session), sessions.entered():
+            with sessions.entered(session), sessions.entered(WaitingSession()):
                 await session.ended.wait()
 
         task = asyncio.create_task(run())

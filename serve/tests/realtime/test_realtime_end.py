@@ -10,7 +10,8 @@ import pytest
 
 from wlk_core.processor import StreamStats
 from wlk_core.session.events import Commit, End
-from wlk_serve.realtime.protocol import RealtimeProtocol
+
+from .conftest import OpenedProtocol
 
 END = '{"type": "wlk.end"}'
 SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz
@@ -21,7 +22,7 @@ MANUAL = '{"type": "session.update", "session": {"audio": {"input": {"turn_detec
 @pytest.fixture
 def protocol(card, open_stream, new_id):
     """Return a session in which the client commits."""
-    protocol = RealtimeProtocol(card, open_stream, new_id=new_id)
+    protocol = OpenedProtocol(card, open_stream, new_id=new_id)
     protocol.receive(MANUAL)
     return protocol
 

@@ -12,7 +12,8 @@ from wlk_core.backend import BackendSpec
 from wlk_core.session.events import Commit, Endpoint, SpeechStarted
 from wlk_core.tokens import ASRToken
 from wlk_serve.models.card import ModelCard
-from wlk_serve.realtime.protocol import RealtimeProtocol
+
+from .conftest import OpenedProtocol
 
 JSON = strategies.recursive(
     strategies.none()
@@ -111,7 +112,7 @@ def test_no_message_of_a_client_raises(actions):
         streams.append(SilentStream())
         return streams[-1]
 
-    protocol = RealtimeProtocol(card(), open_stream, new_id=new_id)
+    protocol = OpenedProtocol(card(), open_stream, new_id=new_id)
     for action in actions:
         is_message = isinstance(action, str | bytes)
         if not is_message and not streams:

@@ -11,8 +11,7 @@ import pytest
 
 from wlk_core.errors import OptionError
 from wlk_serve.realtime.protocol import RealtimeProtocol
-from wlk_serve.realtime.socket import serve_session
-from wlk_serve.realtime.streams import StreamNotOpen
+from wlk_serve.realtime.route import serve_session
 
 SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz
 APPEND = json.dumps({"type": "input_audio_buffer.append", "audio": SECOND, "event_id": "audio-1"})
@@ -189,25 +188,34 @@ def test_a_shutdown_does_not_wait_for_a_stream_that_is_being_opened(open_realtim
     assert (1012, True) == asyncio.run(run())
 
 
-def test_a_protocol_without_a_stream_changes_nothing(card, open_stream, new_id, streams):
-    """Whatever kind of message needs one, it is applied when it comes again."""
-    is_open = False
-
-    def open_late(config):
-        if not is_open:
-            raise StreamNotOpen(config)
-        return open_stream(config)
-
-    protocol = RealtimeProtocol(card, open_late, new_id=new_id)
-    protocol.receive('{"type": "session.update", "session": {"include": ["wlk.marks"]}}')
-    messages = ['{"type": "wlk.mark", "id": "1"}', APPEND, bytes(48_000)]
-    for message in messages:
-        with pytest.raises(StreamNotOpen):
-            protocol.receive(message)
+def test_a_message_names_the_stream_that_it_needs(card, open_stream, new_id, streams):
+    """Audio and marks need one until one is open; nothing changes before the message is applied."""
+    protocol = RealtimeProtocol(card, new_id=new_id)
+    update = '{"type": "session.update", "session": {"include": ["wlk.marks"]}}'
+    protocol.apply(protocol.parse(update))
+    messages = [
+        protocol.parse(data) for data in ('{"type": "wlk.mark", "id": "1"}', APPEND, bytes(48_000))
+    ]
+    configs = [protocol.stream_needed(message) for message in messages]
     samples = protocol.samples
-    is_open = True
-    answers = [protocol.receive(message) for message in messages]
+    answers = [protocol.apply(messages[0], open_stream(configs[0]))]
+    needed = [protocol.stream_needed(message) for message in messages]
+    answers += [protocol.apply(message) for message in messages[1:]]
 
     assert (0, 48_000) == (samples, protocol.samples)
+    assert None not in configs
+    assert [None] * 3 == needed
     assert [[]] * 3 == answers
     assert [("mark", "1"), ("receive", 48_000), ("receive", 48_000)] == streams[0].calls
+
+
+@pytest.mark.parametrize(
+    "data",
+    ["{", '{"type": 1}', COMMIT, '{"type": "wlk.mark", "id": "1"}', bytes(2)]
+    + [json.dumps({"type": "input_audio_buffer.append", "audio": audio}) for audio in ("", "?")],
+)
+def test_a_message_that_adds_no_audio_needs_no_stream(card, new_id, data):
+    """Malformed ones, marks that were not asked for, and empty audio."""
+    protocol = RealtimeProtocol(card, new_id=new_id)
+
+    assert None is protocol.stream_needed(protocol.parse(data))

@@ -18,7 +18,8 @@ from wlk_core.session import Session
 from wlk_core.session.events import Commit, End, Endpoint, Marked, SpeechStarted
 from wlk_core.tokens import ASRToken, Transcript
 from wlk_serve.models.card import ModelCard
-from wlk_serve.realtime.protocol import RealtimeProtocol
+
+from .conftest import OpenedProtocol
 
 ITEM = "conversation.item.input_audio_transcription"
 MANUAL = {"audio": {"input": {"turn_detection": None}}, "include": ["wlk.marks"]}
@@ -101,7 +102,7 @@ class Client:
     def __init__(self):
         self.streams, self.messages, self._counts = [], [], Counter()
         card = ModelCard(name="small", spec=SPEC)
-        self.protocol = RealtimeProtocol(card, self._open, new_id=self._new_id)
+        self.protocol = OpenedProtocol(card, self._open, new_id=self._new_id)
         self.items, self.words, self.marks = [], [], []
         self.uses_detection = False
         self._languages = deque(LANGUAGES)  # the next one first, because a refused one comes again
@@ -248,7 +249,7 @@ def test_a_commit_of_audio_that_is_no_sample_yet_has_its_item(new_id):
         return sessions[-1]
 
     with Registry().load_backend("scripted") as backend:
-        protocol = RealtimeProtocol(ModelCard(name="small", spec=SPEC), open_stream, new_id=new_id)
+        protocol = OpenedProtocol(ModelCard(name="small", spec=SPEC), open_stream, new_id=new_id)
         messages = [{"type": "session.update", "session": MANUAL}]
         for audio in (second, sample, second):
             messages.append({"type": "input_audio_buffer.append", "audio": audio})

@@ -33,7 +33,7 @@ def test_the_first_message_has_the_token(log):
 def test_a_client_receives_what_it_missed(log):
     """The answer has the number after which the messages follow, and the audio that arrived."""
     log.number([DELTA, DELTA, DELTA])
-    log.receive(4000, 24_000)
+    log.number(log.acknowledge(4000, 24_000))
 
     resumed, *missed = log.resume(1, 4000)
 
@@ -54,7 +54,7 @@ def test_of_hypotheses_only_the_newest_is_kept(log):
 
 def test_audio_is_acknowledged_once_a_second(log):
     """The samples of every message count."""
-    acks = [log.receive(samples, 8000) for samples in range(1000, 17_000, 1000)]
+    acks = [log.number(log.acknowledge(samples, 8000)) for samples in range(1000, 17_000, 1000)]
 
     found = [(ack["samples"], ack["messages"]) for batch in acks for ack in batch]
     assert [(8000, 8), (16_000, 16)] == found
@@ -120,7 +120,7 @@ def test_any_cut_anywhere_gives_every_message_and_every_sample_once(script):
         new = list(range(len(audio), len(audio) + samples))
         audio += new
         arrived += new[: max(0, samples - lost_samples)] if is_cut else new
-        wire += log.receive(len(arrived), 20)
+        wire += log.number(log.acknowledge(len(arrived), 20))
         if not is_cut:
             received += wire
             wire = []
@@ -130,7 +130,7 @@ def test_any_cut_anywhere_gives_every_message_and_every_sample_once(script):
         resumed, *wire = log.resume(last, len(arrived))
         assert resumed["wlk_seq"] == last
         arrived += audio[resumed["samples"] :]
-        log.receive(len(arrived), 20)
+        log.number(log.acknowledge(len(arrived), 20))
     received += wire
 
     def lasting(messages):

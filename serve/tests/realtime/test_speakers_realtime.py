@@ -18,7 +18,8 @@ from wlk_core.session.events import (
     SpeechStarted,
 )
 from wlk_core.tokens import SpeakerSpan
-from wlk_serve.realtime.protocol import RealtimeProtocol
+
+from .conftest import OpenedProtocol
 
 SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz
 MANUAL = {"audio": {"input": {"turn_detection": None}}}
@@ -122,7 +123,7 @@ def test_a_session_shows_how_late_speakers_come_and_when_none_come_any_more(
 def test_a_server_without_a_diarizer_sends_nothing_of_it(card, open_stream, new_id):
     """Neither a segment nor a field."""
     silent = attrs.evolve(card, speaker_delay=None)
-    protocol = RealtimeProtocol(silent, open_stream, new_id=new_id)
+    protocol = OpenedProtocol(silent, open_stream, new_id=new_id)
     (created,) = protocol.begin()
 
     assert {"ignored": []} == created["session"]["wlk"]

@@ -12,7 +12,7 @@ from wlk_core import SessionOverloaded
 from wlk_core.session import Commit, End, HypothesisChange
 from wlk_core.tokens import Transcript
 from wlk_serve.scheduler import Scheduler
-from wlk_serve.scheduler.outbox import Outbox
+from wlk_serve.scheduler.attachment import Outbox
 
 WAIT = 120.0  # seconds after which a test that waits for a thread has failed
 

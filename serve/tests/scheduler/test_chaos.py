@@ -161,7 +161,7 @@ class Chaos:
 
     def __init__(self, clock, open_session):
         self.clock = clock
-        self.scheduler = Scheduler(workers=0, clock=clock, tick_seconds=1.0, max_lateness=1e9)
+        self.scheduler = Scheduler(workers=0, clock=clock, tick_seconds=1.0)
         self.agenda = []
         self.count = 0
         self.clients = []

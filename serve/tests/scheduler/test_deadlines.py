@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_serve.scheduler.deadlines import DeadlineQueue, DueTimes
-from wlk_serve.scheduler.load import Load
+from wlk_serve.scheduler.deadlines import DeadlineQueue, DueTimes, Load
 
 TIMES = st.floats(0, 1000, allow_nan=False)
 

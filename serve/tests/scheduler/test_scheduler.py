@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import partition
-from wlk_core import BackendError, BackendSpec, OptionError, SessionOverloaded, StreamClosed
+from wlk_core import BackendError, BackendSpec, OptionError, StreamClosed
 from wlk_core.session import Commit, End, Failure, SilenceSpan
 from wlk_serve.scheduler import Scheduler
 
@@ -181,23 +181,10 @@ def test_a_session_whose_step_raises_ends_alone(new_consumer, manual, open_ungat
     assert 0 == len(manual)
 
 
-def test_a_full_scheduler_refuses_another_session(open_ungated):
-    """At the configured maximum; after a session left there is room."""
-    with Scheduler(workers=0, max_sessions=1) as scheduler:
-        attachment = scheduler.attach(open_ungated())
-
-        with pytest.raises(SessionOverloaded, match="1 sessions run, the limit is 1"):
-            scheduler.admit()
-        with pytest.raises(SessionOverloaded):
-            scheduler.attach(open_ungated())
-        attachment.detach()
-        scheduler.admit()
-
-
-def test_a_scheduler_whose_steps_end_late_refuses_another_session(
+def test_the_lateness_of_the_last_ten_seconds_is_measured(
     new_consumer, manual, clock, open_ungated, speech
 ):
-    """The capacity is measured; when the steps end in time again, there is room again."""
+    """It is negative again when the steps end in time again."""
     session = open_ungated()
     attachment = manual.attach(session, new_consumer(), call=direct)
 
@@ -210,11 +197,8 @@ def test_a_scheduler_whose_steps_end_late_refuses_another_session(
 
     feed(step_seconds=0.7)
     assert manual.lateness == pytest.approx(0.2)
-    with pytest.raises(SessionOverloaded, match=r"end 0.20 s after their deadline"):
-        manual.admit()
     clock.now += 11.0
     feed(step_seconds=0.2)
-    manual.admit()
     assert manual.lateness == pytest.approx(-0.3)
 
 
@@ -235,34 +219,7 @@ def test_closing_ends_the_threads_and_refuses_sessions(new_consumer, open_ungate
 
     assert before == set(threading.enumerate())
     with pytest.raises(StreamClosed, match="the scheduler is closed"):
-        scheduler.admit()
-
-
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"workers": -1}, "`workers` as a whole number, 0 or more, got -1"),
-        ({"workers": 1.5}, "workers"),
-        ({"workers": True}, "workers"),
-        ({"max_sessions": -1}, "max_sessions"),
-        ({"max_sessions": "many"}, "`max_sessions` as a whole number, 0 or more, got 'many'"),
-        ({"max_events": 0}, "`max_events` as a whole number, 1 or more, got 0"),
-        ({"tick_seconds": float("nan")}, "`tick_seconds` in seconds, 0 or more, got nan"),
-        ({"tick_seconds": "0.5"}, "tick_seconds"),
-        ({"burst_seconds": float("inf")}, "burst_seconds"),
-        ({"max_lateness": -0.1}, "max_lateness"),
-        ({"max_lateness": None}, "max_lateness"),
-        ({"same_thread": "yes"}, "`same_thread` as True or False, got 'yes'"),
-        ({"clock": 3.0}, "clock"),
-    ],
-)
-def test_an_argument_of_another_type_or_range_is_refused(options, match):
-    """One line names the argument and what came, before any thread is started."""
-    before = threading.active_count()
-    with pytest.raises(OptionError, match=match):
-        Scheduler(**{"workers": 2} | options)
-
-    assert before == threading.active_count()
+        scheduler.attach(open_ungated())
 
 
 def test_a_session_is_attached_once(manual, open_ungated, speech):
@@ -313,34 +270,16 @@ def test_a_session_that_is_over_is_not_attached(manual, open_ungated):
     assert 0 == len(manual)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options", "match"),
-    [
-        ((None,), {}, "expected a session, got None"),
-        ((), {"on_events": 3}, "expected `on_events` as a function, got 3"),
-        ((), {"call": "soon"}, "expected `call` as a function, got 'soon'"),
-    ],
-)
-def test_what_cannot_be_stepped_or_called_is_refused(
-    manual, open_ungated, arguments, options, match
-):
-    """Not at the first event, in a thread of the scheduler."""
-    with pytest.raises(OptionError, match=match):
-        manual.attach(*(arguments or (open_ungated(),)), **options)
-
-    assert 0 == len(manual)
-
-
 def test_a_scheduler_has_the_threads_that_its_backend_declares():
     """Two calls may overlap, and the calls of a stream share a thread."""
     declared = {"max_concurrent_calls": 2, "thread_affinity": "same-thread"}
     backend = SimpleNamespace(
         spec=BackendSpec(name="toy", api=1, summary="a toy", load="toy:load", **declared)
     )
-    with Scheduler.for_backend(backend, max_sessions=5) as scheduler:
+    with Scheduler.for_backend(backend, max_events=5) as scheduler:
         assert 2 == len(scheduler._threads)
         assert 2 == len(scheduler._lanes)
-        assert 5 == scheduler._max_sessions
+        assert 5 == scheduler._max_events
     with Scheduler.for_backend(object()) as scheduler:
         assert (os.cpu_count() or 1) == len(scheduler._threads)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_bench.capacity.cluster import simulate
-from wlk_serve.ray.replicas import replica_count
+from wlk_serve.ray.autoscaling import replica_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

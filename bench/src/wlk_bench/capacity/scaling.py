@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wlk_serve.ray.replicas import replica_count
+from wlk_serve.ray.autoscaling import replica_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

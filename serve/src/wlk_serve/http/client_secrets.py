@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
-from wlk_serve.errors import RequestError
+from wlk_serve.errors import invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -106,27 +106,15 @@ def parse_secret_request(body: object) -> SecretRequest:
     seconds = after.get("seconds", _DEFAULT_SECONDS)
     is_whole = isinstance(seconds, int) and not isinstance(seconds, bool)
     if not is_whole or not _SECONDS[0] <= seconds <= _SECONDS[1]:
-        raise RequestError(
-            f"expected `expires_after.seconds` from {_SECONDS[0]} to {_SECONDS[1]}, "
-            f"got {reprlib.repr(seconds)}",
-            code="invalid_value",
-            param="expires_after.seconds",
-        )
+        expected = f"from {_SECONDS[0]} to {_SECONDS[1]}"
+        raise invalid("expires_after.seconds", expected, reprlib.repr(seconds))
     session = _object(fields.get("session") or {}, "session")
     if len(json.dumps(session)) > _MAX_SESSION_CHARACTERS:
-        raise RequestError(
-            f"expected `session` of at most {_MAX_SESSION_CHARACTERS} characters of JSON",
-            code="invalid_value",
-            param="session",
-        )
+        raise invalid("session", f"of at most {_MAX_SESSION_CHARACTERS} characters of JSON")
     return SecretRequest(seconds=seconds, session=session)
 
 
 def _object(value: object, name: str) -> Json:
     if not isinstance(value, dict):
-        raise RequestError(
-            f"expected `{name}` as an object, got {reprlib.repr(value)}",
-            code="invalid_type",
-            param=name,
-        )
+        raise invalid(name, "as an object", reprlib.repr(value), code="invalid_type")
     return value

@@ -1,4 +1,4 @@
-"""The caption page: its files, and the headers that keep everything else out of it."""
+"""Serve the files of the caption page, with headers that keep everything else out of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from importlib import resources
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-import attrs
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PAGE_HEADERS", "is_page", "page_routes"]
 
-_INDEX = "index.html"
 _MEDIA_TYPES = {
     ".css": "text/css",
     ".html": "text/html",
@@ -50,13 +48,6 @@ PAGE_HEADERS: Mapping[str, str] = {
 }
 
 
-@attrs.frozen(kw_only=True)
-class _File:
-    content: bytes
-    media_type: str
-    tag: str
-
-
 def is_page(path: str) -> bool:
     """Return whether a *path* belongs to the page, which holds no secret and needs no key."""
     return path == "/" or path.startswith("/page/")
@@ -68,23 +59,24 @@ def page_routes() -> list[Route]:
 
 
 async def _answer(request: Request) -> Response:
-    file = _files().get(request.path_params.get("name", _INDEX))
+    file = _files().get(request.path_params.get("name", "index.html"))
     if file is None:
         raise HTTPException(404)
-    headers = {**PAGE_HEADERS, "etag": file.tag}
-    if request.headers.get("if-none-match") == file.tag:
+    content, media_type, tag = file
+    headers = {**PAGE_HEADERS, "etag": tag}
+    if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
-    return Response(file.content, headers=headers, media_type=file.media_type)
+    return Response(content, headers=headers, media_type=media_type)
 
 
 @lru_cache(maxsize=1)
-def _files() -> dict[str, _File]:
-    """Return the files by name; no request reaches any other file."""
+def _files() -> dict[str, tuple[bytes, str, str]]:
+    """Return content, media type and tag of the files by name; no request reaches another file."""
     found = {}
     for path in (resources.files("wlk_serve") / "page").iterdir():
         media_type = _MEDIA_TYPES.get(PurePath(path.name).suffix)
         if media_type is not None:
             content = path.read_bytes()
             tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-            found[path.name] = _File(content=content, media_type=media_type, tag=tag)
+            found[path.name] = content, media_type, tag
     return found

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from pathlib import PurePath
+import reprlib
 from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
 from wlk_core.backend import BackendSpec
 from wlk_core.errors import OptionError
-from wlk_serve.errors import RequestError
-from wlk_serve.realtime.marks import MARKS
+from wlk_serve.errors import RequestError, invalid
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from wlk_core.backend import Backend
 
-__all__ = ["ModelCard"]
+__all__ = ["ModelCard", "unknown_model"]
 
 
 @attrs.frozen(kw_only=True)
@@ -88,22 +90,11 @@ class ModelCard:
         Check that a client asks for this model.
 
         Raises:
-            RequestError: it is another one (404), or no text (400).
+            RequestError: it is another one (404), or not a string (400).
 
         """
-        if not isinstance(name, str) or not name:
-            raise RequestError(
-                f"expected `{param}` as a text, for example {self.name!r}",
-                code="invalid_type",
-                param=param,
-            )
         if not self.has_name(name):
-            raise RequestError(
-                f"the model {name[:100]!r} is not served here; use {self.name!r}",
-                status=404,
-                code="model_not_found",
-                param=param,
-            )
+            raise unknown_model(name, [self], param=param)
 
     def check_language(self, code: object, *, param: str = "language") -> str | None:
         """
@@ -114,7 +105,7 @@ class ModelCard:
 
         """
         if not isinstance(code, str):
-            raise RequestError(f"expected `{param}` as a text", code="invalid_type", param=param)
+            raise invalid(param, "as a string", reprlib.repr(code), code="invalid_type")
         if not code:
             return None
         language = code if code in self.spec.languages else code.replace("_", "-").split("-")[0]
@@ -125,8 +116,12 @@ class ModelCard:
             raise RequestError(str(error), code="invalid_value", param=param) from error
         return language
 
-    def record(self) -> dict[str, Any]:
-        """Return the object of ``GET /v1/models``; `wlk` is for the backend `realtime`."""
+    def record(self, include: Sequence[str] = ()) -> dict[str, Any]:
+        """
+        Return the object of ``GET /v1/models``.
+
+        `wlk` is for the backend `realtime`; *include* names what a Realtime session can add.
+        """
         spec = self.spec
         return {
             "id": self.name,
@@ -143,6 +138,22 @@ class ModelCard:
                 "takes_prompt": self.takes_prompt,
                 "recognises_digits": self.is_digits,
                 "vocabulary": list(self.vocabulary),
-                "include": [MARKS],
+                "include": list(include),
             },
         }
+
+
+def unknown_model(
+    name: object, cards: Sequence[ModelCard], *, param: str = "model"
+) -> RequestError:
+    """Return the error of a client that asks for none of *cards*."""
+    if not isinstance(name, str) or not name:
+        expected = f"as a string, for example {cards[0].name!r}"
+        return invalid(param, expected, code="invalid_type")
+    names = ", ".join(repr(card.name) for card in cards)
+    return RequestError(
+        f"the model {name[:100]!r} is not served here; use {'one of ' * (len(cards) > 1)}{names}",
+        status=404,
+        code="model_not_found",
+        param=param,
+    )

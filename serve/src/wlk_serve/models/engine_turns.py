@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 import threading
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,51 +26,53 @@ class EngineTurns:
     """
 
     def __init__(self, count: int) -> None:
-        self._lock = threading.Lock()
-        self._free = count  # above 0 only while no thread waits
-        self._queues: tuple[deque[threading.Event], ...] = (deque(), deque())
-        self.sessions = Turns(self, rank=0)  #: for threads that step sessions
-        self.recordings = Turns(self, rank=1)  #: for threads of recordings
+        self.lock = threading.Lock()
+        self.free = count  #: above 0 only while no thread waits
+        self.sessions = Turns(self)  #: for threads that step sessions
+        self.recordings = Turns(self)  #: for threads of recordings
 
     @property
     def waiting(self) -> int:
         """How many threads wait for a turn."""
-        return sum(map(len, self._queues))
-
-    def take(self, rank: int) -> None:
-        """Wait for a turn; one of a lower *rank* comes first."""
-        with self._lock:
-            if self._free:
-                self._free -= 1
-                return
-            granted = threading.Event()
-            self._queues[rank].append(granted)
-        granted.wait()
-
-    def give_back(self) -> None:
-        """End a turn, which may begin another."""
-        with self._lock:
-            queue = next(filter(None, self._queues), None)
-            if queue is None:
-                self._free += 1
-            else:
-                queue.popleft().set()
+        return len(self.sessions.queue) + len(self.recordings.queue)
 
 
 class Turns:
     """The turns of one kind of thread; a context manager that any number of threads share."""
 
-    def __init__(self, engine: EngineTurns, *, rank: int) -> None:
+    def __init__(self, engine: EngineTurns) -> None:
         self._engine = engine
-        self._rank = rank
+        self._began: dict[int, float] = {}  # when each thread got its turn
+        self.queue: deque[threading.Event] = deque()
+
+    @property
+    def longest_seconds(self) -> float:
+        """How long the oldest turn has lasted so far; 0 where no thread has one."""
+        began = list(self._began.values())
+        return time.monotonic() - min(began) if began else 0.0
 
     def acquire(self) -> None:
         """Wait for a turn."""
-        self._engine.take(self._rank)
+        granted = None
+        with self._engine.lock:
+            if self._engine.free:
+                self._engine.free -= 1
+            else:
+                granted = threading.Event()
+                self.queue.append(granted)
+        if granted is not None:
+            granted.wait()
+        self._began[threading.get_ident()] = time.monotonic()
 
     def release(self) -> None:
-        """Give the turn back."""
-        self._engine.give_back()
+        """Give the turn back, which may begin another."""
+        del self._began[threading.get_ident()]
+        with self._engine.lock:
+            queue = self._engine.sessions.queue or self._engine.recordings.queue
+            if queue:
+                queue.popleft().set()
+            else:
+                self._engine.free += 1
 
     def __enter__(self) -> None:
         self.acquire()

@@ -1,4 +1,4 @@
-"""Several models of which a process holds a few: loaded when they are asked for."""
+"""The models of a server, of which a few are loaded at a time."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import asyncio
 from collections import Counter, OrderedDict
 from functools import partial
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from wlk_core.errors import OptionError
 from wlk_serve.errors import RequestError
+from wlk_serve.models.card import unknown_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,23 +20,10 @@ if TYPE_CHECKING:
     from wlk_serve.models.service import Service
     from wlk_serve.ops.metrics import Metrics
 
-__all__ = ["LoadedModel", "ModelPool"]
+__all__ = ["ModelPool"]
 
 _LOGGER = logging.getLogger(__name__)
 _PATIENCE_SECONDS = 8.0  # for a model that loads: clients of WebSockets give up after 10 s
-
-
-class LoadedModel(Protocol):
-    """A loaded model; its methods may block."""
-
-    @property
-    def service(self) -> Service:
-        """Opens the sessions of the model."""
-        ...
-
-    def close(self) -> None:
-        """Free the memory of the model."""
-        ...
 
 
 class ModelPool:
@@ -49,7 +37,7 @@ class ModelPool:
     Args:
         cards: the cards of all models, the default one first; their names differ.
         load: loads the model of a card; called in a thread.
-        most: how many may be loaded at a time.
+        max_models: how many may be loaded at a time.
         metrics: what the server counts.
         patience: seconds for which a client waits for a model that loads; then it is refused, and
             the model is loaded when it comes again.
@@ -62,9 +50,9 @@ class ModelPool:
     def __init__(
         self,
         cards: Sequence[ModelCard],
-        load: Callable[[ModelCard], LoadedModel],
+        load: Callable[[ModelCard], Service],
         *,
-        most: int,
+        max_models: int,
         metrics: Metrics,
         patience: float = _PATIENCE_SECONDS,
     ) -> None:
@@ -73,18 +61,28 @@ class ModelPool:
             names = ", ".join(card.name for card in cards)
             raise OptionError(f"expected models of different names, got {names or 'none'}")
         self._load = load
-        self._most = most
+        self._max_models = max_models
         self._patience = patience
-        self._loaded: OrderedDict[str, LoadedModel] = OrderedDict()  # the oldest use first
+        self._loaded: OrderedDict[str, Service] = OrderedDict()  # the oldest use first
         self._users: Counter[str] = Counter()  # of a model: leases, and clients that wait for it
         self._loading: dict[str, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()  # to load: two at a time would need the memory of both
         self.metrics = metrics
 
+    @classmethod
+    def of(cls, service: Service) -> ModelPool:
+        """Return the pool of one model that is always loaded; its owner closes it."""
+        pool = cls([service.card], lambda _card: service, max_models=1, metrics=service.metrics)
+        pool.load_default()
+        return pool
+
     @property
     def cards(self) -> Sequence[ModelCard]:
         """The cards of all models; those that are loaded have what their backend declares."""
-        return [self._card(name) for name in self._declared]
+        return [
+            self._loaded[name].card if name in self._loaded else card
+            for name, card in self._declared.items()
+        ]
 
     @property
     def loaded(self) -> tuple[str, ...]:
@@ -99,39 +97,30 @@ class ModelPool:
     @property
     def has_room(self) -> bool:
         """Whether one more model can be loaded, where all places are taken for an unused one."""
-        if len({*self._loaded, *self._loading}) < self._most:
+        if len({*self._loaded, *self._loading}) < self._max_models:
             return True
         return any(not self._users[name] for name in self._loaded)
 
     @property
     def lateness(self) -> float:
-        """Seconds after their deadline at which one step in a hundred ends, of the latest model."""
-        return max((model.service.lateness for model in self._loaded.values()), default=0.0)
+        """The p99 lateness of the steps of sessions in seconds, of the latest model."""
+        return max((service.lateness for service in self._loaded.values()), default=0.0)
 
     def card(self, name: object) -> ModelCard:
         """
         Return the card of a model, the default one for None.
 
         Raises:
-            RequestError: there is no such model (404), or *name* is no text (400).
+            RequestError: there is no such model (404), or *name* is not a string (400).
 
         """
-        if name is None:
-            return self._card(next(iter(self._declared)))
         cards = self.cards
+        if name is None:
+            return cards[0]
         for card in cards:
             if card.has_name(name):
                 return card
-        if isinstance(name, str) and name:
-            names = ", ".join(repr(card.name) for card in cards)
-            raise RequestError(
-                f"the model {name[:100]!r} is not served here; use one of {names}",
-                status=404,
-                code="model_not_found",
-                param="model",
-            )
-        cards[0].check_name(name)
-        return cards[0]
+        raise unknown_model(name, cards)
 
     async def lease(self, name: object, stack: ExitStack | AsyncExitStack) -> Service:
         """
@@ -144,11 +133,11 @@ class ModelPool:
         """
         key = self.card(name).name
         self._users[key] += 1  # before anything is awaited, so that no other load unloads it
-        stack.callback(self._release, key)
+        stack.callback(self._users.subtract, [key])
         if key not in self._loaded:
             await self._wait_for(key)
         self._loaded.move_to_end(key)
-        return self._loaded[key].service
+        return self._loaded[key]
 
     async def check_canary(self, max_age: float) -> None:
         """
@@ -160,7 +149,7 @@ class ModelPool:
         """
         for name in self.loaded:
             if name in self._loaded:  # not unloaded while another one was checked
-                await self._loaded[name].service.check_canary(max_age)
+                await self._loaded[name].check_canary(max_age)
 
     def load_default(self) -> None:
         """Load the default model, which blocks; raises what its load raises."""
@@ -170,15 +159,8 @@ class ModelPool:
     def close(self) -> None:
         """Unload every model, which blocks; nothing may be leased any more."""
         while self._loaded:
-            _, model = self._loaded.popitem()
-            model.close()
-
-    def _card(self, name: str) -> ModelCard:
-        model = self._loaded.get(name)
-        return self._declared[name] if model is None else model.service.card
-
-    def _release(self, name: str) -> None:
-        self._users[name] -= 1
+            _, service = self._loaded.popitem()
+            service.close()
 
     async def _wait_for(self, name: str) -> None:
         """Load a model, or wait for the load that runs; a client that leaves does not end it."""
@@ -199,17 +181,20 @@ class ModelPool:
 
     async def _load_in_turn(self, name: str) -> None:
         async with self._turn:
-            while len(self._loaded) >= self._most:
+            while len(self._loaded) >= self._max_models:
                 idle = next((other for other in self._loaded if not self._users[other]), None)
                 if idle is None:
                     raise RequestError(
-                        f"all {self._most} models that fit are in use: {', '.join(self._loaded)}; "
-                        "try again later",
+                        f"all {self._max_models} models that fit are in use: "
+                        f"{', '.join(self._loaded)}; try again later",
                         status=503,
                         code="server_overloaded",
                         retry_after=5,
                     )
-                await self._unload(idle)
+                service = self._loaded.pop(idle)
+                _LOGGER.info("model %s is unloaded", idle)
+                await service.wait_for_canary()
+                await asyncio.to_thread(service.close)
             self._loaded[name] = await asyncio.to_thread(self._load, self._declared[name])
             _LOGGER.info("model %s is loaded", name)
 
@@ -219,9 +204,3 @@ class ModelPool:
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, RequestError):
             _LOGGER.error("model %s was not loaded: %s", name, error, exc_info=error)
-
-    async def _unload(self, name: str) -> None:
-        model = self._loaded.pop(name)
-        _LOGGER.info("model %s is unloaded", name)
-        await model.service.wait_for_canary()
-        await asyncio.to_thread(model.close)

@@ -1,4 +1,4 @@
-"""The model that is served: sessions for sockets, transcriptions of files, a canary."""
+"""One loaded model for many clients: streams for sockets, transcriptions of files, a canary."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from functools import partial
 import logging
-import math
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
 import attrs
 import numpy as np
@@ -22,8 +21,7 @@ from wlk_core.session import Failure, Session, stream
 from wlk_core.vad import SilenceGate, SileroDetector
 from wlk_serve.errors import RequestError
 from wlk_serve.models.engine_turns import EngineTurns
-from wlk_serve.models.openings import Openings
-from wlk_serve.models.stream import SessionStream
+from wlk_serve.models.stream import ServedStream
 from wlk_serve.ops.metrics import Metrics
 from wlk_serve.scheduler import Scheduler
 from wlk_serve.transcriptions.recording import Recording, in_turns
@@ -41,15 +39,23 @@ if TYPE_CHECKING:
     from wlk_serve.transcriptions.protocol import TranscriptionRequest
     from wlk_serve.transcriptions.recording import Result
 
-__all__ = ["Service", "SessionStream"]
+__all__ = ["Service"]
+
+T = TypeVar("T")
 
 _LOGGER = logging.getLogger(__name__)
 
 _MAX_BACKLOG_SECONDS = 900.0  # more than the largest append of 15 MiB at 8 kHz G.711 is refused
-_MAX_LATENESS = 5.0  # seconds after their deadline, of one step in a hundred
-_MAX_FILES = 1000  # threads, which exist while they are needed: uploads may be slow
-_CANARY_SECONDS = 0.5
-_CANARY_TIMEOUT = 10.0
+_MAX_LATENESS = 5.0  # p99 of the steps of sessions, in seconds after their deadline
+# Threads, which exist while they are needed.
+_MAX_FILES = 1000  # uploads may be slow
+_MAX_OPENINGS = 100  # a stream may be opened at another machine; as many as sessions by default
+_CANARY_SECONDS = 0.5  # of audio
+_CANARY_TIMEOUT = 10.0  # seconds; a probe waits 15
+# A recording is decoded in the engine's longest windows, and one such call may outlast the canary's
+# timeout on a slow machine.  The canary waits behind it; the engine is busy and not broken, unless
+# the call takes longer than any window does.
+_MAX_CALL_SECONDS = 300.0
 
 
 class Service:
@@ -69,6 +75,7 @@ class Service:
         workers: how many sessions and recordings use the model at a time; None for what the backend
             declares as `max_concurrent_calls`, else one a CPU core.
         metrics: what is counted; None for new metrics.
+        owns_backend: whether `close` closes the backend too.
 
     """
 
@@ -81,26 +88,25 @@ class Service:
         diarizers: DiarizerSource | None = None,
         workers: int | None = None,
         metrics: Metrics | None = None,
+        owns_backend: bool = False,
     ) -> None:
         self._diarizers = diarizers
         delay = None if diarizers is None else diarizers.max_delay
         self.card = attrs.evolve(card.declared_by(backend), speaker_delay=delay)
         self._backend = backend
+        self._owns_backend = owns_backend
         self._stream_options = dict(stream_options or {})
         count = workers or card.spec.max_concurrent_calls or os.cpu_count() or 1
-        same_thread = card.spec.thread_affinity == "same-thread"
-        # Load refuses connections (`check_load`), never the audio of a session that was accepted.
         self.metrics = Metrics() if metrics is None else metrics
         self._turns = EngineTurns(count)
         self._scheduler = Scheduler(
             workers=count,
-            same_thread=same_thread,
-            max_lateness=math.inf,
+            same_thread=card.spec.thread_affinity == "same-thread",
             on_step=self.metrics.step_seconds.observe,
             turns=self._turns.sessions,
         )
         self._files = ThreadPoolExecutor(_MAX_FILES, "wlk-file")
-        self._openings = Openings()
+        self._openers = ThreadPoolExecutor(_MAX_OPENINGS, "wlk-open")
         self._closers = ThreadPoolExecutor(2, "wlk-close")
         self._canary = asyncio.Lock()
         self._last_canary = -1e9
@@ -117,17 +123,18 @@ class Service:
         self.close()
 
     def close(self) -> None:
-        """Stop every session; the backend stays open."""
+        """Stop every session; waits for the threads."""
         self._scheduler.close()
         self._files.shutdown(cancel_futures=True)
-        self._openings.close()
+        self._openers.shutdown(cancel_futures=True)
         self._closers.shutdown()
+        if self._owns_backend:
+            self._backend.close()
 
     @property
     def lateness(self) -> float:
-        """Seconds after their deadline at which one step in a hundred ends; 0 without sessions."""
-        lateness = self._scheduler.lateness if len(self._scheduler) else None
-        return 0.0 if lateness is None else lateness
+        """The p99 lateness of the steps of sessions in seconds; 0 without sessions."""
+        return (self._scheduler.lateness or 0.0) if len(self._scheduler) else 0.0
 
     def check_load(self) -> None:
         """
@@ -146,8 +153,8 @@ class Service:
             )
 
     async def open_stream(
-        self, config: StreamConfig, on_events: Callable[[SessionStream, list[Event]], object]
-    ) -> SessionStream:
+        self, config: StreamConfig, on_events: Callable[[ServedStream, list[Event]], object]
+    ) -> ServedStream:
         """
         Open a session whose events are given to *on_events* in the running event loop.
 
@@ -161,38 +168,60 @@ class Service:
 
         """
         loop = asyncio.get_running_loop()
-        stream = await self._openings.open(
-            partial(self._new_stream, config), close=SessionStream.close
-        )
+        opened = await self._open(partial(self._new_stream, config), close=ServedStream.close)
         with ExitStack() as stack:
-            stack.callback(stream.close)
-            stream.attachment = self._scheduler.attach(
-                stream.session,
-                lambda events: on_events(stream, events),
+            stack.callback(opened.close)
+            opened.attachment = self._scheduler.attach(
+                opened.session,
+                lambda events: on_events(opened, events),
                 call=loop.call_soon_threadsafe,
             )
             stack.pop_all()
-        return stream
+        return opened
 
-    def _new_stream(self, config: StreamConfig) -> SessionStream:
+    async def _open(self, make: Callable[[], T], close: Callable[[T], object]) -> T:
+        """
+        Return what *make* returns in a thread; raises what it raises.
+
+        A call that has begun cannot be interrupted: what it returns after its task was cancelled is
+        given to *close*, which must not wait.
+        """
+
+        def close_result(done: Future[T]) -> None:
+            if not done.cancelled() and done.exception() is None:
+                close(done.result())
+
+        opening = self._openers.submit(make)
+        try:
+            return await asyncio.wrap_future(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(close_result)
+            raise
+
+    def _new_stream(self, config: StreamConfig) -> ServedStream:
         """Return a session that is not stepped yet; may block."""
         with ExitStack() as stack:
-            options = self._options(config.prompt)
-            processor = self._processor("transcribe", config.language, options)
+            processor = self._processor("transcribe", config.language, self._options(config.prompt))
             stack.enter_context(closing(processor))
             diarizer = None
             if self._diarizers is not None:
                 diarizer = stack.enter_context(closing(self._diarizers.open()))
+            gate = None
+            if config.leaves_out_pauses:
+                times = {} if config.gate is None else attrs.asdict(config.gate)
+                gate = SilenceGate(SileroDetector(), **times)
             session = Session(
                 processor,
-                gate=_gate(config),
+                gate=gate,
                 diarizer=diarizer,
                 encoding=config.encoding,
                 rate=config.rate,
                 max_backlog_seconds=_MAX_BACKLOG_SECONDS,
             )
             stack.pop_all()
-        return SessionStream(session, processor, diarizer, self._close_stream)
+        return ServedStream(
+            session, processor, diarizer, lambda closed: self._close_later(closed.release)
+        )
 
     async def recognize(
         self,
@@ -277,6 +306,8 @@ class Service:
                 async with asyncio.timeout(_CANARY_TIMEOUT):
                     await self._run_canary()
             except TimeoutError:
+                if 0 < self._turns.recordings.longest_seconds < _MAX_CALL_SECONDS:
+                    return
                 raise RequestError(
                     "no engine call came through in time", status=503, code="not_ready"
                 ) from None
@@ -288,12 +319,12 @@ class Service:
             pass
 
     async def _run_canary(self) -> None:
-        processor = await self._openings.open(
-            partial(self._processor, "transcribe", self.card.language, self._options(None)),
-            close=self._close_processor,
+        processor = await self._open(
+            partial(self._processor, "transcribe", self.card.language, self._stream_options),
+            close=lambda opened: self._close_later(opened.close),
         )
         with ExitStack() as stack:
-            stack.callback(self._close_processor, processor)
+            stack.callback(self._close_later, processor.close)
             session = Session(processor)
             attachment = self._scheduler.attach(session)
             stack.callback(attachment.detach, wait=False)
@@ -310,15 +341,7 @@ class Service:
         return self._backend.create_processor(language=language, task=task, **options)
 
     def _options(self, prompt: str | None) -> dict[str, Any]:
-        return (
-            self._stream_options if prompt is None else {**self._stream_options, "prompt": prompt}
-        )
-
-    def _close_stream(self, stream: SessionStream) -> None:
-        self._close_later(stream.release)
-
-    def _close_processor(self, processor: OnlineProcessor) -> None:
-        self._close_later(processor.close)
+        return self._stream_options | ({} if prompt is None else {"prompt": prompt})
 
     def _close_later(self, close: Callable[[], object]) -> None:
         """Call *close* in a thread, and log what it raises: nothing waits for it."""
@@ -329,19 +352,3 @@ def _log_failure(closing: Future[object]) -> None:
     error = closing.exception()
     if error is not None:
         _LOGGER.error("a session was not closed properly", exc_info=error)
-
-
-def _gate(config: StreamConfig) -> SilenceGate | None:
-    if not config.leaves_out_pauses:
-        return None
-    times = config.gate
-    if times is None:
-        return SilenceGate(SileroDetector())
-    return SilenceGate(
-        SileroDetector(),
-        threshold=times.threshold,
-        quiet_threshold=times.quiet_threshold,
-        pre_roll=times.pre_roll,
-        hang_over=times.hang_over,
-        min_silence=times.min_silence,
-    )

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from wlk_core.annotators import Diarizer
     from wlk_core.processor import OnlineProcessor
     from wlk_core.session import Session
-    from wlk_serve.models.diarizers import LateDiarizer
-    from wlk_serve.scheduler.attachment import Attachment
+    from wlk_serve.scheduler import Attachment
 
-__all__ = ["SessionStream"]
+__all__ = ["ServedStream"]
 
 
-class SessionStream:
+class ServedStream:
     """
     A session that a scheduler steps, whose events go to a callback in the event loop.
 
@@ -34,13 +34,13 @@ class SessionStream:
         self,
         session: Session,
         processor: OnlineProcessor,
-        diarizer: LateDiarizer | None,
-        close: Callable[[SessionStream], object],
+        diarizer: Diarizer | None,
+        close: Callable[[ServedStream], object],
     ) -> None:
         self.session = session
         self.processor = processor
         self.diarizer = diarizer
-        self.attachment: Attachment | None = None
+        self.attachment: Attachment | None = None  #: its place in the scheduler
         self.commit_times: deque[float] = deque()  #: of commits whose endpoints have not come yet
         self._close = close
         self._is_closed = False
@@ -53,23 +53,23 @@ class SessionStream:
     def receive(self, audio: bytes) -> None:
         """Append audio."""
         self.session.receive(audio)
-        self._notify()
+        self._wake()
 
     def commit(self) -> None:
         """End the utterance."""
         self.session.commit()
         self.commit_times.append(time.monotonic())
-        self._notify()
+        self._wake()
 
     def mark(self, name: str) -> None:
         """Request an event when all audio so far is decoded."""
         self.session.mark(name)
-        self._notify()
+        self._wake()
 
     def end_audio(self) -> None:
         """Declare that no more audio will come."""
         self.session.end_audio()
-        self._notify()
+        self._wake()
 
     def close(self) -> None:
         """Drop what was not transcribed; the engine call that runs ends by itself."""
@@ -94,14 +94,11 @@ class SessionStream:
                 parts.callback(self.attachment.detach)
 
     def _forget(self) -> None:
-        """
-        Free the model's and the detector's memory.
-
-        Cycles refer to this object, and Python collects them late: it does not count native memory.
-        """
+        # Cycles refer to this object, and Python collects them late: it does not count the native
+        # memory of the model and of the detector.
         self.attachment = None
         del self.session, self.processor
 
-    def _notify(self) -> None:
+    def _wake(self) -> None:
         if self.attachment is not None:
             self.attachment.notify()

@@ -17,7 +17,7 @@ _MINUTE = 60.0  # seconds
 @attrs.frozen(kw_only=True)
 class Limits:
     """
-    What clients may use; infinity is no limit.
+    What clients may use; infinity for no limit.
 
     Attributes:
         max_sessions: sockets and requests at a time.
@@ -52,30 +52,33 @@ class Budget:
     A token bucket that holds what may be used in a minute, and is full at the beginning.
 
     One use may exceed what is left: then nothing can be used until the debt is paid.
+
+    Args:
+        per_minute: the capacity, finite.
+        unit: what is counted, for messages.
+
     """
 
-    def __init__(self, per_minute: float) -> None:
-        self._per_minute = per_minute
+    def __init__(self, per_minute: float, unit: str = "") -> None:
+        self.per_minute = per_minute
+        self.unit = unit
         self._left = per_minute
         self._updated = -math.inf
 
     def wait_seconds(self, now: float) -> float:
         """Return after how many seconds something can be used; 0 for now."""
-        if math.isinf(self._per_minute):
-            return 0.0
         self._refill(now)
-        return 0.0 if self._left > 0 else (1e-3 - self._left) / self._per_minute * _MINUTE
+        return 0.0 if self._left > 0 else (1e-3 - self._left) / self.per_minute * _MINUTE
 
     def use(self, amount: float, now: float) -> None:
         """Take *amount*, even if less is left."""
-        if not math.isinf(self._per_minute):
-            self._refill(now)
-            self._left -= amount
+        self._refill(now)
+        self._left -= amount
 
     def _refill(self, now: float) -> None:
         if now > self._updated:
-            gained = (now - self._updated) / _MINUTE * self._per_minute  # infinite at first
-            self._left = min(self._per_minute, self._left + gained)
+            gained = (now - self._updated) / _MINUTE * self.per_minute  # infinite at first
+            self._left = min(self.per_minute, self._left + gained)
             self._updated = now
 
 
@@ -87,12 +90,10 @@ class Usage:
     """
 
     def __init__(self, limits: Limits) -> None:
-        self._limits = limits
         self._lock = threading.Lock()
-        self._audio = Budget(limits.audio_per_minute)
-        self._bytes = Budget(limits.bytes_per_minute)
-        self._audio_of: dict[str, Budget] = {}
-        self._bytes_of: dict[str, Budget] = {}
+        self._all = _budgets(limits.audio_per_minute, limits.bytes_per_minute)
+        self._per_key = (limits.audio_per_minute_per_key, limits.bytes_per_minute_per_key)
+        self._of_key: dict[str, tuple[Budget | None, Budget | None]] = {}
 
     def use(self, key_id: str, now: float, *, audio_seconds: float = 0, size: int = 0) -> None:
         """
@@ -103,26 +104,31 @@ class Usage:
 
         """
         with self._lock:
-            self._use(key_id, now, audio_seconds, size)
+            if key_id not in self._of_key:
+                self._of_key[key_id] = _budgets(*self._per_key)
+            amounts = (audio_seconds, size, audio_seconds, size)
+            uses = [
+                (budget, amount)
+                for budget, amount in zip((*self._all, *self._of_key[key_id]), amounts, strict=True)
+                if budget is not None and amount
+            ]
+            waits = [budget.wait_seconds(now) for budget, _ in uses]
+            if (wait := max(waits, default=0.0)) > 0:
+                budget, _ = uses[waits.index(wait)]
+                raise RequestError(
+                    f"more than {budget.per_minute:g} {budget.unit} a minute; "
+                    f"try again in {math.ceil(wait)} s",
+                    status=429,
+                    code="rate_limit_exceeded",
+                    retry_after=math.ceil(wait),
+                )
+            for budget, amount in uses:
+                budget.use(amount, now)
 
-    def _use(self, key_id: str, now: float, audio_seconds: float, size: int) -> None:
-        limits = self._limits
-        audio_of = self._audio_of.setdefault(key_id, Budget(limits.audio_per_minute_per_key))
-        bytes_of = self._bytes_of.setdefault(key_id, Budget(limits.bytes_per_minute_per_key))
-        uses = [
-            (self._audio, audio_seconds, "seconds of audio", limits.audio_per_minute),
-            (audio_of, audio_seconds, "seconds of audio", limits.audio_per_minute_per_key),
-            (self._bytes, size, "bytes", limits.bytes_per_minute),
-            (bytes_of, size, "bytes", limits.bytes_per_minute_per_key),
-        ]
-        waits = [budget.wait_seconds(now) if amount else 0.0 for budget, amount, _, _ in uses]
-        if (wait := max(waits)) > 0:
-            _, _, unit, limit = uses[waits.index(wait)]
-            raise RequestError(
-                f"more than {limit:g} {unit} a minute; try again in {math.ceil(wait)} s",
-                status=429,
-                code="rate_limit_exceeded",
-                retry_after=math.ceil(wait),
-            )
-        for budget, amount, _, _ in uses:
-            budget.use(amount, now)
+
+def _budgets(audio: float, size: float) -> tuple[Budget | None, Budget | None]:
+    """Return the budgets of audio and of bytes; None for no limit."""
+    return (
+        None if math.isinf(audio) else Budget(audio, "seconds of audio"),
+        None if math.isinf(size) else Budget(size, "bytes"),
+    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from wlk_serve.errors import RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 __all__ = ["Metrics"]
 
@@ -19,23 +19,14 @@ _SESSION_BUCKETS = (1, 10, 60, 300, 1800, 7200, 21_600)  # seconds
 _NOT_INSTALLED = "metrics need prometheus-client; install it with: pip install 'wlk-serve[metrics]'"
 
 
-class _Nothing:
-    """A metric of a server without the library."""
+class _NotInstalled:
+    """Stand for `prometheus_client` and for its metrics: everything can be called."""
 
-    def labels(self, *_values: str) -> _Nothing:
+    def __getattr__(self, _name: str) -> _NotInstalled:
         return self
 
-    def inc(self, amount: float = 1) -> None:
-        del amount
-
-    def dec(self, amount: float = 1) -> None:
-        del amount
-
-    def observe(self, amount: float) -> None:
-        del amount
-
-    def set_function(self, function: Callable[[], float]) -> None:
-        del function
+    def __call__(self, *_arguments: object, **_options: object) -> _NotInstalled:
+        return self
 
 
 class Metrics:
@@ -51,8 +42,7 @@ class Metrics:
         backlog_seconds: audio that waits to be decoded, observed at each step with events.
         emission_latency: seconds of audio from the end of a word until it was committed.
         final_latency: seconds from the end of speech, or a client's commit, to `completed`.
-        lateness: seconds after its deadline at which one step in a hundred ends; read when metrics
-            are rendered.
+        lateness: p99 lateness of steps in seconds; read when metrics are rendered.
         step_seconds: seconds that a step of a session took.
         send_queue_full: sockets that were closed because their client read too slowly.
 
@@ -62,51 +52,44 @@ class Metrics:
         try:
             import prometheus_client  # noqa: PLC0415 -- it is an extra
         except ImportError:
-            self._library: Any = None
+            self._library: Any = _NotInstalled()
         else:
             self._library = prometheus_client
-            self._registry = prometheus_client.CollectorRegistry()
-        self.sessions = self._new("Gauge", "wlk_sessions", "Sessions", ("protocol", "state"))
-        self.session_seconds = self._new(
-            "Histogram",
-            "wlk_session_seconds",
-            "Length of sessions",
-            ("protocol",),
-            _SESSION_BUCKETS,
+        library, self._registry = self._library, self._library.CollectorRegistry()
+
+        def new(kind: Any, name: str, about: str, labels: Sequence[str] = (), **more: Any) -> Any:
+            return kind(f"wlk_{name}", about, labels, registry=self._registry, **more)
+
+        def histogram(name: str, about: str, buckets: Sequence[float], *labels: str) -> Any:
+            return new(library.Histogram, name, about, labels, buckets=buckets)
+
+        self.sessions = new(library.Gauge, "sessions", "Sessions", ("protocol", "state"))
+        self.session_seconds = histogram(
+            "session_seconds", "Length of sessions", _SESSION_BUCKETS, "protocol"
         )
-        self.audio_seconds = self._new(
-            "Counter", "wlk_audio_seconds", "Audio received", ("protocol",)
-        )
-        self.backlog_seconds = self._new(
-            "Histogram", "wlk_backlog_seconds", "Audio that waits", (), _BACKLOG_BUCKETS
-        )
-        self.emission_latency = self._new(
-            "Histogram",
-            "wlk_emission_latency_seconds",
+        self.audio_seconds = new(library.Counter, "audio_seconds", "Audio received", ("protocol",))
+        self.backlog_seconds = histogram("backlog_seconds", "Audio that waits", _BACKLOG_BUCKETS)
+        self.emission_latency = histogram(
+            "emission_latency_seconds",
             "Audio from the end of a word until it was committed",
-            (),
             _LATENCY_BUCKETS,
         )
-        self.final_latency = self._new(
-            "Histogram",
-            "wlk_final_latency_seconds",
+        self.final_latency = histogram(
+            "final_latency_seconds",
             "From the end of speech to the completed item",
-            (),
             _LATENCY_BUCKETS,
         )
-        self.lateness = self._new(
-            "Gauge",
-            "wlk_lateness_seconds",
+        self.lateness = new(
+            library.Gauge,
+            "lateness_seconds",
             "How long after its deadline one step in a hundred ends",
         )
-        self.step_seconds = self._new(
-            "Histogram", "wlk_step_seconds", "Steps of sessions", (), _STEP_BUCKETS
+        self.step_seconds = histogram("step_seconds", "Steps of sessions", _STEP_BUCKETS)
+        self.send_queue_full = new(
+            library.Counter, "ws_outbox_full", "Sockets closed because their client is too slow"
         )
-        self.send_queue_full = self._new(
-            "Counter", "wlk_ws_outbox_full", "Sockets closed because their client is too slow"
-        )
-        self._errors = self._new("Counter", "wlk_errors", "Errors", ("code",))
-        self._rejected = self._new("Counter", "wlk_rejected", "Refusals", ("reason",))
+        self._errors = new(library.Counter, "errors", "Errors", ("code",))
+        self._rejected = new(library.Counter, "rejected", "Refusals", ("reason",))
 
     def count_error(self, error: RequestError) -> None:
         """Count *error* as a refusal or as an error, by its code."""
@@ -125,20 +108,7 @@ class Metrics:
             RequestError: prometheus-client is not installed.
 
         """
-        if self._library is None:
+        if isinstance(self._library, _NotInstalled):
             raise RequestError(_NOT_INSTALLED, status=404, code="metrics_not_installed")
         text: bytes = self._library.generate_latest(self._registry)
         return text, self._library.CONTENT_TYPE_LATEST
-
-    def _new(
-        self,
-        kind: str,
-        name: str,
-        about: str,
-        labels: Sequence[str] = (),
-        buckets: Sequence[float] = (),
-    ) -> Any:
-        if self._library is None:
-            return _Nothing()
-        options = {"buckets": buckets} if buckets else {}
-        return getattr(self._library, kind)(name, about, labels, registry=self._registry, **options)

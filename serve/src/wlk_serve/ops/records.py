@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from wlk_core.session.events import Event
     from wlk_serve.ops.metrics import Metrics
 
-__all__ = ["SessionRecord"]
+__all__ = ["SessionFigures"]
 
 _LOGGER = logging.getLogger(__name__)
-_MOST_LATENCIES = 1000  # the newest words, of which a percentile is logged
+_MAX_LATENCIES = 1000  # the newest words, of which a percentile is logged
 
 
-class SessionRecord:
+class SessionFigures:
     """
     The figures of one session: neither audio nor text.
 
@@ -46,15 +46,15 @@ class SessionRecord:
     ) -> None:
         self.metrics = metrics
         self.key_id = key_id
+        self.words = 0
+        self.audio_seconds = 0.0
         self._protocol = protocol
         self._session_id = session_id
         self._clock = clock
         self._began = clock()
         self._state = ""
-        self._audio_seconds = 0.0
-        self._words = 0
         self._losses = 0
-        self._latencies: deque[float] = deque(maxlen=_MOST_LATENCIES)
+        self._latencies: deque[float] = deque(maxlen=_MAX_LATENCIES)
         self.set_state("connected")
 
     def set_state(self, state: str) -> None:
@@ -68,12 +68,8 @@ class SessionRecord:
 
     def add_audio(self, seconds: float) -> None:
         """Count audio that was received."""
-        self._audio_seconds += seconds
+        self.audio_seconds += seconds
         self.metrics.audio_seconds.labels(self._protocol).inc(seconds)
-
-    def add_words(self, count: int) -> None:
-        """Count words of a recording."""
-        self._words += count
 
     def add_events(
         self, events: Iterable[Event], backlog_seconds: float, commits: deque[float]
@@ -92,7 +88,7 @@ class SessionRecord:
         for event in events:
             match event:
                 case Commit():
-                    self._words += len(event.tokens)
+                    self.words += len(event.tokens)
                     for token in event.tokens:
                         latency = max(0.0, event.audio_time - token.end)
                         self._latencies.append(latency)
@@ -107,6 +103,10 @@ class SessionRecord:
         seconds = self._clock() - self._began
         self.set_state("")
         self.metrics.session_seconds.labels(self._protocol).observe(seconds)
+        latency = "-"
+        if self._latencies:
+            index = math.ceil(0.95 * len(self._latencies)) - 1
+            latency = f"{sorted(self._latencies)[index]:.2f}"
         _LOGGER.info(
             "session %s protocol=%s key=%s seconds=%.1f audio=%.1f words=%d losses=%d "
             "latency_p95=%s end=%s",
@@ -114,15 +114,9 @@ class SessionRecord:
             self._protocol,
             self.key_id or "-",
             seconds,
-            self._audio_seconds,
-            self._words,
+            self.audio_seconds,
+            self.words,
             self._losses,
-            self._latency(),
+            latency,
             outcome,
         )
-
-    def _latency(self) -> str:
-        if not self._latencies:
-            return "-"
-        ordered = sorted(self._latencies)
-        return f"{ordered[math.ceil(0.95 * len(ordered)) - 1]:.2f}"

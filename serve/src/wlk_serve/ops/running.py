@@ -9,12 +9,12 @@ import logging
 import math
 from typing import TYPE_CHECKING, Protocol
 
-from wlk_serve.errors import RequestError
+from wlk_serve.errors import RequestError, shutdown_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Endable", "Sessions"]
+__all__ = ["Endable", "RunningSessions"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class Endable(Protocol):
         ...
 
 
-class Sessions:
+class RunningSessions:
     """
     Counts requests and sockets, refuses more than a limit, and drains them.
 
@@ -47,7 +47,7 @@ class Sessions:
         self._limit = limit
         self._limit_per_key = limit_per_key
         self._running_of: Counter[str] = Counter()
-        self._running: dict[object, Endable | None] = {}
+        self._running: list[Endable] = []
         self._changed = asyncio.Event()
         self.is_draining = False
 
@@ -64,9 +64,7 @@ class Sessions:
 
         """
         if self.is_draining:
-            raise RequestError(
-                "the server shuts down", status=503, code="server_shutting_down", retry_after=5
-            )
+            raise shutdown_error()
         if len(self._running) >= self._limit:
             raise RequestError(
                 f"{self._limit} sessions run, which is the limit; try again later",
@@ -84,42 +82,37 @@ class Sessions:
             )
 
     @contextmanager
-    def entered(self, session: Endable | None = None, key_id: str = "") -> Iterator[None]:
-        """Count a session, or a request that ends by itself; raises as `check`."""
+    def entered(self, session: Endable, key_id: str = "") -> Iterator[None]:
+        """Count *session* while it runs; raises as `check`."""
         self.check(key_id)
-        key = object()
-        self._running[key] = session
+        self._running.append(session)
         self._running_of[key_id] += 1
         try:
             yield
         finally:
-            del self._running[key]
+            self._running.remove(session)
             self._running_of[key_id] -= 1
             self._changed.set()
 
     async def drain(self, seconds: float) -> None:
         """Refuse new sessions, wait *seconds* for those that run, then end them and wait."""
         self.is_draining = True
-        if not await self._empty_within(seconds):
-            for session in list(self._running.values()):
-                if session is not None:
-                    session.end()
-            if not await self._empty_within(_FLUSH_SECONDS):
-                self._abandon()
+        if await self._empty_within(seconds):
+            return
+        for session in list(self._running):
+            session.end()
+        if not await self._empty_within(_FLUSH_SECONDS):
+            _LOGGER.error(
+                "%d sessions and requests did not end in %g s and are dropped",
+                len(self._running),
+                _FLUSH_SECONDS,
+            )
+            for session in list(self._running):
+                session.close()
 
     def reopen(self) -> None:
         """Take new sessions again after a drain."""
         self.is_draining = False
-
-    def _abandon(self) -> None:
-        _LOGGER.error(
-            "%d sessions and requests did not end in %g s and are dropped",
-            len(self._running),
-            _FLUSH_SECONDS,
-        )
-        for session in list(self._running.values()):
-            if session is not None:
-                session.close()
 
     async def _empty_within(self, seconds: float) -> bool:
         try:

@@ -22,18 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["model_pool"]
 
 
-@attrs.frozen(kw_only=True)
-class _Model:
-    """A loaded model and its service."""
-
-    service: Service
-    open: ExitStack
-
-    def close(self) -> None:
-        """Stop what runs, then free the model."""
-        self.open.close()
-
-
 def model_pool(settings: ReplicaSettings, registry: Registry) -> ModelPool:
     """
     Return the models of a replica; none of them is loaded yet.
@@ -63,9 +51,9 @@ def model_pool(settings: ReplicaSettings, registry: Registry) -> ModelPool:
         cards.append(card)
     metrics = Metrics()
 
-    def load(card: ModelCard) -> _Model:
+    def load(card: ModelCard) -> Service:
+        options = chosen[card.name]
         with ExitStack() as stack:
-            options = chosen[card.name]
             backend = stack.enter_context(options.load(registry))
             backend.warmup()
             service = Service(
@@ -74,7 +62,9 @@ def model_pool(settings: ReplicaSettings, registry: Registry) -> ModelPool:
                 stream_options=options.options.stream,
                 diarizers=diarizers,
                 metrics=metrics,
+                owns_backend=True,
             )
-            return _Model(service=stack.enter_context(service), open=stack.pop_all())
+            stack.pop_all()
+        return service
 
-    return ModelPool(cards, load, most=settings.max_models, metrics=metrics)
+    return ModelPool(cards, load, max_models=settings.max_models, metrics=metrics)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wlk_serve.errors import RequestError
+from wlk_serve.errors import invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -33,7 +33,7 @@ _NEWER_TYPES = {"conversation.item.done"}  # which strict clients of the beta re
 
 def from_beta_session(session: object) -> object:
     """
-    Return the session of today for a flat one; what is no object is returned as it is.
+    Return the session of today for a flat one; anything but an object is returned as it is.
 
     Raises:
         RequestError: an unknown format of audio.
@@ -49,11 +49,7 @@ def from_beta_session(session: object) -> object:
             continue
         if name == "input_audio_format":
             if not isinstance(value, str) or value not in _FORMATS:
-                raise RequestError(
-                    f"expected `session.{name}` as {' or '.join(_FORMATS)}",
-                    code="invalid_value",
-                    param=f"session.{name}",
-                )
+                raise invalid(f"session.{name}", f"as {' or '.join(_FORMATS)}")
             nested["format"] = _FORMATS[value]
         else:
             nested[_NAMES[name]] = value

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
 
-from wlk_serve.errors import RequestError
+from wlk_serve.errors import invalid
 from wlk_serve.realtime.marks import MARKS
+from wlk_serve.realtime.streams import GateTimes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +21,6 @@ __all__ = [
     "HYPOTHESIS",
     "LOGPROBS",
     "AudioFormat",
-    "GateTimes",
     "RealtimeConfig",
     "ServerVad",
     "default_config",
@@ -32,7 +32,7 @@ LOGPROBS = "item.input_audio_transcription.logprobs"
 HYPOTHESIS = "wlk.hypothesis"
 _INCLUDES = {LOGPROBS, HYPOTHESIS, MARKS}
 _RATES = (8_000, 48_000)  # samples a second; OpenAI's own clients send 24,000
-_MOST_MILLISECONDS = 60_000
+_MAX_MILLISECONDS = 60_000
 _QUIET_BELOW = 0.15  # Silero's own distance between the two thresholds
 _HANG_OVER_PART = 0.75  # of the silence that is no padding; the gate's own 0.6 of 0.8 s
 
@@ -72,17 +72,6 @@ class AudioFormat:
     def record(self) -> Json:
         """Return the object of the wire; G.711 has no rate in it."""
         return {"type": self.name, **({} if self.is_g711 else {"rate": self.rate})}
-
-
-@attrs.frozen(kw_only=True)
-class GateTimes:
-    """The parameters of a SilenceGate: two probabilities, and three lengths in seconds."""
-
-    threshold: float
-    quiet_threshold: float
-    pre_roll: float
-    hang_over: float
-    min_silence: float
 
 
 @attrs.frozen(kw_only=True)
@@ -225,7 +214,7 @@ class _Update:
     def _include(self, value: object) -> None:
         names = value if value is not None else []
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise _invalid("session.include", "a list of texts", value)
+            raise invalid("session.include", "as a list of strings", reprlib.repr(value))
         known = [name for name in dict.fromkeys(names) if name in _INCLUDES]
         for name in dict.fromkeys(names):
             if name not in known:
@@ -250,7 +239,7 @@ class _Update:
                     self._set(language=language or self._card.language)
                 case "prompt" if self._card.takes_prompt:
                     if part is not None and not isinstance(part, str):
-                        raise _invalid(f"{path}.prompt", "a text", part)
+                        raise invalid(f"{path}.prompt", "as a string", reprlib.repr(part))
                     self._set(prompt=part or None)
                 case _:
                     self._ignore(f"audio.input.transcription.{name}", part)
@@ -269,7 +258,7 @@ class _Update:
             if name == "threshold":
                 vad = attrs.evolve(vad, threshold=_number(part, 1.0, f"{path}.{name}"))
             elif name in {"prefix_padding_ms", "silence_duration_ms"}:
-                milliseconds = round(_number(part, _MOST_MILLISECONDS, f"{path}.{name}"))
+                milliseconds = round(_number(part, _MAX_MILLISECONDS, f"{path}.{name}"))
                 vad = attrs.evolve(vad, **{name: milliseconds})
             elif name != "type":
                 self._ignore(f"audio.input.turn_detection.{name}", part)
@@ -291,28 +280,24 @@ def _format(value: object, current: AudioFormat) -> AudioFormat:
     rate = fields.get("rate", 24_000)
     is_whole = isinstance(rate, int) and not isinstance(rate, bool)
     if not is_whole or not _RATES[0] <= rate <= _RATES[1]:
-        raise _invalid(f"{path}.rate", f"a whole number from {_RATES[0]} to {_RATES[1]}", rate)
+        expected = f"as a whole number from {_RATES[0]} to {_RATES[1]}"
+        raise invalid(f"{path}.rate", expected, reprlib.repr(rate))
     return AudioFormat(name=name, rate=rate)
 
 
 def _object(value: object, path: str) -> Json:
     if not isinstance(value, dict):
-        raise _invalid(path, "an object", value)
+        raise invalid(path, "as an object", reprlib.repr(value))
     return value
 
 
 def _choice(value: object, choices: tuple[str, ...], path: str) -> Any:
     if not isinstance(value, str) or value not in choices:
-        raise _invalid(path, " or ".join(choices), value)
+        raise invalid(path, f"as {' or '.join(choices)}", reprlib.repr(value))
     return value
 
 
 def _number(value: object, highest: float, path: str) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= highest:
         return float(value)
-    raise _invalid(path, f"a number from 0 to {highest:g}", value)
-
-
-def _invalid(path: str, expected: str, value: object) -> RequestError:
-    message = f"expected `{path}` as {expected}, got {reprlib.repr(value)}"
-    return RequestError(message, code="invalid_value", param=path)
+    raise invalid(path, f"as a number from 0 to {highest:g}", reprlib.repr(value))

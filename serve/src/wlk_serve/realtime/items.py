@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from wlk_core.session.timeline import TextLine
     from wlk_core.tokens import ASRToken, SpeakerSpan
+    from wlk_serve.realtime.messages import Message
 
 __all__ = ["Conversation", "Item"]
 
-Message: TypeAlias = "dict[str, Any]"
 _TRANSCRIPTION = "conversation.item.input_audio_transcription"
 
 

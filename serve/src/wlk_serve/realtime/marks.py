@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_serve.errors import RequestError
+from wlk_serve.errors import invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wlk_core.session.events import Marked
     from wlk_core.tokens import ASRToken
+    from wlk_serve.realtime.messages import Message
 
 __all__ = ["MARK", "MARKS", "Marks", "check_name"]
 
-Message: TypeAlias = "dict[str, Any]"
 MARKS = "wlk.marks"  # in `include`
 MARK = "wlk.mark"  # the client's event
-_MOST_NAME_CHARACTERS = 200
+_MAX_ID_CHARACTERS = 200
 
 
-def check_name(name: object) -> str:
-    """
-    Return the `id` of a mark.
-
-    Raises:
-        RequestError: no text, or a long one.
-
-    """
-    if not isinstance(name, str) or len(name) > _MOST_NAME_CHARACTERS:
-        raise RequestError(
-            f"expected `id` as a text of up to {_MOST_NAME_CHARACTERS} characters",
-            code="invalid_type",
-            param="id",
-        )
-    return name
+def check_name(name: object) -> None:
+    """Raise RequestError unless *name* can be the `id` of a mark: a string that is not too long."""
+    if not isinstance(name, str) or len(name) > _MAX_ID_CHARACTERS:
+        expected = f"as a string of up to {_MAX_ID_CHARACTERS} characters"
+        raise invalid("id", expected, code="invalid_type")
 
 
 class Marks:

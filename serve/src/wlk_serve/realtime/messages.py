@@ -1,4 +1,4 @@
-"""What a client of a Realtime session sends: JSON messages, and audio in base64."""
+"""Parse what a client sends: JSON messages and audio."""
 
 from __future__ import annotations
 
@@ -8,14 +8,42 @@ import json
 import reprlib
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from wlk_serve.errors import RequestError
+import attrs
+
+from wlk_serve.errors import RequestError, invalid
 
 if TYPE_CHECKING:
     from wlk_serve.realtime.config import AudioFormat
 
-__all__ = ["check_samples", "decode_audio", "message_type", "parse_message"]
+__all__ = ["APPEND", "ClientMessage", "Message", "decode_audio", "parse_message"]
 
 Message: TypeAlias = "dict[str, Any]"
+APPEND = "input_audio_buffer.append"
+
+
+@attrs.define(kw_only=True)
+class ClientMessage:
+    """
+    A message of a client.
+
+    Attributes:
+        kind: its type, which need not exist.
+        fields: the JSON object; empty for binary audio.
+        audio: the decoded bytes of an append.
+        error: why the message cannot be applied; None for a well-formed one.
+
+    """
+
+    kind: str = ""
+    fields: Message = attrs.field(factory=dict)
+    audio: bytes = b""
+    error: RequestError | None = None
+
+    @property
+    def event_id(self) -> str | None:
+        """The client's name of the message, which an error repeats."""
+        event_id = self.fields.get("event_id")
+        return event_id if isinstance(event_id, str) else None
 
 
 def parse_message(text: str) -> Message:
@@ -23,7 +51,7 @@ def parse_message(text: str) -> Message:
     Return the object of a message.
 
     Raises:
-        RequestError: it is no JSON, or no object.
+        RequestError: it is not valid JSON, or not an object.
 
     """
     try:
@@ -40,56 +68,25 @@ def parse_message(text: str) -> Message:
     return message
 
 
-def message_type(message: Message) -> str:
-    """
-    Return the type of a message, which need not be one that exists.
-
-    Raises:
-        RequestError: it is no text.
-
-    """
-    kind = message.get("type")
-    if not isinstance(kind, str):
-        raise RequestError(
-            f"expected `type` as a text, got {reprlib.repr(kind)}",
-            code="invalid_event",
-            param="type",
-        )
-    return kind
-
-
 def decode_audio(audio: object, audio_format: AudioFormat) -> bytes:
     """
-    Return the bytes of an append.
+    Return the bytes of an append, which are base64 in a text message and plain in a binary one.
 
     Raises:
-        RequestError: *audio* is no base64, or does not end with a sample.
+        RequestError: *audio* is not base64, or does not end with a sample.
 
     """
-    if not isinstance(audio, str):
-        raise RequestError(
-            f"expected `audio` as base64 text, got {reprlib.repr(audio)}",
-            code="invalid_type",
-            param="audio",
-        )
-    try:
-        data = base64.b64decode(audio, validate=True)
-    except (binascii.Error, ValueError):
-        raise RequestError(
-            f"expected `audio` as base64 text, got {reprlib.repr(audio)}",
-            code="invalid_value",
-            param="audio",
-        ) from None
-    check_samples(data, audio_format)
-    return data
-
-
-def check_samples(data: bytes, audio_format: AudioFormat) -> None:
-    """Raise RequestError unless *data* ends with a sample."""
+    if isinstance(audio, bytes):
+        data = audio
+    else:
+        expected = ("audio", "as base64 text", reprlib.repr(audio))
+        if not isinstance(audio, str):
+            raise invalid(*expected, code="invalid_type")
+        try:
+            data = base64.b64decode(audio, validate=True)
+        except (binascii.Error, ValueError):
+            raise invalid(*expected) from None
     size = audio_format.sample_bytes
     if len(data) % size:
-        raise RequestError(
-            f"expected `audio` in whole samples of {size} bytes, got {len(data)} bytes",
-            code="invalid_value",
-            param="audio",
-        )
+        raise invalid("audio", f"in whole samples of {size} bytes", f"{len(data)} bytes")
+    return data

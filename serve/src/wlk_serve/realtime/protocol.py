@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, TypeAlias
+import reprlib
+from typing import TYPE_CHECKING
 
 from wlk_core.errors import BackendError, WLKError
 from wlk_core.session.events import (
@@ -17,7 +18,7 @@ from wlk_core.session.events import (
     SpeakerTurn,
     SpeechStarted,
 )
-from wlk_serve.errors import RequestError, as_request_error
+from wlk_serve.errors import RequestError, as_request_error, invalid
 from wlk_serve.realtime.beta import BETA_UPDATE, from_beta_session, to_beta_messages
 from wlk_serve.realtime.config import (
     HYPOTHESIS,
@@ -28,24 +29,19 @@ from wlk_serve.realtime.config import (
 )
 from wlk_serve.realtime.items import Conversation
 from wlk_serve.realtime.marks import MARK, MARKS, Marks, check_name
-from wlk_serve.realtime.messages import (
-    check_samples,
-    decode_audio,
-    message_type,
-    parse_message,
-)
-from wlk_serve.realtime.segments import Runs, stream_config
+from wlk_serve.realtime.messages import APPEND, ClientMessage, decode_audio, parse_message
+from wlk_serve.realtime.segments import StreamSegments, stream_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wlk_serve.models.card import ModelCard
-    from wlk_serve.realtime.segments import Run
-    from wlk_serve.realtime.streams import AudioStream, OpenStream
+    from wlk_serve.realtime.messages import Message
+    from wlk_serve.realtime.segments import StreamSegment
+    from wlk_serve.realtime.streams import AudioStream, StreamConfig
 
-__all__ = ["Message", "RealtimeProtocol"]
+__all__ = ["RealtimeProtocol"]
 
-Message: TypeAlias = "dict[str, Any]"
 _END = "wlk.end"  # the client's event that no more audio comes
 _MEANINGLESS = ("conversation.item.", "response.", "output_audio_buffer.")  # in a transcription
 
@@ -54,13 +50,16 @@ class RealtimeProtocol:
     """
     One Realtime session, without sockets, threads and clocks.
 
-    ``begin``, ``receive`` and ``handle`` return the messages to send, in their order.  Nothing that
-    a client sends makes them raise.  Items are completed in their order, one at a time.
+    ``begin``, ``apply``, ``handle`` and ``end`` return the messages to send, in their order.
+    Nothing that a client sends makes them raise.  Items are completed in their order, one at a
+    time.  A message of a client takes three calls, because opening a stream may block::
+
+        message = protocol.parse(data)
+        config = protocol.stream_needed(message)
+        answers = protocol.apply(message, None if config is None else open_stream(config))
 
     Args:
         card: the model that is served.
-        open_stream: opens a stream of the core; its events go to ``handle``.  A StreamNotOpen
-            passes through ``receive``, which then gets the same message again.
         new_id: returns an identifier with a prefix, such as "item_0123".
         expires_at: seconds of the epoch at which the server ends the session.
         config: the configuration at the beginning, None for the default.
@@ -71,7 +70,6 @@ class RealtimeProtocol:
     def __init__(
         self,
         card: ModelCard,
-        open_stream: OpenStream,
         *,
         new_id: Callable[[str], str],
         expires_at: int = 0,
@@ -90,7 +88,8 @@ class RealtimeProtocol:
         self._items.has_logprobs = LOGPROBS in self._config.include
         self._marks = Marks()
         self._marks.is_enabled = MARKS in self._config.include
-        self._runs = Runs(open_stream)
+        self._segments = StreamSegments()
+        self._opened: AudioStream | WLKError | None = None  # for the message that is applied
         self._takes_binary = False  # since the first update, which sets the format
         self.samples = 0  #: appended
         self._uncommitted = 0  # samples since the last commit
@@ -107,18 +106,65 @@ class RealtimeProtocol:
         """Return the first messages of a connection."""
         return self._out([self._session_message("session.created")])
 
-    def receive(self, text: str | bytes) -> list[Message]:
-        """Apply a message of the client; bytes are audio, after the first update of the session."""
-        event_id: str | None = None
+    def parse(self, data: str | bytes) -> ClientMessage:
+        """Return the message in *data*: JSON text, or audio after the first update of a session."""
+        message = ClientMessage()
         try:
-            if isinstance(text, bytes):
-                self._apply_binary(text)
-                return []
-            message = parse_message(text)
-            event_id = message.get("event_id") if isinstance(message.get("event_id"), str) else None
+            self._parse_into(message, data)
+        except RequestError as error:
+            message.error = error
+        return message
+
+    def _parse_into(self, message: ClientMessage, data: str | bytes) -> None:
+        if isinstance(data, bytes):
+            if not self._takes_binary:
+                raise RequestError(
+                    "expected a text message; binary audio is taken after a session.update",
+                    code="invalid_event",
+                )
+            message.kind, audio = APPEND, data
+        else:
+            message.fields = parse_message(data)
+            kind = message.fields.get("type")
+            if not isinstance(kind, str):
+                raise invalid("type", "as a string", reprlib.repr(kind), code="invalid_event")
+            message.kind, audio = kind, message.fields.get("audio")
+        if message.kind == APPEND:
+            message.audio = decode_audio(audio, self._config.format)
+        elif message.kind == MARK and self._marks.is_enabled:
+            check_name(message.fields.get("id"))
+
+    def stream_needed(self, message: ClientMessage) -> StreamConfig | None:
+        """Return how to open the stream that *message* needs; None where it needs no new one."""
+        needs_stream = message.audio or (message.kind == MARK and self._marks.is_enabled)
+        if not needs_stream or message.error is not None or self.is_over or self.is_ending:
+            return None
+        if self._segments.open is not None or self._segments.is_full:
+            return None
+        return stream_config(self._config)
+
+    def apply(
+        self, message: ClientMessage, opened: AudioStream | WLKError | None = None
+    ) -> list[Message]:
+        """
+        Apply *message*.
+
+        Args:
+            message: what `parse` returned.
+            opened: the stream that `stream_needed` asked for, whose events go to ``handle``, or why
+                it cannot be opened.  It is closed where the session has ended meanwhile.
+
+        """
+        self._opened = opened
+        try:
+            if message.error is not None:
+                raise message.error
             answers = list(self._apply(message))
         except WLKError as error:
-            answers = [_error(as_request_error(error), event_id)]
+            answers = [_error(as_request_error(error), message.event_id)]
+        unused, self._opened = self._opened, None
+        if unused is not None and not isinstance(unused, WLKError):
+            unused.close()
         return self._out(answers)
 
     def report(self, error: RequestError) -> list[Message]:
@@ -127,19 +173,19 @@ class RealtimeProtocol:
 
     def handle(self, stream: AudioStream, events: Iterable[Event]) -> list[Message]:
         """Apply events of a stream that this object opened."""
-        found = self._runs.find(stream)
+        found = self._segments.find(stream)
         if found is None:
             return []  # it was cleared
         found.waiting += events
         answers: list[Message] = []
-        while (run := self._runs.first) is not None and run.waiting:
-            waiting, run.waiting = run.waiting, []
+        while (segment := self._segments.first) is not None and segment.waiting:
+            waiting, segment.waiting = segment.waiting, []
             for event in waiting:
-                if run.is_cleared and not run.commits:
+                if segment.is_cleared and not segment.commits:
                     break
-                answers += self._apply_speakers(event, run)
-                answers += self._apply_event(event, run)
-            answers += self._drop_finished(run, waiting)
+                answers += self._apply_speakers(event, segment)
+                answers += self._apply_event(event, segment)
+            answers += self._drop_finished(segment, waiting)
         return self._out(answers)
 
     def end(self) -> list[Message]:
@@ -153,29 +199,30 @@ class RealtimeProtocol:
     def close(self) -> None:
         """Drop everything, as after a disconnect."""
         self.is_over = True
-        self._runs.close()
+        self._segments.close()
 
-    def _apply(self, message: Message) -> Iterator[Message]:
-        kind = message_type(message)
+    def _apply(self, message: ClientMessage) -> Iterator[Message]:
+        kind, fields = message.kind, message.fields
         if kind == _END:  # also where it comes again after a resume, or the server has ended it
             yield from self._end()
             return
-        self._check_open()
+        if self.is_over or self.is_ending:
+            raise RequestError("the session is over; connect again", code="session_expired")
         match kind:
             case "session.update":
-                yield from self._update(message.get("session"))
+                yield from self._update(fields.get("session"))
             case _ if kind == BETA_UPDATE:
                 self._is_beta = True
-                yield from self._update(from_beta_session(message.get("session")))
-            case "input_audio_buffer.append":
-                self._append(decode_audio(message.get("audio"), self._config.format))
+                yield from self._update(from_beta_session(fields.get("session")))
+            case _ if kind == APPEND:
+                self._append(message.audio)
             case "input_audio_buffer.commit":
                 yield from self._commit()
             case "input_audio_buffer.clear":
                 yield from self._clear()
                 yield {"type": "input_audio_buffer.cleared"}
             case _ if kind == MARK and self._marks.is_enabled:
-                self._mark(message.get("id"))
+                self._open_segment().mark(fields["id"], self._seconds)
             case _:
                 known = kind.startswith(_MEANINGLESS)
                 remedy = f' without include: ["{MARKS}"]' if kind == MARK else ""
@@ -184,20 +231,6 @@ class RealtimeProtocol:
                     code="unsupported_event" if known else "invalid_event",
                     param="type",
                 )
-
-    def _apply_binary(self, data: bytes) -> None:
-        if not self._takes_binary:
-            raise RequestError(
-                "expected a text message; binary audio is taken after a session.update",
-                code="invalid_event",
-            )
-        self._check_open()
-        check_samples(data, self._config.format)
-        self._append(data)
-
-    def _check_open(self) -> None:
-        if self.is_over or self.is_ending:
-            raise RequestError("the session is over; connect again", code="session_expired")
 
     def _update(self, session: object) -> Iterator[Message]:
         old = self._config
@@ -209,8 +242,8 @@ class RealtimeProtocol:
                 param="session.audio.input.format",
             )
         changes_stream = stream_config(old) != stream_config(new)
-        if changes_stream and self._runs.open_run is not None:
-            self._runs.check_count()  # before anything changes: the next audio needs another one
+        if changes_stream and self._segments.open is not None:
+            self._segments.check_count()  # before anything changes: the next audio needs one
         if old.turn_detection is None and new.turn_detection is not None and self._uncommitted:
             yield from self._commit()
         elif old.turn_detection is not None and new.turn_detection is None:
@@ -218,7 +251,7 @@ class RealtimeProtocol:
         self._config = new
         self._takes_binary = True
         if changes_stream:
-            self._runs.end_audio()  # the next audio opens another stream
+            self._segments.end_audio()  # the next audio opens another stream
         self._items.has_logprobs = LOGPROBS in new.include
         self._marks.is_enabled = MARKS in new.include
         yield self._session_message("session.updated")
@@ -226,7 +259,7 @@ class RealtimeProtocol:
     def _append(self, data: bytes) -> None:
         if not data:
             return
-        self._open_run().stream.receive(data)
+        self._open_segment().stream.receive(data)
         count = len(data) // self._config.format.sample_bytes
         self.samples += count
         self._uncommitted += count
@@ -237,27 +270,25 @@ class RealtimeProtocol:
                 "the input audio buffer is empty; append audio before a commit",
                 code="input_audio_buffer_commit_empty",
             )
-        run = self._runs.last
-        if run is not None:
-            run.commit()
+        segment = self._segments.last
+        if segment is not None:
+            segment.commit()
         seconds = self._take_uncommitted()
-        if not self._runs.has_detection:
+        if not self._segments.has_detection:
             yield from self._items.commit(seconds)
-        elif run is not None and not run.is_vad:
-            run.late_commits.append(seconds)
+        elif segment is not None and not segment.is_vad:
+            segment.late_commits.append(seconds)
         # Else the endpoint ends the item, because speech may end by itself before.
-        if run is None:  # a change of the configuration ended its stream, and all words have come
+        if (
+            segment is None
+        ):  # a change of the configuration ended its stream, and all words have come
             yield from self._items.complete()
             yield from self._end_speakers()
 
-    def _mark(self, name: object) -> None:
-        checked = check_name(name)
-        self._open_run().mark(checked, self._seconds)
-
     def _clear(self) -> Iterator[Message]:
         self._uncommitted = 0
-        yield from self._drop_marks(self._runs.clear())
-        if not self._runs:
+        yield from self._drop_marks(self._segments.clear())
+        if not self._segments:
             self._items.clear()
 
     def _drop_marks(self, marks: Iterable[Marked]) -> Iterator[Message]:
@@ -266,89 +297,94 @@ class RealtimeProtocol:
 
     def _end(self) -> Iterator[Message]:
         self.is_ending = True
-        self._runs.end_audio()
-        if not self._runs and not self.is_over:
+        self._segments.end_audio()
+        if not self._segments and not self.is_over:
             yield from self._complete_uncommitted()
             yield from self._end_speakers()
             self.is_over = True
 
-    def _open_run(self) -> Run:
-        """Return the run that takes audio; opens one if needed."""
-        run = self._runs.open_run
-        if run is None:
-            run = self._runs.open(stream_config(self._config), offset=self._seconds)
-            self._speaker_delay = self._card.speaker_delay
-        return run
+    def _open_segment(self) -> StreamSegment:
+        """Return the segment that takes audio, or begin one with the stream of the message."""
+        if self._segments.open is not None:
+            return self._segments.open
+        self._segments.check_count()
+        opened, self._opened = self._opened, None
+        if isinstance(opened, WLKError):
+            raise opened
+        if opened is None:
+            raise RuntimeError("a message came without the stream that it needs")
+        self._speaker_delay = self._card.speaker_delay
+        return self._segments.begin(opened, stream_config(self._config), offset=self._seconds)
 
     @property
     def _seconds(self) -> float:
         """The length of the audio that was appended."""
         return self.samples / self._config.format.rate
 
-    def _drop_finished(self, run: Run, events: Sequence[Event]) -> Iterator[Message]:
+    def _drop_finished(self, segment: StreamSegment, events: Sequence[Event]) -> Iterator[Message]:
         """Go on with the next stream after the end of this one, or after its last commit."""
         has_ended = any(isinstance(event, End) for event in events)
-        if not has_ended and not (run.is_cleared and not run.commits):
+        if not has_ended and not (segment.is_cleared and not segment.commits):
             return
-        self._runs.finish(run)
-        if run.is_cleared:
-            yield from self._drop_marks(run.marks)
+        self._segments.finish(segment)
+        if segment.is_cleared:
+            yield from self._drop_marks(segment.marks)
             self._items.clear()
-        for seconds in self._runs.take_late_commits():
+        for seconds in self._segments.take_late_commits():
             yield from self._items.commit(seconds)
-        if not self._runs and self.is_ending:
+        if not self._segments and self.is_ending:
             self.is_over = True
 
-    def _apply_event(self, event: Event, run: Run) -> Iterator[Message]:
+    def _apply_event(self, event: Event, segment: StreamSegment) -> Iterator[Message]:
         match event:
-            case SpeechStarted() if run.is_vad:
-                yield from self._items.start_speech(event.start + run.offset)
+            case SpeechStarted() if segment.is_vad:
+                yield from self._items.start_speech(event.start + segment.offset)
             case Commit():
-                tokens = run.tokens(event.tokens)
+                tokens = segment.tokens(event.tokens)
                 self._marks.extend(tokens)
                 yield from self._items.extend(tokens)
             case HypothesisChange() if HYPOTHESIS in self._config.include:
-                yield self._items.hypothesis(run.tokens(event.transcript.tokens))
+                yield self._items.hypothesis(segment.tokens(event.transcript.tokens))
             case Marked():
-                run.pop_mark()
-                hypothesis = run.tokens(event.transcript.tokens)
-                yield self._marks.marked(event, hypothesis, run.offset)
+                segment.pop_mark()
+                hypothesis = segment.tokens(event.transcript.tokens)
+                yield self._marks.marked(event, hypothesis, segment.offset)
             case Endpoint():
-                yield from self._end_utterance(event, run)
+                yield from self._end_utterance(event, segment)
             case Failure() if event.is_final:
                 self.has_failed = self.is_over = True
                 yield from self._items.fail(as_request_error(event.error).record())
             case End():
-                yield from self._end_run(run)
+                yield from self._end_segment(segment)
 
-    def _apply_speakers(self, event: Event, run: Run) -> Iterator[Message]:
+    def _apply_speakers(self, event: Event, segment: StreamSegment) -> Iterator[Message]:
         match event:
             case SpeakerTurn(span):
-                yield from self._items.find_speaker(run.span(span))
+                yield from self._items.find_speaker(segment.span(span))
             case Endpoint():
-                self._items.advance(event.time + run.offset)
+                self._items.advance(event.time + segment.offset)
             case Failure(error=BackendError(retryable=False), is_final=False):
                 self._speaker_delay = None  # an error event would end some clients
                 yield from self._items.settle_speakers()
                 yield self._session_message("session.updated")
 
-    def _end_utterance(self, event: Endpoint, run: Run) -> Iterator[Message]:
-        is_commit = event.reason == "commit" or (event.reason == "end" and run.commits > 0)
-        run.commits -= is_commit
-        if run.is_vad:
-            waited = run.silence_seconds if event.reason == "silence" else 0.0
-            end = event.time + run.offset
+    def _end_utterance(self, event: Endpoint, segment: StreamSegment) -> Iterator[Message]:
+        is_commit = event.reason == "commit" or (event.reason == "end" and segment.commits > 0)
+        segment.commits -= is_commit
+        if segment.is_vad:
+            waited = segment.silence_seconds if event.reason == "silence" else 0.0
+            end = event.time + segment.offset
             yield from self._items.end_speech(end, end + waited)
         elif is_commit:
             yield from self._items.complete()
 
-    def _end_run(self, run: Run) -> Iterator[Message]:
-        if run.commits and not self.has_failed:  # of audio without an utterance
-            run.commits = 0
-            if run.is_vad:
+    def _end_segment(self, segment: StreamSegment) -> Iterator[Message]:
+        if segment.commits and not self.has_failed:  # of audio without an utterance
+            segment.commits = 0
+            if segment.is_vad:
                 yield from self._items.commit(0.0)
             yield from self._items.complete()
-        if self.is_ending and run is self._runs.last:
+        if self.is_ending and segment is self._segments.last:
             yield from self._complete_uncommitted()
         yield from self._end_speakers()
 
@@ -363,7 +399,7 @@ class RealtimeProtocol:
             yield from self._items.complete()
 
     def _take_uncommitted(self) -> float:
-        """Return the seconds of audio since the last commit and count anew."""
+        """Return the seconds of audio since the last commit and reset the counter."""
         samples, self._uncommitted = self._uncommitted, 0
         return samples / self._config.format.rate
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
-from wlk_serve.errors import RequestError
+from wlk_serve.errors import RequestError, invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from wlk_serve.realtime.messages import Message
+
 __all__ = ["REPLACEABLE", "RESUME_SECONDS", "ResumeLog", "parse_last_seq", "resume_expired"]
 
-Message: TypeAlias = "dict[str, Any]"
 RESUME_SECONDS = 30  #: how long a session waits for its client
 REPLACEABLE = frozenset({"wlk.ack", "wlk.hypothesis"})  #: of which only the newest matters
 _MAX_CHARACTERS = 4 << 20
-_MOST_DIGITS = 18
+_MAX_DIGITS = 18
 
 
 class ResumeLog:
@@ -64,11 +65,11 @@ class ResumeLog:
 
     def number(self, messages: Iterable[Message]) -> list[Message]:
         """Return *messages* with their numbers, and keep them."""
-        return [self._kept(message) for message in messages]
+        return [self._keep(message) for message in messages]
 
-    def receive(self, samples: int, rate: int) -> list[Message]:
+    def acknowledge(self, samples: int, rate: int) -> list[Message]:
         """
-        Count a message of the client; return an acknowledgement for each second of audio.
+        Count a message of the client; return an unnumbered acknowledgement for a second of audio.
 
         Args:
             samples: how many samples arrived since the session began.
@@ -79,8 +80,7 @@ class ResumeLog:
         if samples - self._acknowledged_samples < rate:
             return []
         self._acknowledged_samples = samples
-        ack = {"type": "wlk.ack", "samples": samples, "messages": self._received_messages}
-        return self.number([ack])
+        return [{"type": "wlk.ack", "samples": samples, "messages": self._received_messages}]
 
     def resume(self, last: int, samples: int) -> list[Message]:
         """
@@ -106,7 +106,7 @@ class ResumeLog:
         missed = [message for number, (_, message, _) in self._messages.items() if number > last]
         return [resumed, *missed]
 
-    def _kept(self, message: Message) -> Message:
+    def _keep(self, message: Message) -> Message:
         self._last += 1
         kind = message["type"]
         numbered = {**message, "wlk_seq": self._last}
@@ -139,14 +139,10 @@ def parse_last_seq(values: Sequence[str]) -> int:
     Return the number in the values of the query field `wlk_last_seq`; 0 for none.
 
     Raises:
-        RequestError: it is no whole number from 0.
+        RequestError: it is not a whole number from 0.
 
     """
     text = values[-1] if values else "0"
-    if not (text.isascii() and text.isdigit()) or len(text) > _MOST_DIGITS:
-        raise RequestError(
-            f"expected `wlk_last_seq` as a whole number, got {text[:30]!r}",
-            code="invalid_value",
-            param="wlk_last_seq",
-        )
+    if not (text.isascii() and text.isdigit()) or len(text) > _MAX_DIGITS:
+        raise invalid("wlk_last_seq", "as a whole number", repr(text[:30]))
     return int(text)

@@ -1,31 +1,48 @@
-"""The address ``/v1/realtime``: who may open a session, and who may resume one."""
+"""The address ``/v1/realtime``: who may open a session, who may resume one, and its WebSocket."""
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import ExitStack
+import json
+import logging
 from typing import TYPE_CHECKING
 
+from starlette.websockets import WebSocketDisconnect
+
 from wlk_core.errors import WLKError
-from wlk_serve.errors import RequestError, as_request_error, error_response
+from wlk_serve.errors import as_request_error, error_response, invalid
 from wlk_serve.realtime.config import default_config, model_name, update_config
 from wlk_serve.realtime.resume import parse_last_seq, resume_expired
-from wlk_serve.realtime.session import RealtimeSession
-from wlk_serve.realtime.socket import accept, refuse, serve_session
+from wlk_serve.realtime.session import BROKEN, OVERLOADED, RealtimeSession
 
 if TYPE_CHECKING:
     from starlette.websockets import WebSocket
 
+    from wlk_serve.errors import RequestError
     from wlk_serve.http.admission import Admission
-    from wlk_serve.models.models import Models
+    from wlk_serve.models.pool import ModelPool
     from wlk_serve.models.service import Service
     from wlk_serve.ops.limits import Limits, Usage
-    from wlk_serve.ops.running import Sessions
+    from wlk_serve.ops.running import RunningSessions
     from wlk_serve.realtime.config import RealtimeConfig
+    from wlk_serve.realtime.send_queue import SendQueue
 
-__all__ = ["RealtimeRoute"]
+__all__ = ["RealtimeRoute", "serve_session"]
+
+_LOGGER = logging.getLogger(__name__)
 
 _EXPIRED = 4404  # close code of a session that cannot be resumed
 _NEW = "1"  # asks for a token
+_SUBPROTOCOL = "realtime"  # which browsers need
+_LEFT = (OSError, RuntimeError, WebSocketDisconnect)  # what sending to a client that left raises
+_LOST = 1006  # the close code of a socket that ended without one
+_SEND_SECONDS = 10.0  # for one message
+# Of audio, before the socket is no longer read.  A client that sends a recording at once may ping,
+# and give up after 20 s without an answer, because its ping waits unread after its audio.  One more
+# append of 15 MiB is below what a session takes.
+_MAX_WAITING_SECONDS = 400.0
+_POLL_SECONDS = 0.05  # while it is not read
 
 
 class RealtimeRoute:
@@ -33,9 +50,9 @@ class RealtimeRoute:
 
     def __init__(
         self,
-        models: Models,
+        models: ModelPool,
         admission: Admission,
-        sessions: Sessions,
+        sessions: RunningSessions,
         limits: Limits,
         usage: Usage,
     ) -> None:
@@ -77,9 +94,7 @@ class RealtimeRoute:
         model = socket.query_params.get("model", model_name(fields))
         card = self._models.card(model)
         if socket.query_params.get("intent", "transcription") != "transcription":
-            raise RequestError(
-                "expected intent=transcription", code="invalid_value", param="intent"
-            )
+            raise invalid("intent", "as transcription")
         config = default_config(card)
         if fields is not None:
             config = update_config(config, fields, card)
@@ -118,24 +133,101 @@ class RealtimeRoute:
         if session.log is not None:
             self._resumable[session.log.token] = session
         try:
-            await accept(socket)
+            await _accept(socket)
             await serve_session(socket, session, session.begin())
         finally:
             session.close_unless_waiting()
 
     async def _resume(self, socket: WebSocket, token: str, last: int) -> None:
-        await accept(socket)  # browsers see no status of a refusal, but they see close codes
+        await _accept(socket)  # browsers see no status of a refusal, but they see close codes
         session = self._resumable.get(token)
         try:
             if session is None:
                 raise resume_expired("the session is over or was never here; open a new one")
             queue = session.resume(last)
-        except RequestError as error:
-            self._models.metrics.count_error(error)
-            await refuse(socket, error, _EXPIRED)
+        except WLKError as error:
+            answer = as_request_error(error)
+            self._models.metrics.count_error(answer)
+            await _close(socket, _EXPIRED, answer)
             return
         await serve_session(socket, session, queue)
 
     def _forget(self, session: RealtimeSession) -> None:
         if session.log is not None:
             self._resumable.pop(session.log.token, None)
+
+
+async def serve_session(socket: WebSocket, session: RealtimeSession, queue: SendQueue) -> None:
+    """
+    Read and write an accepted *socket* until the client leaves or the session is over.
+
+    *queue* is what the session returned when the socket was attached to it.
+    """
+    reader = asyncio.create_task(_read(socket, session, queue))
+    writer = asyncio.create_task(_write(socket, queue))
+    client_code: int | None = None
+    try:
+        await asyncio.wait({reader, writer}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (reader, writer):
+            task.cancel()
+        for result in await asyncio.gather(reader, writer, return_exceptions=True):
+            if isinstance(result, int):
+                client_code = result
+            elif isinstance(result, (OSError, WebSocketDisconnect)):
+                client_code = client_code or _LOST
+            elif isinstance(result, Exception):
+                _LOGGER.error("a session failed", exc_info=result)
+                session.fail()
+        code = session.close_code
+        if queue.close_code is not None:
+            code = queue.close_code
+        elif queue.is_full:
+            session.figures.metrics.send_queue_full.inc()
+            code = OVERLOADED
+        elif session.protocol.has_failed:
+            code = BROKEN
+        session.detach(queue, client_code)
+        if client_code is None:
+            await _close(socket, code)
+
+
+async def _read(socket: WebSocket, session: RealtimeSession, queue: SendQueue) -> int:
+    """Give messages to the session; return the close code of the client."""
+    while True:
+        message = await socket.receive()
+        if message["type"] == "websocket.disconnect":
+            return int(message.get("code", _LOST))
+        text = message.get("text")
+        await session.receive(queue, message.get("bytes") or b"" if text is None else text)
+        await queue.room()
+        # Unread, so that TCP slows the client down; a step without events wakes no task.
+        while session.backlog_seconds > _MAX_WAITING_SECONDS:  # noqa: ASYNC110
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _write(socket: WebSocket, queue: SendQueue) -> None:
+    while (text := await queue.get()) is not None:
+        try:
+            async with asyncio.timeout(_SEND_SECONDS):
+                await socket.send_text(text)
+        except TimeoutError:
+            queue.is_full = True  # the client reads nothing
+            return
+
+
+async def _accept(socket: WebSocket) -> None:
+    offered = socket.scope.get("subprotocols", [])
+    await socket.accept(_SUBPROTOCOL if _SUBPROTOCOL in offered else None)
+
+
+async def _close(socket: WebSocket, code: int, error: RequestError | None = None) -> None:
+    """Close an accepted *socket* with *code*, after *error* if there is one."""
+    try:
+        async with asyncio.timeout(_SEND_SECONDS):
+            if error is not None:
+                message = {"type": "error", "error": {**error.record(), "event_id": None}}
+                await socket.send_text(json.dumps(message))
+            await socket.close(code)
+    except _LEFT:
+        pass  # TimeoutError is an OSError: the client reads nothing

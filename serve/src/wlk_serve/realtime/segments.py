@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from wlk_core.session.events import Event
     from wlk_core.tokens import ASRToken, SpeakerSpan
     from wlk_serve.realtime.config import RealtimeConfig
-    from wlk_serve.realtime.streams import AudioStream, OpenStream
+    from wlk_serve.realtime.streams import AudioStream
 
-__all__ = ["Run", "Runs", "stream_config"]
+__all__ = ["StreamSegment", "StreamSegments", "stream_config"]
 
-_MOST_RUNS = 4  # of a session; each holds a stream of the model and a detector, 3 MB and more
+_MAX_SEGMENTS = 4  # of a session; each holds a stream of the model and a detector, 3 MB and more
 
 
 @attrs.define(kw_only=True, eq=False)
-class Run:
+class StreamSegment:
     """
     A stream and the part of the session's clock that it covers.
 
@@ -42,7 +42,7 @@ class Run:
             endpoint of a commit that came after it.
         takes_audio: whether audio of the client goes there.
         is_cleared: whether events after those endpoints are dropped.
-        waiting: events of a run that is not the first yet.
+        waiting: events of a segment that is not the first yet.
         late_commits: seconds of the audio of commits whose items begin after those of an earlier
             stream, because voice activity detection has not ended its utterances yet.
         marks: answers to the marks that have not come back, as if all audio before were dropped.
@@ -59,13 +59,6 @@ class Run:
     waiting: list[Event] = attrs.field(factory=list)
     late_commits: list[float] = attrs.field(factory=list)
     marks: deque[Marked] = attrs.field(factory=deque)
-
-    @classmethod
-    def of(cls, stream: AudioStream, config: StreamConfig, *, offset: float) -> Run:
-        """Return the run of *stream*, which was opened with *config*."""
-        gate = config.gate
-        silence = 0.0 if gate is None else gate.pre_roll + gate.min_silence
-        return cls(stream=stream, offset=offset, is_vad=gate is not None, silence_seconds=silence)
 
     def commit(self) -> None:
         """End the utterance; once the audio has ended, that end is the end of the utterance too."""
@@ -104,45 +97,43 @@ class Run:
         return attrs.evolve(span, start=span.start + self.offset, end=span.end + self.offset)
 
 
-class Runs:
-    """
-    The runs of a session that are not finished, in their order.
+class StreamSegments:
+    """The segments of a session that are not finished, in their order."""
 
-    Args:
-        open_stream: opens a stream of the core.
-
-    """
-
-    def __init__(self, open_stream: OpenStream) -> None:
-        self._open_stream = open_stream
-        self._runs: deque[Run] = deque()
+    def __init__(self) -> None:
+        self._segments: deque[StreamSegment] = deque()
 
     def __len__(self) -> int:
-        return len(self._runs)
+        return len(self._segments)
 
     @property
-    def first(self) -> Run | None:
-        """The run whose events are applied now; those of the others wait."""
-        return self._runs[0] if self._runs else None
+    def first(self) -> StreamSegment | None:
+        """The segment whose events are applied now; those of the others wait."""
+        return self._segments[0] if self._segments else None
 
     @property
-    def last(self) -> Run | None:
-        """The run of the newest audio."""
-        return self._runs[-1] if self._runs else None
+    def last(self) -> StreamSegment | None:
+        """The segment of the newest audio."""
+        return self._segments[-1] if self._segments else None
 
     @property
-    def open_run(self) -> Run | None:
-        """The run that takes audio, which is the last one."""
-        return self._runs[-1] if self._runs and self._runs[-1].takes_audio else None
+    def open(self) -> StreamSegment | None:
+        """The segment that takes audio, which is the last one."""
+        return self._segments[-1] if self._segments and self._segments[-1].takes_audio else None
 
     @property
     def has_detection(self) -> bool:
-        """Whether voice activity detection ends the utterances of any run."""
-        return any(run.is_vad for run in self._runs)
+        """Whether voice activity detection ends the utterances of any segment."""
+        return any(segment.is_vad for segment in self._segments)
 
-    def find(self, stream: AudioStream) -> Run | None:
-        """Return the run of *stream*, None where it is finished."""
-        return next((run for run in self._runs if run.stream is stream), None)
+    def find(self, stream: AudioStream) -> StreamSegment | None:
+        """Return the segment of *stream*, None where it is finished."""
+        return next((segment for segment in self._segments if segment.stream is stream), None)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no other stream may be opened."""
+        return len(self._segments) >= _MAX_SEGMENTS
 
     def check_count(self) -> None:
         """
@@ -152,69 +143,67 @@ class Runs:
             RequestError: too many streams are not finished.
 
         """
-        if len(self._runs) >= _MOST_RUNS:
+        if self.is_full:
             raise RequestError(
-                f"{_MOST_RUNS} streams of this session are not finished, and another configuration "
-                "or a clear needs one more; wait for their words",
+                f"{_MAX_SEGMENTS} streams of this session are not finished, and another "
+                "configuration or a clear needs one more; wait for their words",
                 status=429,
                 code="rate_limit_exceeded",
                 retry_after=1,
             )
 
-    def open(self, config: StreamConfig, *, offset: float) -> Run:
-        """
-        Open a run, which takes the audio from now on.
-
-        Raises:
-            RequestError: see `check_count`.
-
-        """
-        self.check_count()
-        self._runs.append(Run.of(self._open_stream(config), config, offset=offset))
-        return self._runs[-1]
+    def begin(self, stream: AudioStream, config: StreamConfig, *, offset: float) -> StreamSegment:
+        """Append the segment of *stream*, opened with *config*, which takes audio from now on."""
+        gate = config.gate
+        silence = 0.0 if gate is None else gate.pre_roll + gate.min_silence
+        segment = StreamSegment(
+            stream=stream, offset=offset, is_vad=gate is not None, silence_seconds=silence
+        )
+        self._segments.append(segment)
+        return segment
 
     def end_audio(self) -> None:
-        """End the audio of the run that takes it; may be called again."""
-        run = self.open_run
-        if run is not None:
-            run.takes_audio = False
-            run.stream.end_audio()
+        """End the audio of the segment that takes it; may be called again."""
+        segment = self.open
+        if segment is not None:
+            segment.takes_audio = False
+            segment.stream.end_audio()
 
     def clear(self) -> list[Marked]:
         """
         Drop all audio after the last commit; return answers to the marks in it.
 
-        Without any, the answers follow those of a run that is left.
+        Without any, the answers follow those of a segment that is left.
         """
         marks: deque[Marked] = deque()
-        while self._runs and not self._runs[-1].commits:
-            run = self._runs.pop()
-            run.stream.close()
-            marks.extendleft(reversed(run.marks))
-        if not self._runs:
+        while self._segments and not self._segments[-1].commits:
+            segment = self._segments.pop()
+            segment.stream.close()
+            marks.extendleft(reversed(segment.marks))
+        if not self._segments:
             return list(marks)
-        self._runs[-1].is_cleared, self._runs[-1].takes_audio = True, False
-        self._runs[-1].marks += marks
+        self._segments[-1].is_cleared, self._segments[-1].takes_audio = True, False
+        self._segments[-1].marks += marks
         return []
 
-    def finish(self, run: Run) -> None:
-        """Close the stream of *run* and forget it."""
-        run.stream.close()
-        self._runs.remove(run)
+    def finish(self, segment: StreamSegment) -> None:
+        """Close the stream of *segment* and forget it."""
+        segment.stream.close()
+        self._segments.remove(segment)
 
     def take_late_commits(self) -> list[float]:
-        """Return and forget the late commits of the runs before the next one with detection."""
+        """Return and forget the late commits of the segments before the next one with detection."""
         seconds: list[float] = []
-        for run in takewhile(lambda run: not run.is_vad, self._runs):
-            seconds += run.late_commits
-            run.late_commits = []
+        for segment in takewhile(lambda segment: not segment.is_vad, self._segments):
+            seconds += segment.late_commits
+            segment.late_commits = []
         return seconds
 
     def close(self) -> None:
         """Close all streams."""
-        for run in self._runs:
-            run.stream.close()
-        self._runs.clear()
+        for segment in self._segments:
+            segment.stream.close()
+        self._segments.clear()
 
 
 def stream_config(config: RealtimeConfig) -> StreamConfig:

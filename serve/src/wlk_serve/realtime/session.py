@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 import time
 from typing import TYPE_CHECKING
 
 from wlk_core.errors import WLKError
 from wlk_serve.errors import RequestError
-from wlk_serve.ops.records import SessionRecord
+from wlk_serve.ops.records import SessionFigures
 from wlk_serve.realtime.protocol import RealtimeProtocol
 from wlk_serve.realtime.resume import RESUME_SECONDS, ResumeLog, resume_expired
 from wlk_serve.realtime.send_queue import SendQueue
-from wlk_serve.realtime.streams import StreamNotOpen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wlk_core.session.events import Event
-    from wlk_serve.models.service import Service, SessionStream
+    from wlk_serve.models.service import Service
+    from wlk_serve.models.stream import ServedStream
     from wlk_serve.ops.limits import Limits, Usage
     from wlk_serve.realtime.config import RealtimeConfig
-    from wlk_serve.realtime.protocol import Message
+    from wlk_serve.realtime.messages import Message
     from wlk_serve.realtime.streams import StreamConfig
 
 __all__ = ["BROKEN", "DONE", "OVERLOADED", "RESTART", "TAKEN_OVER", "RealtimeSession"]
-
-_LOGGER = logging.getLogger(__name__)
 
 DONE, RESTART, BROKEN, OVERLOADED = 1000, 1012, 1011, 1013  #: close codes of RFC 6455
 TAKEN_OVER = 4409  #: another socket resumed the session
@@ -70,8 +67,7 @@ class RealtimeSession:
         on_closed: Callable[[], object],
     ) -> None:
         self._service = service
-        self._streams: list[SessionStream] = []
-        self._opened: SessionStream | WLKError | None = None  # for the message that needs it
+        self._streams: list[ServedStream] = []
         self._on_over: Callable[[], object] | None = on_over
         self._on_closed: Callable[[], object] | None = on_closed
         self._is_broken = False
@@ -82,13 +78,12 @@ class RealtimeSession:
         self.close_code = DONE
         self.protocol = RealtimeProtocol(
             service.card,
-            self._open_stream,
             new_id=lambda prefix: f"{prefix}_{secrets.token_hex(12)}",
             expires_at=int(time.time() + limits.max_session_seconds),
             is_beta=is_beta,
             config=config,
         )
-        self.record = SessionRecord(
+        self.figures = SessionFigures(
             service.metrics,
             protocol="realtime",
             session_id=self.protocol.session_id,
@@ -158,7 +153,7 @@ class RealtimeSession:
         if code is None and not queue.is_full:
             self._stop()  # the client may not have received the last words
         elif self._on_over is not None:
-            self.record.set_state("waiting")
+            self.figures.set_state("waiting")
         if self._patience is None and self._on_closed is not None:
             self._patience = self._loop.call_later(RESUME_SECONDS, self.close)
 
@@ -167,33 +162,35 @@ class RealtimeSession:
         if queue is not self._queue:
             return  # the client sends it again through its new socket
         self._last_message = self._loop.time()
-        try:
-            self._receive(data)
-        except StreamNotOpen as missing:
-            config = missing.config
-        else:
-            return
-        try:
-            self._opened = await self._service.open_stream(config, self._handle)
-        except WLKError as error:
-            self._opened = error
-        try:
-            if queue is self._queue:
-                self._receive(data)
-        finally:
-            self._close_unused()
-
-    def _receive(self, data: str | bytes) -> None:
+        message = self.protocol.parse(data)
+        opened: ServedStream | WLKError | None = None
+        if (config := self.protocol.stream_needed(message)) is not None:
+            opened = await self._open_stream(config)
+            if queue is not self._queue:
+                if not isinstance(opened, WLKError):
+                    opened.close()
+                return
         before = self.protocol.samples
-        self._put(self.protocol.receive(data), acknowledges=True)
+        self._put(self.protocol.apply(message, opened))
+        if self.log is not None:
+            self._put(self.log.acknowledge(self.protocol.samples, self.protocol.rate))
         seconds = (self.protocol.samples - before) / self.protocol.rate
-        self.record.add_audio(seconds)
+        self.figures.add_audio(seconds)
         try:
-            key_id = self.record.key_id
+            key_id = self.figures.key_id
             self._usage.use(key_id, self._last_message, audio_seconds=seconds, size=len(data))
         except RequestError as error:
             self._end_with(error, OVERLOADED)
         self._stop_if_over()
+
+    async def _open_stream(self, config: StreamConfig) -> ServedStream | WLKError:
+        """Return a new stream, or why the backend refuses it, which answers the message."""
+        try:
+            opened = await self._service.open_stream(config, self._handle)
+        except WLKError as error:
+            return error
+        self._streams = [*(old for old in self._streams if old.backlog_seconds), opened]
+        return opened
 
     def end(self) -> None:
         """Take no more audio, deliver the last words and close for a restart of the server."""
@@ -235,7 +232,7 @@ class RealtimeSession:
         self.protocol.close()
         if self._on_over is not None:
             on_over, self._on_over = self._on_over, None
-            self.record.finish(self._outcome)
+            self.figures.finish(self._outcome)
             on_over()
 
     def _finish(self) -> None:
@@ -250,26 +247,10 @@ class RealtimeSession:
             self._patience.cancel()
             self._patience = None
             if self._on_over is not None:
-                self.record.set_state("connected")
+                self.figures.set_state("connected")
 
-    def _open_stream(self, config: StreamConfig) -> SessionStream:
-        """Return the stream that was opened for this message, or raise why it was not."""
-        opened, self._opened = self._opened, None
-        if opened is None:
-            raise StreamNotOpen(config)
-        if isinstance(opened, WLKError):
-            raise opened
-        self._streams = [*(old for old in self._streams if old.backlog_seconds), opened]
-        return opened
-
-    def _close_unused(self) -> None:
-        """Close a stream that was opened for a message that was not applied."""
-        opened, self._opened = self._opened, None
-        if opened is not None and not isinstance(opened, WLKError):
-            opened.close()
-
-    def _handle(self, stream: SessionStream, events: list[Event]) -> None:
-        self.record.add_events(events, self.backlog_seconds, stream.commit_times)
+    def _handle(self, stream: ServedStream, events: list[Event]) -> None:
+        self.figures.add_events(events, self.backlog_seconds, stream.commit_times)
         try:
             self._put(self.protocol.handle(stream, events))
         except Exception:
@@ -282,14 +263,14 @@ class RealtimeSession:
         self.close_code, self._is_broken = BROKEN, True
         self._stop_if_over()
 
-    def _put(self, messages: list[Message], *, acknowledges: bool = False) -> None:
+    def _put(self, messages: list[Message]) -> None:
+        if not messages:
+            return
         for message in messages:
             if "error" in message:  # of the types `error` and `...failed`
-                self.record.metrics.count_error_code(message["error"]["code"])
+                self.figures.metrics.count_error_code(message["error"]["code"])
         if self.log is not None:
             messages = self.log.number(messages)
-            if acknowledges:
-                messages += self.log.receive(self.protocol.samples, self.protocol.rate)
         if self._queue is not None:
             self._queue.put(messages)
 

@@ -1,18 +1,26 @@
-"""The seam between a protocol and the sessions of the core: what a protocol calls."""
+"""What a protocol needs of the sessions of the core: how they are opened, and their calls."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from wlk_core.audio.pcm import Encoding
-    from wlk_serve.realtime.config import GateTimes
 
-__all__ = ["AudioStream", "OpenStream", "StreamConfig", "StreamNotOpen"]
+__all__ = ["AudioStream", "GateTimes", "StreamConfig"]
+
+
+@attrs.frozen(kw_only=True)
+class GateTimes:
+    """The parameters of a SilenceGate: two probabilities, and three lengths in seconds."""
+
+    threshold: float
+    quiet_threshold: float
+    pre_roll: float
+    hang_over: float
+    min_silence: float
 
 
 @attrs.frozen(kw_only=True)
@@ -54,20 +62,3 @@ class AudioStream(Protocol):
     def close(self) -> None:
         """Drop what was not transcribed; may be called again."""
         ...
-
-
-class StreamNotOpen(Exception):  # noqa: N818 -- a request, as StopIteration is
-    """
-    A message of a client needs a stream, and opening one has to wait.
-
-    A protocol passes it on and has changed nothing: its caller opens a stream of `config`, which
-    may block, and applies the message again.
-    """
-
-    def __init__(self, config: StreamConfig) -> None:
-        super().__init__(config)
-        self.config = config
-
-
-#: Returns a stream, raises WLKError where none can be opened, or StreamNotOpen.
-OpenStream: TypeAlias = "Callable[[StreamConfig], AudioStream]"

@@ -10,19 +10,60 @@ import threading
 from typing import TYPE_CHECKING, Protocol
 
 from wlk_core.errors import BackendError, WLKError
-from wlk_core.session.events import End
+from wlk_core.session.events import End, HypothesisChange
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, Callable, Iterable
 
     from wlk_core.session.events import Event
     from wlk_core.session.session import Session
     from wlk_serve.scheduler.deadlines import DueTimes
-    from wlk_serve.scheduler.outbox import Outbox
 
-__all__ = ["Attachment"]
+__all__ = ["Attachment", "Outbox"]
 
 _LOGGER = logging.getLogger(__name__)
+
+
+class Outbox:
+    """
+    Events in their order, for a consumer that may be slow.
+
+    A hypothesis that directly follows another replaces it, because only the newest counts.  Nothing
+    else is dropped.  A producer stops while `is_full`; the box takes whatever is put.
+    Any thread may call.
+    """
+
+    def __init__(self, max_events: int) -> None:
+        self.max_events = max_events
+        self._lock = threading.Lock()  # held for a few list operations
+        self._events: list[Event] = []
+
+    def __len__(self) -> int:
+        """Count the events that wait."""
+        return len(self._events)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether `max_events` or more wait."""
+        return len(self._events) >= self.max_events
+
+    def put(self, events: Iterable[Event]) -> None:
+        """Append *events*."""
+        with self._lock:
+            for event in events:
+                if (
+                    isinstance(event, HypothesisChange)
+                    and self._events
+                    and isinstance(self._events[-1], HypothesisChange)
+                ):
+                    self._events.pop()
+                self._events.append(event)
+
+    def take(self) -> list[Event]:
+        """Return and forget all events; a producer that stopped left `max_events` or more."""
+        with self._lock:
+            events, self._events = self._events, []
+            return events
 
 
 class _Owner(Protocol):
@@ -53,13 +94,13 @@ class Attachment:
         *,
         lane: int,
         due_times: DueTimes,
-        outbox: Outbox,
+        max_events: int,
         on_events: Callable[[list[Event]], object] | None,
         call: Callable[[Callable[[], object]], object],
     ) -> None:
         self.session = session
         self.lane = lane
-        self.outbox = outbox
+        self.outbox = Outbox(max_events)
         self._owner = owner
         self._due_times = due_times
         self._on_events = on_events

@@ -1,4 +1,4 @@
-"""Which session is stepped next: when its audio is due, and the queue of earliest deadlines."""
+"""When audio is due, which session is stepped next, and how late the steps end."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import math
 from typing import Generic, TypeVar
 
 import attrs
+import numpy as np
 
-__all__ = ["DeadlineQueue", "DueTimes", "Turn"]
+__all__ = ["DeadlineQueue", "DueTimes", "Load", "Turn"]
 
 K = TypeVar("K", bound=Hashable)
 
 _HALF_A_SAMPLE = 0.5 / 16_000  # seconds; sums of durations are rounded by much less
+_MAX_STEPS = 4096  # newest steps whose lateness is kept, which bounds memory
 _GRAIN_SECONDS = 0.05  # chunks that arrive within it share an arrival time, which bounds memory
 
 
@@ -119,3 +121,29 @@ class DeadlineQueue(Generic[K]):
         if self._leads.pop(key, None) is not None:
             self._heap = [entry for entry in self._heap if entry[2].key != key]
             heapq.heapify(self._heap)
+
+
+class Load:
+    """
+    The lateness of the steps that ended within the last `window_seconds`.
+
+    Lateness is the end of a step minus its deadline, in seconds; negative where it ended in time.
+    There is no clock in here: every call carries the current time.
+    """
+
+    def __init__(self, window_seconds: float = 10.0, *, min_steps: int = 20) -> None:
+        self._window = window_seconds
+        self._min_steps = min_steps
+        self._steps: deque[tuple[float, float]] = deque(maxlen=_MAX_STEPS)
+
+    def add(self, now: float, lateness: float) -> None:
+        """Count a step that ended at *now*."""
+        self._steps.append((now, lateness))
+
+    def p99(self, now: float) -> float | None:
+        """Return the 99th percentile in seconds, None for fewer than `min_steps` steps."""
+        while self._steps and self._steps[0][0] < now - self._window:
+            self._steps.popleft()
+        if len(self._steps) < self._min_steps:
+            return None
+        return float(np.percentile([lateness for _, lateness in self._steps], 99))

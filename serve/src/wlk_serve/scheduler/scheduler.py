@@ -1,31 +1,26 @@
-"""Many sessions on one loaded model: who is stepped next, by which thread, and who is refused."""
+"""Step many sessions of one loaded model with a few threads, the earliest deadline first."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-import math
 import os
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from wlk_core._arguments import real_number, shown
-from wlk_core.errors import OptionError, SessionOverloaded, StreamClosed
-from wlk_core.session.session import Session
+from wlk_core.errors import OptionError, StreamClosed
 from wlk_serve.scheduler.attachment import Attachment
-from wlk_serve.scheduler.deadlines import DeadlineQueue, DueTimes
-from wlk_serve.scheduler.load import Load
-from wlk_serve.scheduler.outbox import Outbox
+from wlk_serve.scheduler.deadlines import DeadlineQueue, DueTimes, Load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from types import TracebackType
 
     from wlk_core.backend import Backend
+    from wlk_core.session import Session
     from wlk_core.session.events import Event
-    from wlk_serve.scheduler.deadlines import Turn
 
 __all__ = ["Scheduler"]
 
@@ -61,18 +56,12 @@ class Scheduler:
             ``thread_affinity="same-thread"`` need it.  The deadlines then order the sessions of
             each thread, because a session cannot move to a thread that is idle.
         tick_seconds: how long after its audio is due a step may end; the tick of the streams.
-        max_sessions: how many sessions may be attached; None for no such limit.
-        max_lateness: seconds; while more than one step in a hundred ends later than this after its
-            deadline, new sessions are refused.
         max_events: events of a session that may wait for its consumer.
         burst_seconds: how much faster than real time audio may come and still be due on arrival.
         clock: returns seconds that never go back.
         on_step: called with the seconds that a step took, in the thread of the step.
         turns: entered by a thread before it chooses a session, and left when none has work; for an
             engine that other threads of the program use too.
-
-    Raises:
-        OptionError: an argument is of another type or out of range.
 
     """
 
@@ -82,8 +71,6 @@ class Scheduler:
         workers: int | None = None,
         same_thread: bool = False,
         tick_seconds: float = 0.5,
-        max_sessions: int | None = None,
-        max_lateness: float = 0.05,
         max_events: int = 256,
         burst_seconds: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
@@ -91,22 +78,7 @@ class Scheduler:
         turns: AbstractContextManager[object] = nullcontext(),  # noqa: B008 -- has no state
     ) -> None:
         count = (os.cpu_count() or 1) if workers is None else workers
-        _check_arguments(
-            counts={"workers": (count, 0), "max_events": (max_events, 1)}
-            | ({} if max_sessions is None else {"max_sessions": (max_sessions, 0)}),
-            seconds={"tick_seconds": tick_seconds, "burst_seconds": burst_seconds},
-        )
-        if not isinstance(same_thread, bool):
-            raise OptionError(f"expected `same_thread` as True or False, got {shown(same_thread)}")
-        if (lateness := real_number(max_lateness)) is None or not lateness >= 0:
-            raise OptionError(
-                f"expected `max_lateness` in seconds, 0 or more, got {shown(max_lateness)}"
-            )
-        if not callable(clock):
-            raise OptionError(f"expected `clock` as a function of seconds, got {shown(clock)}")
         self._tick = float(tick_seconds)
-        self._max_sessions = max_sessions
-        self._max_lateness = max_lateness
         self._max_events = max_events
         self._burst = burst_seconds
         self._clock = clock
@@ -157,33 +129,6 @@ class Scheduler:
         with self._lock:
             return self._load.p99(self._clock())
 
-    def admit(self) -> None:
-        """
-        Check that another session can be taken; `attach` does the same.
-
-        Raises:
-            SessionOverloaded: `max_sessions` are attached, or the steps end too late.
-            StreamClosed: the scheduler is closed.
-
-        """
-        with self._lock:
-            self._check_room()
-
-    def _check_room(self) -> None:
-        if self._is_closed:
-            raise StreamClosed("the scheduler is closed; open a new one")
-        count = len(self._attachments)
-        if self._max_sessions is not None and count >= self._max_sessions:
-            raise SessionOverloaded(
-                f"{count} sessions run, the limit is {self._max_sessions}; try again later"
-            )
-        lateness = self._load.p99(self._clock()) if count else None
-        if lateness is not None and lateness > self._max_lateness:
-            raise SessionOverloaded(
-                f"steps of the {count} sessions end {lateness:.2f} s after their deadline, the "
-                f"bound is {self._max_lateness:g} s; try again later"
-            )
-
     def attach(
         self,
         session: Session,
@@ -200,40 +145,32 @@ class Scheduler:
         `on_events` the events wait for `Attachment.events`.
 
         Raises:
-            OptionError: no session, one that is attached here already, or no callable.
+            OptionError: the session is attached here already.
             StreamClosed: the session or the scheduler is over.
-            SessionOverloaded: see `admit`.
 
         """
-        if not isinstance(session, Session):
-            raise OptionError(f"expected a session, got {shown(session)}")
-        for name, function in [("on_events", on_events), ("call", call)]:
-            if function is not None and not callable(function):
-                raise OptionError(f"expected `{name}` as a function, got {shown(function)}")
         with self._lock:
-            self._check_room()
-            self._check_is_new(session)
+            if self._is_closed:
+                raise StreamClosed("the scheduler is closed; open a new one")
+            if session.is_over:
+                raise StreamClosed("the session is over; open a new one")
+            if any(other.session is session for other in (*self._attachments, *self._stepping)):
+                raise OptionError(
+                    "the session is attached to this scheduler already; detach it first, and wait"
+                )
             lanes = [attachment.lane for attachment in self._attachments]
             attachment = Attachment(
                 session,
                 self,
                 lane=min(range(len(self._lanes)), key=lanes.count),
                 due_times=DueTimes(self._burst),
-                outbox=Outbox(self._max_events),
+                max_events=self._max_events,
                 on_events=on_events,
                 call=self._callbacks.submit if call is None else call,
             )
             self._attachments.add(attachment)
         attachment.notify()  # the session may have received audio before
         return attachment
-
-    def _check_is_new(self, session: Session) -> None:
-        if session.is_over:
-            raise StreamClosed("the session is over; open a new one")
-        if any(other.session is session for other in (*self._attachments, *self._stepping)):
-            raise OptionError(
-                "the session is attached to this scheduler already; detach it first, and wait"
-            )
 
     def step(self) -> bool:
         """Make the step that is due first, in the calling thread; return whether there was one."""
@@ -295,12 +232,6 @@ class Scheduler:
         else:
             lane.advance(attachment, lead)
 
-    def _take(self, lane: int) -> Turn[Attachment] | None:
-        turn = self._lanes[lane].take()
-        if turn is not None:
-            self._stepping[turn.key] = threading.get_ident()
-        return turn
-
     def _run(self, lane: int) -> None:
         while True:
             with self._lock:
@@ -313,15 +244,13 @@ class Scheduler:
                     pass
 
     def _step_lane(self, lane: int) -> bool:
+        """Make the step that is due first in *lane*; never raises what a session raised."""
         with self._lock:
-            turn = self._take(lane)
-        if turn is not None:
-            self._make(turn)
-        return turn is not None
-
-    def _make(self, turn: Turn[Attachment]) -> None:
-        """Make a step and hand over its events; never raises what a session raised."""
-        attachment = turn.key
+            turn = self._lanes[lane].take()
+            if turn is None:
+                return False
+            attachment = turn.key
+            self._stepping[attachment] = threading.get_ident()
         began = self._clock()
         events = attachment.step()
         now = self._clock()
@@ -337,17 +266,4 @@ class Scheduler:
                     self._attachments.remove(attachment)
                 else:
                     self._enqueue(attachment)
-
-
-def _check_arguments(
-    *, counts: Mapping[str, tuple[object, int]], seconds: Mapping[str, object]
-) -> None:
-    for name, (count, least) in counts.items():
-        if not isinstance(count, int) or isinstance(count, bool) or count < least:
-            raise OptionError(
-                f"expected `{name}` as a whole number, {least} or more, got {shown(count)}"
-            )
-    for name, value in seconds.items():
-        number = real_number(value)
-        if number is None or not 0 <= number < math.inf:
-            raise OptionError(f"expected `{name}` in seconds, 0 or more, got {shown(value)}")
+        return True

@@ -13,7 +13,7 @@ import attrs
 from wlk_core.captions import srt_text, vtt_text
 from wlk_core.segments import segments_with_tokens
 from wlk_core.session.records import round_seconds
-from wlk_serve.errors import RequestError
+from wlk_serve.errors import RequestError, invalid
 from wlk_serve.words import (
     detected_languages,
     logprob_records,
@@ -148,12 +148,8 @@ def parse_form(
         ignored |= {name for name in ("include", "timestamp_granularities") if name in values}
     streams = _truth("stream", single.get("stream", "false"))
     if streams and response_format not in {"json", "text", "diarized_json"}:
-        raise RequestError(
-            "expected `response_format` json, text or diarized_json with `stream`, "
-            f"got {response_format}",
-            code="invalid_value",
-            param="response_format",
-        )
+        expected = "json, text or diarized_json with `stream`"
+        raise invalid("response_format", expected, response_format)
     granularities = _choices("timestamp_granularities", values, _GRANULARITIES) or {"segment"}
     return TranscriptionRequest(
         task=task,
@@ -309,26 +305,19 @@ def _usage(recognized: Recognized) -> dict[str, Any]:
 def _response_format(value: str) -> ResponseFormat:
     if value in get_args(ResponseFormat):
         return cast("ResponseFormat", value)
-    raise RequestError(
-        f"expected `response_format` among {', '.join(get_args(ResponseFormat))}, "
-        f"got {value[:100]!r}",
-        code="invalid_value",
-        param="response_format",
-    )
+    expected = f"among {', '.join(get_args(ResponseFormat))}"
+    raise invalid("response_format", expected, repr(value[:100]))
 
 
 def _check_speakers(card: ModelCard, task: Task) -> None:
+    reason = None
     if task == "translate":
-        message = "a translation has no speakers; use /v1/audio/transcriptions"
+        reason = "a translation has no speakers; use /v1/audio/transcriptions"
     elif card.speaker_delay is None:
-        message = "this server finds no speakers; start it with: wlk-core serve --diarizer NAME"
-    else:
-        return
-    raise RequestError(
-        f"expected another `response_format` than diarized_json: {message}",
-        code="invalid_value",
-        param="response_format",
-    )
+        reason = "this server finds no speakers; start it with: wlk-core serve --diarizer NAME"
+    if reason is not None:
+        message = f"expected another `response_format` than diarized_json: {reason}"
+        raise RequestError(message, code="invalid_value", param="response_format")
 
 
 def _temperature(value: str) -> float:
@@ -337,32 +326,20 @@ def _temperature(value: str) -> float:
     except ValueError:
         temperature = math.nan
     if not 0 <= temperature <= 1:
-        raise RequestError(
-            f"expected `temperature` from 0 to 1, got {value[:100]!r}",
-            code="invalid_value",
-            param="temperature",
-        )
+        raise invalid("temperature", "from 0 to 1", repr(value[:100]))
     return temperature
 
 
 def _truth(name: str, value: str) -> bool:
     if value.lower() not in _TRUTHS:
-        raise RequestError(
-            f"expected `{name}` as true or false, got {value[:100]!r}",
-            code="invalid_value",
-            param=name,
-        )
+        raise invalid(name, "as true or false", repr(value[:100]))
     return _TRUTHS[value.lower()]
 
 
 def _choices(name: str, values: dict[str, list[str]], choices: Sequence[str]) -> set[str]:
     chosen = {text for text in values.get(name, []) if text}
     if unknown := sorted(chosen - set(choices)):
-        raise RequestError(
-            f"expected `{name}` among {', '.join(choices)}, got {unknown[0][:100]!r}",
-            code="invalid_value",
-            param=name,
-        )
+        raise invalid(name, f"among {', '.join(choices)}", repr(unknown[0][:100]))
     return chosen
 
 

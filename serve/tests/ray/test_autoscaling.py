@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_serve.ray.replicas import replica_count
+from wlk_serve.ray.autoscaling import replica_count
 
 
 @given(

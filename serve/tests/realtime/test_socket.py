@@ -8,7 +8,7 @@ import math
 import attrs
 import pytest
 
-from wlk_serve.realtime.socket import serve_session
+from wlk_serve.realtime.route import serve_session
 
 
 @attrs.define(eq=False)
@@ -42,7 +42,7 @@ class Socket:
 @pytest.fixture
 def run(open_realtime, monkeypatch):
     """Return a function that serves a session over a socket until it is closed."""
-    monkeypatch.setattr("wlk_serve.realtime.socket._SEND_SECONDS", 0.2)
+    monkeypatch.setattr("wlk_serve.realtime.route._SEND_SECONDS", 0.2)
     ends = []
 
     async def serve(socket, **options):
@@ -74,7 +74,7 @@ def test_a_client_that_takes_nothing_is_closed_as_too_slow(run):
 
 def test_a_client_with_too_many_messages_waiting_is_closed_as_too_slow(run, monkeypatch):
     """What waits is bounded, however much the client causes."""
-    monkeypatch.setattr("wlk_serve.realtime.socket._SEND_SECONDS", 2.0)
+    monkeypatch.setattr("wlk_serve.realtime.route._SEND_SECONDS", 2.0)
     socket = Socket(sends=1, messages=math.inf)
     run(socket)
 

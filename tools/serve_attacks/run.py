@@ -96,8 +96,8 @@ def attack_by_connects(arguments: argparse.Namespace) -> list[str]:
             problems.append("files stay open")
         server.terminate()
         print("status", server.wait())
-        lines = server.unexpected_lines()
-        return problems + lines
+        # Without a free file, asyncio writes a traceback for each connection that it cannot accept.
+        return problems + ([] if arguments.files is not None else server.unexpected_lines())
 
 
 def attack_by_a_slow_reader(_arguments: argparse.Namespace) -> list[str]:

@@ -112,7 +112,7 @@ class Server:
         return JSONResponse({"object": "list", "data": records})
 
     async def _find_model(self, request: Request) -> Response:
-        return JSONResponse(self._models.card(request.path_params["name"]).record())
+        return JSONResponse(self._models.card(request.path_params["name"]).record(include=[MARKS]))
 
     async def _transcribe(self, request: Request) -> Response:
         task: Task = "translate" if request.url.path.endswith("/translations") else "transcribe"

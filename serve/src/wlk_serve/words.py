@@ -20,7 +20,7 @@ __all__ = [
     "word_records",
 ]
 
-_UNKNOWN_SPEAKER = "unknown"  # OpenAI's segments have a text in any case
+_UNKNOWN_SPEAKER = "unknown"  # OpenAI's segments always name a speaker
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _LEAST_PROBABILITY = 1e-10  # JSON has no infinity
 
@@ -61,10 +61,10 @@ def speaker_name(speaker: int | str | None) -> str:
 
 def span_record(tokens: Iterable[ASRToken], offset: float = 0.0) -> dict[str, float]:
     """Return start and end of *tokens* in seconds; empty for no tokens."""
-    times = [(token.start, token.end) for token in tokens]
-    if not times:
+    found = list(tokens)
+    if not found:
         return {}
-    start, end = min(start for start, _ in times), max(end for _, end in times)
+    start, end = min(token.start for token in found), max(token.end for token in found)
     return {"start": round_seconds(start + offset), "end": round_seconds(end + offset)}
 
 

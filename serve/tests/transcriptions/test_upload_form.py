@@ -33,7 +33,7 @@ BODY = (
 def parsed(chunks, content_type=TYPE):
     """Return the fields and the file of a body."""
     file = io.BytesIO()
-    form = UploadForm(content_type, file)
+    form = UploadForm(content_type, file.write)
     for chunk in chunks:
         form.feed(chunk)
     form.finish()
@@ -53,7 +53,7 @@ def test_a_form_is_the_same_however_it_is_cut(places):
 def test_a_file_is_written_while_it_arrives():
     """Its fields so far are known."""
     file = io.BytesIO()
-    form = UploadForm(TYPE, file)
+    form = UploadForm(TYPE, file.write)
     form.feed(BODY[: BODY.index(b"sound") + 5])
 
     assert (True, "model") == (form.has_file, form.fields[0][0])

@@ -19,7 +19,7 @@ from wlk_serve.http.client_secrets import ClientSecrets
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Admission", "keys_of", "read_keys", "subprotocols"]
+__all__ = ["Admission", "read_keys"]
 
 _ID_CHARACTERS = 8  # of a digest, in logs
 _KEY_PROTOCOL = "openai-insecure-api-key."  # by which browsers send a key with a WebSocket
@@ -41,23 +41,16 @@ def read_keys(variable: str | None) -> list[str]:
     return keys
 
 
-def subprotocols(headers: Mapping[str, str]) -> list[str]:
-    """Return the subprotocols that a client of a WebSocket offers."""
-    offered = headers.get("sec-websocket-protocol", "")
-    return [name.strip() for name in offered.split(",") if name.strip()]
-
-
-def keys_of(headers: Mapping[str, str]) -> list[str]:
+def _keys_of(headers: Mapping[str, str]) -> list[str]:
     """Return every key of a request, by *headers* with names in lower case."""
     kind, _, bearer = headers.get("authorization", "").partition(" ")
     keys = [bearer.strip()] if kind.lower() in {"bearer", "token"} else []
     keys += [headers[name] for name in ("api-key", "x-api-key") if name in headers]
-    keys += [
-        name.removeprefix(_KEY_PROTOCOL)
-        for name in subprotocols(headers)
-        if name.startswith(_KEY_PROTOCOL)
+    offered = headers.get("sec-websocket-protocol", "").split(",")
+    names = [name.strip() for name in offered]
+    return keys + [
+        name.removeprefix(_KEY_PROTOCOL) for name in names if name.startswith(_KEY_PROTOCOL)
     ]
-    return keys
 
 
 @attrs.frozen(kw_only=True)
@@ -90,13 +83,13 @@ class Admission:
         Return the checks for *keys* in plain text, which are not kept.
 
         Raises:
-            OptionError: an origin is no scheme and host, which is all that browsers send.
+            OptionError: an origin is not a scheme and a host, which is all that browsers send.
 
         """
-        texts = list(keys)
+        plain = list(keys)
         return cls(
-            secrets=ClientSecrets.of(texts),
-            key_digests=frozenset(map(_digest, texts)),
+            secrets=ClientSecrets.of(plain),
+            key_digests=frozenset(map(_digest, plain)),
             origins=frozenset(map(_origin, origins)),
             is_local=is_local,
         )
@@ -141,13 +134,13 @@ class Admission:
     def secret_session(self, headers: Mapping[str, str]) -> dict[str, Any] | None:
         """Return the configuration in the client secret of a request, None without a valid one."""
         now = time.time()
-        sessions = (self.secrets.session(key, now) for key in keys_of(headers))
+        sessions = (self.secrets.session(key, now) for key in _keys_of(headers))
         return next((session for session in sessions if session is not None), None)
 
     def key_id(self, headers: Mapping[str, str]) -> str:
         """Return the beginning of the digest of a client's key; empty where none is needed."""
         now = time.time()
-        for key in keys_of(headers):
+        for key in _keys_of(headers):
             if _digest(key) in self.key_digests:
                 return _digest(key).hex()[:_ID_CHARACTERS]
             if (owner := self.secrets.key_id(key, now)) is not None:
@@ -166,7 +159,7 @@ class Admission:
         # All comparisons are made, so that their time does not depend on which key is right.
         matches = [
             secrets.compare_digest(_digest(candidate), digest)
-            for candidate in keys_of(headers)
+            for candidate in _keys_of(headers)
             for digest in self.key_digests
         ]
         return any(matches)

@@ -34,7 +34,7 @@ _INCLUDES = {LOGPROBS, HYPOTHESIS, MARKS}
 _RATES = (8_000, 48_000)  # samples a second; OpenAI's own clients send 24,000
 _MAX_MILLISECONDS = 60_000
 _QUIET_BELOW = 0.15  # Silero's own distance between the two thresholds
-_HANG_OVER_PART = 0.75  # of the silence that is no padding; the gate's own 0.6 of 0.8 s
+_HANG_OVER_PART = 0.75  # of the silence beyond the padding; the gate's own 0.6 of 0.8 s
 
 Json: TypeAlias = "dict[str, Any]"
 FormatName: TypeAlias = Literal["audio/pcm", "audio/pcmu", "audio/pcma", "audio/wlk-f32le"]

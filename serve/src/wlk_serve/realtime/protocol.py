@@ -215,7 +215,11 @@ class RealtimeProtocol:
                 self._is_beta = True
                 yield from self._update(from_beta_session(fields.get("session")))
             case _ if kind == APPEND:
-                self._append(message.audio)
+                if message.audio:
+                    self._open_segment().stream.receive(message.audio)
+                    count = len(message.audio) // self._config.format.sample_bytes
+                    self.samples += count
+                    self._uncommitted += count
             case "input_audio_buffer.commit":
                 yield from self._commit()
             case "input_audio_buffer.clear":
@@ -256,14 +260,6 @@ class RealtimeProtocol:
         self._marks.is_enabled = MARKS in new.include
         yield self._session_message("session.updated")
 
-    def _append(self, data: bytes) -> None:
-        if not data:
-            return
-        self._open_segment().stream.receive(data)
-        count = len(data) // self._config.format.sample_bytes
-        self.samples += count
-        self._uncommitted += count
-
     def _commit(self) -> Iterator[Message]:
         if not self._uncommitted:
             raise RequestError(
@@ -287,11 +283,11 @@ class RealtimeProtocol:
 
     def _clear(self) -> Iterator[Message]:
         self._uncommitted = 0
-        yield from self._drop_marks(self._segments.clear())
+        yield from self._answer_dropped(self._segments.clear())
         if not self._segments:
             self._items.clear()
 
-    def _drop_marks(self, marks: Iterable[Marked]) -> Iterator[Message]:
+    def _answer_dropped(self, marks: Iterable[Marked]) -> Iterator[Message]:
         for mark in marks:
             yield self._marks.marked(mark, (), 0.0)
 
@@ -305,8 +301,8 @@ class RealtimeProtocol:
 
     def _open_segment(self) -> StreamSegment:
         """Return the segment that takes audio, or begin one with the stream of the message."""
-        if self._segments.open is not None:
-            return self._segments.open
+        if (segment := self._segments.open) is not None:
+            return segment
         self._segments.check_count()
         opened, self._opened = self._opened, None
         if isinstance(opened, WLKError):
@@ -328,7 +324,7 @@ class RealtimeProtocol:
             return
         self._segments.finish(segment)
         if segment.is_cleared:
-            yield from self._drop_marks(segment.marks)
+            yield from self._answer_dropped(segment.marks)
             self._items.clear()
         for seconds in self._segments.take_late_commits():
             yield from self._items.commit(seconds)
@@ -419,6 +415,7 @@ class RealtimeProtocol:
         }
 
     def _out(self, messages: Iterable[Message]) -> list[Message]:
+        """Return *messages* in the shape of the client, with their event ids."""
         return [
             {"event_id": f"event_{self.session_id}_{next(self._event_numbers)}", **message}
             for message in (to_beta_messages(messages) if self._is_beta else messages)

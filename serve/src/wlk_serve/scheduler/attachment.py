@@ -168,7 +168,7 @@ class Attachment:
 
     def count_arrivals(self, now: float) -> None:
         """Count what the session has received since the last call."""
-        # A gap moves the audio time without audio, so that more than what waits is no arrival.
+        # A gap moves the audio time without audio, so that no more than what waits has arrived.
         seconds = min(self.session.audio_time - self._audio_time, self.session.backlog_seconds)
         self._audio_time = self.session.audio_time
         self._due_times.receive(now, max(0.0, seconds))

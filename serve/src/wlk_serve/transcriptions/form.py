@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
@@ -10,22 +10,16 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from wlk_serve.errors import RequestError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from python_multipart.multipart import MultipartCallbacks
 
-__all__ = ["UploadForm", "Writable"]
+__all__ = ["UploadForm"]
 
 _MAX_FIELDS = 100
 _MAX_FIELD_BYTES = 1 << 20  # prompts and keywords
 _FILE = "file"
 _UNUSED = {"known_speaker_references", "known_speaker_references[]"}  # megabytes that nothing reads
-
-
-class Writable(Protocol):
-    """What the recording is written to."""
-
-    def write(self, data: bytes) -> object:
-        """Append *data*."""
-        ...
 
 
 class UploadForm:
@@ -36,18 +30,19 @@ class UploadForm:
 
     Args:
         content_type: the header of the request; a form of another type has no fields.
-        file: what the recording is written to.
+        write: called with the pieces of the recording.
 
     Raises:
         RequestError: the header names no boundary.
 
     """
 
-    def __init__(self, content_type: str, file: Writable) -> None:
+    def __init__(self, content_type: str, write: Callable[[bytes], object]) -> None:
         self.fields: list[tuple[str, str]] = []
         self.has_file = False  #: whether the recording has begun
-        self._file = file
-        self._header = b""
+        self._write = write
+        self._header_name = b""
+        self._header_value = b""
         self._headers: dict[str, bytes] = {}
         self._name = ""
         self._value: bytearray | None = None  # None in the file
@@ -64,7 +59,7 @@ class UploadForm:
         Parse the next bytes of the body.
 
         Raises:
-            RequestError: it is no form, or holds more than one file or too much else.
+            RequestError: it is not a form, or holds more than one file or too much else.
 
         """
         if self._parser is None:
@@ -90,6 +85,7 @@ class UploadForm:
             "on_part_begin": self._headers.clear,
             "on_header_field": self._add_header_name,
             "on_header_value": self._add_header_value,
+            "on_header_end": self._end_header,
             "on_headers_finished": self._begin_part,
             "on_part_data": self._add_data,
             "on_part_end": self._end_part,
@@ -101,12 +97,14 @@ class UploadForm:
             raise _invalid(str(error)) from error
 
     def _add_header_name(self, data: bytes, start: int, end: int) -> None:
-        self._header += data[start:end]
+        self._header_name += data[start:end]
 
     def _add_header_value(self, data: bytes, start: int, end: int) -> None:
-        if self._header:
-            self._name, self._header = self._header.decode("latin-1").lower(), b""
-        self._headers[self._name] = self._headers.get(self._name, b"") + data[start:end]
+        self._header_value += data[start:end]
+
+    def _end_header(self) -> None:
+        self._headers[self._header_name.decode("latin-1").lower()] = self._header_value
+        self._header_name = self._header_value = b""
 
     def _begin_part(self) -> None:
         disposition = self._headers.get("content-disposition", b"").decode("latin-1")
@@ -127,7 +125,7 @@ class UploadForm:
 
     def _add_data(self, data: bytes, start: int, end: int) -> None:
         if self._value is None:
-            self._file.write(data[start:end])
+            self._write(data[start:end])
             return
         if self._name in _UNUSED:
             return
@@ -138,7 +136,6 @@ class UploadForm:
     def _end_part(self) -> None:
         if self._value is not None:
             self.fields.append((self._name, self._value.decode("utf-8", "replace")))
-        self._header = b""
 
     def _end(self) -> None:
         self._is_over = True

@@ -10,7 +10,7 @@ __all__ = ["GrowingFile"]
 
 _HEAD_BYTES = 12
 _STREAMED = (b"RIFF", b"fLaC", b"OggS", b"ID3", b"\x1aE\xdf\xa3")  # wav, flac, ogg, mp3, matroska
-_SYNC = (b"\xff\xe0", b"\xff\xe0")  # mask and value of the first bytes of an mp3 or aac frame
+_SYNC = 0xFFE0  # the bits with which a frame of mp3 or aac begins
 
 
 class GrowingFile:
@@ -94,9 +94,7 @@ class GrowingFile:
             self._wait_for(_HEAD_BYTES)
             if self._head.startswith(_STREAMED):
                 return False
-            mask, value = _SYNC
-            masked = bytes(a & b for a, b in zip(self._head, mask, strict=False))
-            return masked != value
+            return int.from_bytes(self._head[:2]) & _SYNC != _SYNC
 
     def _wait_for(self, size: int | None) -> None:
         """Wait until *size* bytes have arrived, or all."""

@@ -67,7 +67,7 @@ async def transcribe_upload(
         stack.push(partial(_note_outcome, meter))
         file = GrowingFile()
         stack.callback(file.close)
-        form = UploadForm(http_request.headers.get("content-type", ""), file)
+        form = UploadForm(http_request.headers.get("content-type", ""), file.write)
         parts = upload.parts(http_request, meter.max_bytes, meter.use_bytes)
         await stack.enter_async_context(aclosing(parts))
         early_request = await _request_before_file(form, parts, models, task)

@@ -10,6 +10,7 @@ import pytest
 
 from wlk_core.errors import BackendError, OptionError, StreamClosed
 from wlk_core.registry import Registry
+from wlk_serve.errors import RequestError
 from wlk_serve.models.card import ModelCard
 from wlk_serve.models.service import Service
 from wlk_serve.realtime.streams import StreamConfig
@@ -156,6 +157,26 @@ def test_a_canary_that_is_given_up_leaves_nothing_open(service, backend):
     backend.released.set()
 
     assert backend.closed.wait(WAIT)
+
+
+@pytest.mark.parametrize(("max_call_seconds", "is_ready"), [(300.0, True), (0.0, False)])
+def test_a_canary_may_wait_behind_a_long_call_of_a_recording(
+    service, backend, monkeypatch, max_call_seconds, is_ready
+):
+    """The engine is busy, and broken only where that call takes too long."""
+    monkeypatch.setattr("wlk_serve.models.service._CANARY_TIMEOUT", 0.1)
+    monkeypatch.setattr("wlk_serve.models.service._MAX_CALL_SECONDS", max_call_seconds)
+    backend.released.set()
+
+    def check():
+        with service._turns.recordings:
+            asyncio.run(service.check_canary(0.0))
+
+    if is_ready:
+        check()
+        return
+    with pytest.raises(RequestError, match="no engine call came through in time"):
+        check()
 
 
 def test_a_client_that_leaves_during_the_opening_leaves_nothing_open(service, backend):

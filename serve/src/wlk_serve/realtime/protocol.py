@@ -116,13 +116,14 @@ class RealtimeProtocol:
         return message
 
     def _parse_into(self, message: ClientMessage, data: str | bytes) -> None:
+        audio: object = data
         if isinstance(data, bytes):
             if not self._takes_binary:
                 raise RequestError(
                     "expected a text message; binary audio is taken after a session.update",
                     code="invalid_event",
                 )
-            message.kind, audio = APPEND, data
+            message.kind = APPEND
         else:
             message.fields = parse_message(data)
             kind = message.fields.get("type")

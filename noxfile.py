@@ -429,7 +429,7 @@ def browser(session: nox.Session) -> None:
         home = session.create_tmp()
         session.run("npm", "install", "--silent", "--prefix", home, AXE, external=True)
         session.env["WLK_AXE"] = f"{home}/node_modules/axe-core/axe.min.js"
-    _pytest(session, "serve/tests/test_page_modules.py", "serve/tests/browser")
+    _pytest(session, "serve/tests/page/test_page_modules.py", "serve/tests/browser")
 
 
 @nox.session(python=PYTHON, default=False)

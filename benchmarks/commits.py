@@ -22,7 +22,7 @@ from wlk_bench.capacity.measurement import CpuClock
 from wlk_core import load_backend
 from wlk_core.session import Commit, Endpoint, Session
 from wlk_core.vad import silence_gate
-from wlk_serve.scheduling import Scheduler
+from wlk_serve.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +98,7 @@ def schedule(clients: list[Client]) -> list[tuple[float, int, Callable[[], objec
 
 def run(clients: list[Client], clock: CpuClock) -> float:
     """Speak to the sessions in simulated time; return the share of a core that was busy."""
-    with Scheduler(workers=0, max_lateness=1e9, clock=clock) as scheduler:
+    with Scheduler(workers=0, clock=clock) as scheduler:
         attached = {
             client: scheduler.attach(client.session, client.take, call=directly)
             for client in clients

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from wlk_core.processor import SAMPLE_RATE
-from wlk_serve.scheduling import Scheduler
+from wlk_serve.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,7 +83,7 @@ def by_scheduler(
 ) -> None:
     """Step the sessions on the scheduler."""
     tick_seconds = chunk_samples / SAMPLE_RATE
-    with Scheduler.for_backend(backend, max_lateness=1e9, tick_seconds=tick_seconds) as scheduler:
+    with Scheduler.for_backend(backend, tick_seconds=tick_seconds) as scheduler:
         attachments = [scheduler.attach(session, drop, call=directly) for session in sessions]
         began = time.monotonic()
         for arrival, index, first in chunks:

@@ -30,7 +30,7 @@ from wlk_conformance.testing import CodedToken, encode, load_clip
 from wlk_core import BackendUnavailable, Session, Timeline, load_backend
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.vad import SilenceGate, SileroDetector
-from wlk_serve.scheduling import Scheduler
+from wlk_serve.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +91,7 @@ def _simulate(audio: NDArray[np.float32], count: int, seconds: float) -> tuple[l
     backend, clock = ScriptedBackend(), CpuClock()
     delays: list[float] = []
     done: list[float] = []
-    with Scheduler(workers=0, clock=clock, max_lateness=1e9) as scheduler:
+    with Scheduler(workers=0, clock=clock) as scheduler:
         sessions = [_timed(backend.create_processor(), done.extend) for _ in range(count)]
         attachments = [scheduler.attach(session, drop, call=directly) for session in sessions]
         gc.collect()

@@ -182,7 +182,7 @@ def test_the_command_measures_and_reports(tmp_path, capsys, monkeypatch):
 
 def test_without_the_server_the_command_names_the_extra(capsys, monkeypatch):
     """The scheduler is the server's; nothing else of the bench needs it."""
-    monkeypatch.setitem(sys.modules, "wlk_serve.scheduling", None)
+    monkeypatch.setitem(sys.modules, "wlk_serve.scheduler", None)
     monkeypatch.delitem(sys.modules, "wlk_bench.capacity.measurement")
 
     assert 1 == run_command(["capacity", "scripted"])

@@ -136,7 +136,7 @@ def test_the_health_check_asks_an_address_of_the_server():
 
 def test_a_stop_waits_for_the_drain_and_the_last_words():
     """A container that is killed earlier would cut sessions."""
-    from wlk_serve.sessions import _FLUSH_SECONDS  # noqa: PLC0415 -- as above
+    from wlk_serve.ops.running import _FLUSH_SECONDS  # noqa: PLC0415 -- as above
 
     needed = default_of("--drain-seconds") + _FLUSH_SECONDS
 

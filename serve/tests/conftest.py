@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
-import json
 import threading
-from types import SimpleNamespace
 
 import attrs
 import pytest
@@ -14,7 +12,7 @@ import pytest
 from wlk_core.backend import BackendSpec
 from wlk_core.options import Option
 from wlk_core.tokens import ASRToken
-from wlk_serve.model_card import ModelCard
+from wlk_serve.models.card import ModelCard
 
 
 @attrs.define(eq=False)
@@ -83,55 +81,6 @@ def open_stream(streams):
 
 
 @pytest.fixture
-def open_realtime(card, open_stream):
-    """Return a function that opens a Realtime session over streams that record their calls."""
-    from wlk_serve.limits import Limits, Usage  # noqa: PLC0415 -- tests of protocols need no server
-    from wlk_serve.metrics import Metrics  # noqa: PLC0415
-    from wlk_serve.protocols.realtime_config import default_config  # noqa: PLC0415
-    from wlk_serve.realtime_session import RealtimeSession  # noqa: PLC0415
-
-    async def open_at_once(config, _on_events):
-        return open_stream(config)
-
-    limits = Limits()
-
-    def open_realtime(
-        *, open_stream=open_at_once, on_over=lambda: None, on_closed=lambda: None, **options
-    ):
-        return RealtimeSession(
-            SimpleNamespace(card=card, metrics=Metrics(), open_stream=open_stream),
-            config=default_config(card),
-            key_id="",
-            limits=limits,
-            usage=Usage(limits),
-            on_over=on_over,
-            on_closed=on_closed,
-            **options,
-        )
-
-    return open_realtime
-
-
-@pytest.fixture
-def protocol(card, open_stream, new_id):
-    """Return the protocol of a Realtime session over streams that record their calls."""
-    from wlk_serve.protocols.openai_realtime import RealtimeProtocol  # noqa: PLC0415 -- see above
-
-    return RealtimeProtocol(card, open_stream, new_id=new_id)
-
-
-@pytest.fixture
-def client(protocol):
-    """Return a function that sends a message by its type and returns the answers."""
-
-    def client(kind, **fields):
-        kind = kind if "." in kind else f"input_audio_buffer.{kind}"
-        return protocol.receive(json.dumps({"type": kind, **fields}))
-
-    return client
-
-
-@pytest.fixture
 def new_id():
     """Return a function that counts identifiers of each prefix."""
     counts = Counter()
@@ -166,11 +115,11 @@ def digits():
 @contextmanager
 def serve_digits(digits, limits=None, keys=("secret",), diarizers=None):
     """Yield the address of a server in a thread, and the server; drain it at the end."""
-    from wlk_serve.admission import Admission  # noqa: PLC0415 -- as above
     from wlk_serve.app import Server  # noqa: PLC0415 -- as above
-    from wlk_serve.limits import Limits  # noqa: PLC0415 -- as above
-    from wlk_serve.runner import DrainingServer  # noqa: PLC0415 -- as above
-    from wlk_serve.service import Service  # noqa: PLC0415 -- as above
+    from wlk_serve.http.admission import Admission  # noqa: PLC0415 -- as above
+    from wlk_serve.http.server import DrainingServer  # noqa: PLC0415 -- as above
+    from wlk_serve.models.service import Service  # noqa: PLC0415 -- as above
+    from wlk_serve.ops.limits import Limits  # noqa: PLC0415 -- as above
 
     backend, spec = digits
     ports, is_ready = [], threading.Event()

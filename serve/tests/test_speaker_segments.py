@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, strategies
 
 from wlk_core.tokens import ASRToken, SpeakerSpan
-from wlk_serve.protocols.speaker_segments import SpeakerSegments
+from wlk_serve.speakers import SpeakerSegments
 
 
 def words(*starts):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wlk_serve.errors import RequestError
-from wlk_serve.model_card import ModelCard
+from wlk_serve.models.card import ModelCard
 
 __all__ = ["ModelCard", "RequestError"]
 

@@ -18,19 +18,19 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from wlk_core.errors import WLKError
-from wlk_serve.admission import Admission
-from wlk_serve.client_secrets import parse_secret_request
 from wlk_serve.errors import RequestError, as_request_error, error_response
-from wlk_serve.limits import Limits, Usage
-from wlk_serve.model_pool import ModelPool
-from wlk_serve.models import OneModel
-from wlk_serve.page_routes import is_page, page_routes
-from wlk_serve.protocols.realtime_config import default_config, model_name, update_config
-from wlk_serve.realtime_route import RealtimeRoute
-from wlk_serve.sessions import Sessions
-from wlk_serve.transcription_routes import transcribe_upload
-from wlk_serve.upload_record import UploadRecord
-from wlk_serve.uploads import Upload, read_body
+from wlk_serve.http.admission import Admission
+from wlk_serve.http.body import Upload, read_body
+from wlk_serve.http.client_secrets import parse_secret_request
+from wlk_serve.http.page import is_page, page_routes
+from wlk_serve.models.pool import ModelPool
+from wlk_serve.ops.limits import Limits, Usage
+from wlk_serve.ops.running import RunningSessions
+from wlk_serve.realtime.config import default_config, model_name, update_config
+from wlk_serve.realtime.marks import MARKS
+from wlk_serve.realtime.route import RealtimeRoute
+from wlk_serve.transcriptions.meter import UploadMeter
+from wlk_serve.transcriptions.route import transcribe_upload
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -38,10 +38,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from wlk_serve.metrics import Metrics
-    from wlk_serve.models import Models
-    from wlk_serve.protocols.openai_rest import Task
-    from wlk_serve.service import Service
+    from wlk_serve.models.service import Service
+    from wlk_serve.ops.metrics import Metrics
+    from wlk_serve.transcriptions.protocol import Task
 
 __all__ = ["Server"]
 
@@ -61,11 +60,13 @@ class Server:
         admission: Admission | None = None,
         limits: Limits | None = None,
     ) -> None:
-        self._models: Models = service if isinstance(service, ModelPool) else OneModel(service)
+        self._models = service if isinstance(service, ModelPool) else ModelPool.of(service)
         self._admission = Admission() if admission is None else admission
         self._limits = Limits() if limits is None else limits
-        self.sessions = Sessions(self._limits.max_sessions, self._limits.max_sessions_per_key)
-        self._metrics = service.metrics
+        self.sessions = RunningSessions(
+            self._limits.max_sessions, self._limits.max_sessions_per_key
+        )
+        self._metrics = self._models.metrics
         self._metrics.lateness.set_function(lambda: self._models.lateness)
         self._usage = Usage(self._limits)
         realtime = RealtimeRoute(
@@ -79,8 +80,8 @@ class Server:
             Route("/metrics", self._render_metrics),
             Route("/v1/models", self._list_models),
             Route("/v1/models/{name:path}", self._find_model),
-            Route("/v1/audio/transcriptions", self._transcriptions, methods=["POST"]),
-            Route("/v1/audio/translations", self._translations, methods=["POST"]),
+            Route("/v1/audio/transcriptions", self._transcribe, methods=["POST"]),
+            Route("/v1/audio/translations", self._transcribe, methods=["POST"]),
             Route("/v1/realtime/client_secrets", self._client_secrets, methods=["POST"]),
             WebSocketRoute(_REALTIME, realtime.serve),
             WebSocketRoute("/{path:path}", self._refuse_socket),
@@ -107,27 +108,22 @@ class Server:
         return Response(text, media_type=media_type)
 
     async def _list_models(self, _request: Request) -> Response:
-        records = [card.record() for card in self._models.cards]
+        records = [card.record(include=[MARKS]) for card in self._models.cards]
         return JSONResponse({"object": "list", "data": records})
 
     async def _find_model(self, request: Request) -> Response:
-        return JSONResponse(self._models.card(request.path_params["name"]).record())
+        return JSONResponse(self._models.card(request.path_params["name"]).record(include=[MARKS]))
 
-    async def _transcriptions(self, request: Request) -> Response:
-        return await self._transcribe(request, "transcribe")
-
-    async def _translations(self, request: Request) -> Response:
-        return await self._transcribe(request, "translate")
-
-    async def _transcribe(self, request: Request, task: Task) -> Response:
+    async def _transcribe(self, request: Request) -> Response:
+        task: Task = "translate" if request.url.path.endswith("/translations") else "transcribe"
         key_id = self._admission.key_id(request.headers)
         with ExitStack() as stack:
             upload = Upload()
-            stack.enter_context(self.sessions.entered(upload, key_id=key_id))
-            record = UploadRecord(self._metrics, self._limits, self._usage, key_id)
-            stack.callback(record.close)
+            stack.enter_context(self.sessions.entered(upload, key_id))
+            meter = UploadMeter(self._metrics, self._limits, self._usage, key_id)
+            stack.callback(meter.close)
             return await transcribe_upload(
-                request, self._models, record, task, upload=upload, resources=stack.pop_all()
+                request, self._models, meter, task, upload=upload, resources=stack.pop_all()
             )
 
     async def _client_secrets(self, request: Request) -> Response:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 import logging
+import os
+import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -10,20 +13,16 @@ import click
 from wlk_core.errors import ModelNotFoundError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from wlk_core.config.settings import Settings
-    from wlk_core.registry import Registry
-    from wlk_serve.admission import Admission
-    from wlk_serve.limits import Limits
+    from collections.abc import Callable
 
 __all__ = ["run", "serve"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
 _PROGRAM = "wlk-serve"
-_MOST_NAME_LETTERS = 200
+_MAX_NAME_LETTERS = 200
 _MEGABYTE = 1_000_000
+_PIECE_BYTES = 4096  # of standard input, which is dropped
 _NO_MODEL = 3  # exit status where the model is what is missing, for programs that start a server
 _SIZES = {  # options in megabytes
     "max_upload_mb": "max_upload_bytes",
@@ -44,9 +43,9 @@ def _number(name: str, default: float | None, about: str, lowest: float = 1) -> 
 def _checked_name(
     _context: click.Context, _parameter: click.Parameter, name: str | None
 ) -> str | None:
-    if name is not None and not (name and name.isprintable() and len(name) <= _MOST_NAME_LETTERS):
+    if name is not None and not (name and name.isprintable() and len(name) <= _MAX_NAME_LETTERS):
         raise click.BadParameter(
-            f"expected a name of 1 to {_MOST_NAME_LETTERS} printable characters, got {name[:100]!r}"
+            f"expected a name of 1 to {_MAX_NAME_LETTERS} printable characters, got {name[:100]!r}"
         )
     return name
 
@@ -128,12 +127,10 @@ def serve(
     from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` needs no plugins
     from wlk_core.registry import Registry  # noqa: PLC0415 -- as above
     from wlk_core.untrusted import is_loopback  # noqa: PLC0415 -- as above
-    from wlk_serve.admission import Admission as Checks  # noqa: PLC0415 -- as above
-    from wlk_serve.admission import read_keys  # noqa: PLC0415 -- as above
-    from wlk_serve.standard_input import end_with_standard_input  # noqa: PLC0415 -- as above
+    from wlk_serve.http.admission import Admission, read_keys  # noqa: PLC0415 -- as above
 
     if end_with_stdin:
-        end_with_standard_input()
+        threading.Thread(target=_exit_with_stdin, name="wlk-serve-stdin", daemon=True).start()
     keys = read_keys(api_key_env)
     is_local = is_loopback(host)
     if not keys and not is_local:
@@ -141,67 +138,54 @@ def serve(
             f"without keys the server listens on this machine only, not on {host}; "
             "put a key into a variable and name it with --api-key-env"
         )
-    registry = click.get_current_context().find_root().obj or Registry()
+    root = click.get_current_context().find_root()
+    registry = root.obj or Registry()
     settings = choose_settings(
         registry, backend=backend, model=model, language=language, pairs=pairs
     )
+    admission = Admission.of(keys, origins, is_local=is_local)
+
+    from wlk_serve.app import Server  # noqa: PLC0415 -- brings numpy and starlette
+    from wlk_serve.http.server import DrainingServer, bound_sockets  # noqa: PLC0415 -- uvicorn
+    from wlk_serve.models.card import ModelCard  # noqa: PLC0415 -- as above
+    from wlk_serve.models.diarizers import DiarizerSource  # noqa: PLC0415 -- as above
+    from wlk_serve.models.service import Service  # noqa: PLC0415 -- brings numpy
+    from wlk_serve.ops.limits import Limits  # noqa: PLC0415 -- as above
+
+    chosen: dict[str, Any] = {
+        _SIZES.get(name, name): value * (_MEGABYTE if name in _SIZES else 1)
+        for name, value in limits.items()
+        if value is not None
+    }
+    card = ModelCard.of(settings.spec, settings.model, settings.language, served_name=served_name)
+    url_host = f"[{host}]" if ":" in host else host
+
+    def on_ready(bound: int) -> None:
+        place = f"http://{url_host}:{bound} ({settings.spec.name}, {card.name})"
+        click.echo(f"{_PROGRAM}: ready on {place}", err=True)
+
     try:
-        _serve(
-            registry,
-            settings,
-            diarizer=diarizer,
-            served_name=served_name,
-            admission=Checks.of(keys, origins, is_local=is_local),
-            host=host,
-            port=port,
-            limits=_limits(limits),
-            drain_seconds=drain_seconds,
-        )
+        diarizers = DiarizerSource.named(registry, diarizer)  # reported before a model is loaded
+        with (
+            bound_sockets(host, port) as sockets,
+            settings.load(registry) as loaded,
+            Service(
+                loaded, card, stream_options=settings.options.stream, diarizers=diarizers
+            ) as service,
+        ):
+            loaded.warmup()
+            _log_sessions()
+            DrainingServer(
+                Server(service, admission=admission, limits=Limits(**chosen)),
+                host=host,
+                port=port,
+                drain_seconds=drain_seconds,
+                on_ready=on_ready,
+            ).run(sockets)
     except ModelNotFoundError as error:
-        print_error(error, click.get_current_context().find_root().info_name or _PROGRAM)
+        print_error(error, root.info_name or _PROGRAM)
         return _NO_MODEL
     return 0
-
-
-def _serve(
-    registry: Registry,
-    settings: Settings,
-    *,
-    diarizer: str | None,
-    served_name: str | None,
-    admission: Admission,
-    host: str,
-    port: int,
-    limits: Limits,
-    drain_seconds: float,
-) -> None:
-    from wlk_serve.app import Server  # noqa: PLC0415 -- brings numpy and starlette
-    from wlk_serve.diarizers import DiarizerSource  # noqa: PLC0415 -- as above
-    from wlk_serve.listening import bound_sockets  # noqa: PLC0415 -- as above
-    from wlk_serve.model_card import ModelCard  # noqa: PLC0415 -- as above
-    from wlk_serve.runner import DrainingServer  # noqa: PLC0415 -- brings uvicorn
-    from wlk_serve.service import Service  # noqa: PLC0415 -- brings numpy
-
-    card = ModelCard.of(settings.spec, settings.model, settings.language, served_name=served_name)
-    diarizers = DiarizerSource.named(registry, diarizer)  # reported before a model is loaded
-    with (
-        bound_sockets(host, port) as sockets,
-        settings.load(registry) as loaded,
-        Service(
-            loaded, card, stream_options=settings.options.stream, diarizers=diarizers
-        ) as service,
-    ):
-        loaded.warmup()
-        _log_sessions()
-        DrainingServer(
-            Server(service, admission=admission, limits=limits),
-            host=host,
-            port=port,
-            drain_seconds=drain_seconds,
-            on_ready=lambda bound: _print(
-                f"ready on http://{_url_host(host)}:{bound} ({settings.spec.name}, {card.name})"
-            ),
-        ).run(sockets)
 
 
 def run() -> None:
@@ -209,17 +193,6 @@ def run() -> None:
     from wlk_core.cli.main import run_program  # noqa: PLC0415 -- which imports this module
 
     run_program(serve, _PROGRAM)
-
-
-def _limits(options: Mapping[str, int | None]) -> Limits:
-    """Return the limits of options, of which those in megabytes become bytes."""
-    from wlk_serve.limits import Limits as Chosen  # noqa: PLC0415 -- `--help` needs none
-
-    values: dict[str, Any] = {}
-    for name, value in options.items():
-        if value is not None:
-            values[_SIZES.get(name, name)] = value * (_MEGABYTE if name in _SIZES else 1)
-    return Chosen(**values)
 
 
 def _log_sessions() -> None:
@@ -236,9 +209,14 @@ def _log_sessions() -> None:
     logging.getLogger("python_multipart").setLevel(logging.ERROR)
 
 
-def _url_host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+def _exit_with_stdin() -> None:
+    """
+    End this process, without a drain, when standard input ends.
 
-
-def _print(message: str) -> None:
-    click.echo(f"{_PROGRAM}: {message}", err=True)
+    A program that holds the other end of the pipe ends the server by closing it.  The system closes
+    it too where that program is killed, so that no server stays without an owner.
+    """
+    with suppress(OSError):  # a descriptor that is closed has ended
+        while os.read(0, _PIECE_BYTES):
+            pass
+    os._exit(0)  # at once: an engine that runs would keep an orderly exit waiting

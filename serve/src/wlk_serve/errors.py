@@ -14,7 +14,7 @@ from wlk_core.errors import (
     WLKError,
 )
 
-__all__ = ["RequestError", "as_request_error", "error_response"]
+__all__ = ["RequestError", "as_request_error", "error_response", "invalid", "shutdown_error"]
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -31,7 +31,7 @@ class RequestError(WLKError):
     Attributes:
         status: the status code of HTTP.
         code: a word for programs, such as "model_not_found", or None.
-        param: the field that is wrong, None where it is no field.
+        param: the name of the wrong field, or None.
         retry_after: seconds after which a new attempt can succeed, None where none can.
 
     """
@@ -60,12 +60,22 @@ class RequestError(WLKError):
 
     def record(self) -> dict[str, Any]:
         """Return the error object: message, type, param and code."""
-        return {
-            "message": str(self),
-            "type": self.type,
-            "param": self.param,
-            "code": self.code,
-        }
+        return {"message": str(self), "type": self.type, "param": self.param, "code": self.code}
+
+
+def invalid(
+    param: str, expected: str, found: str = "", *, code: str = "invalid_value"
+) -> RequestError:
+    """Return the error of the field *param*; *found* is what came, ready for a message."""
+    message = f"expected `{param}` {expected}" + (f", got {found}" if found else "")
+    return RequestError(message, code=code, param=param)
+
+
+def shutdown_error() -> RequestError:
+    """Return the answer of a server that ends."""
+    return RequestError(
+        "the server shuts down", status=503, code="server_shutting_down", retry_after=5
+    )
 
 
 def as_request_error(error: Exception) -> RequestError:

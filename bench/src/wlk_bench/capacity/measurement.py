@@ -18,7 +18,7 @@ from wlk_bench.data import load_dataset
 from wlk_bench.environment import machine_cpu_seconds, resident_bytes
 from wlk_bench.errors import CapacityError
 from wlk_core.processor import SAMPLE_RATE
-from wlk_serve.scheduling import Scheduler
+from wlk_serve.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from wlk_bench.config import RunConfig
     from wlk_core.backend import Backend
     from wlk_core.session import Event
-    from wlk_serve.scheduling import Attachment
+    from wlk_serve.scheduler import Attachment
 
 __all__ = ["Bench", "CpuClock", "PacedRun", "open_bench"]
 
 _POLL_SECONDS = 0.02
 _MIN_STREAMS = 8  # that share the machine while its throughput is measured
 _MAX_CLIPS = 32  # that streams take in turn
-_UNBOUNDED = 1e9  # seconds of lateness and of burst: sessions are measured, not refused
+_UNBOUNDED = 1e9  # seconds of burst: audio before a run is sent at once
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 
@@ -206,7 +206,6 @@ class Bench:
                     workers=0 if clock else self.workers,
                     clock=clock or time.monotonic,
                     tick_seconds=self.tick_seconds,
-                    max_lateness=_UNBOUNDED,
                     burst_seconds=_UNBOUNDED,
                 )
             )

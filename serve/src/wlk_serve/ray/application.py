@@ -10,9 +10,9 @@ from ray.serve.config import RequestRouterConfig
 
 from wlk_core.errors import OptionError
 from wlk_core.registry import Registry
-from wlk_serve.admission import Admission, read_keys
 from wlk_serve.app import Server
-from wlk_serve.limits import Limits
+from wlk_serve.http.admission import Admission, read_keys
+from wlk_serve.ops.limits import Limits
 from wlk_serve.ray.autoscaling import LATENESS, ScalingPolicy
 from wlk_serve.ray.loaded_models import LoadedModels
 from wlk_serve.ray.models import model_pool

@@ -1,19 +1,20 @@
-"""The replicas that a load needs, as a policy of Ray Serve."""
+"""How many replicas a load needs, as a policy of Ray Serve."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
-from wlk_serve.ray.replicas import replica_count
-
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ray.serve.config import AutoscalingContext
 
-__all__ = ["LATENESS", "ScalingPolicy"]
+__all__ = ["LATENESS", "ScalingPolicy", "replica_count"]
 
-LATENESS = (
-    "lateness"  # the metric of a replica: seconds after their deadline, one step in a hundred
-)
+LATENESS = "lateness"  #: the metric of a replica: the p99 lateness of its steps in seconds
+_FILL = 0.7  # of the sessions of a replica, so that a new one has a place while another starts
+_MAX_LATENESS = 0.5  # seconds; captions that lag more than this are noticed
 
 
 class ScalingPolicy:
@@ -38,3 +39,26 @@ class ScalingPolicy:
             latenesses=metrics.values(),
         )
         return count, {}
+
+
+def replica_count(
+    *, sessions: float, running: int, max_sessions: int, latenesses: Iterable[float]
+) -> int:
+    """
+    Return how many replicas are needed.
+
+    Sessions fill replicas to seven tenths.  Where most replicas step their sessions too late, one
+    more is needed whatever the count is: the sessions cost more than they were expected to.
+
+    Args:
+        sessions: sessions that run on all replicas, and those that wait.
+        running: replicas that run now.
+        max_sessions: of one replica.
+        latenesses: p99 lateness of the steps of each replica in seconds.
+
+    """
+    count = math.ceil(sessions / (_FILL * max_sessions))
+    late = [seconds > _MAX_LATENESS for seconds in latenesses]
+    if late and 2 * sum(late) > len(late):
+        count = max(count, running + 1)
+    return count

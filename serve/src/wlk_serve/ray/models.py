@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import attrs
 
 from wlk_core.config import choose_settings
-from wlk_serve.diarizers import DiarizerSource
-from wlk_serve.metrics import Metrics
-from wlk_serve.model_card import ModelCard
-from wlk_serve.model_pool import ModelPool
-from wlk_serve.service import Service
+from wlk_serve.models.card import ModelCard
+from wlk_serve.models.diarizers import DiarizerSource
+from wlk_serve.models.pool import ModelPool
+from wlk_serve.models.service import Service
+from wlk_serve.ops.metrics import Metrics
 
 if TYPE_CHECKING:
     from wlk_core.config.settings import Settings
@@ -20,18 +20,6 @@ if TYPE_CHECKING:
     from wlk_serve.ray.settings import ReplicaSettings
 
 __all__ = ["model_pool"]
-
-
-@attrs.frozen(kw_only=True)
-class _Model:
-    """A loaded model and its service."""
-
-    service: Service
-    open: ExitStack
-
-    def close(self) -> None:
-        """Stop what runs, then free the model."""
-        self.open.close()
 
 
 def model_pool(settings: ReplicaSettings, registry: Registry) -> ModelPool:
@@ -63,9 +51,9 @@ def model_pool(settings: ReplicaSettings, registry: Registry) -> ModelPool:
         cards.append(card)
     metrics = Metrics()
 
-    def load(card: ModelCard) -> _Model:
+    def load(card: ModelCard) -> Service:
+        options = chosen[card.name]
         with ExitStack() as stack:
-            options = chosen[card.name]
             backend = stack.enter_context(options.load(registry))
             backend.warmup()
             service = Service(
@@ -74,7 +62,9 @@ def model_pool(settings: ReplicaSettings, registry: Registry) -> ModelPool:
                 stream_options=options.options.stream,
                 diarizers=diarizers,
                 metrics=metrics,
+                owns_backend=True,
             )
-            return _Model(service=stack.enter_context(service), open=stack.pop_all())
+            stack.pop_all()
+        return service
 
-    return ModelPool(cards, load, most=settings.max_models, metrics=metrics)
+    return ModelPool(cards, load, max_models=settings.max_models, metrics=metrics)

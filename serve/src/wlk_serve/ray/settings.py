@@ -37,7 +37,7 @@ class ReplicaSettings:
             of `model`.
         max_models: how many of them a replica holds at a time.
         language: language where a client names none.
-        options: options of the backend, as texts KEY=VALUE.
+        options: options of the backend, as strings KEY=VALUE.
         diarizer: name of an installed diarizer; None for no speakers.
         served_name: the name of the model for clients; None for its own.
         api_key_env: variable of the replicas' environment with the keys of clients, separated by
@@ -114,16 +114,16 @@ def _value(name: str, field: attrs.Attribute[Any], value: object) -> object:
         items = value.split(",") if isinstance(value, str) else value
         if isinstance(items, list | tuple) and all(isinstance(item, str) for item in items):
             return tuple(item.strip() for item in items if item.strip())
-        raise OptionError(f"expected a list of texts for {name}, got {value!r}")
+        raise OptionError(f"expected a list of strings for {name}, got {value!r}")
     if field.default is None:
         if value is None or isinstance(value, str):
             return value or None
-        raise OptionError(f"expected a text for {name}, got {value!r}")
+        raise OptionError(f"expected a string for {name}, got {value!r}")
     kind = type(field.default)
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         try:
             number = kind(value)
-        except (ValueError, OverflowError):  # the text of no number, or one out of range
+        except (ValueError, OverflowError):  # not a number, or one out of range
             pass
         else:
             if isinstance(value, str) or number == value:

@@ -1,0 +1,187 @@
+"""Who may use the server: keys, the Origin of browsers, the Host of the request."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import time
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import attrs
+
+from wlk_core.errors import OptionError
+from wlk_core.untrusted import is_loopback
+from wlk_serve.errors import RequestError
+from wlk_serve.http.client_secrets import ClientSecrets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["Admission", "read_keys"]
+
+_ID_CHARACTERS = 8  # of a digest, in logs
+_KEY_PROTOCOL = "openai-insecure-api-key."  # by which browsers send a key with a WebSocket
+
+
+def read_keys(variable: str | None) -> list[str]:
+    """
+    Return the keys in the environment *variable*, separated by commas; none for None.
+
+    Raises:
+        OptionError: the variable holds no key.
+
+    """
+    if variable is None:
+        return []
+    keys = [key.strip() for key in os.environ.get(variable, "").split(",") if key.strip()]
+    if not keys:
+        raise OptionError(f"expected a key in the variable {variable}, which is empty or not set")
+    return keys
+
+
+def _keys_of(headers: Mapping[str, str]) -> list[str]:
+    """Return every key of a request, by *headers* with names in lower case."""
+    kind, _, bearer = headers.get("authorization", "").partition(" ")
+    keys = [bearer.strip()] if kind.lower() in {"bearer", "token"} else []
+    keys += [headers[name] for name in ("api-key", "x-api-key") if name in headers]
+    offered = headers.get("sec-websocket-protocol", "").split(",")
+    names = [name.strip() for name in offered]
+    return keys + [
+        name.removeprefix(_KEY_PROTOCOL) for name in names if name.startswith(_KEY_PROTOCOL)
+    ]
+
+
+@attrs.frozen(kw_only=True)
+class Admission:
+    """
+    The checks before any byte of a request is read.
+
+    A page on another site may open WebSockets to a server on this machine, because the same-origin
+    policy does not cover them: the Origin that browsers send is compared.  A foreign name that
+    resolves to the loopback address (DNS rebinding) is refused by the Host.  The Host of an allowed
+    origin is accepted, because a proxy on the same machine passes its public name on.
+
+    Attributes:
+        key_digests: SHA-256 of the keys; empty where no key is needed.
+        origins: origins of pages that may use the server beside its own, such as
+            "https://captions.example".
+        is_local: whether the server listens on a loopback address only.
+        secrets: the keys of browsers, which open sessions and nothing else.
+
+    """
+
+    key_digests: frozenset[bytes] = frozenset()
+    origins: frozenset[str] = frozenset()
+    is_local: bool = True
+    secrets: ClientSecrets = attrs.field(factory=ClientSecrets)
+
+    @classmethod
+    def of(cls, keys: Iterable[str], origins: Iterable[str], *, is_local: bool) -> Admission:
+        """
+        Return the checks for *keys* in plain text, which are not kept.
+
+        Raises:
+            OptionError: an origin is not a scheme and a host, which is all that browsers send.
+
+        """
+        plain = list(keys)
+        return cls(
+            secrets=ClientSecrets.of(plain),
+            key_digests=frozenset(map(_digest, plain)),
+            origins=frozenset(map(_origin, origins)),
+            is_local=is_local,
+        )
+
+    def check(
+        self, headers: Mapping[str, str], *, takes_secrets: bool = False, needs_key: bool = True
+    ) -> None:
+        """
+        Check the *headers*, by names in lower case; client secrets count where they are taken.
+
+        Files that hold no secret need no key.
+
+        Raises:
+            RequestError: 403 for a foreign Host or Origin, 401 for a missing or wrong key.
+
+        """
+        host = headers.get("host", "")
+        if not self._is_own_host(host.lower()):
+            raise RequestError(
+                f"expected the Host of this machine, got {host[:100]!r}; use http://127.0.0.1, or "
+                "start the server with --allow-origin for the site of its proxy",
+                status=403,
+                code="invalid_host",
+            )
+        origin = headers.get("origin")
+        if origin is not None and not self._is_allowed(origin.lower(), host.lower()):
+            raise RequestError(
+                f"pages of {origin[:100]!r} may not use this server; start it with --allow-origin",
+                status=403,
+                code="invalid_origin",
+            )
+        if not needs_key:
+            return
+        has_secret = takes_secrets and self.secret_session(headers) is not None
+        if self.key_digests and not has_secret and not self._has_key(headers):
+            raise RequestError(
+                "expected a key of this server, as Authorization: Bearer KEY",
+                status=401,
+                code="invalid_api_key",
+            )
+
+    def secret_session(self, headers: Mapping[str, str]) -> dict[str, Any] | None:
+        """Return the configuration in the client secret of a request, None without a valid one."""
+        now = time.time()
+        sessions = (self.secrets.session(key, now) for key in _keys_of(headers))
+        return next((session for session in sessions if session is not None), None)
+
+    def key_id(self, headers: Mapping[str, str]) -> str:
+        """Return the beginning of the digest of a client's key; empty where none is needed."""
+        now = time.time()
+        for key in _keys_of(headers):
+            if _digest(key) in self.key_digests:
+                return _digest(key).hex()[:_ID_CHARACTERS]
+            if (owner := self.secrets.key_id(key, now)) is not None:
+                return owner
+        return ""
+
+    def _is_own_host(self, host: str) -> bool:
+        if not self.is_local or is_loopback(_hostname(host)):
+            return True
+        return any(host == urlsplit(origin).netloc for origin in self.origins)
+
+    def _is_allowed(self, origin: str, host: str) -> bool:
+        return origin in {f"http://{host}", f"https://{host}"} or origin in self.origins
+
+    def _has_key(self, headers: Mapping[str, str]) -> bool:
+        # All comparisons are made, so that their time does not depend on which key is right.
+        matches = [
+            secrets.compare_digest(_digest(candidate), digest)
+            for candidate in _keys_of(headers)
+            for digest in self.key_digests
+        ]
+        return any(matches)
+
+
+def _origin(text: str) -> str:
+    """Return an origin as browsers send it."""
+    origin = text.rstrip("/").lower()
+    scheme, separator, host = origin.partition("://")
+    if not (scheme and separator and host) or any(mark in host for mark in "/?#@*"):
+        raise OptionError(
+            f"expected an origin such as https://captions.example, got {text[:200]!r}"
+        )
+    return origin
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+def _hostname(host: str) -> str:
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""

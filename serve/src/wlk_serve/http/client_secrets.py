@@ -1,0 +1,120 @@
+"""Client secrets: keys for browsers that expire, and that no server has to remember."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import os
+import reprlib
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import attrs
+
+from wlk_serve.errors import invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["PREFIX", "ClientSecrets", "SecretRequest", "parse_secret_request"]
+
+PREFIX = "ek_"
+_SECONDS = (10, 7200)
+_DEFAULT_SECONDS = 600
+_MAX_SESSION_CHARACTERS = 2048  # a secret travels in a header
+_DIGEST_BYTES = hashlib.sha256().digest_size
+
+Json: TypeAlias = "dict[str, Any]"
+
+
+@attrs.frozen(kw_only=True)
+class SecretRequest:
+    """
+    How long a secret is valid, in seconds, and the configuration of its sessions.
+
+    `key_id` names the key of the client that requests it.
+    """
+
+    seconds: int = _DEFAULT_SECONDS
+    session: Json = attrs.field(factory=dict)
+    key_id: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class ClientSecrets:
+    """
+    Secrets that carry their own expiry and session, signed with `signing_key`.
+
+    Every process with the same key accepts them.
+    """
+
+    signing_key: bytes = attrs.field(factory=lambda: os.urandom(32), repr=False)
+
+    @classmethod
+    def of(cls, keys: Iterable[str]) -> ClientSecrets:
+        """Return the secrets of servers with these API keys; of one process without any."""
+        joined = "\0".join(sorted(keys)).encode("utf-8", "surrogatepass")
+        if not joined:
+            return cls()
+        return cls(signing_key=hashlib.sha256(b"wlk client secret\0" + joined).digest())
+
+    def mint(self, request: SecretRequest, now: float) -> tuple[str, int]:
+        """Return a new secret and the second of the epoch at which it expires."""
+        expires_at = int(now) + request.seconds
+        content = json.dumps([expires_at, request.session, request.key_id]).encode()
+        signature = hmac.digest(self.signing_key, content, "sha256")
+        text = base64.urlsafe_b64encode(signature + content).decode().rstrip("=")
+        return PREFIX + text, expires_at
+
+    def session(self, secret: str, now: float) -> Json | None:
+        """Return the configuration that a *secret* carries, None for an invalid or expired one."""
+        content = self._content(secret, now)
+        return None if content is None else content[0]
+
+    def key_id(self, secret: str, now: float) -> str | None:
+        """Return whose a *secret* is, None for an invalid or expired one."""
+        content = self._content(secret, now)
+        return None if content is None else content[1]
+
+    def _content(self, secret: str, now: float) -> tuple[Json, str] | None:
+        if not secret.startswith(PREFIX) or not secret.isascii():
+            return None
+        text = secret.removeprefix(PREFIX)
+        try:
+            data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        except (binascii.Error, ValueError):
+            return None
+        signature, content = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
+        if not hmac.compare_digest(signature, hmac.digest(self.signing_key, content, "sha256")):
+            return None
+        expires_at, session, key_id = json.loads(content)  # written by `mint`
+        return (session, key_id) if now < expires_at else None
+
+
+def parse_secret_request(body: object) -> SecretRequest:
+    """
+    Return the request of a decoded JSON *body*.
+
+    Raises:
+        RequestError: a field has a wrong value.
+
+    """
+    fields = _object(body, "body")
+    after = _object(fields.get("expires_after") or {}, "expires_after")
+    seconds = after.get("seconds", _DEFAULT_SECONDS)
+    is_whole = isinstance(seconds, int) and not isinstance(seconds, bool)
+    if not is_whole or not _SECONDS[0] <= seconds <= _SECONDS[1]:
+        expected = f"from {_SECONDS[0]} to {_SECONDS[1]}"
+        raise invalid("expires_after.seconds", expected, reprlib.repr(seconds))
+    session = _object(fields.get("session") or {}, "session")
+    if len(json.dumps(session)) > _MAX_SESSION_CHARACTERS:
+        raise invalid("session", f"of at most {_MAX_SESSION_CHARACTERS} characters of JSON")
+    return SecretRequest(seconds=seconds, session=session)
+
+
+def _object(value: object, name: str) -> Json:
+    if not isinstance(value, dict):
+        raise invalid(name, "as an object", reprlib.repr(value), code="invalid_type")
+    return value

@@ -1,0 +1,188 @@
+"""Run uvicorn on sockets bound early, and drain sessions before it stops."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack, contextmanager
+import errno
+import logging
+import os
+import socket
+from typing import TYPE_CHECKING, Any, cast
+
+import uvicorn
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from wlk_core.errors import WLKError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+    from wlk_serve.app import Server
+
+__all__ = ["DrainingServer", "bound_sockets"]
+
+_MAX_MESSAGE_BYTES = 21 << 20  # an append of 15 MiB of audio is 20 MiB of base64
+_IGNORED_LOGS = (
+    "without completing handshake",  # of every WebSocket that is refused
+    "Invalid UTF-8 sequence received",  # with a traceback; the client gets 1007
+)
+_LAST_SECONDS = 10  # after the drain, for connections that do not end by themselves
+_LINGER_SECONDS = 10.0  # for a client that still sends, until it has read why it was refused
+
+
+class DrainingServer(uvicorn.Server):
+    """
+    A server that drains before it stops.
+
+    Uvicorn itself closes every WebSocket as soon as a shutdown begins.  Here the first signal lets
+    running sessions end, for up to `drain_seconds`, and then delivers their last words; a second
+    signal stops at once.
+
+    Args:
+        server: the application and its sessions.
+        host: the address to listen on.
+        port: the port; 0 picks one.
+        drain_seconds: how long sessions may go on after the first signal.
+        on_ready: called with the port when connections are accepted.
+
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        *,
+        host: str,
+        port: int,
+        drain_seconds: float,
+        on_ready: Callable[[int], object],
+    ) -> None:
+        config = uvicorn.Config(
+            server.app,
+            host=host,
+            port=port,
+            http="h11",
+            ws=_WebSocket,
+            timeout_graceful_shutdown=_LAST_SECONDS,
+            ws_max_size=_MAX_MESSAGE_BYTES,
+            ws_per_message_deflate=False,  # base64 of audio does not shrink
+            access_log=False,  # query strings may contain keys
+            log_level="error",
+            lifespan="off",
+            server_header=False,
+        )
+        super().__init__(config)
+        logging.getLogger("uvicorn.error").addFilter(_is_worth_a_line)
+        self._served = server
+        self._drain_seconds = drain_seconds
+        self._on_ready = on_ready
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._drain: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, then report the port."""
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+        if self.started:
+            self._on_ready(self.servers[0].sockets[0].getsockname()[1])
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Drain on the first signal, stop at once on the second."""
+        if self._loop is None or self._drain is not None or self._served.sessions.is_draining:
+            super().handle_exit(sig, frame)
+            return
+        self._loop.call_soon_threadsafe(self._begin_drain)
+
+    def _begin_drain(self) -> None:
+        if self._drain is None:
+            self._drain = asyncio.get_running_loop().create_task(self._drain_and_stop())
+
+    async def _drain_and_stop(self) -> None:
+        await self._served.sessions.drain(self._drain_seconds)
+        self.should_exit = True
+
+
+class _WebSocket(WebSocketsSansIOProtocol):
+    """Uvicorn's WebSocket, kept open for clients whose audio waits to be read."""
+
+    _received = 0  # pieces of data since the last ping
+
+    def data_received(self, data: bytes) -> None:
+        self._received += 1
+        super().data_received(data)
+
+    def send_keepalive_ping(self) -> None:
+        self._received = 0
+        super().send_keepalive_ping()
+
+    def keepalive_timeout(self) -> None:
+        # A client may send a recording at once.  Its pong then waits behind audio that is read only
+        # as fast as the model decodes, for minutes; unread or arriving bytes prove that it lives.
+        if self.read_paused or self._received:
+            self.pong_timer = self.pending_ping_payload = None
+            self.schedule_ping()
+        else:
+            super().keepalive_timeout()
+
+    def handle_parser_exception(self) -> None:
+        # Closing a TCP socket with unread bytes resets it, and the client never reads the close
+        # frame.  So the rest of a message that is too large is read, and dropped by `conn`.
+        sent = self.conn.close_sent
+        if self.close_sent or sent is None:
+            return
+        event = {"type": "websocket.disconnect", "code": sent.code, "reason": sent.reason}
+        self.queue.put_nowait(cast("Any", event))
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.transport.write_eof()
+        self.close_sent = True
+        if self.read_paused:
+            self.read_paused = False
+            self.transport.resume_reading()
+        self.close_timer = self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
+
+
+@contextmanager
+def bound_sockets(host: str, port: int) -> Iterator[list[socket.socket]]:
+    """
+    Bind a socket to each address of *host* and close them at the end; none listens yet.
+
+    A client is refused until the server listens, because a model may take minutes to load.  All
+    addresses have the same port, also where *port* is 0 and the system picks it.
+
+    Raises:
+        WLKError: the host has no address on this machine, or another program has the port.
+
+    """
+    sockets: list[socket.socket] = []
+    with ExitStack() as stack:
+        try:
+            for family, kind, protocol, _, address in socket.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            ):
+                bound = stack.enter_context(socket.socket(family, kind, protocol))
+                if os.name == "posix":  # else connections that just ended keep the port
+                    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                port = port or (sockets[0].getsockname()[1] if sockets else 0)
+                bound.bind((address[0], port, *address[2:]))
+                sockets.append(bound)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                message = (
+                    f"expected a free port, but another program uses {port} of {host}; "
+                    "choose another with --port, or 0 for any"
+                )
+            else:
+                message = (
+                    f"cannot listen on port {port} of {host}: {error.strerror or error}; "
+                    "choose others with --host, --port"
+                )
+            raise WLKError(message) from error
+        yield sockets
+
+
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    """Leave out what uvicorn 0.54 writes about clients that are answered properly."""
+    return not any(part in record.getMessage() for part in _IGNORED_LOGS)

@@ -1,0 +1,1 @@
+"""Loaded models: what clients may know of them, and the streams that they open."""

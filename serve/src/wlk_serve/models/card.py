@@ -1,0 +1,159 @@
+"""What clients may know and choose about the model that is served."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+import reprlib
+from typing import TYPE_CHECKING, Any, Self
+
+import attrs
+
+from wlk_core.backend import BackendSpec
+from wlk_core.errors import OptionError
+from wlk_serve.errors import RequestError, invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wlk_core.backend import Backend
+
+__all__ = ["ModelCard", "unknown_model"]
+
+
+@attrs.frozen(kw_only=True)
+class ModelCard:
+    """
+    The served model: its name on the wire, and its backend's declaration.
+
+    Attributes:
+        name: what clients write as `model`.
+        spec: the backend.
+        is_digits: whether the model recognises the spoken digits alone, as those of tests.
+        speaker_delay: seconds of audio after which a speaker is known at the latest, None where a
+            server finds no speakers.
+        language: the code that a session is forced to unless it names another, None to detect.
+        vocabulary: the words of a backend that reads coded audio, which tests use; else empty.
+
+    """
+
+    name: str
+    spec: BackendSpec
+    language: str | None = None
+    vocabulary: tuple[str, ...] = ()
+    is_digits: bool = False
+    speaker_delay: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        spec: BackendSpec,
+        model: str | None,
+        language: str | None = None,
+        *,
+        served_name: str | None = None,
+    ) -> Self:
+        """Return the card of *model*; unless it has a `served_name`, a path gives its last part."""
+        name = spec.name if model is None else model
+        if PurePath(name).is_absolute() or name.startswith("."):
+            name = PurePath(name).name or spec.name
+        is_digits = name in spec.digit_models
+        return cls(name=served_name or name, spec=spec, language=language, is_digits=is_digits)
+
+    def declared_by(self, backend: Backend) -> Self:
+        """Return the card with what the loaded *backend* declares, which may be less."""
+        declared = getattr(backend, "declared", None)  # of a backend at another server
+        spec = declared() if callable(declared) else getattr(backend, "spec", None)
+        return attrs.evolve(
+            self,
+            spec=spec if isinstance(spec, BackendSpec) else self.spec,
+            vocabulary=tuple(getattr(backend, "vocabulary", ())),
+        )
+
+    @property
+    def takes_prompt(self) -> bool:
+        """Whether a stream of the backend has the option `prompt`."""
+        return any(
+            option.name == "prompt" and option.scope == "stream" for option in self.spec.options
+        )
+
+    @property
+    def can_translate(self) -> bool:
+        """Whether the backend translates to English."""
+        return "translation" in self.spec.capabilities
+
+    def has_name(self, name: object) -> bool:
+        """Return whether a client that writes *name* asks for this model."""
+        return name in (self.name, f"{self.spec.name}/{self.name}")
+
+    def check_name(self, name: object, *, param: str = "model") -> None:
+        """
+        Check that a client asks for this model.
+
+        Raises:
+            RequestError: it is another one (404), or not a string (400).
+
+        """
+        if not self.has_name(name):
+            raise unknown_model(name, [self], param=param)
+
+    def check_language(self, code: object, *, param: str = "language") -> str | None:
+        """
+        Return the code of the backend for a tag such as "en" or "en-US"; None for an empty one.
+
+        Raises:
+            RequestError: the backend does not have the language.
+
+        """
+        if not isinstance(code, str):
+            raise invalid(param, "as a string", reprlib.repr(code), code="invalid_type")
+        if not code:
+            return None
+        language = code if code in self.spec.languages else code.replace("_", "-").split("-")[0]
+        language = language.lower() if language not in self.spec.languages else language
+        try:
+            self.spec.check_language(language)
+        except OptionError as error:
+            raise RequestError(str(error), code="invalid_value", param=param) from error
+        return language
+
+    def record(self, include: Sequence[str] = ()) -> dict[str, Any]:
+        """
+        Return the object of ``GET /v1/models``.
+
+        `wlk` is for the backend `realtime`; *include* names what a Realtime session can add.
+        """
+        spec = self.spec
+        return {
+            "id": self.name,
+            "object": "model",
+            "created": 0,
+            "owned_by": "wlk",
+            "wlk": {
+                "backend": spec.name,
+                "capabilities": sorted(spec.capabilities),
+                "languages": list(spec.languages),
+                "max_delay": spec.max_delay,
+                "bounds": dict(spec.bounds),
+                "deviations": dict(spec.deviations),
+                "takes_prompt": self.takes_prompt,
+                "recognises_digits": self.is_digits,
+                "vocabulary": list(self.vocabulary),
+                "include": list(include),
+            },
+        }
+
+
+def unknown_model(
+    name: object, cards: Sequence[ModelCard], *, param: str = "model"
+) -> RequestError:
+    """Return the error of a client that asks for none of *cards*."""
+    if not isinstance(name, str) or not name:
+        expected = f"as a string, for example {cards[0].name!r}"
+        return invalid(param, expected, code="invalid_type")
+    names = ", ".join(repr(card.name) for card in cards)
+    return RequestError(
+        f"the model {name[:100]!r} is not served here; use {'one of ' * (len(cards) > 1)}{names}",
+        status=404,
+        code="model_not_found",
+        param=param,
+    )

@@ -1,0 +1,104 @@
+"""A session of the core with what belongs to it: the stream of its model, its diarizer."""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import ExitStack
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wlk_core.annotators import Diarizer
+    from wlk_core.processor import OnlineProcessor
+    from wlk_core.session import Session
+    from wlk_serve.scheduler import Attachment
+
+__all__ = ["ServedStream"]
+
+
+class ServedStream:
+    """
+    A session that a scheduler steps, whose events go to a callback in the event loop.
+
+    Args:
+        session: what is stepped.
+        processor: the stream of the model, which the session uses.
+        diarizer: that of the session; None for one without speakers.
+        close: called once, by the first `close`; lets a thread call `release`.
+
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        processor: OnlineProcessor,
+        diarizer: Diarizer | None,
+        close: Callable[[ServedStream], object],
+    ) -> None:
+        self.session = session
+        self.processor = processor
+        self.diarizer = diarizer
+        self.attachment: Attachment | None = None  #: its place in the scheduler
+        self.commit_times: deque[float] = deque()  #: of commits whose endpoints have not come yet
+        self._close = close
+        self._is_closed = False
+
+    @property
+    def backlog_seconds(self) -> float:
+        """Seconds of audio that wait to be decoded."""
+        return 0.0 if self._is_closed else self.session.backlog_seconds
+
+    def receive(self, audio: bytes) -> None:
+        """Append audio."""
+        self.session.receive(audio)
+        self._wake()
+
+    def commit(self) -> None:
+        """End the utterance."""
+        self.session.commit()
+        self.commit_times.append(time.monotonic())
+        self._wake()
+
+    def mark(self, name: str) -> None:
+        """Request an event when all audio so far is decoded."""
+        self.session.mark(name)
+        self._wake()
+
+    def end_audio(self) -> None:
+        """Declare that no more audio will come."""
+        self.session.end_audio()
+        self._wake()
+
+    def close(self) -> None:
+        """Drop what was not transcribed; the engine call that runs ends by itself."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._close(self)
+
+    def release(self) -> None:
+        """
+        Close every part after the step that runs, each one although another one raises.
+
+        Raises:
+            Exception: what a part raised.
+
+        """
+        with ExitStack() as parts:
+            if self.diarizer is not None:
+                parts.callback(self.diarizer.close)
+            parts.callback(self._forget)
+            parts.callback(self.processor.close)
+            if self.attachment is not None:
+                parts.callback(self.attachment.detach)
+
+    def _forget(self) -> None:
+        # Cycles refer to this object, and Python collects them late: it does not count the native
+        # memory of the model and of the detector.
+        self.attachment = None
+        del self.session, self.processor
+
+    def _wake(self) -> None:
+        if self.attachment is not None:
+            self.attachment.notify()

@@ -1,0 +1,1 @@
+"""Limits, metrics, and the sessions that run."""

@@ -1,0 +1,125 @@
+"""The sessions that run: how many there may be, and how they end before a shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import contextmanager
+import logging
+import math
+from typing import TYPE_CHECKING, Protocol
+
+from wlk_serve.errors import RequestError, shutdown_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Endable", "RunningSessions"]
+
+_LOGGER = logging.getLogger(__name__)
+
+_FLUSH_SECONDS = 30.0  # for the last words of all sessions
+
+
+class Endable(Protocol):
+    """A session that can be ended with all of its words delivered."""
+
+    def end(self) -> None:
+        """Take no more audio, deliver the last words, then close."""
+        ...
+
+    def close(self) -> None:
+        """Drop everything, because the time for the last words is over."""
+        ...
+
+
+class RunningSessions:
+    """
+    Counts requests and sockets, refuses more than a limit, and drains them.
+
+    Args:
+        limit: how many may run.
+        limit_per_key: how many may run of one key; infinity for no limit.
+
+    """
+
+    def __init__(self, limit: int, limit_per_key: float = math.inf) -> None:
+        self._limit = limit
+        self._limit_per_key = limit_per_key
+        self._running_of: Counter[str] = Counter()
+        self._running: list[Endable] = []
+        self._changed = asyncio.Event()
+        self.is_draining = False
+
+    def __len__(self) -> int:
+        """Count what runs."""
+        return len(self._running)
+
+    def check(self, key_id: str = "") -> None:
+        """
+        Check that another session of a client can be taken.
+
+        Raises:
+            RequestError: the server is full or shuts down; a new attempt can succeed.
+
+        """
+        if self.is_draining:
+            raise shutdown_error()
+        if len(self._running) >= self._limit:
+            raise RequestError(
+                f"{self._limit} sessions run, which is the limit; try again later",
+                status=503,
+                code="server_overloaded",
+                retry_after=5,
+            )
+        if self._running_of[key_id] >= self._limit_per_key:
+            raise RequestError(
+                f"{self._limit_per_key:g} sessions of this key run, which is the limit; "
+                "end one of them first",
+                status=429,
+                code="rate_limit_exceeded",
+                retry_after=5,
+            )
+
+    @contextmanager
+    def entered(self, session: Endable, key_id: str = "") -> Iterator[None]:
+        """Count *session* while it runs; raises as `check`."""
+        self.check(key_id)
+        self._running.append(session)
+        self._running_of[key_id] += 1
+        try:
+            yield
+        finally:
+            self._running.remove(session)
+            self._running_of[key_id] -= 1
+            self._changed.set()
+
+    async def drain(self, seconds: float) -> None:
+        """Refuse new sessions, wait *seconds* for those that run, then end them and wait."""
+        self.is_draining = True
+        if await self._empty_within(seconds):
+            return
+        for session in list(self._running):
+            session.end()
+        if not await self._empty_within(_FLUSH_SECONDS):
+            _LOGGER.error(
+                "%d sessions and requests did not end in %g s and are dropped",
+                len(self._running),
+                _FLUSH_SECONDS,
+            )
+            for session in list(self._running):
+                session.close()
+
+    def reopen(self) -> None:
+        """Take new sessions again after a drain."""
+        self.is_draining = False
+
+    async def _empty_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                while self._running:
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True

@@ -1,1 +1,0 @@
-"""Protocols as plain objects: messages in, calls of streams, messages out; no sockets."""

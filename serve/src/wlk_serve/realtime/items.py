@@ -1,0 +1,278 @@
+"""The items of a Realtime session: the text of each utterance, growing by deltas."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from wlk_core.session.records import round_seconds
+from wlk_serve.speakers import SpeakerSegments
+from wlk_serve.words import (
+    detected_languages,
+    logprob_records,
+    span_record,
+    speaker_name,
+    word_records,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from wlk_core.session.timeline import TextLine
+    from wlk_core.tokens import ASRToken, SpeakerSpan
+    from wlk_serve.realtime.messages import Message
+
+__all__ = ["Conversation", "Item"]
+
+_TRANSCRIPTION = "conversation.item.input_audio_transcription"
+
+
+@attrs.define(kw_only=True)
+class Item:
+    """
+    One utterance.
+
+    The joined deltas are the transcript.  White space before the first word is left out; white
+    space after the last one is held back until a word follows it.
+
+    Attributes:
+        id: its name on the wire.
+        has_speech_started: whether `speech_started` was sent for it.
+        start: stream time of its first audio in seconds.
+        seconds: the length of its audio.
+
+    """
+
+    id: str
+    has_speech_started: bool = False
+    start: float = 0.0
+    seconds: float = 0.0
+    _tokens: list[ASRToken] = attrs.field(factory=list, init=False)
+    _transcript: str = attrs.field(default="", init=False)
+    _held: str = attrs.field(default="", init=False)
+
+    def delta(self, tokens: Sequence[ASRToken], *, has_logprobs: bool) -> Message | None:
+        """Return the message for newly committed *tokens*, None where they add no text."""
+        self._tokens += tokens
+        text = self._held + "".join(token.text for token in tokens)
+        text = text if self._transcript else text.lstrip()
+        delta = text.rstrip()
+        self._held = text[len(delta) :]
+        if not delta:
+            return None
+        self._transcript += delta
+        return {
+            "type": f"{_TRANSCRIPTION}.delta",
+            "item_id": self.id,
+            "content_index": 0,
+            "delta": delta,
+            **_details(tokens, has_logprobs=has_logprobs),
+        }
+
+    def completed(
+        self, *, has_logprobs: bool, labelled: Sequence[ASRToken] | None = None
+    ) -> Message:
+        """Return the last message of the item, with its tokens as *labelled* by now."""
+        tokens = self._tokens if labelled is None else labelled
+        message = {
+            "type": f"{_TRANSCRIPTION}.completed",
+            "item_id": self.id,
+            "content_index": 0,
+            "transcript": self._transcript,
+            "usage": {"type": "duration", "seconds": round_seconds(self.seconds)},
+            **_details(tokens, has_logprobs=has_logprobs),
+        }
+        if languages := detected_languages(self._tokens):
+            message["languages"] = languages
+        return message
+
+    def failed(self, error: dict[str, Any]) -> Message:
+        """Return the message that the item will not be completed."""
+        return {
+            "type": f"{_TRANSCRIPTION}.failed",
+            "item_id": self.id,
+            "content_index": 0,
+            "error": error,
+        }
+
+    def hypothesis(self, tokens: Iterable[ASRToken]) -> Message:
+        """Return the message of text that may still change, of which none is in a delta."""
+        shown = tuple(tokens)
+        return {
+            "type": "wlk.hypothesis",
+            "item_id": self.id,
+            "text": "".join(token.text for token in shown),
+            "words": word_records(shown),
+        }
+
+    def record(self) -> Message:
+        """Return the item object of the wire."""
+        return {
+            "id": self.id,
+            "object": "realtime.item",
+            "type": "message",
+            "status": "completed",
+            "role": "user",
+            "content": [{"type": "input_audio", "transcript": None}],
+        }
+
+
+class Conversation:
+    """
+    The items in their order; its methods return the messages of what happened.
+
+    Text belongs to the oldest item that was committed and not completed, else to the open one.
+
+    Args:
+        new_id: returns an identifier with a prefix.
+        speaker_delay: how late a speaker is known, in seconds; None where no speakers are found.
+
+    """
+
+    def __init__(self, new_id: Callable[[str], str], *, speaker_delay: float | None = None) -> None:
+        self._new_id = new_id
+        self._speakers = None if speaker_delay is None else SpeakerSegments(speaker_delay)
+        self._pending: deque[Item] = deque()  # committed by the client, not completed yet
+        self._open: Item | None = None
+        self._previous_id: str | None = None
+        self.has_logprobs = False
+
+    def start_speech(self, start: float) -> Iterator[Message]:
+        """Begin an item at stream time *start* in seconds."""
+        item = self._open_item()
+        item.has_speech_started, item.start = True, start
+        yield {
+            "type": "input_audio_buffer.speech_started",
+            "item_id": item.id,
+            "audio_start_ms": round(start * 1000),
+        }
+
+    def end_speech(self, end: float, detected: float) -> Iterator[Message]:
+        """Complete the open item, whose speech ended at *end* and was *detected* to have ended."""
+        item = self._open_item()
+        if item.has_speech_started:
+            item.seconds = max(0.0, end - item.start)
+            yield {
+                "type": "input_audio_buffer.speech_stopped",
+                "item_id": item.id,
+                "audio_end_ms": round(detected * 1000),
+            }
+        yield from self.commit(item.seconds)
+        yield from self.complete()
+
+    def extend(self, tokens: Sequence[ASRToken]) -> Iterator[Message]:
+        """Append committed *tokens*."""
+        item = self._speaking_item()
+        if self._speakers is not None:
+            tokens = self._speakers.extend(item.id, tokens)
+        delta = item.delta(tokens, has_logprobs=self.has_logprobs)
+        if delta is not None:
+            yield delta
+
+    def hypothesis(self, tokens: Sequence[ASRToken]) -> Message:
+        """Return the message of text that may still change."""
+        return self._speaking_item().hypothesis(tokens)
+
+    def commit(self, seconds: float) -> Iterator[Message]:
+        """Close the open item, whose audio is *seconds* long; `complete` follows."""
+        item, self._open = self._open_item(), None
+        item.seconds = seconds
+        self._pending.append(item)
+        previous, self._previous_id = self._previous_id, item.id
+        yield {
+            "type": "input_audio_buffer.committed",
+            "item_id": item.id,
+            "previous_item_id": previous,
+        }
+        for kind in ("added", "done"):  # at once: the item is its audio, whatever the words are
+            yield {
+                "type": f"conversation.item.{kind}",
+                "item": item.record(),
+                "previous_item_id": previous,
+            }
+
+    def complete(self) -> Iterator[Message]:
+        """Complete the oldest item that was committed."""
+        if not self._pending:
+            return
+        item = self._pending.popleft()
+        labelled = None
+        if self._speakers is not None:
+            labelled = self._speakers.labelled(item.id)
+            self._speakers.end(item.id)
+        yield item.completed(has_logprobs=self.has_logprobs, labelled=labelled)
+        yield from self._segments()
+
+    def find_speaker(self, span: SpeakerSpan) -> Iterator[Message]:
+        """Apply what a diarizer found."""
+        if self._speakers is not None:
+            self._speakers.add_span(span)
+            yield from self._segments()
+
+    def advance(self, time: float) -> None:
+        """Declare that all audio before *time* has reached the diarizer."""
+        if self._speakers is not None:
+            self._speakers.advance(time)
+
+    def settle_speakers(self) -> Iterator[Message]:
+        """Declare that the diarizer finds no more speakers, until `begin_speakers`."""
+        if self._speakers is not None:
+            self._speakers.settle()
+            yield from self._segments()
+
+    def begin_speakers(self) -> None:
+        """Declare that another diarizer begins."""
+        if self._speakers is not None:
+            self._speakers.begin()
+
+    def fail(self, error: Message) -> Iterator[Message]:
+        """Report that no item will be completed any more, at least the one of the next words."""
+        items = [*self._pending]
+        if self._open is not None or not items:
+            items.append(self._open_item())
+        self._pending.clear()
+        self._open = None
+        for item in items:
+            yield item.failed(error)
+
+    def clear(self) -> None:
+        """Abandon the open item."""
+        self._open = None
+        if self._speakers is not None:
+            self._speakers.discard()
+
+    def _segments(self) -> Iterator[Message]:
+        if self._speakers is not None:
+            for item_id, line in self._speakers.take():
+                yield _segment(item_id, self._new_id("seg"), line)
+
+    def _open_item(self) -> Item:
+        if self._open is None:
+            self._open = Item(id=self._new_id("item"))
+        return self._open
+
+    def _speaking_item(self) -> Item:
+        return self._pending[0] if self._pending else self._open_item()
+
+
+def _segment(item_id: str, segment_id: str, line: TextLine) -> Message:
+    return {
+        "type": f"{_TRANSCRIPTION}.segment",
+        "item_id": item_id,
+        "content_index": 0,
+        "id": segment_id,
+        "start": round_seconds(line.start),
+        "end": round_seconds(line.end),
+        "speaker": speaker_name(line.speaker),
+        "text": line.text,
+        "words": word_records(line.tokens),
+    }
+
+
+def _details(tokens: Sequence[ASRToken], *, has_logprobs: bool) -> Message:
+    details: dict[str, Any] = {"words": word_records(tokens), **span_record(tokens)}
+    if has_logprobs:
+        details["logprobs"] = logprob_records(tokens)
+    return details

@@ -1,0 +1,1 @@
+"""OpenAI's audio endpoints: an uploaded recording becomes text."""

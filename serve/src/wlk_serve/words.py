@@ -1,0 +1,90 @@
+"""Words, log probabilities and speakers of tokens as the protocols write them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from wlk_core.session.records import round_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from wlk_core.tokens import ASRToken
+
+__all__ = [
+    "detected_languages",
+    "logprob_records",
+    "span_record",
+    "speaker_name",
+    "word_records",
+]
+
+_UNKNOWN_SPEAKER = "unknown"  # OpenAI's segments always name a speaker
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_LEAST_PROBABILITY = 1e-10  # JSON has no infinity
+
+
+def word_records(tokens: Iterable[ASRToken], offset: float = 0.0) -> list[dict[str, Any]]:
+    """
+    Return word, start, end and confidence of each token, and its speaker where it has one.
+
+    Times are seconds on the stream clock, *offset* seconds after those of the tokens.
+    """
+    records = []
+    for token in tokens:
+        record: dict[str, Any] = {
+            "word": token.text.strip(),
+            "start": round_seconds(token.start + offset),
+            "end": round_seconds(token.end + offset),
+            "confidence": None if token.probability is None else round(token.probability, 4),
+        }
+        if token.speaker is not None:
+            record["speaker"] = speaker_name(token.speaker)
+        records.append(record)
+    return records
+
+
+def speaker_name(speaker: int | str | None) -> str:
+    """Return the name of a speaker: a number becomes "A" to "Z", "AA" and so on, as OpenAI's."""
+    if speaker is None:
+        return _UNKNOWN_SPEAKER
+    if isinstance(speaker, str) or speaker < 0:
+        return str(speaker)
+    name = ""
+    number = speaker
+    while number >= 0:
+        number, letter = divmod(number, len(_LETTERS))
+        name, number = _LETTERS[letter] + name, number - 1
+    return name
+
+
+def span_record(tokens: Iterable[ASRToken], offset: float = 0.0) -> dict[str, float]:
+    """Return start and end of *tokens* in seconds; empty for no tokens."""
+    found = list(tokens)
+    if not found:
+        return {}
+    start, end = min(token.start for token in found), max(token.end for token in found)
+    return {"start": round_seconds(start + offset), "end": round_seconds(end + offset)}
+
+
+def logprob_records(tokens: Iterable[ASRToken]) -> list[dict[str, Any]] | None:
+    """Return token, logprob and bytes of each; None where a backend reports no probability."""
+    records = []
+    for token in tokens:
+        if token.probability is None:
+            return None
+        records.append(
+            {
+                "token": token.text,
+                "logprob": round(math.log(max(token.probability, _LEAST_PROBABILITY)), 6),
+                "bytes": list(token.text.encode("utf-8", "replace")),
+            }
+        )
+    return records
+
+
+def detected_languages(tokens: Iterable[ASRToken]) -> list[dict[str, str]]:
+    """Return the codes that were detected, each once, in their order."""
+    codes = dict.fromkeys(token.detected_language for token in tokens if token.detected_language)
+    return [{"code": code} for code in codes]

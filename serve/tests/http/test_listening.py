@@ -1,0 +1,60 @@
+"""The sockets that are bound before a model is loaded."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import pytest
+
+from wlk_core.cli.main import execute
+from wlk_core.errors import WLKError
+from wlk_serve import cli
+from wlk_serve.http.server import bound_sockets
+
+
+@pytest.fixture
+def used_port():
+    """Yield a port of this machine on which another program listens."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        yield other.getsockname()[1]
+
+
+def test_a_port_that_is_in_use_is_one_line(used_port, capsys):
+    """The line has the option that helps, and no model is loaded before it."""
+    status = execute(
+        ["--backend", "scripted", "--port", str(used_port)], command=cli.serve, name="wlk-serve"
+    )
+
+    assert 1 == status
+    assert (
+        f"wlk-serve: expected a free port, but another program uses {used_port} of 127.0.0.1; "
+        "choose another with --port, or 0 for any\n"
+    ) == capsys.readouterr().err
+
+
+def test_a_host_that_this_machine_does_not_have_is_refused():
+    """The address is one that is reserved for documents."""
+    with pytest.raises(WLKError, match="cannot listen on port 8000 of 192"):
+        bound_sockets("192.0.2.1", 8000).__enter__()
+
+
+def test_the_sockets_are_bound_and_refuse_clients_until_the_server_listens():
+    """A port of the system's choice is known at once; the end of the block gives it back."""
+    with bound_sockets("127.0.0.1", 0) as (bound,):
+        address = bound.getsockname()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address)
+
+    assert -1 == bound.fileno()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a second loopback address")
+def test_all_addresses_of_a_host_have_one_port(monkeypatch):
+    """One port is printed, and clients of each address use it."""
+    family = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "")
+    addresses = [(*family, ("127.0.0.1", 0)), (*family, ("127.0.0.2", 0))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_arguments, **_options: addresses)
+
+    with bound_sockets("both.example", 0) as (first, second):
+        assert first.getsockname()[1] == second.getsockname()[1] > 0

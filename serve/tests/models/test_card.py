@@ -1,0 +1,55 @@
+"""What clients know of the model: its name, and what its backend declares."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from wlk_serve.errors import RequestError
+from wlk_serve.models.card import ModelCard
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ("large-v3", "large-v3"),
+        ("owner/name", "owner/name"),
+        ("/models/whisper-small", "whisper-small"),
+        ("./whisper-small", "whisper-small"),
+        (None, "toy"),
+    ],
+)
+def test_a_model_is_named_as_it_was_loaded(spec, model, expected):
+    """The last part of a directory is enough, because the rest is of the server alone."""
+    assert expected == ModelCard.of(spec, model).name
+
+
+@pytest.mark.parametrize("name", ["whisper-1", "toy/whisper-1"])
+def test_a_served_name_replaces_that_of_the_model(spec, name):
+    """Clients that can write one name only reach any model."""
+    card = ModelCard.of(spec, "large-v3", served_name="whisper-1")
+    card.check_name(name)
+
+    assert "whisper-1" == card.record()["id"]
+
+
+@pytest.mark.parametrize("name", ["large-v3", "toy/large-v3", "toy", "whisper-2"])
+def test_another_name_is_answered_with_the_one_that_is_served(spec, name):
+    """The name of the model itself is another one too."""
+    card = ModelCard.of(spec, "large-v3", served_name="whisper-1")
+
+    with pytest.raises(RequestError, match="is not served here; use 'whisper-1'") as refused:
+        card.check_name(name)
+
+    assert (404, "model_not_found", "model") == (
+        refused.value.status, refused.value.code, refused.value.param,
+    )  # fmt: skip
+
+
+def test_a_served_name_changes_nothing_that_the_backend_declares(spec):
+    """A model of digits is declared as one whatever its name is."""
+    spec = attrs.evolve(spec, models={"digits": "bundled"}, digit_models=("digits",))
+    plain, renamed = ModelCard.of(spec, "digits"), ModelCard.of(spec, "digits", served_name="x")
+
+    assert plain.record()["wlk"]["recognises_digits"]
+    assert plain.record()["wlk"] == renamed.record()["wlk"]

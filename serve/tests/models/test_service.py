@@ -1,0 +1,252 @@
+"""Streams of a service: opened without stopping the event loop, and closed with all their parts."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import attrs
+import pytest
+
+from wlk_core.errors import BackendError, OptionError, StreamClosed
+from wlk_core.registry import Registry
+from wlk_serve.errors import RequestError
+from wlk_serve.models.card import ModelCard
+from wlk_serve.models.service import Service
+from wlk_serve.realtime.streams import StreamConfig
+
+WAIT = 60.0  # seconds after which a test that waits for a thread has failed
+CONFIG = StreamConfig(
+    encoding="s16le", rate=16_000, language="en", prompt=None, gate=None, leaves_out_pauses=False
+)
+
+
+class ClosedProcessor:
+    """A processor that notes its close, which may fail."""
+
+    def __init__(self, processor, backend):
+        self._processor = processor
+        self._backend = backend
+
+    def __getattr__(self, name):
+        return getattr(self._processor, name)
+
+    def close(self):
+        """Close the processor, or fail after that."""
+        self._processor.close()
+        self._backend.closed.set()
+        if self._backend.close_error is not None:
+            raise self._backend.close_error
+
+
+@attrs.define(eq=False)
+class SlowBackend:
+    """A backend whose streams are opened when a test releases them."""
+
+    backend: object
+    open_error: Exception | None = None
+    close_error: Exception | None = None
+    begun: threading.Event = attrs.field(factory=threading.Event)
+    released: threading.Event = attrs.field(factory=threading.Event)
+    closed: threading.Event = attrs.field(factory=threading.Event)
+
+    def __getattr__(self, name):
+        return getattr(self.backend, name)
+
+    def create_processor(self, **options):
+        """Wait for the release; then return a processor or fail."""
+        self.begun.set()
+        assert self.released.wait(WAIT)
+        if self.open_error is not None:
+            raise self.open_error
+        return ClosedProcessor(self.backend.create_processor(**options), self)
+
+
+@pytest.fixture(scope="module")
+def scripted():
+    """Return the loaded scripted backend and its card."""
+    registry = Registry()
+    with registry.load_backend("scripted") as backend:
+        yield backend, ModelCard.of(registry.spec("scripted"), None)
+
+
+@pytest.fixture
+def backend(scripted):
+    """Return a backend that waits for its release."""
+    return SlowBackend(scripted[0])
+
+
+@pytest.fixture
+def service(scripted, backend):
+    """Return a service of that backend."""
+    with Service(backend, scripted[1], workers=1) as service:
+        yield service
+        backend.released.set()
+
+
+@attrs.define(eq=False)
+class Diarizers:
+    """Opens diarizers that note their close."""
+
+    max_delay: float = 1.0
+    closed: threading.Event = attrs.field(factory=threading.Event)
+
+    def open(self):
+        """Return the diarizer of a session."""
+        return self
+
+    def close(self):
+        """Note the close."""
+        self.closed.set()
+
+    def insert_audio_chunk(self, audio):
+        """Take nothing."""
+
+    insert_silence = process_iter = reset = insert_audio_chunk
+
+
+def nothing(*_arguments):
+    """Take events."""
+
+
+async def begun(backend):
+    """Wait until a stream is being opened; the event loop must go on."""
+    assert await asyncio.to_thread(backend.begun.wait, WAIT)
+
+
+def test_the_event_loop_goes_on_while_a_backend_opens_a_stream(service, backend):
+    """A server that does not answer stops no other session, because the loop releases it here."""
+
+    async def run():
+        opening = asyncio.create_task(service.open_stream(CONFIG, nothing))
+        await begun(backend)
+        backend.released.set()
+        stream = await opening
+        is_stepped = stream.attachment.is_attached
+        stream.close()
+        return is_stepped
+
+    assert asyncio.run(run())
+
+
+def test_the_event_loop_goes_on_while_a_canary_opens_its_stream(service, backend):
+    """The state of readiness needs a stream as well."""
+
+    async def run():
+        canary = asyncio.create_task(service.check_canary(0.0))
+        await begun(backend)
+        backend.released.set()
+        await canary
+
+    asyncio.run(run())
+
+    assert backend.closed.wait(WAIT)
+
+
+def test_a_canary_that_is_given_up_leaves_nothing_open(service, backend):
+    """Its stream is closed when the backend opens it at last."""
+
+    async def run():
+        canary = asyncio.create_task(service.check_canary(0.0))
+        await begun(backend)
+        canary.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await canary
+
+    asyncio.run(run())
+    backend.released.set()
+
+    assert backend.closed.wait(WAIT)
+
+
+@pytest.mark.parametrize(("max_call_seconds", "is_ready"), [(300.0, True), (0.0, False)])
+def test_a_canary_may_wait_behind_a_long_call_of_a_recording(
+    service, backend, monkeypatch, max_call_seconds, is_ready
+):
+    """The engine is busy, and broken only where that call takes too long."""
+    monkeypatch.setattr("wlk_serve.models.service._CANARY_TIMEOUT", 0.1)
+    monkeypatch.setattr("wlk_serve.models.service._MAX_CALL_SECONDS", max_call_seconds)
+    backend.released.set()
+
+    def check():
+        with service._turns.recordings:
+            asyncio.run(service.check_canary(0.0))
+
+    if is_ready:
+        check()
+        return
+    with pytest.raises(RequestError, match="no engine call came through in time"):
+        check()
+
+
+def test_a_client_that_leaves_during_the_opening_leaves_nothing_open(service, backend):
+    """The stream that comes later is closed."""
+
+    async def run():
+        opening = asyncio.create_task(service.open_stream(CONFIG, nothing))
+        await begun(backend)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        assert not backend.closed.is_set()
+
+    asyncio.run(run())
+    backend.released.set()
+
+    assert backend.closed.wait(WAIT)
+
+
+@pytest.mark.parametrize("error", [OptionError("no such language"), BackendError("not now")])
+def test_what_a_backend_raises_reaches_the_caller(service, backend, error):
+    """Whatever it refuses."""
+    backend.open_error = error
+    backend.released.set()
+
+    with pytest.raises(type(error), match=str(error)):
+        asyncio.run(service.open_stream(CONFIG, nothing))
+
+
+def test_a_stream_that_cannot_be_stepped_is_closed(service, backend):
+    """As where the service was closed while its backend opened the stream."""
+    backend.released.set()
+    service._scheduler.close()
+
+    with pytest.raises(StreamClosed):
+        asyncio.run(service.open_stream(CONFIG, nothing))
+    assert backend.closed.wait(WAIT)
+
+
+def test_a_stream_whose_gate_cannot_be_opened_is_closed(scripted, backend, monkeypatch):
+    """Its diarizer as well."""
+    diarizers = Diarizers()
+    backend.released.set()
+
+    def failing_detector():
+        raise BackendError("no memory")
+
+    monkeypatch.setattr("wlk_serve.models.service.SileroDetector", failing_detector)
+    with Service(backend, scripted[1], workers=1, diarizers=diarizers) as service:
+        config = attrs.evolve(CONFIG, leaves_out_pauses=True)
+        with pytest.raises(BackendError, match="no memory"):
+            asyncio.run(service.open_stream(config, nothing))
+
+    assert backend.closed.is_set()
+    assert diarizers.closed.is_set()
+
+
+def test_a_stream_whose_model_cannot_be_closed_is_logged_and_frees_the_rest(
+    scripted, backend, caplog
+):
+    """Diarizer, session and detector are not kept because of it."""
+    diarizers = Diarizers()
+    backend.released.set()
+    backend.close_error = BackendError("the state could not be released")
+
+    with Service(backend, scripted[1], workers=1, diarizers=diarizers) as service:
+        stream = asyncio.run(service.open_stream(CONFIG, nothing))
+        stream.close()
+
+    assert diarizers.closed.is_set()
+    assert not hasattr(stream, "session")
+    assert stream.attachment is None
+    assert "the state could not be released" in caplog.text

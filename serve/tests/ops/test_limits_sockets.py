@@ -1,0 +1,143 @@
+"""Limits over real sockets: the status or close code, and the words before it."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+from urllib.parse import urlsplit
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+pytest.importorskip("faster_whisper")
+
+from wlk_serve.ops.limits import Limits
+
+pytestmark = pytest.mark.slow
+KEY = {"x-api-key": "secret"}
+SECOND = base64.b64encode(bytes(48_000)).decode()
+APPEND = json.dumps({"type": "input_audio_buffer.append", "audio": SECOND})
+
+
+@pytest.fixture
+def serve_limited(serve, digits):
+    """Return a function that serves with limits; a context manager of the socket address."""
+    return lambda **limits: serve(digits, Limits(**limits))
+
+
+def socket_url(address):
+    """Return the address of sessions."""
+    return address.replace("http", "ws") + "/realtime"
+
+
+def read_to_the_end(socket):
+    """Return the types and codes that came, and the close code."""
+    found = []
+    try:
+        while True:
+            message = json.loads(socket.recv(60))
+            found.append(message["error"]["code"] if "error" in message else message["type"])
+    except ConnectionClosed as closed:
+        return found, closed.rcvd.code
+
+
+def get(address, path):
+    """Return status and text of a page of the server."""
+    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
+    connection.request("GET", path, headers=KEY)
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, text
+
+
+def test_a_client_that_sends_nothing_is_closed(serve_limited):
+    """The error names the reason; the session ends properly."""
+    with (
+        serve_limited(idle_seconds=0.2) as (address, _),
+        connect(socket_url(address), additional_headers=KEY) as socket,
+    ):
+        found, code = read_to_the_end(socket)
+
+    assert (["session.created", "idle_timeout"], 1000) == (found, code)
+
+
+def test_a_session_that_lasts_too_long_ends_with_its_words(serve_limited):
+    """The audio so far is completed before."""
+    with (
+        serve_limited(max_session_seconds=0.5) as (address, _),
+        connect(socket_url(address), additional_headers=KEY) as socket,
+    ):
+        session = {"audio": {"input": {"turn_detection": None}}}
+        socket.send(json.dumps({"type": "session.update", "session": session}))
+        socket.send(APPEND)
+        found, code = read_to_the_end(socket)
+
+    assert 1000 == code
+    assert "conversation.item.input_audio_transcription.completed" == found[-1]
+
+
+def test_more_audio_than_a_minute_may_have_closes_the_session(serve_limited):
+    """The code is that of an overload, and the error names the limit."""
+    with (
+        serve_limited(audio_per_minute_per_key=2.0) as (address, _),
+        connect(socket_url(address), additional_headers=KEY) as socket,
+    ):
+        for _ in range(4):
+            socket.send(APPEND)
+        found, code = read_to_the_end(socket)
+
+    assert 1013 == code
+    assert "rate_limit_exceeded" in found
+
+
+def test_sessions_of_one_key_are_limited(serve_limited):
+    """The refusal comes before the socket is accepted."""
+    with (
+        serve_limited(max_sessions_per_key=1) as (address, _),
+        connect(socket_url(address), additional_headers=KEY) as socket,
+    ):
+        socket.recv(30)
+        with (
+            pytest.raises(InvalidStatus) as refused,
+            connect(socket_url(address), additional_headers=KEY),
+        ):
+            pass
+        status, text = get(address, "/metrics")
+
+    assert 429 == refused.value.response.status_code
+    assert "5" == refused.value.response.headers["retry-after"]
+    if status == 200:  # prometheus-client is installed
+        assert 'wlk_rejected_total{reason="rate_limit_exceeded"} 1.0' in text
+        assert 'wlk_sessions{protocol="realtime",state="connected"} 1.0' in text
+
+
+@pytest.mark.parametrize(
+    ("limits", "status", "code"),
+    [
+        ({"max_audio_seconds": 1.0}, 413, "audio_too_long"),
+        ({"audio_per_minute": 1.0}, 429, "rate_limit_exceeded"),
+        ({"bytes_per_minute": 100.0}, 429, "rate_limit_exceeded"),
+        ({"max_upload_bytes": 100}, 413, "file_too_large"),
+    ],
+)
+def test_a_recording_beyond_a_limit_is_refused(serve_limited, limits, status, code):
+    """The second request is refused where the first has used the minute."""
+    from wlk_conformance.testing.digits import clip_path  # noqa: PLC0415 -- reads the package's data
+
+    form = b'--x\r\nContent-Disposition: form-data; name="model"\r\n\r\ndigits\r\n--x\r\n'
+    form += b'Content-Disposition: form-data; name="file"; filename="a.flac"\r\n\r\n'
+    with open(clip_path("demo"), "rb") as file:  # noqa: PTH123 -- a path of any type
+        form += file.read() + b"\r\n--x--\r\n"
+    with serve_limited(**limits) as (address, _):
+        for _ in range(2):
+            connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
+            headers = {**KEY, "content-type": "multipart/form-data; boundary=x"}
+            connection.request("POST", "/v1/audio/transcriptions", form, headers)
+            answer = connection.getresponse()
+            body = json.loads(answer.read())
+            connection.close()
+
+    assert (status, code) == (answer.status, body["error"]["code"])

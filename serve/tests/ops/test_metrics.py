@@ -1,0 +1,133 @@
+"""What is counted, and the line of a session."""
+
+from __future__ import annotations
+
+from collections import deque
+import logging
+import sys
+
+import pytest
+
+from wlk_core.session.events import Commit, Endpoint
+from wlk_serve.errors import RequestError
+from wlk_serve.ops.metrics import Metrics
+from wlk_serve.ops.records import SessionFigures
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now = 100.0
+
+    def __call__(self):
+        """Return the time."""
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    """Return a clock."""
+    return Clock()
+
+
+@pytest.fixture
+def metrics():
+    """Return new metrics."""
+    pytest.importorskip("prometheus_client")
+    return Metrics()
+
+
+@pytest.fixture
+def record(metrics, clock):
+    """Return the record of a session."""
+    return SessionFigures(
+        metrics, protocol="realtime", session_id="sess_1", key_id="ab12", clock=clock
+    )
+
+
+def values(metrics):
+    """Return the samples that are not zero, by name and labels."""
+    text, _ = metrics.render()
+    lines = [line for line in text.decode().splitlines() if not line.startswith("#")]
+    pairs = [line.rsplit(" ", 1) for line in lines if "_created" not in line]
+    return {name: float(value) for name, value in pairs if float(value)}
+
+
+def test_a_session_is_counted_by_its_state(metrics, record):
+    """At its end it is counted no more."""
+    connected = 'wlk_sessions{protocol="realtime",state="connected"}'
+    waiting = 'wlk_sessions{protocol="realtime",state="waiting"}'
+
+    assert {connected: 1} == values(metrics)
+    record.set_state("waiting")
+    assert {waiting: 1} == values(metrics)
+    record.finish("1000")
+    assert {connected, waiting}.isdisjoint(values(metrics))
+
+
+def test_latencies_are_counted_of_words_and_of_utterances(metrics, record, clock, token):
+    """Speech that ends by itself is measured in audio, a commit by the clock."""
+    commits = deque([98.5])
+    record.add_events([Commit((token("zero", end=1.0),), 1.25)], 0.5, commits)
+    record.add_events([Endpoint(2.0, "silence", 2.75)], 0.0, commits)
+    record.add_events([Endpoint(3.0, "commit", 3.0), Endpoint(3.0, "commit", 3.0)], 0.0, commits)
+
+    found = values(metrics)
+    assert 0.25 == found["wlk_emission_latency_seconds_sum"]
+    assert 2.25 == found["wlk_final_latency_seconds_sum"]
+    assert 2 == found["wlk_final_latency_seconds_count"]
+    assert 0.5 == found["wlk_backlog_seconds_sum"]
+
+
+def test_lateness_is_read_when_the_metrics_are_rendered(metrics):
+    """The gauge calls its function each time, so that it is never older than the answer."""
+    latenesses = iter([0.25, 2.0])
+    metrics.lateness.set_function(lambda: next(latenesses))
+
+    assert 0.25 == values(metrics)["wlk_lateness_seconds"]
+    assert 2.0 == values(metrics)["wlk_lateness_seconds"]
+
+
+def test_a_refusal_is_no_error(metrics):
+    """Both are counted by their codes."""
+    metrics.count_error(RequestError("full", status=503, code="server_overloaded"))
+    metrics.count_error(RequestError("wrong", status=400, code="invalid_value"))
+    metrics.count_error_code("invalid_json")
+
+    assert {
+        'wlk_rejected_total{reason="server_overloaded"}': 1,
+        'wlk_errors_total{code="invalid_value"}': 1,
+        'wlk_errors_total{code="invalid_json"}': 1,
+    } == values(metrics)
+
+
+def test_the_line_of_a_session_has_figures_and_no_text(record, clock, token, caplog, monkeypatch):
+    """It is written once, at the end."""
+    # Tools that other tests run disable the loggers that exist.
+    monkeypatch.setattr("wlk_serve.ops.records._LOGGER.disabled", False)
+    record.add_audio(2.5)
+    record.add_events([Commit((token("secret", end=1.0),), 1.25)], 0.0, deque())
+    record.set_state("waiting")
+    clock.now += 3
+    with caplog.at_level(logging.INFO, "wlk_serve"):
+        record.finish("1000")
+
+    (line,) = caplog.messages
+    assert line == (
+        "session sess_1 protocol=realtime key=ab12 seconds=3.0 audio=2.5 words=1 losses=1 "
+        "latency_p95=0.25 end=1000"
+    )
+
+
+def test_without_the_library_nothing_is_counted(monkeypatch, clock, token):
+    """The page of metrics names the command that installs it."""
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    metrics = Metrics()
+    record = SessionFigures(metrics, protocol="rest", session_id="a", key_id="", clock=clock)
+    record.add_events([Commit((token("zero"),), 1.0)], 0.0, deque())
+    record.finish("200")
+
+    with pytest.raises(RequestError) as caught:
+        metrics.render()
+    assert (404, "metrics_not_installed") == (caught.value.status, caught.value.code)
+    assert "pip install 'wlk-serve[metrics]'" in str(caught.value)

@@ -1,0 +1,304 @@
+"""OpenAI's own client, unmodified, against a server of the digits model."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+
+import numpy as np
+import pytest
+
+openai = pytest.importorskip("openai")
+pytest.importorskip("faster_whisper")
+
+from openai.types.realtime import (  # noqa: E402 -- after the skips
+    ConversationItemAdded,
+    ConversationItemDone,
+)
+
+from wlk_conformance.testing.digits import clip_path, load_clip  # noqa: E402 -- as above
+from wlk_serve.ops.limits import Limits  # noqa: E402 -- as above
+
+pytestmark = [
+    pytest.mark.slow,
+    # openai 3.54 opens its sockets in the way that websockets 17.1 deprecates.
+    pytest.mark.filterwarnings("ignore:connect.. must be used as a context manager"),
+]
+TURNS = "demo"
+COMPLETED = "conversation.item.input_audio_transcription.completed"
+DELTA = "conversation.item.input_audio_transcription.delta"
+TRANSCRIPTION = {"intent": "transcription"}
+
+
+@pytest.fixture(scope="module")
+def transcript(digits):
+    """Return what the core makes of the clip."""
+    backend, _ = digits
+    return backend.transcribe(clip_path(TURNS), language="en")
+
+
+@pytest.fixture
+def client(address):
+    """Return the synchronous client."""
+    with openai.OpenAI(base_url=address, api_key="secret", max_retries=0) as client:
+        yield client
+
+
+def pcm(rate=16_000):
+    """Return the clip as 16-bit samples at another rate, in appends of 0.1 s."""
+    audio = load_clip(TURNS).audio
+    spectrum = np.fft.rfft(audio)
+    count = len(audio) * rate // 16_000
+    audio = np.fft.irfft(spectrum[: count // 2 + 1], count) * (rate / 16_000)
+    data = (np.clip(audio, -1, 1) * 32_767).astype("<i2").tobytes()
+    size = rate // 5
+    return [base64.b64encode(data[i : i + size]).decode() for i in range(0, len(data), size)]
+
+
+def session(turn_detection, rate=16_000, **fields):
+    """Return a configuration for 16-bit audio of a rate."""
+    audio = {
+        "format": {"type": "audio/pcm", "rate": rate},
+        "transcription": {"model": "digits"},
+        "turn_detection": turn_detection,
+    }
+    return {"type": "transcription", "audio": {"input": audio}, **fields}
+
+
+def texts(events, kind):
+    """Return transcripts or deltas by item."""
+    found = {}
+    for event in events:
+        if event.type == kind:
+            text = event.transcript if kind == COMPLETED else event.delta
+            found[event.item_id] = found.get(event.item_id, "") + text
+    return found
+
+
+def test_json_has_the_words_of_the_command_line(client, transcript):
+    """The text is that of wlk-core transcribe, and usage counts the seconds."""
+    answer = client.audio.transcriptions.create(file=clip_path(TURNS), model="digits")
+
+    assert transcript.text == answer.text
+    assert pytest.approx(transcript.duration, abs=1e-3) == answer.usage.seconds
+
+
+@pytest.mark.parametrize("response_format", ["text", "srt", "vtt"])
+def test_formats_of_text_are_those_of_the_core(client, transcript, response_format):
+    """The client returns the body itself."""
+    answer = client.audio.transcriptions.create(
+        file=clip_path(TURNS), model="digits", response_format=response_format
+    )
+
+    expected = {
+        "text": transcript.text + "\n",
+        "srt": transcript.to_srt(),
+        "vtt": transcript.to_vtt(),
+    }
+    assert expected[response_format] == answer
+
+
+def test_verbose_json_has_the_words_and_times_of_the_core(client, transcript):
+    """Bracketed field names arrive, and segments are the captions."""
+    answer = client.audio.transcriptions.create(
+        file=clip_path(TURNS),
+        model="digits",
+        response_format="verbose_json",
+        timestamp_granularities=["word", "segment"],
+    )
+
+    assert [(w.text.strip(), round(w.start, 4), round(w.end, 4)) for w in transcript.words] == [
+        (word.word, word.start, word.end) for word in answer.words
+    ]
+    assert [s.text for s in transcript.segments] == [segment.text for segment in answer.segments]
+
+
+def test_a_stream_of_events_has_the_same_words(client, transcript):
+    """Joined deltas are the text of the last event."""
+    events = list(
+        client.audio.transcriptions.create(file=clip_path(TURNS), model="digits", stream=True)
+    )
+
+    deltas = [event.delta for event in events if event.type == "transcript.text.delta"]
+    assert transcript.text == "".join(deltas) == events[-1].text
+    assert len(deltas) > 1
+
+
+def test_the_asynchronous_client_has_the_same_words(address, transcript):
+    """Two requests at a time do not disturb each other."""
+
+    async def both():
+        async with openai.AsyncOpenAI(base_url=address, api_key="secret") as client:
+            create = client.audio.transcriptions.create
+            requests = [create(file=clip_path(TURNS), model="digits") for _ in range(2)]
+            return await asyncio.gather(*requests)
+
+    assert [transcript.text] * 2 == [answer.text for answer in asyncio.run(both())]
+
+
+def test_models_are_listed_and_found(client):
+    """User interfaces ask for them first."""
+    assert ["digits"] == [model.id for model in client.models.list()]
+    assert "digits" == client.models.retrieve("digits").id
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "code"),
+    [
+        ({"model": "large"}, openai.NotFoundError, "model_not_found"),
+        ({"file": ("x.wav", b"no audio")}, openai.BadRequestError, "invalid_audio"),
+        ({"file": ("x.wav", b"")}, openai.BadRequestError, "invalid_audio"),
+        ({"language": "xx"}, openai.BadRequestError, "invalid_value"),
+    ],
+)
+def test_a_refusal_is_the_error_that_the_client_has_for_it(client, fields, error, code):
+    """Code and message are read from the body."""
+    form = {"file": clip_path(TURNS), "model": "digits", **fields}
+
+    with pytest.raises(error) as caught:
+        client.audio.transcriptions.create(**form)
+
+    assert code == caught.value.code
+    assert "None" not in str(caught.value.message)
+
+
+def test_a_wrong_key_is_refused(address):
+    """For requests and before a WebSocket is accepted."""
+    with openai.OpenAI(base_url=address, api_key="wrong", max_retries=0) as client:
+        with pytest.raises(openai.AuthenticationError):
+            client.models.list()
+        with pytest.raises(Exception, match="401"):
+            client.realtime.connect(extra_query=TRANSCRIPTION).enter()
+
+
+@pytest.mark.parametrize("rate", [8_000, 16_000, 24_000])
+def test_a_committed_item_has_the_words_of_the_command_line(client, transcript, rate):
+    """Manual turns, at the rates of telephones and of OpenAI: deltas sum up to the transcript."""
+    events = []
+    with client.realtime.connect(model="digits") as connection:
+        connection.session.update(session=session(None, rate))
+        for audio in pcm(rate):
+            connection.input_audio_buffer.append(audio=audio)
+        connection.input_audio_buffer.commit()
+        for event in connection:
+            events.append(event)
+            if event.type == COMPLETED:
+                break
+
+    assert [transcript.text] == list(texts(events, COMPLETED).values())
+    assert texts(events, DELTA) == texts(events, COMPLETED)
+    words = [word["word"] for word in events[-1].words]
+    assert transcript.text.split() == words
+    kinds = [ConversationItemAdded, ConversationItemDone]
+    item = [event for event in events if type(event) in kinds]
+    assert kinds == [type(event) for event in item]
+    assert [events[-1].item_id] * 2 == [event.item.id for event in item]
+
+
+def test_a_change_of_the_prompt_before_a_commit_loses_no_word(client, transcript):
+    """The audio before it has a stream of its own, which has ended; its item is completed."""
+    prompt = {"audio": {"input": {"transcription": {"prompt": "digits"}}}}
+    events = []
+    with client.realtime.connect(model="digits") as connection:
+        connection.session.update(session=session(None))
+        for audio in pcm():
+            connection.input_audio_buffer.append(audio=audio)
+        connection.session.update(session={"type": "transcription", **prompt})
+        connection.input_audio_buffer.commit()
+        for event in connection:
+            events.append(event)
+            if event.type in {COMPLETED, "error"}:
+                break
+
+    assert [transcript.text] == list(texts(events, COMPLETED).values())
+    assert texts(events, DELTA) == texts(events, COMPLETED)
+
+
+def test_server_vad_ends_each_turn_by_itself(client, transcript):
+    """The clip has a pause: both turns are completed in order, without a commit."""
+    vad = {"type": "server_vad", "silence_duration_ms": 800, "prefix_padding_ms": 300}
+    silence = base64.b64encode(bytes(2 * 16_000 * 2)).decode()
+    events = []
+    with client.realtime.connect(extra_query=TRANSCRIPTION) as connection:
+        connection.session.update(session=session(vad))
+        for audio in [*pcm(), silence]:
+            connection.input_audio_buffer.append(audio=audio)
+        for event in connection:
+            events.append(event)
+            if len(texts(events, COMPLETED)) == len(transcript.segments):
+                break
+
+    turns = texts(events, COMPLETED)
+    assert [segment.text for segment in transcript.segments] == list(turns.values())
+    assert texts(events, DELTA) == turns
+    kinds = [event.type for event in events if event.type.startswith("input_audio_buffer.")]
+    turn = ["speech_started", "speech_stopped", "committed"]
+    assert [f"input_audio_buffer.{kind}" for kind in turn * len(turns)] == kinds
+
+
+def test_the_asynchronous_connection_reads_errors_and_goes_on(address):
+    """An empty commit is an error event, and the session stays open."""
+
+    async def codes():
+        async with (
+            openai.AsyncOpenAI(base_url=address, api_key="secret") as client,
+            client.realtime.connect(extra_query=TRANSCRIPTION) as connection,
+        ):
+            await connection.input_audio_buffer.commit()
+            await connection.session.update(session=session(None))
+            found = [await connection.recv() for _ in range(3)]
+            return [found[0].type, found[1].error.code, found[2].type]
+
+    expected = ["session.created", "input_audio_buffer_commit_empty", "session.updated"]
+    assert expected == asyncio.run(codes())
+
+
+def test_a_client_secret_opens_a_configured_session_and_nothing_else(client, address):
+    """The configuration of the secret is the effective one at the beginning."""
+    secret = client.realtime.client_secrets.create(session=session(None))
+    with openai.OpenAI(base_url=address, api_key=secret.value, max_retries=0) as browser:
+        with browser.realtime.connect(extra_query=TRANSCRIPTION) as connection:
+            created = connection.recv()
+        with pytest.raises(openai.AuthenticationError):
+            browser.models.list()
+
+    assert created.session.audio.input.turn_detection is None
+    assert 16_000 == created.session.audio.input.format.rate
+
+
+def test_a_shutdown_delivers_the_last_words(digits, serve, transcript):
+    """Audio that no commit followed is completed, and the close code is that of a restart."""
+    from websockets.exceptions import ConnectionClosed  # noqa: PLC0415 -- after the skips
+
+    events = []
+    with (
+        serve(digits) as (address, server),
+        openai.OpenAI(base_url=address, api_key="secret") as client,
+        client.realtime.connect(extra_query=TRANSCRIPTION) as connection,
+    ):
+        connection.session.update(session=session(None))
+        for audio in pcm():
+            connection.input_audio_buffer.append(audio=audio)
+        for event in connection:
+            events.append(event)
+            if event.type == DELTA:
+                break
+        server.handle_exit(15, None)
+        with pytest.raises(ConnectionClosed) as closed:
+            while True:
+                events.append(connection.recv())
+
+    assert [transcript.text] == list(texts(events, COMPLETED).values())
+    assert 1012 == closed.value.rcvd.code
+
+
+def test_an_upload_beyond_the_limit_is_refused(digits, serve):
+    """The answer is 413, before the body is read."""
+    with (
+        serve(digits, limits=Limits(max_upload_bytes=1000)) as (address, _),
+        openai.OpenAI(base_url=address, api_key="secret", max_retries=0) as client,
+        pytest.raises(openai.APIStatusError) as caught,
+    ):
+        client.audio.transcriptions.create(file=clip_path(TURNS), model="digits")
+
+    assert (413, "file_too_large") == (caught.value.status_code, caught.value.code)

@@ -1,0 +1,116 @@
+"""How long a session waits for a client that lost its socket."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from wlk_serve.ops.limits import Limits, Usage
+from wlk_serve.ops.metrics import Metrics
+from wlk_serve.realtime.config import default_config
+from wlk_serve.realtime.resume import RESUME_SECONDS
+from wlk_serve.realtime.session import RealtimeSession
+
+THIRD = RESUME_SECONDS / 3
+LOST = 1006  # the close code of a socket without a close frame
+
+
+class Clock:
+    """The timers of an event loop, whose time a test moves."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.timers = []
+
+    def time(self):
+        """Return the time in seconds."""
+        return self.now
+
+    def call_later(self, delay, function):
+        """Call *function* in so many seconds."""
+        timer = SimpleNamespace(time=self.now + delay, function=function)
+        timer.cancel = lambda: self.timers.remove(timer) if timer in self.timers else None
+        self.timers.append(timer)
+        return timer
+
+    def advance(self, seconds):
+        """Let time pass."""
+        self.now += seconds
+        for timer in [timer for timer in self.timers if timer.time <= self.now]:
+            timer.cancel()
+            timer.function()
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Return the clock of all sessions."""
+    clock = Clock()
+    monkeypatch.setattr("wlk_serve.realtime.session.asyncio.get_running_loop", lambda: clock)
+    return clock
+
+
+@pytest.fixture
+def closed():
+    """Return the list that has the time at which the session was forgotten."""
+    return []
+
+
+@pytest.fixture
+def session(card, clock, closed):
+    """Return a session that can be resumed."""
+    limits = Limits()
+    return RealtimeSession(
+        SimpleNamespace(card=card, metrics=Metrics()),
+        config=default_config(card),
+        key_id="",
+        limits=limits,
+        usage=Usage(limits),
+        is_resumable=True,
+        on_over=lambda: None,
+        on_closed=lambda: closed.append(clock.now),
+    )
+
+
+def test_a_session_that_is_over_waits_once(session, clock, closed):
+    """A client that resumes it again and again is refused in the end, and opens a new one."""
+    queue = session.begin()
+    session.end()
+    session.detach(queue, None)
+    for _ in range(2):
+        clock.advance(THIRD)
+        session.detach(session.resume(0), None)
+    clock.advance(THIRD)
+
+    assert [RESUME_SECONDS] == closed
+    assert [] == clock.timers
+
+
+def test_a_session_that_goes_on_waits_after_each_loss(session, clock, closed):
+    """Each wait is as long as the first."""
+    session.detach(session.begin(), LOST)
+    for _ in range(4):
+        clock.advance(2 * THIRD)
+        session.detach(session.resume(0), LOST)
+    clock.advance(2 * THIRD)
+    while_waiting = list(closed)
+    clock.advance(THIRD)
+
+    assert [] == while_waiting
+    assert [clock.now] == closed
+
+
+def test_a_session_that_is_forgotten_while_a_socket_fetches_its_words_does_not_wait_again(
+    session, clock, closed
+):
+    """Nothing of it is left when the socket has closed."""
+    queue = session.begin()
+    session.end()
+    session.detach(queue, None)
+    clock.advance(2 * THIRD)
+    last = session.resume(0)
+    clock.advance(2 * THIRD)
+    session.detach(last, None)
+
+    assert 1 == len(closed)
+    assert [] == clock.timers

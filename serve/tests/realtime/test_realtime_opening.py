@@ -1,0 +1,221 @@
+"""Sessions whose streams are opened while the event loop goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+
+import attrs
+import pytest
+
+from wlk_core.errors import OptionError
+from wlk_serve.realtime.protocol import RealtimeProtocol
+from wlk_serve.realtime.route import serve_session
+
+SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz
+APPEND = json.dumps({"type": "input_audio_buffer.append", "audio": SECOND, "event_id": "audio-1"})
+COMMIT = '{"type": "input_audio_buffer.commit"}'
+MANUAL = '{"type": "session.update", "session": {"audio": {"input": {"turn_detection": null}}}}'
+WAIT = 60.0  # seconds after which a test that waits has failed
+
+
+@attrs.define(eq=False)
+class Opener:
+    """Opens each stream when a test lets it."""
+
+    make: object
+    begun: list = attrs.field(factory=list)  # a future for each opening
+
+    async def open_stream(self, config, _on_events):
+        """Return the stream, once the test has let it open."""
+        self.begun.append(asyncio.get_running_loop().create_future())
+        await self.begun[-1]
+        return self.make(config)
+
+
+@pytest.fixture
+def opener(open_stream):
+    """Return what opens the streams of a session."""
+    return Opener(open_stream)
+
+
+async def turns():
+    """Let the tasks that are ready run."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def receive(session, queue, *messages):
+    """Let a session receive *messages*, one after another."""
+    for message in messages:
+        await session.receive(queue, message)
+
+
+async def errors_of(queue):
+    """Return the errors among the messages of a queue that is closed."""
+    messages = []
+    while (text := await queue.get()) is not None:
+        messages.append(json.loads(text))
+    return [message["error"] for message in messages if message["type"] == "error"]
+
+
+def test_a_message_that_opens_a_stream_is_applied_once(open_realtime, opener, streams):
+    """Messages after it wait for it."""
+
+    async def run():
+        session = open_realtime(open_stream=opener.open_stream)
+        queue = session.begin()
+        receiving = asyncio.create_task(receive(session, queue, MANUAL, APPEND, APPEND, COMMIT))
+        await turns()
+        waits = session.protocol.samples == 0 and not receiving.done()
+        opener.begun[0].set_result(None)
+        await receiving
+        samples = session.protocol.samples
+        session.close()
+        return waits, samples
+
+    assert (True, 48_000) == asyncio.run(run())
+    (stream,) = streams
+    assert [("receive", 48_000), ("receive", 48_000), ("commit",), ("close",)] == stream.calls
+
+
+def test_a_stream_that_the_backend_refuses_is_an_error_of_its_message(open_realtime, opener):
+    """The session goes on, and the next audio tries again."""
+
+    async def run():
+        session = open_realtime(open_stream=opener.open_stream)
+        queue = session.begin()
+        receiving = asyncio.create_task(receive(session, queue, APPEND, APPEND))
+        await turns()
+        opener.begun[0].set_exception(OptionError("the model takes no such prompt"))
+        await turns()
+        opener.begun[1].set_result(None)
+        await receiving
+        samples = session.protocol.samples
+        session.end()
+        session.fail()
+        errors = await errors_of(queue)
+        session.close()
+        return samples, errors
+
+    samples, (error,) = asyncio.run(run())
+
+    assert 24_000 == samples
+    assert "audio-1" == error["event_id"]
+    assert "no such prompt" in error["message"]
+
+
+def test_a_defect_of_a_backend_is_no_error_of_the_client(open_realtime, opener):
+    """It ends the session as any defect does."""
+
+    async def run():
+        session = open_realtime(open_stream=opener.open_stream)
+        receiving = asyncio.create_task(receive(session, session.begin(), APPEND))
+        await turns()
+        opener.begun[0].set_exception(ZeroDivisionError("a defect"))
+        with pytest.raises(ZeroDivisionError):
+            await receiving
+        session.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "interrupt",
+    [
+        lambda session, _queue: session.close(),
+        lambda session, _queue: session.end(),
+        lambda session, _queue: session.resume(0),
+        lambda session, queue: session.detach(queue, 1000),
+    ],
+    ids=["dropped", "shut down", "taken over", "left"],
+)
+def test_a_stream_that_is_opened_too_late_is_closed(open_realtime, opener, streams, interrupt):
+    """Its message is not applied: a client that resumes sends it again."""
+
+    async def run():
+        session = open_realtime(open_stream=opener.open_stream, is_resumable=True)
+        queue = session.begin()
+        receiving = asyncio.create_task(receive(session, queue, APPEND))
+        await turns()
+        interrupt(session, queue)
+        opener.begun[0].set_result(None)
+        await receiving
+        samples = session.protocol.samples
+        session.close()
+        return samples
+
+    assert 0 == asyncio.run(run())
+    (stream,) = streams
+    assert [("close",)] == stream.calls
+
+
+class Client:
+    """A socket of a client that sends audio, and takes what comes."""
+
+    def __init__(self):
+        self.messages = [{"type": "websocket.receive", "text": APPEND}]
+        self.close_code = None
+
+    async def receive(self):
+        """Return a message, or wait for ever."""
+        if not self.messages:
+            await asyncio.Event().wait()
+        return self.messages.pop()
+
+    async def send_text(self, _text):
+        """Take a message."""
+
+    async def close(self, code):
+        """Keep the code."""
+        self.close_code = code
+
+
+def test_a_shutdown_does_not_wait_for_a_stream_that_is_being_opened(open_realtime, opener):
+    """Its socket is closed for a restart, and the opening is cancelled."""
+
+    async def run():
+        client = Client()
+        session = open_realtime(open_stream=opener.open_stream)
+        serving = asyncio.create_task(serve_session(client, session, session.begin()))
+        await turns()
+        session.end()
+        async with asyncio.timeout(WAIT):
+            await serving
+        return client.close_code, opener.begun[0].cancelled()
+
+    assert (1012, True) == asyncio.run(run())
+
+
+def test_a_message_names_the_stream_that_it_needs(card, open_stream, new_id, streams):
+    """Audio and marks need one until one is open; nothing changes before the message is applied."""
+    protocol = RealtimeProtocol(card, new_id=new_id)
+    update = '{"type": "session.update", "session": {"include": ["wlk.marks"]}}'
+    protocol.apply(protocol.parse(update))
+    messages = [
+        protocol.parse(data) for data in ('{"type": "wlk.mark", "id": "1"}', APPEND, bytes(48_000))
+    ]
+    configs = [protocol.stream_needed(message) for message in messages]
+    samples = protocol.samples
+    answers = [protocol.apply(messages[0], open_stream(configs[0]))]
+    needed = [protocol.stream_needed(message) for message in messages]
+    answers += [protocol.apply(message) for message in messages[1:]]
+
+    assert (0, 48_000) == (samples, protocol.samples)
+    assert None not in configs
+    assert [None] * 3 == needed
+    assert [[]] * 3 == answers
+    assert [("mark", "1"), ("receive", 48_000), ("receive", 48_000)] == streams[0].calls
+
+
+@pytest.mark.parametrize(
+    "data",
+    ["{", '{"type": 1}', COMMIT, '{"type": "wlk.mark", "id": "1"}', bytes(2)]
+    + [json.dumps({"type": "input_audio_buffer.append", "audio": audio}) for audio in ("", "?")],
+)
+def test_a_message_that_adds_no_audio_needs_no_stream(card, new_id, data):
+    """Malformed ones, marks that were not asked for, and empty audio."""
+    protocol = RealtimeProtocol(card, new_id=new_id)
+
+    assert None is protocol.stream_needed(protocol.parse(data))

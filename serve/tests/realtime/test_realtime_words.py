@@ -1,0 +1,263 @@
+"""Whatever a client sends between its appends, each word is in one completed item."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter, deque
+from itertools import chain
+import json
+
+import attrs
+from hypothesis import given, strategies
+import numpy as np
+
+from wlk_core.backend import BackendSpec
+from wlk_core.processor import StreamStats
+from wlk_core.registry import Registry
+from wlk_core.session import Session
+from wlk_core.session.events import Commit, End, Endpoint, Marked, SpeechStarted
+from wlk_core.tokens import ASRToken, Transcript
+from wlk_serve.models.card import ModelCard
+
+from .conftest import OpenedProtocol
+
+ITEM = "conversation.item.input_audio_transcription"
+MANUAL = {"audio": {"input": {"turn_detection": None}}, "include": ["wlk.marks"]}
+DETECTION = {"audio": {"input": {"turn_detection": {"type": "server_vad"}}}}
+LANGUAGES = [{"audio": {"input": {"transcription": {"language": name}}}} for name in ("en", "fr")]
+STEPS = [("step", number) for number in range(4)]
+ACTIONS = [("append",), ("commit",), ("change",), *STEPS]
+SPEC = BackendSpec(
+    name="toy",
+    api=1,
+    summary="a toy",
+    load="toy:load",
+    languages=("en", "fr"),
+    capabilities=["language-forcing"],
+)
+
+
+@attrs.define(eq=False)
+class WordStream:
+    """A stream in which each sample is a word, and each step does what one call began."""
+
+    is_vad: bool
+    calls: deque = attrs.field(factory=deque)
+    words: int = 0  # stepped
+    is_speaking: bool = False
+    is_closed: bool = False
+
+    def receive(self, audio):
+        """Take words."""
+        self.calls += [("word", int(sample)) for sample in np.frombuffer(audio, "<i2")]
+
+    def commit(self):
+        """Take a commit."""
+        self.calls.append(("commit", None))
+
+    def mark(self, name):
+        """Take a mark."""
+        self.calls.append(("mark", name))
+
+    def end_audio(self):
+        """Take the end."""
+        self.calls.append(("end", None))
+
+    def close(self):
+        """Drop what was not stepped."""
+        self.is_closed = True
+        self.calls.clear()
+
+    def step(self):
+        """Return the events of the oldest call."""
+        kind, value = self.calls.popleft()
+        was_speaking, self.is_speaking = self.is_speaking, kind == "word"
+        self.words += kind == "word"
+        match kind:
+            case "word":
+                word = Commit((ASRToken(0.0, 0.0, f" {value}"),), 0.0)
+                return [*[SpeechStarted(0.0, 0.0)] * (not was_speaking and self.is_vad), word]
+            case "commit":
+                return [Endpoint(0.0, "commit", 0.0)]
+            case "end":
+                end = End(audio_time=0.0, stats=StreamStats(), latency=None)
+                return [*[Endpoint(0.0, "end", 0.0)] * was_speaking, end]
+        self.is_speaking = was_speaking
+        time = self.words / 24_000
+        return [
+            Marked(
+                name=value,
+                transcript=Transcript(()),
+                processed_up_to=time,
+                stable_up_to=time,
+                stats=StreamStats(),
+                audio_time=time,
+            )
+        ]
+
+
+class Client:
+    """A client that counts what it sends, and the words that it expects of each item."""
+
+    def __init__(self):
+        self.streams, self.messages, self._counts = [], [], Counter()
+        card = ModelCard(name="small", spec=SPEC)
+        self.protocol = OpenedProtocol(card, self._open, new_id=self._new_id)
+        self.items, self.words, self.marks = [], [], []
+        self.uses_detection = False
+        self._languages = deque(LANGUAGES)  # the next one first, because a refused one comes again
+        self.send("session.update", session=MANUAL)
+
+    def _new_id(self, prefix):
+        self._counts[prefix] += 1
+        return f"{prefix}_{self._counts[prefix]}"
+
+    def _open(self, config):
+        self.streams.append(WordStream(config.gate is not None))
+        return self.streams[-1]
+
+    def send(self, kind, **fields):
+        """Send a message; return whether it was accepted."""
+        answers = self.protocol.receive(json.dumps({"type": kind, **fields}))
+        self.messages += answers
+        return "error" not in [answer["type"] for answer in answers]
+
+    def append(self):
+        """Append a word."""
+        number = self._counts["word"] = self._counts["word"] + 1
+        audio = base64.b64encode(np.array([number], "<i2").tobytes()).decode()
+        if self.send("input_audio_buffer.append", audio=audio):
+            self.words.append(str(number))
+
+    def commit(self):
+        """Commit the words."""
+        if self.send("input_audio_buffer.commit"):
+            self._end_item()
+
+    def change(self):
+        """Change the language."""
+        if self.send("session.update", session=self._languages[0]):
+            self._languages.rotate()
+            if self.uses_detection:
+                self._end_item()
+
+    def switch(self):
+        """Switch voice activity detection on or off."""
+        if self.send("session.update", session=MANUAL if self.uses_detection else DETECTION):
+            self.uses_detection = not self.uses_detection
+            self._end_item()
+
+    def clear(self):
+        """Clear the words that were not committed."""
+        self.send("input_audio_buffer.clear")
+        self.words = []
+
+    def mark(self):
+        """Send a mark."""
+        self._counts["mark"] += 1
+        name = str(self._counts["mark"])
+        if self.send("wlk.mark", id=name):
+            self.marks.append(name)
+
+    def step(self, number):
+        """Let a stream make a step."""
+        waiting = [stream for stream in self.streams if stream.calls]
+        if waiting:
+            stream = waiting[number % len(waiting)]
+            self.messages += self.protocol.handle(stream, stream.step())
+
+    def end(self):
+        """End the session and let the streams work everything off."""
+        self.send("wlk.end")
+        self._end_item()
+        while any(stream.calls for stream in self.streams):
+            self.step(0)
+
+    def _end_item(self):
+        self.items += [self.words] * (self.words != [])
+        self.words = []
+
+    def of_type(self, kind):
+        """Return the messages of a type."""
+        return [message for message in self.messages if message["type"] == kind]
+
+
+def play(actions):
+    """Return a client after *actions*, whose session has ended as it should."""
+    client = Client()
+    for name, *arguments in actions:
+        getattr(client, name)(*arguments)
+        assert sum(not stream.is_closed for stream in client.streams) <= 4
+    client.end()
+
+    assert client.protocol.is_over
+    completed = client.of_type(f"{ITEM}.completed")
+    committed = client.of_type("input_audio_buffer.committed")
+    assert [item["item_id"] for item in committed] == [item["item_id"] for item in completed]
+    texts = [item["transcript"].split() for item in completed]
+    assert client.items == [words for words in texts if words]
+    for item in completed:
+        deltas = [
+            d["delta"] for d in client.of_type(f"{ITEM}.delta") if d["item_id"] == item["item_id"]
+        ]
+        assert item["transcript"] == "".join(deltas)
+    return client
+
+
+@given(actions=strategies.lists(strategies.sampled_from(ACTIONS), max_size=40))
+def test_a_change_of_the_configuration_loses_no_word(actions):
+    """Each commit has one item, with the words since the last one, in order."""
+    client = play(actions)
+
+    assert len(client.items) == len(client.of_type(f"{ITEM}.completed"))
+
+
+@given(actions=strategies.lists(strategies.sampled_from([*ACTIONS, ("switch",)]), min_size=20))
+def test_switching_the_detection_loses_no_word(actions):
+    """An utterance ends where voice activity detection is switched on or off."""
+    client = play(actions)
+
+    started, stopped = (
+        [message["item_id"] for message in client.of_type(f"input_audio_buffer.speech_{kind}")]
+        for kind in ("started", "stopped")
+    )
+    assert started == stopped
+
+
+@given(actions=strategies.lists(strategies.sampled_from([*ACTIONS, ("clear",), ("mark",)])))
+def test_a_clear_drops_only_what_was_not_committed_and_answers_marks(actions):
+    """Marks come back once each, in order, on a clock that does not go back, with words once."""
+    client = play(actions)
+
+    marked = client.of_type("wlk.marked")
+    assert client.marks == [message["id"] for message in marked]
+    tokens = list(chain.from_iterable(message["tokens"] for message in marked))
+    numbers = [int(token["text"]) for token in tokens]
+    assert sorted(set(numbers)) == numbers
+    times = [message["processed_up_to"] for message in marked]
+    assert sorted(times) == times
+
+
+def test_a_commit_of_audio_that_is_no_sample_yet_has_its_item(new_id):
+    """The resampler holds one sample at 24 kHz back, and later items keep their own text."""
+    second, sample = (base64.b64encode(bytes(size)).decode() for size in (48_000, 2))
+    sessions = []
+
+    def open_stream(config):
+        processor = backend.create_processor()
+        sessions.append(Session(processor, encoding=config.encoding, rate=config.rate))
+        return sessions[-1]
+
+    with Registry().load_backend("scripted") as backend:
+        protocol = OpenedProtocol(ModelCard(name="small", spec=SPEC), open_stream, new_id=new_id)
+        messages = [{"type": "session.update", "session": MANUAL}]
+        for audio in (second, sample, second):
+            messages.append({"type": "input_audio_buffer.append", "audio": audio})
+            messages.append({"type": "input_audio_buffer.commit"})
+        for message in messages:
+            protocol.receive(json.dumps(message))
+        (session,) = sessions
+        answers = protocol.handle(session, session.feed(b""))
+
+    completed = [answer for answer in answers if answer["type"] == f"{ITEM}.completed"]
+    assert ["item_1", "item_2", "item_3"] == [item["item_id"] for item in completed]

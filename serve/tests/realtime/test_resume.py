@@ -1,0 +1,142 @@
+"""What a session keeps for a client that loses its socket."""
+
+from __future__ import annotations
+
+from hypothesis import given, strategies
+import pytest
+
+from wlk_serve.errors import RequestError
+from wlk_serve.realtime.resume import REPLACEABLE, ResumeLog, parse_last_seq
+
+DELTA = {"type": "delta", "text": "zero"}
+HYPOTHESIS = {"type": "wlk.hypothesis", "text": "on"}
+KINDS = strategies.sampled_from(["delta", "completed", "wlk.hypothesis"])
+
+
+@pytest.fixture
+def log():
+    """Return the log of a session."""
+    return ResumeLog("token")
+
+
+def test_the_first_message_has_the_token(log):
+    """The rest of the session object is as it was."""
+    created = {"type": "session.created", "session": {"id": "a", "wlk": {"ignored": []}}}
+
+    (announced,) = log.announce([created])
+
+    resume = {"token": "token", "seconds": 30}
+    assert {"id": "a", "wlk": {"ignored": [], "resume": resume}} == announced["session"]
+    assert "wlk_seq" not in announced
+
+
+def test_a_client_receives_what_it_missed(log):
+    """The answer has the number after which the messages follow, and the audio that arrived."""
+    log.number([DELTA, DELTA, DELTA])
+    log.number(log.acknowledge(4000, 24_000))
+
+    resumed, *missed = log.resume(1, 4000)
+
+    expected = {"type": "session.resumed", "samples": 4000, "messages": 1, "wlk_seq": 1}
+    assert expected == resumed
+    assert [2, 3] == [message["wlk_seq"] for message in missed]
+
+
+def test_of_hypotheses_only_the_newest_is_kept(log):
+    """A minute of hypotheses is one message."""
+    log.number([HYPOTHESIS] * 100)
+    before = log.characters
+    log.number([HYPOTHESIS] * 800)
+
+    assert [900] == [message["wlk_seq"] for message in log.resume(0, 0)[1:]]
+    assert log.characters == before
+
+
+def test_audio_is_acknowledged_once_a_second(log):
+    """The samples of every message count."""
+    acks = [log.number(log.acknowledge(samples, 8000)) for samples in range(1000, 17_000, 1000)]
+
+    found = [(ack["samples"], ack["messages"]) for batch in acks for ack in batch]
+    assert [(8000, 8), (16_000, 16)] == found
+
+
+@pytest.mark.parametrize("last", [3, -1, 10**17])
+def test_a_number_that_was_never_sent_is_expired(log, last):
+    """Nothing is replayed to a client of another session."""
+    log.number([DELTA])
+
+    with pytest.raises(RequestError) as caught:
+        log.resume(last, 0)
+
+    assert (404, "resume_expired") == (caught.value.status, caught.value.code)
+
+
+def test_the_log_is_bounded_and_a_client_that_misses_more_is_refused():
+    """The newest messages are kept."""
+    log = ResumeLog("token", max_characters=500)
+    log.number([DELTA] * 100)
+
+    with pytest.raises(RequestError):
+        log.resume(1, 0)
+    assert log.characters <= 500
+    assert [100] == [message["wlk_seq"] for message in log.resume(99, 0)[1:]]
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.5", "x", "²", "1" * 19])
+def test_a_last_number_is_a_whole_one(text):
+    """The field is named."""
+    with pytest.raises(RequestError) as caught:
+        parse_last_seq([text])
+
+    assert "wlk_last_seq" == caught.value.param
+
+
+def test_without_a_last_number_everything_is_missed():
+    """A client that received nothing may leave the field out."""
+    assert (0, 7) == (parse_last_seq([]), parse_last_seq(["7"]))
+
+
+@given(
+    strategies.lists(
+        strategies.tuples(
+            strategies.lists(KINDS, max_size=4),  # what the server sends
+            strategies.booleans(),  # whether the socket is lost then
+            strategies.integers(0, 9),  # how many of the newest messages are lost with it
+            strategies.integers(0, 50),  # samples that the client sends
+            strategies.integers(0, 50),  # of them, samples that are lost
+        ),
+        max_size=30,
+    )
+)
+def test_any_cut_anywhere_gives_every_message_and_every_sample_once(script):
+    """The client receives what it would have without losses, but for replaced messages."""
+    log = ResumeLog("token")
+    sent, received, wire = [], [], []
+    audio, arrived = [], []
+    for kinds, is_cut, lost_messages, samples, lost_samples in script:
+        numbered = log.number([{"type": kind, "n": len(sent) + i} for i, kind in enumerate(kinds)])
+        sent += numbered
+        wire += numbered
+        new = list(range(len(audio), len(audio) + samples))
+        audio += new
+        arrived += new[: max(0, samples - lost_samples)] if is_cut else new
+        wire += log.number(log.acknowledge(len(arrived), 20))
+        if not is_cut:
+            received += wire
+            wire = []
+            continue
+        received += wire[: max(0, len(wire) - lost_messages)]
+        last = received[-1]["wlk_seq"] if received else 0
+        resumed, *wire = log.resume(last, len(arrived))
+        assert resumed["wlk_seq"] == last
+        arrived += audio[resumed["samples"] :]
+        log.number(log.acknowledge(len(arrived), 20))
+    received += wire
+
+    def lasting(messages):
+        return [message for message in messages if message["type"] not in REPLACEABLE]
+
+    numbers = [message["wlk_seq"] for message in received]
+    assert lasting(sent) == lasting(received)
+    assert sorted(set(numbers)) == numbers
+    assert audio == arrived

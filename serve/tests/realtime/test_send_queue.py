@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import asyncio
+import json
+
+from wlk_serve.realtime.send_queue import SendQueue
+
+
+def message(kind, number):
+    """Return a message with a number."""
+    return {"type": kind, "number": number}
+
+
+def drained(queue):
+    """Return the numbers of the messages that wait, with the end."""
+
+    async def take():
+        texts = []
+        while (text := await queue.get()) is not None:
+            texts.append(json.loads(text)["number"])
+        return texts
+
+    return asyncio.run(take())
+
+
+def test_messages_come_in_their_order_until_the_end():
+    """What waits when the queue is closed is still delivered."""
+    queue = SendQueue()
+    queue.put([message("delta", 1), message("completed", 2)])
+    queue.close()
+    queue.put([message("delta", 3)])
+
+    assert [1, 2] == drained(queue)
+
+
+def test_a_newer_hypothesis_replaces_the_one_that_waits():
+    """Text that may change is sent in its newest form only; deltas are never replaced."""
+    queue = SendQueue()
+    kinds = ["wlk.hypothesis", "wlk.hypothesis", "delta", "delta", "wlk.hypothesis"]
+    queue.put([message(kind, number) for number, kind in enumerate(kinds)])
+    queue.close()
+
+    assert [1, 2, 3, 4] == drained(queue)
+
+
+def test_a_message_of_any_length_is_sent():
+    """The transcript of an hour is longer than the bound, and still one message."""
+    queue = SendQueue(max_characters=10)
+    queue.put([message("completed", 1)])
+    queue.close()
+
+    assert [1] == drained(queue)
+
+
+def test_a_queue_that_is_full_ends():
+    """A client that reads too slowly is closed instead of losing a message in the middle."""
+    for limits in ({"max_messages": 2}, {"max_characters": 40}):
+        queue = SendQueue(**limits)
+        queue.put([message("delta", number) for number in range(3)])
+
+        assert queue.is_full
+        assert [] == drained(queue)
+
+
+def test_a_reader_that_is_ahead_waits_for_room():
+    """Until half of the messages are taken, or nothing will be taken any more."""
+
+    async def waits_until(change):
+        queue = SendQueue(max_messages=4)
+        queue.put([message("delta", number) for number in range(2)])
+        waiting = asyncio.create_task(queue.room())
+        await asyncio.sleep(0)
+        was_waiting = not waiting.done()
+        await change(queue)
+        await waiting
+        return was_waiting
+
+    async def take(queue):
+        await queue.get()
+
+    async def close(queue):
+        queue.close()
+
+    async def fill(queue):
+        queue.put([message("delta", number) for number in range(9)])
+
+    for change in (take, close, fill):
+        assert asyncio.run(waits_until(change))

@@ -1,0 +1,95 @@
+"""A socket whose client reads too slowly, or leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+import attrs
+import pytest
+
+from wlk_serve.realtime.route import serve_session
+
+
+@attrs.define(eq=False)
+class Socket:
+    """A socket of a client that takes `sends` messages and sends `messages` of its own."""
+
+    sends: float
+    messages: float
+    close_code: int | None = None
+    taken: list = attrs.field(factory=list)
+
+    async def receive(self):
+        """Return a message that is answered by an error, or wait for ever."""
+        await asyncio.sleep(0)
+        if self.messages <= 0:
+            await asyncio.Event().wait()
+        self.messages -= 1
+        return {"type": "websocket.receive", "text": "{}"}
+
+    async def send_text(self, text):
+        """Take a message, or wait for ever."""
+        if len(self.taken) >= self.sends:
+            await asyncio.Event().wait()
+        self.taken.append(text)
+
+    async def close(self, code):
+        """Keep the code."""
+        self.close_code = code
+
+
+@pytest.fixture
+def run(open_realtime, monkeypatch):
+    """Return a function that serves a session over a socket until it is closed."""
+    monkeypatch.setattr("wlk_serve.realtime.route._SEND_SECONDS", 0.2)
+    ends = []
+
+    async def serve(socket, **options):
+        session = open_realtime(
+            on_over=lambda: ends.append("over"),
+            on_closed=lambda: ends.append("closed"),
+            **options,
+        )
+        await serve_session(socket, session, session.begin())
+        waits = ends == []
+        session.close()
+        return waits
+
+    def run(socket, **options):
+        waits = asyncio.run(serve(socket, **options))
+        assert ["over", "closed"] == ends
+        return waits
+
+    return run
+
+
+def test_a_client_that_takes_nothing_is_closed_as_too_slow(run):
+    """Its messages wait for a time and not for ever."""
+    socket = Socket(sends=1, messages=10)
+
+    assert not run(socket)
+    assert (1013, 1) == (socket.close_code, len(socket.taken))
+
+
+def test_a_client_with_too_many_messages_waiting_is_closed_as_too_slow(run, monkeypatch):
+    """What waits is bounded, however much the client causes."""
+    monkeypatch.setattr("wlk_serve.realtime.route._SEND_SECONDS", 2.0)
+    socket = Socket(sends=1, messages=math.inf)
+    run(socket)
+
+    assert 1013 == socket.close_code
+
+
+@pytest.mark.parametrize("messages", [10, math.inf])
+def test_the_line_of_a_client_that_was_too_slow_has_its_close_code(run, caplog, messages):
+    """Whatever filled the queue."""
+    with caplog.at_level("INFO", "wlk_serve"):
+        run(Socket(sends=1, messages=messages))
+
+    assert ["end=1013"] == [record.getMessage().split()[-1] for record in caplog.records]
+
+
+def test_a_session_with_a_token_waits_after_its_client_was_too_slow(run):
+    """It can be resumed, because nothing of it was lost."""
+    assert run(Socket(sends=0, messages=1), is_resumable=True)

@@ -1,0 +1,129 @@
+"""Speakers of a Realtime session: segments of an item, and `speaker` on its words."""
+
+from __future__ import annotations
+
+import base64
+
+import attrs
+import pytest
+
+from wlk_core.errors import BackendError
+from wlk_core.processor import StreamStats
+from wlk_core.session.events import (
+    Commit,
+    End,
+    Endpoint,
+    Failure,
+    SpeakerTurn,
+    SpeechStarted,
+)
+from wlk_core.tokens import SpeakerSpan
+
+from .conftest import OpenedProtocol
+
+SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz
+MANUAL = {"audio": {"input": {"turn_detection": None}}}
+
+
+@pytest.fixture
+def card(card):
+    """Return the card of a server with a diarizer."""
+    return attrs.evolve(card, speaker_delay=1.0)
+
+
+@pytest.fixture
+def happen(protocol, streams):
+    """Return a function that lets events of a stream happen and returns the messages."""
+
+    def happen(*events, stream=-1):
+        return protocol.handle(streams[stream], events)
+
+    return happen
+
+
+def segments(messages):
+    """Return the segments among messages."""
+    return [message for message in messages if message["type"].endswith(".segment")]
+
+
+def test_segments_of_an_item_follow_its_completion(client, happen, token):
+    """The speaker of its last word may come with later audio only."""
+    client("input_audio_buffer.append", audio=SECOND)
+    first = happen(
+        SpeechStarted(0.0, 1.0),
+        Commit((token(" zero", 0.0, 0.5), token(" one", 0.5, 1.0)), 1.0),
+        SpeakerTurn(SpeakerSpan(0, 0.0, 0.5), 1.0),
+        Endpoint(1.0, "silence", 1.6),
+    )
+    later = happen(SpeakerTurn(SpeakerSpan(1, 0.5, 1.5), 3.0))
+    completed = next(message for message in first if message["type"].endswith("completed"))
+
+    assert [] == segments(first)
+    assert ["A", None] == [word.get("speaker") for word in completed["words"]]
+    assert [("item_1", "seg_1", 0.0, 0.5, "A", "zero"), ("item_1", "seg_2", 0.5, 1.0, "B", "one")] \
+        == [
+            tuple(segment[name] for name in ("item_id", "id", "start", "end", "speaker", "text"))
+            for segment in segments(later)
+        ]  # fmt: skip
+    assert ["B"] == [word["speaker"] for word in segments(later)[1]["words"]]
+
+
+def test_the_end_of_the_audio_settles_every_speaker(protocol, client, happen, token):
+    """Before a shutdown the diarizer returns the rest, and words without a span have no name."""
+    client("session.update", session=MANUAL)
+    client("input_audio_buffer.append", audio=SECOND)
+    happen(Commit((token(" zero"), token(" one", 0.5, 1.0)), 1.0))
+    protocol.end()
+    last = happen(
+        SpeakerTurn(SpeakerSpan("anna", 0.0, 0.5), 1.0),
+        End(audio_time=1.0, stats=StreamStats(), latency=None),
+    )
+
+    assert ["anna", "unknown"] == [segment["speaker"] for segment in segments(last)]
+    assert last[-3]["type"].endswith("completed")
+    assert protocol.is_over
+
+
+def test_another_stream_counts_on_the_same_clock(client, happen, token):
+    """Another language opens another stream, whose diarizer begins at 0."""
+    client("input_audio_buffer.append", audio=SECOND)
+    language = {"audio": {"input": {"transcription": {"language": "fr"}}}}
+    client("session.update", session=language)
+    client("input_audio_buffer.append", audio=SECOND)
+    happen(End(audio_time=1.0, stats=StreamStats(), latency=None), stream=0)
+    messages = happen(
+        Commit((token(" un", 0.0, 0.5),), 1.0),
+        SpeakerTurn(SpeakerSpan("anna", 0.0, 0.5), 1.0),
+        Endpoint(0.5, "silence", 1.0),
+    )
+
+    assert [(1.0, 1.5, "anna")] == [
+        (segment["start"], segment["end"], segment["speaker"]) for segment in segments(messages)
+    ]
+
+
+def test_a_session_shows_how_late_speakers_come_and_when_none_come_any_more(
+    protocol, client, happen, token
+):
+    """A diarizer that is switched off is no error event, on which some clients end."""
+    (created,) = protocol.begin()
+    client("input_audio_buffer.append", audio=SECOND)
+    off = BackendError("the diarizer failed", retryable=False)
+    (updated,) = happen(Failure(off, is_final=False, audio_time=1.0))
+    messages = happen(
+        Commit((token(" zero"),), 1.0),
+        Endpoint(0.5, "silence", 1.0),
+    )
+
+    assert {"seconds": 1.0} == created["session"]["wlk"]["speakers"]
+    assert ("session.updated", None) == (updated["type"], updated["session"]["wlk"]["speakers"])
+    assert ["unknown"] == [segment["speaker"] for segment in segments(messages)]
+
+
+def test_a_server_without_a_diarizer_sends_nothing_of_it(card, open_stream, new_id):
+    """Neither a segment nor a field."""
+    silent = attrs.evolve(card, speaker_delay=None)
+    protocol = OpenedProtocol(silent, open_stream, new_id=new_id)
+    (created,) = protocol.begin()
+
+    assert {"ignored": []} == created["session"]["wlk"]

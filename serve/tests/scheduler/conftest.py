@@ -1,0 +1,132 @@
+"""Sessions over coded audio, a scheduler without threads and a consumer of events."""
+
+from __future__ import annotations
+
+import threading
+
+import attrs
+import numpy as np
+import pytest
+
+from wlk_conformance.testing import silence
+from wlk_conformance.testing.coded_audio import encode, script_words
+from wlk_conformance.testing.coded_engine import DIGIT_WORDS, SCRIPT, CodedEngine, LoudIsSpeech
+from wlk_core.online import LocalAgreementRecognizer, OnlineStream
+from wlk_core.session import Commit, End, Session
+from wlk_core.vad import SilenceGate
+from wlk_serve.scheduler import Scheduler
+
+
+@pytest.fixture
+def open_stream():
+    """Return a function that opens a stream; its arguments are those of CodedEngine."""
+
+    def open_stream(fail_at=(), before_call=None):
+        engine = CodedEngine(fail_at, before_call)
+        return OnlineStream(lambda: LocalAgreementRecognizer(engine))
+
+    return open_stream
+
+
+@pytest.fixture
+def detector():
+    """Return a speech detector for coded audio."""
+    return LoudIsSpeech()
+
+
+@pytest.fixture
+def speech():
+    """Return ten seconds of coded audio, float32[n]."""
+    return encode(SCRIPT, cells=126)
+
+
+@pytest.fixture
+def words():
+    """Return the words of `speech` with their times."""
+    return script_words(SCRIPT, DIGIT_WORDS)
+
+
+@pytest.fixture
+def open_ungated(open_stream):
+    """Return a function that opens a session without a gate over coded audio."""
+
+    def open_ungated(*, fail_at=(), before_call=None, **options):
+        return Session(open_stream(fail_at, before_call), encoding="f32le", **options)
+
+    return open_ungated
+
+
+@pytest.fixture
+def text(words):
+    """Return the text of `speech`."""
+    return "".join(word.text for word in words).strip()
+
+
+@pytest.fixture
+def talk(speech):
+    """Return two utterances of ten seconds after, between and before pauses."""
+    return np.concatenate((silence(3.0), speech, silence(7.0), speech, silence(4.0)))
+
+
+@pytest.fixture
+def open_session(open_stream, detector):
+    """Return a function that opens a session over coded audio, by default with a gate."""
+
+    def open_session(*, fail_at=(), gated=True, **options):
+        gate = SilenceGate(detector) if gated else None
+        options = {"encoding": "f32le"} | options
+        return Session(open_stream(fail_at), gate=gate, **options)
+
+    return open_session
+
+
+@attrs.define
+class Clock:
+    """A clock that stands still until a test moves it."""
+
+    now: float = 100.0
+
+    def __call__(self):
+        """Return the time."""
+        return self.now
+
+
+@attrs.define(eq=False)
+class Consumer:
+    """Collects the events of a session; `ended` is set by the End."""
+
+    events: list = attrs.field(factory=list)
+    ended: threading.Event = attrs.field(factory=threading.Event)
+    threads: set = attrs.field(factory=set)
+
+    def __call__(self, events):
+        """Take events."""
+        self.threads.add(threading.current_thread().name)
+        self.events += events
+        if isinstance(events[-1], End):
+            self.ended.set()
+
+    @property
+    def text(self):
+        """The committed text."""
+        commits = [event for event in self.events if isinstance(event, Commit)]
+        return "".join(token.text for event in commits for token in event.tokens)
+
+
+@pytest.fixture
+def clock():
+    """Return a clock that stands still."""
+    return Clock()
+
+
+@pytest.fixture
+def manual(clock):
+    """Return a scheduler without threads."""
+    with Scheduler(workers=0, clock=clock) as scheduler:
+        yield scheduler
+
+
+@pytest.fixture(scope="session")
+def new_consumer():
+    """Return the class Consumer."""
+    return Consumer

@@ -1,0 +1,299 @@
+"""Many sessions on one model: order, isolation, back-pressure, admission."""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from wlk_conformance.testing import partition
+from wlk_core import BackendError, BackendSpec, OptionError, StreamClosed
+from wlk_core.session import Commit, End, Failure, SilenceSpan
+from wlk_serve.scheduler import Scheduler
+
+WAIT = 120.0  # seconds after which a test that waits for a thread has failed
+
+
+def direct(function):
+    """Run *function* in the thread that steps."""
+    function()
+
+
+def run(scheduler):
+    """Make every step that there is; return their number."""
+    return sum(1 for _ in iter(scheduler.step, False))
+
+
+def test_the_session_whose_audio_came_first_is_stepped_first(
+    new_consumer, manual, clock, open_ungated, speech
+):
+    """Deadlines decide, not the order of attaching."""
+    sessions = [open_ungated() for _ in range(3)]
+    attachments = [manual.attach(session, new_consumer(), call=direct) for session in sessions]
+    for index in (2, 0, 1):
+        clock.now += 1.0
+        sessions[index].receive(speech[:8000])
+        attachments[index].notify()
+    order = []
+    while manual.step():
+        order += [i for i in range(3) if not sessions[i].has_work and i not in order]
+
+    assert [2, 0, 1] == order
+
+
+@pytest.mark.parametrize("end", ["commit", "end_audio"])
+def test_an_utterance_that_is_over_comes_before_the_audio_of_the_last_tick(
+    manual, clock, open_ungated, speech, end
+):
+    """It is a tick early, so audio that came before that tick is decoded first all the same."""
+    names = ["old", "over", "new"]
+    sessions = [open_ungated() for _ in names]
+    attachments = [manual.attach(session) for session in sessions]
+    for index, seconds in ((0, 0.4), (2, 0.2), (1, 0.1)):
+        sessions[index].receive(speech[:8000])
+        attachments[index].notify()
+        clock.now += seconds
+    getattr(sessions[1], end)()
+    attachments[1].notify()
+    order = []
+    while manual.step():
+        order += [i for i in range(3) if not sessions[i].has_work and i not in order]
+
+    assert ["old", "over", "new"] == [names[i] for i in order]
+
+
+def test_a_session_is_ending_its_utterance_until_the_last_words_are_committed(open_ungated, speech):
+    """From the commit on, through the audio before it, and not after its endpoint."""
+    session = open_ungated()
+    claims = [session.is_ending_utterance]
+    session.receive(speech[:8000])
+    claims.append(session.is_ending_utterance)
+    session.commit()
+    while session.has_work:
+        claims.append(session.is_ending_utterance)
+        session.step()
+
+    assert [False, False] == claims[:2]
+    assert len(claims) > 3
+    assert all(claims[2:])
+    assert not session.is_ending_utterance
+
+
+def test_a_session_that_ends_in_a_silence_is_ending_its_utterance_until_its_end(
+    open_session, speech
+):
+    """The silence ends the utterance on the way, and then the rest of the end comes."""
+    session = open_session()
+    silence = np.zeros(13_000, dtype=np.float32)  # certain at its end only
+    session.receive(np.concatenate((speech[:8000], silence)))
+    session.end_audio()
+    claims, events = [], []
+    while session.has_work:
+        claims.append(session.is_ending_utterance)
+        events += session.step()
+
+    assert isinstance(events[-1], End)
+    assert any(isinstance(event, SilenceSpan) for event in events)
+    assert all(claims)
+
+
+def test_a_recording_that_is_sent_at_once_takes_no_time_from_a_live_session(
+    new_consumer, manual, clock, open_ungated, speech
+):
+    """Its audio is not due yet, and is decoded in the time that is left."""
+    bulk, live = open_ungated(max_backlog_seconds=4000), open_ungated()
+    sender = manual.attach(bulk, new_consumer(), call=direct)
+    for chunk in partition(speech, 0.5):
+        bulk.receive(chunk)
+    sender.notify()
+    speaker = manual.attach(live, new_consumer(), call=direct)
+    clock.now += 3.0
+    while bulk.backlog_seconds > 4.0:
+        manual.step()
+    live.receive(speech[:8000])
+    speaker.notify()
+    before = bulk.backlog_seconds
+    while live.has_work:
+        manual.step()
+
+    assert before == bulk.backlog_seconds > 0
+    run(manual)
+    assert 0 == bulk.backlog_seconds
+
+
+@pytest.mark.parametrize("same_thread", [False, True], ids=["any thread", "same thread"])
+def test_sessions_on_threads_emit_what_they_emit_alone(
+    new_consumer, open_ungated, speech, text, same_thread
+):
+    """Twelve sessions on three threads: each has all of its events, in order, until its End."""
+    steppers = [set() for _ in range(12)]
+    sessions = [
+        open_ungated(before_call=lambda names=names: names.add(threading.get_ident()))
+        for names in steppers
+    ]
+    consumers = [new_consumer() for _ in sessions]
+    with Scheduler(workers=3, same_thread=same_thread) as scheduler:
+        attachments = [scheduler.attach(*pair) for pair in zip(sessions, consumers, strict=True)]
+        for chunk in partition(speech, 0.7):
+            for session, attachment in zip(sessions, attachments, strict=True):
+                session.receive(chunk)
+                attachment.notify()
+        for session, attachment in zip(sessions, attachments, strict=True):
+            session.end_audio()
+            attachment.notify()
+
+        assert all(consumer.ended.wait(WAIT) for consumer in consumers)
+    for consumer in consumers:
+        assert text == consumer.text
+        assert [End] == [type(event) for event in consumer.events if isinstance(event, End)]
+    if same_thread:
+        assert all(1 == len(names) for names in steppers)
+        assert 3 == len(set.union(*steppers))
+
+
+def test_a_session_whose_step_raises_ends_alone(new_consumer, manual, open_ungated, speech, text):
+    """A mistake in a part of a session is its final Failure; the End follows."""
+    broken, sound = open_ungated(), open_ungated()
+    consumers = new_consumer(), new_consumer()
+    for session, consumer in zip((broken, sound), consumers, strict=True):
+        session.receive(speech)
+        session.end_audio()
+        manual.attach(session, consumer, call=direct)
+
+    def fail(*_, **__):
+        raise ZeroDivisionError("a mistake in a diarizer")
+
+    broken._worker._annotations.events = fail
+    run(manual)
+
+    *before, failure, end = consumers[0].events
+    assert text.startswith(consumers[0].text)
+    assert any(isinstance(event, Commit) for event in before)  # of the step that raised
+    assert isinstance(failure, Failure)
+    assert failure.is_final
+    assert isinstance(failure.error, BackendError)
+    assert "ZeroDivisionError: a mistake in a diarizer" in str(failure.error)
+    assert isinstance(end, End)
+    assert text == consumers[1].text
+    assert 0 == len(manual)
+
+
+def test_the_lateness_of_the_last_ten_seconds_is_measured(
+    new_consumer, manual, clock, open_ungated, speech
+):
+    """It is negative again when the steps end in time again."""
+    session = open_ungated()
+    attachment = manual.attach(session, new_consumer(), call=direct)
+
+    def feed(*, step_seconds):
+        for chunk in partition(speech, 0.2):
+            session.receive(chunk)
+            attachment.notify()
+            clock.now += step_seconds
+            run(manual)
+
+    feed(step_seconds=0.7)
+    assert manual.lateness == pytest.approx(0.2)
+    clock.now += 11.0
+    feed(step_seconds=0.2)
+    assert manual.lateness == pytest.approx(-0.3)
+
+
+def test_closing_ends_the_threads_and_refuses_sessions(new_consumer, open_ungated, speech):
+    """Threads return to where they were."""
+    before = set(threading.enumerate())
+    scheduler, consumer = Scheduler(workers=2), new_consumer()
+    session = open_ungated()
+    session.receive(speech)
+    session.end_audio()
+    scheduler.attach(session, consumer)
+    assert consumer.ended.wait(WAIT)
+    scheduler.attach(open_ungated())
+    scheduler.close()
+    scheduler.close()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(WAIT)
+
+    assert before == set(threading.enumerate())
+    with pytest.raises(StreamClosed, match="the scheduler is closed"):
+        scheduler.attach(open_ungated())
+
+
+def test_a_session_is_attached_once(manual, open_ungated, speech):
+    """A second attachment would step it twice; after a detach it may come again."""
+    session = open_ungated()
+    attachment = manual.attach(session)
+    with pytest.raises(OptionError, match="attached to this scheduler already"):
+        manual.attach(session)
+    attachment.detach()
+    again = manual.attach(session)
+    session.receive(speech)
+    again.notify()
+
+    assert run(manual) > 0
+    assert 1 == len(manual)
+
+
+def test_a_session_that_was_detached_during_its_step_is_not_attached_before_the_step_ends(
+    manual, open_ungated, speech
+):
+    """Two steps of one session would overlap."""
+    refused = []
+
+    def detach_and_attach():
+        if not refused:
+            attachment.detach(wait=False)
+            with pytest.raises(OptionError, match="already"):
+                manual.attach(session)
+            refused.append(1)
+
+    session = open_ungated(before_call=detach_and_attach)
+    attachment = manual.attach(session)
+    session.receive(speech)
+    attachment.notify()
+    run(manual)
+
+    assert refused
+    manual.attach(session)
+
+
+def test_a_session_that_is_over_is_not_attached(manual, open_ungated):
+    """A reader of its events would wait for ever."""
+    session = open_ungated()
+    session.finish()
+    with pytest.raises(StreamClosed, match="the session is over; open a new one"):
+        manual.attach(session)
+
+    assert 0 == len(manual)
+
+
+def test_a_scheduler_has_the_threads_that_its_backend_declares():
+    """Two calls may overlap, and the calls of a stream share a thread."""
+    declared = {"max_concurrent_calls": 2, "thread_affinity": "same-thread"}
+    backend = SimpleNamespace(
+        spec=BackendSpec(name="toy", api=1, summary="a toy", load="toy:load", **declared)
+    )
+    with Scheduler.for_backend(backend, max_events=5) as scheduler:
+        assert 2 == len(scheduler._threads)
+        assert 2 == len(scheduler._lanes)
+        assert 5 == scheduler._max_events
+    with Scheduler.for_backend(object()) as scheduler:
+        assert (os.cpu_count() or 1) == len(scheduler._threads)
+
+
+def test_the_duration_of_each_step_is_reported(new_consumer, clock, open_ungated, speech):
+    """The callback of a scheduler gets seconds of its clock."""
+    seconds = []
+    scheduler = Scheduler(workers=0, clock=clock, on_step=seconds.append)
+    session = open_ungated()
+    attachment = scheduler.attach(session, new_consumer(), call=direct)
+    session.receive(speech[:8000])
+    attachment.notify()
+    steps = run(scheduler)
+    scheduler.close()
+
+    assert steps > 0
+    assert [0.0] * steps == seconds

@@ -205,6 +205,7 @@ class Child:
                 start_new_session=True,
             )
         late = threading.Timer(self._start_seconds, self._give_up_start, [process])
+        late.daemon = True  # so that a program can end while its server starts
         late.start()
         is_ready = False
         with process:

@@ -152,7 +152,7 @@ def test_a_server_that_is_gone_breaks_no_other_stream(own_server, scripted_serve
         stream.insert_audio_chunk(parts[0])
         stream.process_iter()
         own_server.kill()
-        (link,) = dying.engine._links
+        (link,) = dying.engine._clients
         link._timeout_seconds = 0.5  # for a server that never comes back
         with pytest.raises(BackendError) as raised:
             stream.finish()

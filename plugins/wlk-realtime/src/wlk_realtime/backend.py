@@ -1,4 +1,4 @@
-"""The realtime backend: streams of a model at a server."""
+"""Open streams of a model at a server: the backend `realtime`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ import attrs
 import numpy as np
 
 from wlk_core.plugins import SAMPLE_RATE, LoadedBackend, OptionError, StreamConfig
-from wlk_realtime.engine.exchange import SessionConfig
 from wlk_realtime.engine.recognizer import RemoteRecognizer
-from wlk_realtime.realtime.address import Address
+from wlk_realtime.engine.requests import SessionConfig
+from wlk_realtime.realtime.address import Address, Endpoint, read_key, tls_context
 from wlk_realtime.realtime.child import start_children
-from wlk_realtime.realtime.child_process import commands_of
-from wlk_realtime.realtime.client import Client
-from wlk_realtime.realtime.key import read_key
-from wlk_realtime.realtime.server import Endpoint, Remote
-from wlk_realtime.realtime.tls import tls_context
+from wlk_realtime.realtime.child_command import commands_of
+from wlk_realtime.realtime.server import Remote
+from wlk_realtime.realtime.server_pool import ServerPool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from wlk_core.plugins import (
         BackendSpec,
@@ -40,16 +38,16 @@ _NOT_OVER_THE_WIRE = frozenset({"translation", "batching"})
 _OWN = frozenset({"speaker-turns"})  # turns are applied here
 
 
-class RealtimeBackend(LoadedBackend[Client]):
+class RealtimeBackend(LoadedBackend[ServerPool]):
     """
     A LoadedBackend whose declaration is that of its server, once it was reached.
 
     Loading sends nothing; the first stream, `warmup` or `declared` reaches the server.
     """
 
-    def __init__(self, spec: BackendSpec, client: Client, *, model: str | None) -> None:
+    def __init__(self, spec: BackendSpec, pool: ServerPool, *, model: str | None) -> None:
         super().__init__(
-            spec, client, open_stream=_open_stream, warmup=_warm_up, release=Client.close
+            spec, pool, open_stream=_open_stream, warmup=_warm_up, release=ServerPool.close
         )
         self._model = model
         self._is_declared = False
@@ -59,11 +57,10 @@ class RealtimeBackend(LoadedBackend[Client]):
         Return what this backend and its server declare together.
 
         Raises:
-            BackendError: the server cannot be reached or is no realtime server.
+            BackendError: the server cannot be reached or is not a realtime server.
 
         """
-        client = self.engine
-        declaration = client.declaration
+        declaration = self.engine.declaration
         if not self._is_declared:
             self._spec = attrs.evolve(
                 self._spec,
@@ -112,13 +109,13 @@ def load(
     Nothing is sent to a server that runs elsewhere.
 
     Raises:
-        ModelNotFoundError: *model* is no address of a server.
+        ModelNotFoundError: *model* is not the address of a server.
         OptionError: an option is invalid.
-        BackendUnavailable: the network is switched off, the key is no key, or a server of *python*
-            does not start.
+        BackendUnavailable: the network is switched off, the key is malformed, or a server of
+            *python* does not start.
 
     """
-    sources: list[Source]
+    sources: Sequence[Source]
     if python is None:
         if backend is not None or backend_options:
             raise OptionError(
@@ -130,11 +127,11 @@ def load(
         sources = start_children(
             commands_of(python, backend, model, backend_options), start_seconds=start_seconds
         )
-    client = Client(sources, timeout_seconds=timeout_seconds, dialect=dialect)
-    return RealtimeBackend(spec, client, model=model)
+    pool = ServerPool(sources, timeout_seconds=timeout_seconds, dialect=dialect)
+    return RealtimeBackend(spec, pool, model=model)
 
 
-def _remotes(model: str | None, *, api_key_env: str, ca_file: str | None) -> list[Source]:
+def _remotes(model: str | None, *, api_key_env: str, ca_file: str | None) -> list[Remote]:
     addresses = Address.parse_all(model)
     key = read_key(api_key_env)
     tls = tls_context(ca_file)
@@ -149,24 +146,24 @@ def _remotes(model: str | None, *, api_key_env: str, ca_file: str | None) -> lis
 
 
 def _open_stream(
-    client: Client, config: StreamConfig, calls: EngineCalls
+    pool: ServerPool, config: StreamConfig, calls: EngineCalls
 ) -> Callable[[], Recognizer]:
-    declaration = client.declaration
+    declaration = pool.declaration
     prompt = config.options["prompt"]
     if prompt is not None and not declaration.takes_prompt:
         raise OptionError(
-            f"realtime: the backend {declaration.backend} at {client.name} takes no prompt; "
+            f"realtime: the backend {declaration.backend} at {pool.name} takes no prompt; "
             "leave it out"
         )
     if config.language is not None:
-        client.check_language(config.language)
-    ask = calls.wrap(client.ask)
+        pool.check_language(config.language)
+    ask = calls.wrap(pool.ask)
 
     def make() -> RemoteRecognizer:
-        link = client.open_link()
+        client = pool.open_client()
         return RemoteRecognizer(
-            partial(ask, link),
-            partial(client.close_link, link),
+            partial(ask, client),
+            partial(pool.close_client, client),
             config=SessionConfig(language=config.language, prompt=prompt or ""),
             takes_prompt=declaration.takes_prompt,
             can_force="language-forcing" in declaration.capabilities,
@@ -175,9 +172,9 @@ def _open_stream(
     return make
 
 
-def _warm_up(client: Client, calls: EngineCalls) -> None:
+def _warm_up(pool: ServerPool, calls: EngineCalls) -> None:
     """Let the server decode a second of silence, which tests address, key and model."""
-    recognizer = _open_stream(client, StreamConfig(options={"prompt": None}), calls)()
+    recognizer = _open_stream(pool, StreamConfig(options={"prompt": None}), calls)()
     try:
         recognizer.feed(np.zeros(SAMPLE_RATE, np.float32))
         while recognizer.step(is_last=True) is not None:

@@ -1,25 +1,27 @@
-"""The backend of this distribution; importing this module brings no client."""
+"""The backend of this distribution; importing this module does not import a client."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wlk_core.plugins import BackendSpec, hookimpl, standard_options
-from wlk_realtime.languages import LANGUAGES
-from wlk_realtime.options import (
-    API_KEY_ENV,
-    BACKEND,
-    BACKEND_OPTIONS,
-    CA_FILE,
-    DIALECT,
-    START_SECONDS,
-    TIMEOUT_SECONDS,
-)
+from wlk_core.plugins import BackendSpec, Option, hookimpl, standard_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = ["REALTIME", "wlk_backends"]
+
+# The languages that a server may declare, those of the multilingual Whisper models:
+# openai/whisper, whisper/tokenizer.py; "yue" came with large-v3.
+_LANGUAGES: tuple[str, ...] = (
+    "en", "zh", "de", "es", "ru", "ko", "fr", "ja", "pt", "tr", "pl", "ca", "nl", "ar", "sv", "it",
+    "id", "hi", "fi", "vi", "he", "uk", "el", "ms", "cs", "ro", "da", "hu", "ta", "no", "th", "ur",
+    "hr", "bg", "lt", "la", "mi", "ml", "cy", "sk", "te", "fa", "lv", "bn", "sr", "az", "sl", "kn",
+    "et", "mk", "br", "eu", "is", "hy", "ne", "mn", "bs", "kk", "sq", "sw", "gl", "mr", "pa", "si",
+    "km", "sn", "yo", "so", "af", "oc", "ka", "be", "tg", "sd", "gu", "am", "yi", "lo", "uz", "fo",
+    "ht", "ps", "tk", "nn", "mt", "sa", "lb", "my", "bo", "tl", "mg", "as", "tt", "haw", "ln", "ha",
+    "ba", "jw", "su", "yue",
+)  # fmt: skip
 
 # What any server may have.  A loaded backend declares what its server does.
 REALTIME = BackendSpec(
@@ -28,14 +30,51 @@ REALTIME = BackendSpec(
     summary="A model at a realtime server or in another environment; sends the audio there",
     load="wlk_realtime.backend:load",
     options=(
-        API_KEY_ENV,
-        CA_FILE,
-        DIALECT,
-        TIMEOUT_SECONDS,
+        Option(
+            name="api_key_env",
+            default="WLK_REALTIME_API_KEY",
+            help="name of the environment variable that holds the key for the server; not set for "
+            "none",
+        ),
+        Option(
+            name="ca_file",
+            help="file of the certificates (PEM) that a wss:// server is checked with; none takes "
+            "those of the system",
+            former_names=("ca_cert", "cafile", "ssl_cert_file"),
+        ),
+        Option(
+            name="dialect",
+            default="auto",
+            choices=("auto", "openai", "vllm"),
+            help="messages that the server must speak; auto takes those of its greeting",
+        ),
+        Option(
+            name="timeout_seconds",
+            type=float,
+            default=30.0,
+            minimum=0.1,
+            maximum=600.0,
+            help="seconds after which a call fails, connecting and connecting again included",
+        ),
         standard_options.PYTHON,
-        BACKEND,
-        BACKEND_OPTIONS,
-        START_SECONDS,
+        Option(
+            name="backend",
+            help="with python: the backend that runs there; one for each Python where they differ, "
+            "separated by commas",
+        ),
+        Option(
+            name="backend_options",
+            default="",
+            help="with python: options of the backend that runs there, KEY=VALUE KEY=VALUE",
+        ),
+        Option(
+            name="start_seconds",
+            type=float,
+            default=300.0,
+            minimum=1.0,
+            maximum=36_000.0,
+            help="with python: seconds that a start may last, the load of the model included",
+        ),
         standard_options.PROMPT,
     ),
     capabilities=frozenset(
@@ -49,7 +88,7 @@ REALTIME = BackendSpec(
             "bounded-state",
         }
     ),
-    languages=LANGUAGES,
+    languages=_LANGUAGES,
     max_delay=3.0,
     max_concurrent_calls=64,  # a call waits for the network, not for this machine
     preference=None,  # never a default, because it sends audio away

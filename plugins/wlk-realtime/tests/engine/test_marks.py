@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from wlk_core.plugins import Word
-from wlk_realtime.engine.exchange import SessionConfig
 from wlk_realtime.engine.marks import MarksDialect
 from wlk_realtime.engine.messages import ServerMessageError, ServerRefusalError
+from wlk_realtime.engine.requests import SessionConfig
 
 FORMAT = {"type": "audio/wlk-f32le", "rate": 16_000}
 SECOND = np.linspace(-1, 1, 16_000, dtype=np.float32)

@@ -11,7 +11,7 @@ from wlk_core.plugins import Word
 from wlk_realtime.engine.handshake import Handshake
 from wlk_realtime.engine.messages import ServerMessageError, ServerRefusalError
 from wlk_realtime.engine.openai import OpenAiDialect, OpenAiServer
-from wlk_realtime.engine.rotation import STEP_SAMPLES
+from wlk_realtime.engine.pieces import STEP_SAMPLES
 
 TRANSCRIPTION = "conversation.item.input_audio_transcription"
 SECOND = np.linspace(-0.5, 0.5, 16_000, dtype=np.float32)
@@ -81,7 +81,7 @@ def test_pieces_of_an_utterance_that_is_sent_step_by_step_are_joined(dialect):
 @pytest.mark.parametrize(
     ("message", "error", "problem"),
     [
-        (event(f"{TRANSCRIPTION}.delta"), ServerMessageError, "delta as a text"),
+        (event(f"{TRANSCRIPTION}.delta"), ServerMessageError, "delta as text"),
         (event(f"{TRANSCRIPTION}.completed", transcript="one"), ServerMessageError, "too early"),
         (event(f"{TRANSCRIPTION}.failed", error={"message": "no"}), ServerRefusalError, "no"),
         (event("error", error={"message": "no", "code": "x"}), ServerRefusalError, "'no' .'x'"),

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from wlk_core.plugins import SAMPLE_RATE, Word
-from wlk_realtime.engine.exchange import Decoded, Request, Seen
 from wlk_realtime.engine.remote_stream import RemoteStream
+from wlk_realtime.engine.requests import Decoded, Request, ServerProgress
 
 
 class WordEverySecond:
@@ -45,7 +45,13 @@ def numbered(start, stop):
 
 def request(stop, **fields):
     """Return a request for whole seconds."""
-    values = {"utterance": 0, "first": 0, "is_last": False, "seen": Seen(), "audio": numbered}
+    values = {
+        "utterance": 0,
+        "first": 0,
+        "is_last": False,
+        "progress": ServerProgress(),
+        "audio": numbered,
+    }
     return Request(stop=stop * SAMPLE_RATE, **values | fields)
 
 
@@ -57,7 +63,7 @@ def ask(remote, query):
 
 def texts(answer):
     """Return the texts of the words."""
-    return [word.text for word in answer.decoded.words]
+    return [word.text for word in answer.words]
 
 
 def test_a_request_that_is_made_again_has_the_same_answer():
@@ -67,7 +73,7 @@ def test_a_request_that_is_made_again_has_the_same_answer():
     first = ask(remote, request(2))
     again = ask(remote, request(2))
     more = ask(remote, request(3))
-    rest = ask(remote, request(4, seen=more.seen))
+    rest = ask(remote, request(4, progress=more.progress))
 
     assert ["w0", " w1"] == texts(first) == texts(again)
     assert ["w0", " w1", " w2"] == texts(more)
@@ -79,10 +85,10 @@ def test_a_later_utterance_has_its_own_clock():
     """Words are in seconds of the utterance, whatever was sent before."""
     remote = RemoteStream(WordEverySecond(), number=1)
     first = ask(remote, request(3, is_last=True))
-    second = ask(remote, request(2, utterance=1, seen=first.seen))
+    second = ask(remote, request(2, utterance=1, progress=first.progress))
 
-    assert [0.2, 1.2] == pytest.approx([word.start for word in second.decoded.words])
-    assert 2 * SAMPLE_RATE == second.decoded.processed_samples
+    assert [0.2, 1.2] == pytest.approx([word.start for word in second.words])
+    assert 2 * SAMPLE_RATE == second.processed_samples
 
 
 @pytest.mark.parametrize(
@@ -116,14 +122,14 @@ def test_another_connection_goes_on_without_a_word_lost_or_doubled(lost_at, firs
     query = request(
         total,
         first=first * SAMPLE_RATE,
-        seen=before.seen,
-        tail=before.decoded.words[-1:],
+        progress=before.progress,
+        tail=before.words[-1:],
     )
 
     after = ask(remote, query)
 
-    expected = ask(RemoteStream(WordEverySecond(), number=1), request(total)).decoded.words
-    words = (*before.decoded.words, *after.decoded.words)
+    expected = ask(RemoteStream(WordEverySecond(), number=1), request(total)).words
+    words = (*before.words, *after.words)
     assert [word.text for word in expected] == [word.text for word in words]
     assert [word.start for word in expected] == pytest.approx([word.start for word in words])
 
@@ -138,7 +144,7 @@ def test_a_word_of_no_length_is_not_doubled():
             return attrs.evolve(decoded, words=words)
 
     before = ask(RemoteStream(Instant(), number=1), request(3))
-    tail = before.decoded.words[-1:]
-    after = ask(RemoteStream(Instant(), number=2), request(4, seen=before.seen, tail=tail))
+    tail = before.words[-1:]
+    after = ask(RemoteStream(Instant(), number=2), request(4, progress=before.progress, tail=tail))
 
     assert [" w3"] == texts(after)

@@ -3,9 +3,7 @@ from __future__ import annotations
 import pytest
 
 from wlk_core.plugins import BackendUnavailable, ModelNotFoundError, OptionError
-from wlk_realtime.realtime.address import Address
-from wlk_realtime.realtime.key import read_key
-from wlk_realtime.realtime.server import Endpoint
+from wlk_realtime.realtime.address import Address, Endpoint, read_key
 
 
 @pytest.mark.parametrize(
@@ -43,7 +41,7 @@ def test_a_model_is_the_address_of_a_server(reference, host, port, models, model
 def test_anything_else_is_a_model_that_cannot_be_found(reference):
     """The message shows how an address is written."""
     with pytest.raises(ModelNotFoundError, match="--model ws://HOST:8000/v1/realtime"):
-        Address.parse(reference)
+        Address.parse_all(reference)
 
 
 def test_an_address_contains_no_password():

@@ -18,7 +18,7 @@ from wlk_core import load_backend
 from wlk_core.errors import BackendError, BackendUnavailable, ModelNotFoundError
 from wlk_realtime.realtime import child as module
 from wlk_realtime.realtime.child import Child
-from wlk_realtime.realtime.child_process import ChildCommand
+from wlk_realtime.realtime.child_command import ChildCommand
 from wlk_realtime.realtime.errors import ServerAwayError
 
 HERE = {"python": sys.executable, "backend": "scripted"}
@@ -197,12 +197,12 @@ def test_a_connection_that_is_lost_with_its_child_is_a_crash(tmp_path, monkeypat
     child = started(program(tmp_path, text))
     child.wait_until_ready()
     endpoint, lost = child.endpoint(), ConnectionResetError()
-    child._process.end()
-    diagnosed = child.diagnosed(lost, endpoint)
+    child._process.stdin.close()
+    explained = child.explain_failure(lost, endpoint)
     child.close()
 
-    assert "crashed (exit status 70: out of memory) and is started again" == str(diagnosed)
-    assert not diagnosed.is_over
+    assert "crashed (exit status 70: out of memory) and is started again" == str(explained)
+    assert not explained.is_over
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs /bin/sh")

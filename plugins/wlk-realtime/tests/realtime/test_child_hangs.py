@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 
 import attrs
 import pytest
@@ -13,15 +14,14 @@ import pytest
 from wlk_conformance.testing import CodedToken, encode
 from wlk_core import load_backend
 from wlk_core.errors import BackendError
-from wlk_realtime.engine.exchange import SessionConfig
+from wlk_realtime.engine.requests import Request
 from wlk_realtime.realtime import child as module
-from wlk_realtime.realtime.address import Address
+from wlk_realtime.realtime.address import Address, Endpoint
 from wlk_realtime.realtime.child import Child
-from wlk_realtime.realtime.child_process import ChildCommand, ChildProcess
-from wlk_realtime.realtime.client import Client
+from wlk_realtime.realtime.child_command import ChildCommand
 from wlk_realtime.realtime.errors import ServerAwayError
-from wlk_realtime.realtime.link import Link
-from wlk_realtime.realtime.server import Endpoint
+from wlk_realtime.realtime.reconnecting_client import ReconnectingClient
+from wlk_realtime.realtime.server_pool import ServerPool
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs scripts that can be executed")
 
@@ -73,11 +73,11 @@ def test_a_child_that_no_longer_answers_is_ended_and_started_again(start, monkey
     child = start(SILENT)
     endpoint, process_id = child.endpoint(), child.process_id
 
-    diagnosed = child.diagnosed(TimeoutError(), endpoint)
+    explained = child.explain_failure(TimeoutError(), endpoint)
     child.wait_until_ready()
 
-    assert "crashed (SIGKILL: it did not answer for 0.2 s) and is started again" == str(diagnosed)
-    assert not diagnosed.is_over
+    assert "crashed (SIGKILL: it did not answer for 0.2 s) and is started again" == str(explained)
+    assert not explained.is_over
     assert process_id != child.process_id
 
 
@@ -88,9 +88,9 @@ def test_a_child_that_answers_is_left_alone(error, start, monkeypatch):
     child = start(ANSWERING)
     endpoint, process_id = child.endpoint(), child.process_id
 
-    diagnosed = child.diagnosed(error, endpoint)
+    explained = child.explain_failure(error, endpoint)
 
-    assert error is diagnosed
+    assert error is explained
     assert endpoint is child.endpoint()
     assert process_id == child.process_id
 
@@ -98,47 +98,20 @@ def test_a_child_that_answers_is_left_alone(error, start, monkeypatch):
 def test_many_streams_that_wait_for_a_child_check_it_once(start, monkeypatch):
     """A child that has just answered is not checked again."""
     checks = []
-    monkeypatch.setattr(module, "answers", lambda *_, **__: not checks.append("check"))
+    monkeypatch.setattr(module, "_answers", lambda *_, **__: not checks.append("check"))
     child = start(SILENT)
 
     for _ in range(3):
-        child.diagnosed(TimeoutError(), child.endpoint())
+        child.explain_failure(TimeoutError(), child.endpoint())
 
     assert ["check"] == checks
 
 
-def test_a_check_that_fails_lets_nothing_wait(start, monkeypatch):
-    """The error of the call is returned as it was."""
-
-    def fail(*_, **__):
-        raise MemoryError
-
-    monkeypatch.setattr(module, "answers", fail)
-    monkeypatch.setattr("threading.excepthook", lambda _: None)
-    child = start(SILENT)
-    error = TimeoutError()
-
-    assert error is child.diagnosed(error, child.endpoint())
-
-
-def test_a_process_that_has_ended_keeps_its_own_reason(tmp_path):
-    """A check that comes after its end changes nothing."""
-    path = tmp_path / "python"
-    path.write_text("#!/bin/sh\nexit 7\n")
-    path.chmod(0o755)
-    process = ChildProcess(ChildCommand(python=path, backend="toy"))
-    ending = process.wait()
-
-    process.kill("it did not answer for 5 s")
-
-    assert "exit status 7" == ending == process.wait()
-
-
 @attrs.define
 class AwaySource:
-    """A child whose connections fail; notes what it is asked."""
+    """A child whose connections fail; counts how often it is checked."""
 
-    calls: list[str] = attrs.field(factory=list)
+    calls: threading.Semaphore = attrs.field(factory=lambda: threading.Semaphore(0))
     name: str = "toy of /venv"
     key_variable: str = ""
 
@@ -148,13 +121,9 @@ class AwaySource:
             port = listener.getsockname()[1]
         return Endpoint(address=Address(url=f"ws://127.0.0.1:{port}/v1/realtime"))
 
-    def suspect(self, _endpoint):
-        """Note it."""
-        self.calls.append("suspect")
-
-    def diagnosed(self, _error, _endpoint):
+    def explain_failure(self, _error, _endpoint):
         """Return a hang."""
-        self.calls.append("diagnosed")
+        self.calls.release()
         return ServerAwayError("crashed (hung) and is started again", is_over=False)
 
     def close(self):
@@ -164,27 +133,28 @@ class AwaySource:
 def test_every_server_that_does_not_answer_is_checked():
     """Also one whose stream goes on at another server."""
     sources = [AwaySource(), AwaySource()]
-    client = Client(sources, timeout_seconds=60.0)
+    pool = ServerPool(sources, timeout_seconds=60.0)
 
     def admit(_server):
         raise TimeoutError
 
-    link = Link(lambda: list(client.servers), admit, timeout_seconds=60.0)
+    client = ReconnectingClient(lambda: list(pool.servers), admit, timeout_seconds=60.0)
+    request = Request(utterance=0, first=0, stop=0, is_last=True, audio=lambda *_: None)
     with pytest.raises(BackendError, match=r"crashed \(hung\) and is started again"):
-        client._loop.run(link.check(SessionConfig()))
-    client._loop.stop()
+        pool.ask(client, request)
+    pool._loop.stop()
 
-    assert [["suspect"], ["suspect", "diagnosed"]] == [source.calls for source in sources]
+    assert all(source.calls.acquire(timeout=60) for source in sources)
 
 
 def test_a_child_that_hangs_before_its_first_stream_is_started_again():
     """The first request is that for its models."""
     source = AwaySource()
     with pytest.raises(BackendError, match=r"crashed \(hung\)") as raised:
-        Client([source], timeout_seconds=60.0).declaration  # noqa: B018 -- a property that raises
+        ServerPool([source], timeout_seconds=60.0).declaration  # noqa: B018 -- a property that raises
 
     assert raised.value.retryable
-    assert ["diagnosed"] == source.calls
+    assert source.calls.acquire(timeout=60)
 
 
 @pytest.mark.slow
@@ -199,13 +169,13 @@ def test_a_child_that_hangs_costs_a_stream_no_word(monkeypatch):
         stream = backend.create_processor()
         stream.insert_audio_chunk(AUDIO[:HALF])
         words = [token.text for token in stream.process_iter().committed]
-        (link,) = backend.engine._links
+        (client,) = backend.engine._clients
         hung = backend.engine.servers[0].source.process_id
         os.kill(hung, signal.SIGSTOP)
         os.waitpid(hung, os.WUNTRACED)  # until it has stopped
         stream.insert_audio_chunk(AUDIO[HALF:])
         with monkeypatch.context() as patch:
-            patch.setattr(link, "_timeout_seconds", 0.2)
+            patch.setattr(client, "_timeout_seconds", 0.2)
             with pytest.raises(BackendError, match=r"did not answer for 0\.2 s") as raised:
                 stream.process_iter()
         words += [token.text for token in stream.process_iter().committed]

@@ -57,10 +57,10 @@ def test_a_stream_tries_the_server_with_the_fewest_streams_first():
     servers = tuple(Server(None) for _ in range(3))
     for server, streams in zip(servers, (2, 0, 1), strict=True):
         server.streams = streams
-    servers[1].lose()
+    servers[1].mark_down()
 
     order = [servers.index(server) for server in ranked(servers)]
-    servers[1].find()
+    servers[1].mark_up()
 
     assert [2, 0, 1] == order
     assert servers[1] is ranked(servers)[0]
@@ -128,7 +128,7 @@ def test_a_server_that_is_away_at_first_gets_streams_when_it_comes(
         away = [server.streams for server in backend.engine.servers]
         own_server.start()
         for server in backend.engine.servers:
-            server.find()  # as after a few seconds
+            server.mark_up()  # as after a few seconds
         second = begin(backend)
         divided = [server.streams for server in backend.engine.servers]
         texts = [end(*stream)[0] for stream in (first, second)]
@@ -149,7 +149,7 @@ def test_a_server_that_declares_less_is_left_out(scripted_server, own_server, mo
         monkeypatch.setattr(backend.engine, "_declaration", more)
         own_server.start()
         for server in backend.engine.servers:
-            server.find()
+            server.mark_up()
         streams = [begin(backend)[0] for _ in range(2)]
         counts = [server.streams for server in backend.engine.servers]
         for stream in streams:
@@ -187,7 +187,7 @@ def test_two_children_divide_the_streams_and_one_that_crashes_comes_back(expecte
                 lambda: children[0]._endpoint not in (None, first), 60
             )
         for server in backend.engine.servers:
-            server.find()
+            server.mark_up()
         more = [begin(backend) for _ in range(2)]
         after = [server.streams for server in backend.engine.servers]
         ends += [end(*stream) for stream in more]

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from wlk_realtime.engine.messages import ServerMessageError, ServerRefusalError
-from wlk_realtime.engine.vllm.dialect import VllmDialect
-from wlk_realtime.engine.vllm.server import VllmServer
+from wlk_realtime.engine.vllm import VllmDialect, VllmServer
 
 SERVER = VllmServer(
     model="voxtral", is_timed=True, prompt_steps=39, extra_steps=10, max_model_len=45_000
@@ -142,8 +141,8 @@ def test_an_utterance_without_audio_is_no_generation(dialect):
 @pytest.mark.parametrize(
     ("messages", "error", "problem"),
     [
-        ([event("transcription.delta", delta=7)], ServerMessageError, "text of a delta"),
-        ([event("transcription.delta")], ServerMessageError, "text of a delta"),
+        ([event("transcription.delta", delta=7)], ServerMessageError, "expected delta as text"),
+        ([event("transcription.delta")], ServerMessageError, "expected delta as text"),
         ([delta()] * 5, ServerMessageError, "text 5 came for 4 steps"),
         ([delta("<asr_text>one")], ServerRefusalError, "Qwen3-ASR"),
         ([done(0)], ServerRefusalError, "max_model_len"),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from wlk_realtime.engine.vllm.step_words import StepWords
+from wlk_realtime.engine.step_words import StepWords
 
 TEXTS = st.lists(st.sampled_from(["", "", " ", " one", "two", ".", " 字", "\n"]), max_size=60)
 

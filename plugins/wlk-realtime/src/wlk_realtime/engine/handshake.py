@@ -1,4 +1,4 @@
-"""The first messages of a server that is no wlk-serve: its dialect, and what it can do."""
+"""Find out the dialect of a server other than wlk-serve, and what it can do."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from wlk_realtime.engine.messages import (
     refusal_of,
     shortened,
 )
-from wlk_realtime.engine.openai import OpenAiProbe, OpenAiServer
-from wlk_realtime.engine.vllm.probe import VllmProbe
-from wlk_realtime.engine.vllm.server import VllmServer
+from wlk_realtime.engine.openai import OpenAiDialect, OpenAiServer
+from wlk_realtime.engine.vllm import VllmProbe, VllmServer
 
-__all__ = ["Handshake", "Server"]
+__all__ = ["ForeignServer", "Handshake"]
 
 _GREETINGS = ("session.created", "transcription_session.created")
 
-Server: TypeAlias = OpenAiServer | VllmServer
+ForeignServer: TypeAlias = OpenAiServer | VllmServer
 
 
 class Handshake:
     """
-    Find out the dialect of a server from its greeting, and what it can do from its answers.
+    Take the dialect from the greeting, then open a session in it as a stream would.
 
     Args:
         dialect: "auto", or "openai" or "vllm", which must then be that of the greeting.
@@ -38,14 +37,15 @@ class Handshake:
         self._dialect = dialect
         self._model = model
         self._max_model_len = max_model_len
-        self._probe: VllmProbe | OpenAiProbe | None = None
+        self._openai = OpenAiServer(model=model)
+        self._probe: VllmProbe | OpenAiDialect | None = None
 
     @property
-    def server(self) -> Server:
+    def server(self) -> ForeignServer:
         """What was found out; only when ready."""
-        if self._probe is None or self._probe.server is None:
-            raise AssertionError("the handshake has ended")
-        return self._probe.server
+        if isinstance(self._probe, VllmProbe) and self._probe.server is not None:
+            return self._probe.server
+        return self._openai
 
     def begin(self) -> list[str]:
         """Return nothing, because the server sends the first message."""
@@ -54,22 +54,21 @@ class Handshake:
     @property
     def is_ready(self) -> bool:
         """Whether the handshake has ended."""
-        return self._probe is not None and self._probe.server is not None
+        return self._probe is not None and self._probe.is_ready
 
     def receive(self, text: str | bytes) -> list[str]:
         """Apply a message; return the messages to send."""
-        message = parse(text)
-        if self._probe is not None:
-            return self._probe.receive(message)
-        if message["type"] == "error":
-            raise refusal_of(message.get("error"))
-        self._probe = self._probe_for(message)
-        return self._probe.begin()
+        if self._probe is None:
+            self._probe = self._probe_for(parse(text))
+            return self._probe.begin()
+        return self._probe.receive(text)
 
-    def _probe_for(self, greeting: Message) -> VllmProbe | OpenAiProbe:
-        session = greeting.get("session")
+    def _probe_for(self, greeting: Message) -> VllmProbe | OpenAiDialect:
+        if greeting["type"] == "error":
+            raise refusal_of(greeting.get("error"))
         if greeting["type"] not in _GREETINGS:
             raise ServerMessageError(f"expected session.created first, got {shortened(greeting)}")
+        session = greeting.get("session")
         dialect = "openai" if isinstance(session, dict) else "vllm"
         if self._dialect not in ("auto", dialect):
             raise ServerRefusalError(
@@ -78,7 +77,8 @@ class Handshake:
             )
         if isinstance(session, dict):
             is_flat = "audio" not in session and "input_audio_transcription" in session
-            return OpenAiProbe(OpenAiServer(model=self._model, is_flat=is_flat))
+            self._openai = OpenAiServer(model=self._model, is_flat=is_flat)
+            return self._openai.open()
         if self._model is None:
             raise ServerMessageError("it lists no model; add its name to the address, #NAME")
         return VllmProbe(self._model, max_model_len=self._max_model_len)

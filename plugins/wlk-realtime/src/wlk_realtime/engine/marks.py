@@ -1,4 +1,4 @@
-"""The dialect of wlk-serve: marks bring all that its backend decided, with exact times."""
+"""The dialect of wlk-serve: a mark returns all that its backend decided, with exact times."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import attrs
 import numpy as np
 
 from wlk_core.plugins import SAMPLE_RATE, WorkCounters
-from wlk_realtime.engine.exchange import Decoded
 from wlk_realtime.engine.messages import (
     Message,
     ServerMessageError,
@@ -20,12 +19,13 @@ from wlk_realtime.engine.messages import (
     to_seconds,
     to_words,
 )
+from wlk_realtime.engine.requests import Decoded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_core.plugins import Word
-    from wlk_realtime.engine.exchange import SessionConfig
+    from wlk_realtime.engine.requests import SessionConfig
 
 __all__ = ["MARKS", "MarksDialect"]
 
@@ -47,7 +47,8 @@ class MarksDialect:
         self._sent_samples = 0
         self._marks = 0  # sent
         self._answered = 0
-        self._is_ready = False
+        #: whether the server has accepted the configuration
+        self.is_ready = False
         self._words: tuple[Word, ...] = ()
         self._last_start = 0.0
         self._state = Decoded(language=config.language)
@@ -64,11 +65,6 @@ class MarksDialect:
         audio = {"format": _FORMAT, "turn_detection": None, "transcription": transcription}
         session = {"type": "transcription", "audio": {"input": audio}, "include": [MARKS]}
         return [json.dumps({"type": "session.update", "session": session})]
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether the server has accepted the configuration."""
-        return self._is_ready
 
     @property
     def is_answered(self) -> bool:
@@ -97,9 +93,7 @@ class MarksDialect:
                 self._check_session(message.get("session"))
             case "wlk.marked":
                 self._apply(message)
-            case "error":
-                raise refusal_of(message.get("error"))
-            case kind if kind.endswith("transcription.failed"):
+            case kind if kind == "error" or kind.endswith("transcription.failed"):
                 raise refusal_of(message.get("error"))
         return []
 
@@ -115,7 +109,7 @@ class MarksDialect:
         form = source.get("format") if isinstance(source, dict) else None
         if MARKS not in (effective.get("include") or []) or form != _FORMAT:
             raise ServerMessageError(f"expected a session with {MARKS}, got {shortened(session)}")
-        self._is_ready = True
+        self.is_ready = True
 
     def _apply(self, message: Message) -> None:
         latest = self._sent_samples / SAMPLE_RATE
@@ -124,8 +118,10 @@ class MarksDialect:
             raise ServerMessageError(
                 f"expected mark {self._answered + 1} of {self._marks}, got {shortened(name)}"
             )
-        records = message.get("tokens")
+        records: Any = message.get("tokens")
         words = to_words(records, floor=self._last_start, latest=latest)
+        codes = [record.get("language") for record in records]
+        languages = [code for code in codes if isinstance(code, str) and code]
         start = words[-1].start if words else self._last_start
         hypothesis = to_words(message.get("hypothesis"), floor=start, latest=latest)
         processed = round(to_seconds(message, "processed_up_to", latest) * SAMPLE_RATE)
@@ -135,25 +131,16 @@ class MarksDialect:
                 f" s to {processed / SAMPLE_RATE:.3f} s"
             )
         stats = message.get("stats")
-        counters = _counters(stats if isinstance(stats, dict) else {})
+        items = stats.items() if isinstance(stats, dict) else ()
+        counters = {name: n for name, n in items if isinstance(n, int) and n >= 0}
         self._answered += 1
         self._last_start = start
         self._words += words
         self._state = Decoded(
             hypothesis=hypothesis,
             processed_samples=min(processed, self._sent_samples),
-            language=_language(records) or self._state.language,
+            language=languages[-1] if languages else self._state.language,
             work=WorkCounters(**{name: counters.get(name) for name in _COUNTERS}),
             state_bytes=counters.get("state_bytes"),
             misplaced_words=counters.get("misplaced_words") or 0,
         )
-
-
-def _language(records: Any) -> str | None:
-    codes = [record.get("language") for record in records]
-    return next((code for code in reversed(codes) if isinstance(code, str) and code), None)
-
-
-def _counters(stats: Message) -> dict[str, int]:
-    whole = {name: value for name, value in stats.items() if isinstance(value, int)}
-    return {name: value for name, value in whole.items() if value >= 0}

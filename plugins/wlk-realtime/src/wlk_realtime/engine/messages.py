@@ -1,4 +1,4 @@
-"""Messages of a server: parsed, and checked before anything of them reaches a stream."""
+"""Parse the messages of a server, and check them before any of it reaches a stream."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ __all__ = [
     "shortened",
     "to_number",
     "to_seconds",
+    "to_text",
     "to_words",
 ]
 
@@ -28,7 +29,7 @@ _LATE = 0.02  # seconds that a word may reach beyond the audio, as rounding allo
 
 
 class ServerMessageError(Exception):
-    """The server sent what no server of its kind sends."""
+    """The server sent a malformed message, or one that its kind of server never sends."""
 
 
 class ServerRefusalError(Exception):
@@ -48,7 +49,7 @@ def parse(text: str | bytes) -> Message:
     Return the JSON object of a message.
 
     Raises:
-        ServerMessageError: the text is no object, or has no type.
+        ServerMessageError: *text* is not a JSON object with a type.
 
     """
     try:
@@ -80,6 +81,15 @@ def to_seconds(message: Message, name: str, latest: float) -> float:
             f"got {shortened(message.get(name))}"
         )
     return value
+
+
+def to_text(message: Message, name: str) -> str:
+    """Return the text *name*, which may be empty; raises ServerMessageError for anything else."""
+    text = message.get(name)
+    if not isinstance(text, str):
+        raise ServerMessageError(f"expected {name} as text, got {shortened(text)}")
+    # Servers put it where a token ends inside of a character, whose other bytes come later.
+    return text.replace("\N{REPLACEMENT CHARACTER}", "")
 
 
 def to_words(records: object, *, floor: float, latest: float) -> tuple[Word, ...]:
@@ -119,7 +129,7 @@ def shortened(value: object) -> str:
 
 
 def refusal_of(error: object) -> ServerRefusalError:
-    """Return the error of a server, an object with `message`, `code` and `type`."""
+    """Return the exception for *error*, an object with `message`, `code` and `type`."""
     fields = error if isinstance(error, dict) else {"message": error}
     code = fields.get("code")
     return ServerRefusalError(

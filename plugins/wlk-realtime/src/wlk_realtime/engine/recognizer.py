@@ -1,12 +1,12 @@
-"""The recognizer of a remote model: sends an utterance on a grid of samples, keeps its audio."""
+"""Decode utterances at a server: send them on a grid of samples, and keep their audio."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from wlk_core.plugins import SAMPLE_RATE, Step, WorkCounters
 from wlk_core.streaming import AudioBuffer
-from wlk_realtime.engine.exchange import Request, Seen, SessionConfig
+from wlk_realtime.engine.requests import Decoded, Request, ServerProgress, SessionConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_core.plugins import Word
-    from wlk_realtime.engine.exchange import Answer
 
 __all__ = ["KEPT_SECONDS", "RemoteRecognizer"]
 
@@ -25,15 +24,7 @@ PIECE_SAMPLES = 50 * CELL_SAMPLES  # 4 s, so that a request is short
 # at most, so that no more is needed to continue.
 KEPT_SECONDS = 30
 KEPT_GRID_SAMPLES = 2 * SAMPLE_RATE  # 2 s: whole ticks of a second and whole cells of 80 ms
-_PROMPT_CHARACTERS = 400
-
-
-class Ask(Protocol):
-    """Makes a request; raises BackendError, after which the same request may be made again."""
-
-    def __call__(self, request: Request) -> Answer:
-        """Return the answer."""
-        ...
+_MAX_PROMPT_CHARACTERS = 400
 
 
 class RemoteRecognizer:
@@ -44,7 +35,7 @@ class RemoteRecognizer:
     go on where a lost one ended.
 
     Args:
-        ask: makes a request of this stream.
+        ask: makes a request of this stream; after a BackendError the same one may be made again.
         close: ends its connection.
         config: how its session is opened.
         takes_prompt: whether the server takes text before the audio.
@@ -54,7 +45,7 @@ class RemoteRecognizer:
 
     def __init__(
         self,
-        ask: Ask,
+        ask: Callable[[Request], Decoded],
         close: Callable[[], None],
         *,
         config: SessionConfig,
@@ -68,7 +59,7 @@ class RemoteRecognizer:
         self._can_force = can_force
         self._language = config.language
         self._utterance = -1
-        self._seen = Seen()
+        self._progress = ServerProgress()
         self._work = WorkCounters()
         self._earlier_work = WorkCounters()  # of connections that were lost
         self._misplaced = 0  # words that the connection has counted
@@ -114,12 +105,11 @@ class RemoteRecognizer:
             stop=stop,
             is_last=is_flush,
             audio=self._buffer.view,
-            seen=self._seen,
+            progress=self._progress,
             tail=self._tail,
             config=self._session_config(),
         )
-        answer = self._ask(request)
-        return self._apply(answer, request)
+        return self._apply(self._ask(request), request)
 
     def end_utterance(self, committed_text: str) -> None:
         """Begin a new utterance; the session at the server goes on."""
@@ -138,20 +128,19 @@ class RemoteRecognizer:
 
     def _session_config(self) -> SessionConfig:
         """Return how a session is opened that goes on here."""
-        text = f"{self._config.prompt} {self._text}".strip()[-_PROMPT_CHARACTERS:]
+        text = f"{self._config.prompt} {self._text}".strip()[-_MAX_PROMPT_CHARACTERS:]
         return SessionConfig(
             language=self._language if self._can_force else self._config.language,
             prompt=text if self._takes_prompt else "",
         )
 
-    def _apply(self, answer: Answer, request: Request) -> Step:
-        decoded = answer.decoded
-        if answer.seen.connection != self._seen.connection:
+    def _apply(self, decoded: Decoded, request: Request) -> Step:
+        if decoded.progress.connection != self._progress.connection:
             self._earlier_work, self._misplaced = self._work, 0
         misplaced = max(0, decoded.misplaced_words - self._misplaced)
         self._misplaced = decoded.misplaced_words
         self._work = self._earlier_work + decoded.work
-        self._seen = answer.seen
+        self._progress = decoded.progress
         self._sent, self._is_flushed = request.stop, request.is_last
         self._language = decoded.language or self._language
         self._remote_bytes = decoded.state_bytes or 0
@@ -159,13 +148,10 @@ class RemoteRecognizer:
         if decoded.words:
             end = decoded.words[-1].end
             self._tail = tuple(w for w in (*self._tail, *decoded.words) if w.end >= end)
-        self._trim(decoded.processed_samples)
+        kept = decoded.processed_samples - KEPT_SECONDS * SAMPLE_RATE
+        self._buffer.trim(max(0, kept - kept % KEPT_GRID_SAMPLES))
         return Step(
             committed=decoded.words,
             consumed_samples=decoded.processed_samples,
             misplaced_words=misplaced,
         )
-
-    def _trim(self, processed: int) -> None:
-        kept = processed - KEPT_SECONDS * SAMPLE_RATE
-        self._buffer.trim(max(0, kept - kept % KEPT_GRID_SAMPLES))

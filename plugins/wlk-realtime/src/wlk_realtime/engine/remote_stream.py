@@ -1,4 +1,4 @@
-"""One connection as a stream sees it: which sample is which, and which word came before."""
+"""Continue a stream over one connection: map its clocks, drop words that the stream has."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import attrs
 
 from wlk_core.plugins import SAMPLE_RATE
 from wlk_core.streaming import joined
-from wlk_realtime.engine.exchange import Answer, Seen
+from wlk_realtime.engine.requests import ServerProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wlk_core.plugins import Word
-    from wlk_realtime.engine.exchange import Decoded, Dialect, Request
+    from wlk_realtime.engine.requests import Decoded, Dialect, Request
 
 __all__ = ["RemoteStream"]
 
@@ -63,8 +63,7 @@ class RemoteStream:
         """Return the messages of *request*; none where it was made before."""
         if request.utterance != self._utterance:
             self._begin(request)
-        is_new = request.stop > self._sent or (request.is_last and not self._is_flushed)
-        if not is_new:
+        if request.stop <= self._sent and (self._is_flushed or not request.is_last):
             return []
         audio = request.audio(self._sent, request.stop)
         messages = self._dialect.send(audio, is_last=request.is_last)
@@ -73,21 +72,23 @@ class RemoteStream:
         self._is_flushed = request.is_last
         return messages
 
-    def answer(self, request: Request) -> Answer:
-        """Return the answer to *request*, which was sent last."""
+    def answer(self, request: Request) -> Decoded:
+        """Return the answer to *request*, which was sent last, on the clock of its utterance."""
         decoded = self._dialect.take()
         self._words += self._fresh(self._shifted(decoded.words))
-        seen = request.seen if request.seen.connection == self._number else Seen(self._number)
-        self._words = self._words[seen.words - self._dropped :]
-        self._dropped = seen.words
-        return Answer(
-            decoded=attrs.evolve(
-                decoded,
-                words=tuple(self._words),
-                hypothesis=self._later(self._shifted(decoded.hypothesis)),
-                processed_samples=self._processed(decoded),
-            ),
-            seen=Seen(self._number, self._dropped + len(self._words)),
+        # A failed call asks again with the progress of the last one that succeeded, so words
+        # are kept until a later request shows that the stream has them.
+        progress = request.progress
+        seen = progress.words if progress.connection == self._number else 0
+        self._words = self._words[seen - self._dropped :]
+        self._dropped = seen
+        processed = max(0, decoded.processed_samples - self._offset)
+        return attrs.evolve(
+            decoded,
+            words=tuple(self._words),
+            hypothesis=self._later(self._shifted(decoded.hypothesis)),
+            processed_samples=min(processed, self._sent),
+            progress=ServerProgress(self._number, seen + len(self._words)),
         )
 
     def _begin(self, request: Request) -> None:
@@ -98,15 +99,12 @@ class RemoteStream:
         self._is_flushed = False
         self._repeated = request.tail if is_first else ()
 
-    def _processed(self, decoded: Decoded) -> int:
-        return min(max(0, decoded.processed_samples - self._offset), self._sent)
-
     def _shifted(self, words: Iterable[Word]) -> list[Word]:
         seconds = self._offset / SAMPLE_RATE
         return [word.shifted(-seconds) for word in words]
 
     def _fresh(self, words: list[Word]) -> list[Word]:
-        """Return the words that the stream has not; the first of a session has lost its space."""
+        """Return the words that the stream lacks; the first of a session has lost its space."""
         later = list(self._later(words))
         if self._is_first_word and later and self._repeated and later[0] is words[0]:
             text = joined(self._repeated[-1].text, later[0].text)

@@ -1,1 +1,1 @@
-"""The client: address, event loop, sockets and their errors."""
+"""The client: addresses, sockets, servers, and their errors."""

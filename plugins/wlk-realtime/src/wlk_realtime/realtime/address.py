@@ -1,7 +1,11 @@
-"""The address of a server: what users write as the model."""
+"""Where a server listens, and the key and certificates that it is used with."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+import re
+import ssl
 from urllib.parse import urlsplit
 
 import attrs
@@ -9,11 +13,13 @@ import attrs
 from wlk_core.plugins import BackendUnavailable, ModelNotFoundError, OptionError, offline_mode
 from wlk_core.untrusted import is_loopback
 
-__all__ = ["Address"]
+__all__ = ["Address", "Endpoint", "read_key", "tls_context"]
 
 _EXAMPLE = "--model ws://HOST:8000/v1/realtime"
 _PATH = "/realtime"
 _PORTS = {"ws": 80, "wss": 443}
+_AZURE = ".azure.com"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @attrs.frozen(kw_only=True)
@@ -31,20 +37,16 @@ class Address:
     model: str | None = None
 
     @classmethod
-    def parse(cls, reference: str | None) -> Address:
+    def parse(cls, reference: str) -> Address:
         """
         Return the address that *reference* is.
 
         Raises:
-            ModelNotFoundError: it is no address of a WebSocket.
+            ModelNotFoundError: it is not the address of a WebSocket.
             OptionError: it contains a user name or a password.
             BackendUnavailable: the network is switched off, and the host is another machine.
 
         """
-        if reference is None:
-            raise ModelNotFoundError(
-                f"realtime runs no model itself: name the server with {_EXAMPLE}"
-            )
         url, _, model = reference.partition("#")
         try:
             parts = urlsplit(url)
@@ -74,8 +76,10 @@ class Address:
     def parse_all(cls, reference: str | None) -> tuple[Address, ...]:
         """Return the addresses of *reference*, separated by commas; see `parse`."""
         if reference is None:
-            return (cls.parse(None),)
-        return tuple(cls.parse(text.strip()) for text in reference.split(","))
+            raise ModelNotFoundError(
+                f"realtime runs no model itself: name the server with {_EXAMPLE}"
+            )
+        return tuple(cls.parse(part.strip()) for part in reference.split(","))
 
     @property
     def host(self) -> str:
@@ -103,3 +107,74 @@ class Address:
         """The path of the list of models, beside that of the WebSocket."""
         path = urlsplit(self.url).path.rstrip("/")
         return f"{path.removesuffix(_PATH)}/models"
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Endpoint:
+    """
+    An address with what is needed to use it.
+
+    Attributes:
+        address: where the server listens.
+        key: sent to it, None for none.
+        tls: the authorities that certificates are checked with, None for those of the system.
+
+    """
+
+    address: Address
+    key: str | None = attrs.field(default=None, repr=False)
+    tls: ssl.SSLContext | None = attrs.field(default=None, repr=False)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of every request, with the key; Azure reads it from one of its own."""
+        if self.key is None:
+            return {}
+        headers = {"Authorization": f"Bearer {self.key}"}
+        if self.address.host.endswith(_AZURE):
+            headers["api-key"] = self.key
+        return headers
+
+
+def read_key(variable: str) -> str | None:
+    """
+    Return the key in the environment variable *variable*, None where it is not set.
+
+    Raises:
+        OptionError: *variable* is not the name of a variable.
+        BackendUnavailable: its value cannot be sent as a key.
+
+    """
+    if not _VARIABLE.fullmatch(variable):
+        raise OptionError(  # the value is not shown, because it may be the key itself
+            "realtime: option api_key_env is the name of an environment variable, such as "
+            "WLK_REALTIME_API_KEY, and never the key itself"
+        )
+    key = os.environ.get(variable, "").strip()
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise BackendUnavailable(
+            f"realtime: expected a key in the environment variable {variable}, and its value has "
+            f"spaces or characters that a key cannot have; set it again with: "
+            f"export {variable}=..."
+        )
+    return key or None
+
+
+def tls_context(ca_file: str | None) -> ssl.SSLContext | None:
+    """
+    Return the context that trusts the certificates in *ca_file* alone; None for the system's.
+
+    Raises:
+        OptionError: *ca_file* is not a file of certificates.
+
+    """
+    if ca_file is None:
+        return None
+    try:
+        return ssl.create_default_context(cafile=Path(ca_file).expanduser())
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        raise OptionError(
+            "realtime: expected option ca_file as a file of certificates (PEM), such as that of "
+            f"the authority of the server; got {ca_file!r} ({reason})"
+        ) from error

@@ -1,37 +1,48 @@
-"""A wlk-serve of another environment: runs as long as its backend, again after crash or hang."""
+"""Supervise a local wlk-serve: restart it after a crash or hang."""
 
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException
 import logging
 import os
+import re
+import secrets
 import shlex
+import signal
+import subprocess
 import threading
 import time
 from typing import TYPE_CHECKING
 
+from wlk_core.environments import environment_elsewhere
 from wlk_core.plugins import BackendUnavailable, ModelNotFoundError
-from wlk_realtime.realtime.address import Address
-from wlk_realtime.realtime.child_process import KEY_VARIABLE, ChildProcess
+from wlk_realtime.realtime.address import Address, Endpoint
+from wlk_realtime.realtime.child_command import KEY_VARIABLE
 from wlk_realtime.realtime.errors import ServerAwayError
-from wlk_realtime.realtime.liveness import answers
-from wlk_realtime.realtime.server import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wlk_realtime.realtime.child_process import ChildCommand
-    from wlk_realtime.realtime.server import Source
+    from wlk_realtime.realtime.child_command import ChildCommand
 
 __all__ = ["Child", "start_children"]
 
 _LOGGER = logging.getLogger(__name__)
 
-_MOST_CRASHES, _CRASH_SECONDS = 5, 600.0  # more within this time, and it is not started again
+_MAX_CRASHES, _CRASH_SECONDS = 5, 600.0  # more within this time, and it is not started again
 _FIRST_PAUSE = 0.1  # seconds before it is started again; doubled with each of those crashes
 _END_SECONDS = 5.0  # for an engine call that runs, before the process is killed
 _REPORT_SECONDS = 0.5  # between the end of its sockets and the report of its end
 _ANSWER_SECONDS = 5.0  # for a sign of life, after a call that got no answer in its own time
+
+_PROGRAM = "wlk-serve: "
+_SESSION = f"{_PROGRAM}session "  # a line for each that ends, which explains nothing
+_READY = re.compile(r"ready on http://\S+:(\d+) ")
+_NO_MODEL = 3  # exit status of wlk-serve
+_MAX_LINES, _MAX_LINE_BYTES = 20, 4096  # of its messages that are kept
+_SHOWN_LINES = 3
 
 
 class Child:
@@ -40,7 +51,7 @@ class Child:
 
     It is started at once, in the background, on a port and with a key that nothing else knows.
     Where it ends by itself, or no longer answers, it is started again, a few times.  It ends with
-    `close`, or with this process.
+    its standard input: with `close`, or with this process, even where that is killed.
 
     Args:
         command: what it serves.
@@ -56,13 +67,14 @@ class Child:
         self._start_seconds = start_seconds
         self._owner = os.getpid()
         self._changed = threading.Condition()
-        self._process: ChildProcess | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lines: deque[str] = deque(maxlen=_MAX_LINES)
         self._endpoint: Endpoint | None = None
         self._ending = "is starting"
-        self._crashes: deque[float] = deque(maxlen=_MOST_CRASHES)
-        self._is_checked = False  # by a thread that waits for a sign of life
+        self._error: type[Exception] = BackendUnavailable  # of a start that fails
+        self._crashes: deque[float] = deque()  # times of the last _CRASH_SECONDS
+        self._checking = threading.Lock()
         self._alive_until = -1.0  # of the monotonic clock: no further check before
-        self._lacks_model = False
         self._is_over = False  # it is not started again
         self._thread = threading.Thread(
             target=self._supervise, name="wlk-realtime-supervisor", daemon=True
@@ -73,7 +85,7 @@ class Child:
     def process_id(self) -> int | None:
         """The number of the running process, None where none runs."""
         with self._changed:
-            return None if self._process is None else self._process.id
+            return None if self._process is None else self._process.pid
 
     def wait_until_ready(self) -> None:
         """
@@ -87,8 +99,7 @@ class Child:
         with self._changed:
             self._changed.wait_for(lambda: self._endpoint is not None or self._is_over)
             if self._endpoint is None:
-                kind = ModelNotFoundError if self._lacks_model else BackendUnavailable
-                raise kind(f"realtime: {self.name} {self._ending}")
+                raise self._error(f"realtime: {self.name} {self._ending}")
 
     def endpoint(self) -> Endpoint:
         """
@@ -100,38 +111,36 @@ class Child:
         """
         with self._changed:
             if self._endpoint is None:
-                raise self._away()
+                raise ServerAwayError(self._ending, is_over=self._is_over)
             return self._endpoint
 
-    def suspect(self, endpoint: Endpoint) -> None:
+    def explain_failure(self, error: Exception, endpoint: Endpoint) -> Exception:
         """
-        Check in the background whether it still answers at *endpoint*; return at once.
+        Return what *error* of a connection to *endpoint* means: a crash or a hang if it was one.
 
-        A process that does not is killed and started again, because it may hang for ever.
+        A process that does not answer is killed and started again, because it may hang for ever.
         """
-        with self._changed:
-            process = self._process
-            is_known = self._is_checked or time.monotonic() < self._alive_until
-            if process is None or is_known or self._endpoint is not endpoint:
-                return
-            threading.Thread(
-                target=self._check,
-                args=(endpoint, process),
-                name="wlk-realtime-check",
-                daemon=True,
-            ).start()
-            self._is_checked = True
-
-    def diagnosed(self, error: Exception, endpoint: Endpoint) -> Exception:
-        """Return what *error* of a connection means: a crash or a hang if it was one; may wait."""
         if isinstance(error, ServerAwayError):
             return error
+        if not isinstance(error, TimeoutError):
+            self._wait_until_left(endpoint, _REPORT_SECONDS)
+        with self._checking:  # all streams of a process that hangs come here at the same time
+            with self._changed:
+                process = self._process if self._endpoint is endpoint else None
+            if process is not None and time.monotonic() >= self._alive_until:
+                if _answers(endpoint, timeout=_ANSWER_SECONDS):
+                    self._alive_until = time.monotonic() + _ANSWER_SECONDS
+                else:
+                    if process.poll() is None:
+                        reason = f"it did not answer for {_ANSWER_SECONDS:g} s"
+                        self._lines.append(_PROGRAM + reason)
+                    _kill(process)
+                    # bounded, because a driver of hardware may delay even its end
+                    self._wait_until_left(endpoint, _END_SECONDS)
         with self._changed:
-            if not isinstance(error, TimeoutError):
-                self._changed.wait_for(lambda: self._endpoint is not endpoint, _REPORT_SECONDS)
-            self.suspect(endpoint)
-            self._changed.wait_for(lambda: self._endpoint is not endpoint or not self._is_checked)
-            return error if self._endpoint is endpoint else self._away()
+            if self._endpoint is endpoint:
+                return error
+            return ServerAwayError(self._ending, is_over=self._is_over)
 
     def close(self) -> None:
         """End it; may be called again, and does nothing in a fork."""
@@ -143,100 +152,127 @@ class Child:
             self._ending = "was closed"
             process = self._process
             self._changed.notify_all()
-        if process is not None:
-            process.end()
+        if process is not None and process.stdin is not None:
+            with suppress(OSError):
+                process.stdin.close()
         if threading.current_thread() is self._thread:
             return  # the last reference was lost there
         self._thread.join(_END_SECONDS)
         if self._thread.is_alive() and process is not None:
-            process.kill()
+            _kill(process)
             self._thread.join(_END_SECONDS)
 
-    def _check(self, endpoint: Endpoint, process: ChildProcess) -> None:
-        """Kill *process* unless it answers at *endpoint*; bounds its own time."""
-        try:
-            if answers(endpoint, timeout=_ANSWER_SECONDS):
-                self._alive_until = time.monotonic() + _ANSWER_SECONDS
-                return
-            process.kill(f"it did not answer for {_ANSWER_SECONDS:g} s")
-            with self._changed:  # bounded, because a driver of hardware may delay even its end
-                self._changed.wait_for(lambda: self._endpoint is not endpoint, _END_SECONDS)
-        finally:
-            with self._changed:
-                self._is_checked = False
-                self._changed.notify_all()
-
-    def _away(self) -> ServerAwayError:
-        return ServerAwayError(self._ending, is_over=self._is_over)
+    def _wait_until_left(self, endpoint: Endpoint, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._endpoint is not endpoint, seconds)
 
     def _supervise(self) -> None:
-        while (process := self._start()) is not None:
-            ending = self._live(process)
-            with self._changed:
-                was_ready, self._endpoint, self._process = self._endpoint is not None, None, None
-                if self._is_over:
-                    return
-                self._lacks_model = process.lacks_model
-                self._count(ending, was_ready=was_ready)
-                self._changed.notify_all()
-                pause = _FIRST_PAUSE * 2 ** (len(self._crashes) - 1)
-                self._changed.wait_for(lambda: self._is_over, pause)
-
-    def _start(self) -> ChildProcess | None:
-        """Start a process, None where it is over."""
-        with self._changed:
-            if self._is_over:
-                return None
+        while not self._is_over:
             try:
-                self._process = ChildProcess(self._command)
+                ending = self._run_until_exit()
             except OSError as error:
-                self._is_over = True
-                self._ending = (
+                ending = (
                     f"cannot be run: {error.strerror or error}; expected option python as the "
                     "Python of another environment, such as /path/to/venv/bin/python"
                 )
+                with self._changed:
+                    self._is_over, self._ending = True, ending
+                    self._changed.notify_all()
+                return
+            with self._changed:
+                was_ready, self._endpoint, self._process = self._endpoint is not None, None, None
+                if not self._is_over:
+                    self._count_crash(ending, was_ready=was_ready)
                 self._changed.notify_all()
-            return self._process
+                pause = _FIRST_PAUSE * 2 ** max(0, len(self._crashes) - 1)
+                self._changed.wait_for(lambda: self._is_over, pause)
 
-    def _live(self, process: ChildProcess) -> str:
-        """Return how *process* ended, when it has."""
-        port = process.wait_for_port(self._start_seconds)
-        if port is None:
-            process.kill()
-            return process.wait()
-        endpoint = Endpoint(
-            address=Address(url=f"ws://127.0.0.1:{port}/v1/realtime"), key=process.key
-        )
+    def _run_until_exit(self) -> str:
+        """Run one process until it has ended; return how, on one line."""
+        self._lines.clear()
+        key = secrets.token_urlsafe(32)
+        with self._changed:
+            if self._is_over:
+                return ""
+            # A group of its own, because Ctrl-C first ends the streams of this process, and so that
+            # no process that it has started holds its standard error after its end.
+            process = self._process = subprocess.Popen(  # noqa: S603 -- the Python of the user
+                self._command.arguments,
+                env={**environment_elsewhere(), KEY_VARIABLE: key},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        late = threading.Timer(self._start_seconds, self._give_up_start, [process])
+        late.daemon = True  # so that a program can end while its server starts
+        late.start()
+        is_ready = False
+        with process:
+            while piece := process.stderr.readline(_MAX_LINE_BYTES) if process.stderr else b"":
+                line = " ".join(piece.decode("utf-8", "replace").split())
+                ready = None if is_ready else _READY.search(line)
+                if ready:
+                    late.cancel()
+                    is_ready = True
+                    self._serve_at(int(ready[1]), key)
+                elif line and not line.startswith(_SESSION):
+                    self._lines.append(line)
+            late.cancel()
+            process.wait()
+        if process.returncode == _NO_MODEL and not is_ready:
+            self._error = ModelNotFoundError
+        return _ending(process.returncode) + self._reason(is_ready=is_ready)
+
+    def _give_up_start(self, process: subprocess.Popen[bytes]) -> None:
+        self._lines.append(f"{_PROGRAM}it was not ready after {self._start_seconds:g} s")
+        _kill(process)
+
+    def _serve_at(self, port: int, key: str) -> None:
+        _LOGGER.info("%s serves at port %d", self.name, port)
+        address = Address(url=f"ws://127.0.0.1:{port}/v1/realtime")
         with self._changed:
             if not self._is_over:
-                self._endpoint = endpoint
+                self._endpoint = Endpoint(address=address, key=key)
             self._changed.notify_all()
-        _LOGGER.info("%s serves at port %d, process %d", self.name, port, process.id)
-        return process.wait()
 
-    def _count(self, ending: str, *, was_ready: bool) -> None:
+    def _reason(self, *, is_ready: bool) -> str:
+        """Return the message of wlk-serve, which is one line, or the last lines of a traceback."""
+        lines = list(self._lines)
+        if not lines:
+            return ""
+        own = [line for line in lines if line.startswith(_PROGRAM)]
+        if lines[-1] in own or (own and not is_ready):
+            return f": {own[-1].removeprefix(_PROGRAM)}"
+        if "No module named wlk_serve" in lines[-1]:
+            python = shlex.quote(str(self._command.python))
+            return (
+                ": no wlk-serve is installed there; install it with: "
+                f"{python} -m pip install wlk-serve"
+            )
+        return f": {' / '.join(lines[-_SHOWN_LINES:])}"
+
+    def _count_crash(self, ending: str, *, was_ready: bool) -> None:
         """Decide whether to start again: not after a first start that failed."""
         now = time.monotonic()
-        is_first = not was_ready and not self._crashes
-        is_often = len(self._crashes) == _MOST_CRASHES and now - self._crashes[0] < _CRASH_SECONDS
+        if not was_ready and not self._crashes:
+            self._is_over = True
+            python = shlex.quote(str(self._command.python))
+            self._ending = f"did not start ({ending}); see: {python} -m wlk_core backends"
+            return
         while self._crashes and now - self._crashes[0] >= _CRASH_SECONDS:
             self._crashes.popleft()
         self._crashes.append(now)
-        self._is_over = is_first or is_often
-        if is_first:
-            python = shlex.quote(str(self._command.python))
-            self._ending = f"did not start ({ending}); see: {python} -m wlk_core backends"
-        elif is_often:
-            self._ending = (
-                f"crashed {_MOST_CRASHES + 1} times in {_CRASH_SECONDS / 60:g} minutes ({ending})"
-            )
-        else:
-            self._ending = f"crashed ({ending}) and is started again"
-        if not is_first:
-            _LOGGER.warning("%s %s", self.name, self._ending)
+        self._is_over = len(self._crashes) > _MAX_CRASHES
+        self._ending = (
+            f"crashed {_MAX_CRASHES + 1} times in {_CRASH_SECONDS / 60:g} minutes ({ending})"
+            if self._is_over
+            else f"crashed ({ending}) and is started again"
+        )
+        _LOGGER.warning("%s %s", self.name, self._ending)
 
 
-def start_children(commands: Iterable[ChildCommand], *, start_seconds: float) -> list[Source]:
+def start_children(commands: Iterable[ChildCommand], *, start_seconds: float) -> list[Child]:
     """
     Start a server for each of *commands*, at the same time, and return them when all are ready.
 
@@ -252,4 +288,39 @@ def start_children(commands: Iterable[ChildCommand], *, start_seconds: float) ->
         for child in children:
             child.close()
         raise
-    return list(children)
+    return children
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill *process* and what it has started."""
+    if os.name == "nt":
+        process.kill()
+        return
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _ending(status: int) -> str:
+    if status >= 0:
+        return f"exit status {status}"
+    with suppress(ValueError):
+        return signal.Signals(-status).name
+    return f"signal {-status}"
+
+
+def _answers(endpoint: Endpoint, *, timeout: float) -> bool:
+    """
+    Return whether the server answers `/livez`, as it does however busy its engine is.
+
+    Any status is an answer, because a wlk-serve of an older version may lack the path.
+    """
+    connection = HTTPConnection(endpoint.address.host, endpoint.address.port, timeout=timeout)
+    try:
+        connection.request("GET", "/livez")
+        connection.getresponse()
+    except (OSError, HTTPException):
+        return False
+    else:
+        return True
+    finally:
+        connection.close()

@@ -1,4 +1,4 @@
-"""One WebSocket: a task that reads, and a condition that waits for what it read."""
+"""Hold a session over one WebSocket: a task reads, and callers wait for what it read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from wlk_realtime.realtime.errors import EXPECTED_ERRORS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wlk_realtime.engine.exchange import Conversation
-    from wlk_realtime.realtime.server import Endpoint
+    from wlk_realtime.engine.requests import Conversation
+    from wlk_realtime.realtime.address import Endpoint
 
 __all__ = ["Connection"]
 
@@ -81,14 +81,16 @@ class Connection:
 
     async def send(self, messages: list[str]) -> None:
         """Send *messages* in their order."""
-        self._check()
+        if self.error is not None:
+            raise self.error
         for message in messages:
             await self._socket.send(message)
 
     async def wait_until(self, is_done: Callable[[], bool]) -> None:
         """Return once *is_done* is true, which is tried after each message."""
         while not is_done():
-            self._check()
+            if self.error is not None:
+                raise self.error
             self._changed.clear()
             await self._changed.wait()
 
@@ -104,10 +106,6 @@ class Connection:
         self._reader.cancel()
         self._socket.transport.abort()
         await asyncio.wait({self._reader}, timeout=_CLOSE_SECONDS)
-
-    def _check(self) -> None:
-        if self.error is not None:
-            raise self.error
 
     async def _read(self) -> None:
         while True:

@@ -1,31 +1,34 @@
-"""What a server declares about itself in its list of models."""
+"""Find out what a server can do: from its list of models, or from a handshake with it."""
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import ssl
-import time
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from wlk_realtime.engine.handshake import Handshake
 from wlk_realtime.engine.marks import MARKS, MarksDialect
 from wlk_realtime.engine.messages import to_number
+from wlk_realtime.engine.vllm import VllmServer
+from wlk_realtime.realtime.connection import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wlk_realtime.engine.exchange import Dialect, SessionConfig
-    from wlk_realtime.engine.handshake import Server
-    from wlk_realtime.realtime.server import Endpoint
+    from wlk_realtime.engine.handshake import ForeignServer
+    from wlk_realtime.engine.requests import Dialect, SessionConfig
+    from wlk_realtime.realtime.address import Endpoint
 
-__all__ = ["Declaration", "common_declaration", "declaration_of", "fetch_models", "is_wlk_serve"]
+__all__ = ["Declaration", "common_declaration", "fetch_declaration"]
 
-_MOST_BYTES = 1 << 20
-_PIECE_BYTES = 1 << 16
+_MAX_BYTES = 1 << 20
 _OK = 200
-_LARGEST = 1e6  # of a bound, or of seconds
+_MAX_NUMBER = 1e6  # of a bound, or of seconds
+_VLLM_DELAY = 3.0  # seconds: the longest delay of Voxtral Realtime, and the pieces of a word
 
 
 @attrs.frozen(kw_only=True)
@@ -43,7 +46,7 @@ class Declaration:
         takes_prompt: whether a session takes text before its audio.
         recognises_digits: whether its model recognises spoken English digits.
         vocabulary: the words of a backend that reads coded audio; empty for any other.
-        server: what the handshake with a server showed that is no wlk-serve; None for a wlk-serve.
+        server: what the handshake with any other server showed; None for a wlk-serve.
 
     """
 
@@ -56,7 +59,7 @@ class Declaration:
     takes_prompt: bool = False
     recognises_digits: bool = False
     vocabulary: tuple[str, ...] = ()
-    server: Server | None = None
+    server: ForeignServer | None = None
 
     def new_dialect(self, config: SessionConfig, *, model: str | None) -> Dialect:
         """Return a session of *model* in the messages of the server."""
@@ -98,15 +101,45 @@ def common_declaration(declarations: Sequence[Declaration]) -> Declaration:
     )
 
 
-def fetch_models(endpoint: Endpoint, *, timeout: float) -> list[dict[str, Any]]:
+def fetch_declaration(endpoint: Endpoint, *, dialect: str, timeout: float) -> Declaration | None:
     """
-    Return the list of models of the server; empty where it has none.
+    Return what the server at *endpoint* declares, None where it lacks the model; blocks.
+
+    A server that is not a wlk-serve is connected to, and declares what the handshake shows.  Call
+    this in a thread without an event loop.
+
+    Args:
+        endpoint: where it listens, and which model is to run.
+        dialect: the messages that it must speak, "auto" for any.
+        timeout: seconds for the list of models, and again for the handshake.
 
     Raises:
-        OSError: there is no server, or it did not answer within *timeout* seconds.
+        one of EXPECTED_ERRORS.
 
     """
-    deadline = time.monotonic() + timeout
+    models = _fetch_models(endpoint, timeout=timeout)
+    model = endpoint.address.model
+    if dialect != "vllm" and any(isinstance(entry.get("wlk"), dict) for entry in models):
+        return _declaration_of(models, model)
+    entry = next((each for each in models if model is None or each.get("id") == model), {})
+    name, length = entry.get("id"), entry.get("max_model_len")
+    handshake = Handshake(
+        dialect,
+        model=model or (name if isinstance(name, str) else None),
+        max_model_len=length if isinstance(length, int) and length > 0 else None,
+    )
+
+    async def shake_hands() -> None:
+        async with asyncio.timeout(timeout):
+            connection = await Connection.open(endpoint, handshake)
+        await connection.close()
+
+    asyncio.run(shake_hands())
+    return _declaration_by(handshake.server)
+
+
+def _fetch_models(endpoint: Endpoint, *, timeout: float) -> list[dict[str, Any]]:
+    """Return the list of models of the server; empty where it has none."""
     address = endpoint.address
     connection = (
         http.client.HTTPSConnection(
@@ -122,62 +155,59 @@ def fetch_models(endpoint: Endpoint, *, timeout: float) -> list[dict[str, Any]]:
         headers = {"Accept": "application/json", **endpoint.headers}
         connection.request("GET", address.models_path, headers=headers)
         answer = connection.getresponse()
-        body = b""
-        while len(body) <= _MOST_BYTES and (piece := answer.read1(_PIECE_BYTES)):
-            body += piece
-            if time.monotonic() > deadline:
-                raise TimeoutError
-        return _models(body) if answer.status == _OK else []
-    except http.client.HTTPException:
-        return []  # no HTTP, or half of it: the WebSocket has the better message
+        table = json.loads(answer.read(_MAX_BYTES)) if answer.status == _OK else None
+    except (http.client.HTTPException, ValueError, RecursionError):
+        return []  # not HTTP, or half of it: the WebSocket has the better message
     finally:
         connection.close()
+    entries = table.get("data") if isinstance(table, dict) else None
+    return [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
 
 
-def declaration_of(models: list[dict[str, Any]], name: str | None) -> Declaration:
+def _declaration_of(models: list[dict[str, Any]], name: str | None) -> Declaration | None:
     """Return what the model *name* declares, or the first one that declares anything."""
     for entry in models:
         declared = entry.get("wlk")
         if not isinstance(declared, dict) or (name is not None and entry.get("id") != name):
             continue
-        return Declaration(
-            has_marks=MARKS in _texts(declared.get("include")),
+        bounds = declared.get("bounds")
+        pairs = bounds.items() if isinstance(bounds, dict) else ()
+        numbers = {str(key): _number(value) for key, value in pairs}
+        declaration = Declaration(
+            has_marks=MARKS in _strings(declared.get("include")),
             backend=str(declared.get("backend", "")),
-            capabilities=frozenset(_texts(declared.get("capabilities"))),
-            languages=_texts(declared.get("languages")),
+            capabilities=frozenset(_strings(declared.get("capabilities"))),
+            languages=_strings(declared.get("languages")),
             max_delay=_number(declared.get("max_delay")),
-            bounds=_numbers(declared.get("bounds")),
+            bounds={key: number for key, number in numbers.items() if number is not None},
             takes_prompt=declared.get("takes_prompt") is True,
             recognises_digits=declared.get("recognises_digits") is True,
-            vocabulary=_texts(declared.get("vocabulary")),
+            vocabulary=_strings(declared.get("vocabulary")),
         )
-    return Declaration()
+        return declaration if declaration.has_marks else None
+    return None
 
 
-def is_wlk_serve(models: list[dict[str, Any]]) -> bool:
-    """Return whether a list of models is that of a wlk-serve."""
-    return any(isinstance(entry.get("wlk"), dict) for entry in models)
+def _declaration_by(server: ForeignServer) -> Declaration:
+    if not isinstance(server, VllmServer):
+        return Declaration(backend="openai", server=server)
+    if not server.is_timed:
+        return Declaration(backend=server.model, server=server)
+    capabilities = {"hypothesis", "word-times"}
+    if server.max_generation_steps is not None:
+        capabilities.add("bounded-state")
+    return Declaration(
+        backend=server.model,
+        capabilities=frozenset(capabilities),
+        max_delay=_VLLM_DELAY,
+        server=server,
+    )
 
 
-def _models(body: bytes) -> list[dict[str, Any]]:
-    try:
-        table = json.loads(body)
-    except (ValueError, RecursionError):
-        return []
-    entries = table.get("data") if isinstance(table, dict) else None
-    return [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
-
-
-def _texts(value: object) -> tuple[str, ...]:
+def _strings(value: object) -> tuple[str, ...]:
     return tuple(v for v in value if isinstance(v, str)) if isinstance(value, list) else ()
 
 
 def _number(value: object) -> float | None:
     number = to_number(value)
-    return number if number is not None and 0 < number <= _LARGEST else None
-
-
-def _numbers(value: object) -> dict[str, float]:
-    pairs = value.items() if isinstance(value, dict) else ()
-    found = {str(name): _number(number) for name, number in pairs}
-    return {name: number for name, number in found.items() if number is not None}
+    return number if number is not None and 0 < number <= _MAX_NUMBER else None

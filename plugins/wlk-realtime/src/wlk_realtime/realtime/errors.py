@@ -1,4 +1,4 @@
-"""Failures of a connection as one line each: the address, what happened, and the remedy."""
+"""Turn failures of a connection into one line each: the address, what happened, the remedy."""
 
 from __future__ import annotations
 
@@ -51,15 +51,16 @@ EXPECTED_ERRORS = (
 
 _UNAUTHORIZED = frozenset({401, 403})
 _BUSY = frozenset({408, 429, 500, 502, 503, 504})
-_HOSTNAME_MISMATCH, _ADDRESS_MISMATCH, _EXPIRED, _NOT_YET_VALID = 62, 64, 10, 9  # of X.509
-_REMEDIES: Mapping[int, str] = {
-    _HOSTNAME_MISMATCH: "write the address with a name of the certificate",
-    _ADDRESS_MISMATCH: "write the address with a name of the certificate",
-    _EXPIRED: "renew the certificate of the server",
-    _NOT_YET_VALID: "check the clock of this machine",
+_WRONG_NAME = "write the address with a name of the certificate"
+_X509_REMEDIES: Mapping[int, str] = {
+    9: "check the clock of this machine",  # not yet valid
+    10: "renew the certificate of the server",  # expired
+    62: _WRONG_NAME,  # of a host
+    64: _WRONG_NAME,  # of an IP address
 }
 _TRUST = "name the file of its authority, or of the certificate itself, with: --option ca_file=FILE"
 _LOST = "no audio is lost: call again to connect again and go on"
+_WRITE = "write the address as --model ws://HOST:PORT/v1/realtime"
 
 
 def is_transient(error: Exception) -> bool:
@@ -75,43 +76,37 @@ def is_transient(error: Exception) -> bool:
 
 def backend_error(error: Exception, server: str, *, key_variable: str) -> BackendError:
     """Return the BackendError to raise for *error*, one of EXPECTED_ERRORS, of a named server."""
-    line = " ".join(_message(error, key_variable).split())
+    if isinstance(error, ServerRefusalError):
+        is_retryable = error.is_retryable
+    else:
+        is_protocol = isinstance(error, ServerMessageError | ProtocolError)
+        is_retryable = is_protocol or is_transient(error)
+    line = " ".join(_explain(error, key_variable).split())
     failure = BackendError(
         f"realtime: {server} {line}",
-        retryable=_can_retry(error),
+        retryable=is_retryable,
         is_exhausted=isinstance(error, TimeoutError),
     )
     failure.__cause__ = error
     return failure
 
 
-def _can_retry(error: Exception) -> bool:
-    if isinstance(error, ServerRefusalError):
-        return error.is_retryable
-    if isinstance(error, InvalidHandshake | InvalidURI | ServerAwayError | ssl.SSLError):
-        return is_transient(error)
-    return True
-
-
-def _message(error: Exception, key_variable: str) -> str:  # noqa: C901, PLR0911, PLR0912 -- a case for each error
+def _explain(error: Exception, key_variable: str) -> str:  # noqa: C901, PLR0911, PLR0912 -- a case for each error
     match error:
         case InvalidStatus():
-            return _status(error, key_variable)
+            return _explain_status(error, key_variable)
         case InvalidMessage():
             return (
-                f"sends no HTTP: {shortened(str(error))}; write the address as --model "
-                "ws://HOST:PORT/v1/realtime, or with wss:// where the server has TLS"
+                f"does not speak HTTP: {shortened(str(error))}; {_WRITE}, or with wss:// where the "
+                "server has TLS"
             )
         case InvalidHandshake() | InvalidURI():
-            return (
-                f"is no WebSocket of a realtime server: {shortened(str(error))}; write the "
-                "address as --model ws://HOST:PORT/v1/realtime"
-            )
+            return f"is not the WebSocket of a realtime server: {shortened(str(error))}; {_WRITE}"
         case ssl.SSLCertVerificationError():
-            remedy = _REMEDIES.get(error.verify_code, _TRUST)
+            remedy = _X509_REMEDIES.get(error.verify_code, _TRUST)
             reason = error.verify_message.rstrip(".")
             return f"has a certificate that is not trusted ({reason}); {remedy}"
-        case ssl.SSLError() | ssl.SSLEOFError():
+        case ssl.SSLError():
             return (
                 f"does not speak TLS as expected ({error.reason or error}); a server without TLS "
                 "has an address that begins with ws://"
@@ -121,16 +116,19 @@ def _message(error: Exception, key_variable: str) -> str:  # noqa: C901, PLR0911
         case TimeoutError():
             return "did not answer in time; allow more with --option timeout_seconds=SECONDS"
         case socket.gaierror():
-            return "has a host name that is not known; check the address and the network"
+            return "has an unknown host name; check the address and the network"
         case ConnectionResetError() | BrokenPipeError():
             return (
                 "closed the connection before it answered; check that it runs, and that the "
                 "address begins with wss:// where it has TLS and with ws:// where it has none"
             )
         case ConnectionRefusedError():
-            return "has no server: the connection was refused; start it with: wlk-serve"
+            return "refused the connection, so nothing listens there; start it with: wlk-serve"
+        case ConnectionClosed(rcvd=frame) if frame is not None:
+            reason = f", {shortened(frame.reason)}" if frame.reason else ""
+            return f"closed the connection (code {frame.code}{reason}); {_LOST}"
         case ConnectionClosed() | EOFError():
-            return f"closed the connection ({_closing(error)}); {_LOST}"
+            return f"closed the connection (without a reason); {_LOST}"
         case ServerRefusalError():
             advice = _LOST if error.is_retryable else "choose another model or other options"
             return f"answered with an error, {error}; {advice}"
@@ -139,14 +137,7 @@ def _message(error: Exception, key_variable: str) -> str:  # noqa: C901, PLR0911
     return f"could not be reached or was lost: {error}; check the address and that the server runs"
 
 
-def _closing(error: ConnectionClosed | EOFError) -> str:
-    frame = error.rcvd if isinstance(error, ConnectionClosed) else None
-    if frame is None:
-        return "without a reason"
-    return f"code {frame.code}{f', {shortened(frame.reason)}' if frame.reason else ''}"
-
-
-def _status(error: InvalidStatus, key_variable: str) -> str:
+def _explain_status(error: InvalidStatus, key_variable: str) -> str:
     status = error.response.status_code
     if status in _UNAUTHORIZED:
         return (

@@ -1,4 +1,4 @@
-"""The thread of a backend in which all of its sockets live."""
+"""Run an event loop in a thread of its own, for all sockets of a backend."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
-    from concurrent.futures import Future
 
 __all__ = ["EventLoopThread"]
 
@@ -21,7 +20,7 @@ class EventLoopThread:
     """
     An event loop in a thread of its own, which starts with the first call.
 
-    `run` and `start` may be called from any thread but that one.
+    `run` may be called from any thread but that one.
     """
 
     def __init__(self, name: str) -> None:
@@ -32,15 +31,6 @@ class EventLoopThread:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Return the result of *coroutine*, which bounds its own time."""
-        future = self.start(coroutine)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()  # no effect where it is done; else the caller was interrupted
-            raise
-
-    def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin *coroutine* without waiting for it."""
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -48,7 +38,12 @@ class EventLoopThread:
                     target=_serve, args=(self._loop,), name=self._name, daemon=True
                 )
                 self._thread.start()
-            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # no effect where it is done; else the caller was interrupted
+            raise
 
     def stop(self) -> None:
         """Cancel what runs and end the thread; a later call starts another one."""

@@ -3,81 +3,31 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Protocol
-
-import attrs
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    import ssl
+    from collections.abc import Iterable
 
-    from wlk_realtime.realtime.address import Address
+    from wlk_realtime.realtime.address import Endpoint
+    from wlk_realtime.realtime.child import Child
     from wlk_realtime.realtime.declaration import Declaration
 
-__all__ = ["Endpoint", "Remote", "Server", "Source", "ranked"]
+    Source: TypeAlias = "Remote | Child"
 
-_AZURE = ".azure.com"
-_LOST_SECONDS = 5.0  # a server that was lost is tried last for so long
+__all__ = ["Remote", "Server", "ranked"]
+
+_DOWN_SECONDS = 5.0  # a server that was lost is tried last for so long
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Endpoint:
+class Remote:
     """
-    Where a server listens.
-
-    Attributes:
-        address: its address.
-        key: sent to it, None for none.
-        tls: the authorities that certificates are checked with, None for those of the system.
-
-    """
-
-    address: Address
-    key: str | None = attrs.field(default=None, repr=False)
-    tls: ssl.SSLContext | None = attrs.field(default=None, repr=False)
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """The headers of every request, with the key; Azure reads it from one of its own."""
-        if self.key is None:
-            return {}
-        headers = {"Authorization": f"Bearer {self.key}"}
-        if self.address.host.endswith(_AZURE):
-            headers["api-key"] = self.key
-        return headers
-
-
-class Source(Protocol):
-    """
-    What knows where a server listens.
+    A server that runs elsewhere, at a fixed address; has the methods of a Child.
 
     Attributes:
         name: the server as messages name it.
         key_variable: the environment variable with its key, for messages.
 
     """
-
-    name: str
-    key_variable: str
-
-    def endpoint(self) -> Endpoint:
-        """Return where the server listens now; raises ServerAwayError where it does not."""
-        ...
-
-    def suspect(self, endpoint: Endpoint, /) -> None:
-        """Note that *endpoint* did not answer in time; return at once."""
-        ...
-
-    def diagnosed(self, error: Exception, endpoint: Endpoint, /) -> Exception:
-        """Return *error* of a connection, or what is known to have caused it; may wait."""
-        ...
-
-    def close(self) -> None:
-        """Release what belongs to the server."""
-        ...
-
-
-class Remote:
-    """A server that runs elsewhere, at a fixed address."""
 
     def __init__(self, endpoint: Endpoint, *, key_variable: str) -> None:
         self.name = endpoint.address.url
@@ -88,10 +38,7 @@ class Remote:
         """Return its address."""
         return self._endpoint
 
-    def suspect(self, _endpoint: Endpoint) -> None:
-        """Do nothing: it cannot be started from here."""
-
-    def diagnosed(self, error: Exception, _endpoint: Endpoint) -> Exception:
+    def explain_failure(self, error: Exception, _endpoint: Endpoint) -> Exception:
         """Return *error*: more is not known."""
         return error
 
@@ -107,7 +54,7 @@ class Server:
         source: where it is.
         declaration: what it declares, None while it was not reached.
         streams: how many connections it has.
-        is_other: whether it declares less than the backend, and so is not used.
+        is_excluded: whether it declares less than the backend, and so is not used.
 
     """
 
@@ -115,23 +62,23 @@ class Server:
         self.source = source
         self.declaration: Declaration | None = None
         self.streams = 0
-        self.is_other = False
-        self._lost_until = -1.0  # of the monotonic clock
+        self.is_excluded = False
+        self._down_until = -1.0  # of the monotonic clock
 
     @property
-    def is_lost(self) -> bool:
+    def is_down(self) -> bool:
         """Whether a connection to it failed a moment ago."""
-        return time.monotonic() < self._lost_until
+        return time.monotonic() < self._down_until
 
-    def lose(self) -> None:
+    def mark_down(self) -> None:
         """Note that a connection to it failed."""
-        self._lost_until = time.monotonic() + _LOST_SECONDS
+        self._down_until = time.monotonic() + _DOWN_SECONDS
 
-    def find(self) -> None:
+    def mark_up(self) -> None:
         """Note that it was connected to."""
-        self._lost_until = -1.0
+        self._down_until = -1.0
 
 
-def ranked(servers: tuple[Server, ...]) -> list[Server]:
+def ranked(servers: Iterable[Server]) -> list[Server]:
     """Return *servers* in the order in which a stream tries them: the fewest streams first."""
-    return sorted(servers, key=lambda server: (server.is_lost, server.streams))
+    return sorted(servers, key=lambda server: (server.is_down, server.streams))

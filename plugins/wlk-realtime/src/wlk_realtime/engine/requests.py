@@ -1,4 +1,4 @@
-"""What a stream requests of a server, and what it gets."""
+"""The requests of a stream, what a server answers, and the protocol between them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from wlk_core.plugins import Word
 
-__all__ = ["Answer", "Conversation", "Decoded", "Dialect", "Request", "Seen", "SessionConfig"]
+__all__ = ["Conversation", "Decoded", "Dialect", "Request", "ServerProgress", "SessionConfig"]
 
 
 @attrs.frozen(kw_only=True)
@@ -28,8 +28,8 @@ class SessionConfig:
 
 
 @attrs.frozen
-class Seen:
-    """Which words a stream has: the first `words` of those that a connection answered with."""
+class ServerProgress:
+    """The stream has the first `words` words that connection number `connection` returned."""
 
     connection: int = 0
     words: int = 0
@@ -46,8 +46,8 @@ class Request:
         stop: the sample after the last one to decode.
         is_last: whether the utterance ends there, so that all of its words are final.
         audio: returns the samples from one number to another, float32[n], valid during the call.
-        seen: the words that the stream has.
-        tail: the words of the utterance that the stream has last, all that end with the last one.
+        progress: the words that the stream has.
+        tail: the last words of the utterance that the stream has: all that share the latest end.
         config: how a new session is opened.
 
     """
@@ -57,7 +57,7 @@ class Request:
     stop: int
     is_last: bool
     audio: Callable[[int, int], NDArray[np.float32]]
-    seen: Seen
+    progress: ServerProgress = attrs.field(factory=ServerProgress)
     tail: tuple[Word, ...] = ()
     config: SessionConfig = attrs.field(factory=SessionConfig)
 
@@ -65,16 +65,19 @@ class Request:
 @attrs.frozen(kw_only=True)
 class Decoded:
     """
-    What a server decoded since the last time, on the clock of its session.
+    What a server decoded since the last time.
+
+    A dialect counts from the begin of its session, an answer from that of the utterance.
 
     Attributes:
-        words: final words, in seconds.
+        words: final words that the stream has not seen, in seconds.
         hypothesis: words that may still change, in seconds.
-        processed_samples: samples of the session that the model has consumed.
+        processed_samples: samples that the model has consumed.
         language: the code detected or forced, None while unknown.
         work: the counters of the session.
         state_bytes: bytes that the server holds for the session, None if unknown.
         misplaced_words: words of the session that the engine put outside of its audio.
+        progress: the words that the stream has, `words` included.
 
     """
 
@@ -85,25 +88,15 @@ class Decoded:
     work: WorkCounters = attrs.field(factory=WorkCounters)
     state_bytes: int | None = None
     misplaced_words: int = 0
-
-
-@attrs.frozen(kw_only=True)
-class Answer:
-    """
-    What a server answers to a request: a `Decoded` on the clock of the utterance.
-
-    `words` are those that the stream has not seen; `seen` includes them.
-    """
-
-    decoded: Decoded
-    seen: Seen
+    progress: ServerProgress = attrs.field(factory=ServerProgress)
 
 
 class Conversation(Protocol):
     """
-    Messages that open a session, and those that answer a server, without input and output.
+    Messages that open a session, without input and output.
 
-    Anything that a server must not send raises ServerMessageError from `receive`.
+    `receive` raises ServerMessageError for anything that such a server never sends, and
+    ServerRefusalError where the server reports an error.
     """
 
     def begin(self) -> list[str]:
@@ -121,11 +114,7 @@ class Conversation(Protocol):
 
 
 class Dialect(Conversation, Protocol):
-    """
-    One session in the messages of a kind of server.
-
-    `send` is called when the last request was answered.
-    """
+    """One session in the messages of a kind of server; one request at a time."""
 
     def send(self, audio: NDArray[np.float32], *, is_last: bool) -> list[str]:
         """Return the messages that append *audio* and, with `is_last`, end the utterance."""

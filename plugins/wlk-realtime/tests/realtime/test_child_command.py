@@ -9,7 +9,7 @@ import pytest
 
 from wlk_core import load_backend
 from wlk_core.errors import OptionError
-from wlk_realtime.realtime.child_process import commands_of
+from wlk_realtime.realtime.child_command import commands_of
 
 
 def test_one_backend_runs_in_every_environment():

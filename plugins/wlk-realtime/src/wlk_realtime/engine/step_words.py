@@ -1,4 +1,4 @@
-"""Words out of the texts of steps: one text for each 80 ms of audio, most of them empty."""
+"""Assemble words from the texts of steps: one for each 80 ms of audio, most of them empty."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from wlk_core.plugins import SAMPLE_RATE, Word
 from wlk_core.streaming import EnergyContour
 from wlk_core.streaming.log_mel import FRAME_SAMPLES
-from wlk_realtime.engine.rotation import STEP_SAMPLES
+from wlk_realtime.engine.pieces import STEP_SAMPLES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,11 +42,6 @@ class StepWords:
         self._end = 0.0  # of the growing word
         self._is_open = False  # since an empty text, text came
         self._committed_end = 0.0
-
-    @property
-    def steps(self) -> int:
-        """How many texts came."""
-        return self._steps
 
     @property
     def pending(self) -> tuple[Word, ...]:

@@ -1,4 +1,4 @@
-"""The links of a backend's streams, which share a thread."""
+"""The clients of a backend's streams, which share a thread."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import threading
 
 import attrs
 
-from wlk_realtime.realtime.client import Client
+from wlk_realtime.realtime.server_pool import ServerPool
 
 
 @attrs.define(eq=False)
-class SlowLink:
-    """A connected link whose close lasts until it is released."""
+class SlowClient:
+    """A connected client whose close lasts until it is released."""
 
     begun: threading.Event = attrs.field(factory=threading.Event)
     release: asyncio.Event = attrs.field(factory=asyncio.Event)
@@ -25,8 +25,8 @@ class SlowLink:
         await self.release.wait()
 
 
-class QuickLink(SlowLink):
-    """A connected link whose close ends at once."""
+class QuickClient(SlowClient):
+    """A connected client whose close ends at once."""
 
     async def close(self):
         """Return at once."""
@@ -34,22 +34,22 @@ class QuickLink(SlowLink):
 
 def test_a_stream_that_closes_last_waits_for_those_that_still_close():
     """The thread of the sockets ends with the last close, not with the last call of it."""
-    client = Client([], timeout_seconds=30.0)
-    slow, quick = SlowLink(), QuickLink()
-    client._links |= {slow, quick}
-    with ThreadPoolExecutor(1) as pool:
-        closing = pool.submit(client.close_link, slow)
+    pool = ServerPool([], timeout_seconds=30.0)
+    slow, quick = SlowClient(), QuickClient()
+    pool._clients |= {slow, quick}
+    with ThreadPoolExecutor(1) as threads:
+        closing = threads.submit(pool.close_client, slow)
         assert slow.begun.wait(60)
-        client.close_link(quick)
-        client.close_link(slow)  # again, while it closes: no effect
+        pool.close_client(quick)
+        pool.close_client(slow)  # again, while it closes: no effect
         is_running = not closing.done()
 
         async def let_go():
             slow.release.set()
 
-        client._loop.run(let_go())
+        pool._loop.run(let_go())
         closing.result(60)
 
     assert is_running
-    assert client._loop._thread is None
-    assert set() == client._links
+    assert pool._loop._thread is None
+    assert set() == pool._clients

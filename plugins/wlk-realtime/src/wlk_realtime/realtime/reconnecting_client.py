@@ -1,14 +1,11 @@
-"""The connection of one stream, opened when it is needed and again when it was lost."""
+"""Make the requests of one stream, over a connection that is opened again when it was lost."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
+import threading
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from wlk_core.plugins import BackendError, OptionError
-from wlk_realtime.engine.messages import ServerRefusalError
 from wlk_realtime.engine.remote_stream import RemoteStream
 from wlk_realtime.realtime.connection import Connection
 from wlk_realtime.realtime.declaration import Declaration
@@ -20,19 +17,19 @@ from wlk_realtime.realtime.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
-    from wlk_realtime.engine.exchange import Answer, Dialect, Request, SessionConfig
-    from wlk_realtime.realtime.server import Endpoint, Server
+    from wlk_core.plugins import BackendError
+    from wlk_realtime.engine.requests import Decoded, Request
+    from wlk_realtime.realtime.address import Endpoint
+    from wlk_realtime.realtime.server import Server
 
-__all__ = ["Link"]
+__all__ = ["ReconnectingClient"]
 
-T = TypeVar("T")
-
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0  # seconds between attempts to connect again
+_FIRST_PAUSE, _MAX_PAUSE = 0.05, 1.0  # seconds between attempts to connect again
 
 
-class Link:
+class ReconnectingClient:
     """
     Makes the requests of one stream; use it in one event loop.
 
@@ -69,54 +66,23 @@ class Link:
         """Whether there is a connection to close."""
         return self._connection is not None
 
-    @property
-    def server(self) -> Server | None:
-        """The server of the connection."""
-        return self._server
-
-    async def ask(self, request: Request) -> Answer:
+    async def ask(self, request: Request) -> Decoded:
         """
         Return the answer to *request*, which may be made again after a failure.
 
         Raises:
-            BackendError: no connection, a lost one, or an answer that no server gives.
+            BackendError: there is no connection, it was lost, or the answer is malformed.
 
         """
-        return await self._bounded(self._ask(request))
-
-    async def check(self, config: SessionConfig) -> None:
-        """
-        Open a session with *config*, and a stream of the model in it.
-
-        Raises:
-            OptionError: the server refuses the configuration.
-            BackendError: see `ask`.
-
-        """
-        no_audio = np.empty(0, np.float32)
-
-        async def check() -> None:
-            connection, dialect = await self._connect(config)
-            await connection.send(dialect.send(no_audio, is_last=False))
-            await connection.wait_until(lambda: dialect.is_answered)
-
         try:
-            await self._bounded(check())
-        except BackendError as error:
-            cause = error.__cause__
-            if not isinstance(cause, ServerRefusalError) or cause.is_retryable:
-                raise
-            refusal = cause
-        else:
-            return
-        name = "" if self._server is None else self._server.source.name
-        raise OptionError(f"realtime: {name} refused a stream: {refusal}")
-
-    async def drop(self) -> None:
-        """Abandon the connection."""
-        connection = self._leave()
-        if connection is not None:
-            await connection.abort()
+            async with asyncio.timeout(self._timeout_seconds):
+                return await self._ask(request)
+        except EXPECTED_ERRORS as error:
+            failure = await self._failed(error)
+        except BaseException:
+            await self._drop()
+            raise
+        raise failure
 
     async def close(self) -> None:
         """Close the connection properly."""
@@ -124,43 +90,30 @@ class Link:
         if connection is not None:
             await connection.close()
 
-    async def _bounded(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of *work* within the time of a request; any failure disconnects."""
-        try:
-            async with asyncio.timeout(self._timeout_seconds):
-                return await work
-        except EXPECTED_ERRORS as error:
-            failure = await self._failed(error)
-        except BaseException:
-            await self.drop()
-            raise
-        raise failure
-
     async def _failed(self, error: Exception) -> BackendError:
         """Disconnect; return what to raise for *error*."""
         server, endpoint = self._server, self._endpoint
-        await self.drop()
+        await self._drop()
         if server is None:
             return backend_error(error, "", key_variable="")
         if is_transient(error):
-            server.lose()
+            server.mark_down()
         source = server.source
         if endpoint is not None:
-            error = await asyncio.to_thread(source.diagnosed, error, endpoint)
+            error = await asyncio.to_thread(source.explain_failure, error, endpoint)
         return backend_error(error, source.name, key_variable=source.key_variable)
 
-    async def _ask(self, request: Request) -> Answer:
+    async def _ask(self, request: Request) -> Decoded:
         connection, remote = self._connection, self._remote
         is_usable = connection is not None and connection.error is None
         if connection is None or remote is None or not is_usable or not remote.fits(request):
-            await self.drop()
-            connection, dialect = await self._connect(request.config)
-            remote = self._remote = RemoteStream(dialect, number=self._connections)
+            await self._drop()
+            connection, remote = await self._connect(request)
         await connection.send(remote.send(request))
         await connection.wait_until(lambda: remote.is_answered)
         return remote.answer(request)
 
-    async def _connect(self, config: SessionConfig) -> tuple[Connection, Dialect]:
+    async def _connect(self, request: Request) -> tuple[Connection, RemoteStream]:
         """
         Connect to the first server that can be reached.
 
@@ -175,24 +128,30 @@ class Link:
             for server in servers:
                 try:
                     async with asyncio.timeout(self._timeout_seconds / len(servers)):
-                        return await self._connect_to(server, config)
+                        return await self._connect_to(server, request)
                 except EXPECTED_ERRORS as error:
-                    await self.drop()
+                    await self._drop()
                     failure = error
                     if isinstance(error, TimeoutError) and self._endpoint is not None:
-                        server.source.suspect(self._endpoint)
+                        # It may hang.  The stream goes on at another server meanwhile.
+                        threading.Thread(
+                            target=server.source.explain_failure,
+                            args=(error, self._endpoint),
+                            name="wlk-realtime-check",
+                            daemon=True,
+                        ).start()
                     if is_transient(error):
-                        server.lose()
+                        server.mark_down()
                         is_own = isinstance(error, ServerAwayError)
                         can_wait = can_wait or self._connections > 0 or is_own
             if failure is None or not can_wait:
                 raise failure or AssertionError("unreachable: there is a server")
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            pause = min(2 * pause, _MAX_PAUSE)
 
     async def _connect_to(
-        self, server: Server, config: SessionConfig
-    ) -> tuple[Connection, Dialect]:
+        self, server: Server, request: Request
+    ) -> tuple[Connection, RemoteStream]:
         self._server = server
         self._endpoint = None
         server.streams += 1
@@ -201,11 +160,18 @@ class Link:
         if server.declaration is None:
             await asyncio.to_thread(self._admit, server)
         declaration = server.declaration or Declaration()
-        dialect = declaration.new_dialect(config, model=self._endpoint.address.model)
+        dialect = declaration.new_dialect(request.config, model=self._endpoint.address.model)
         self._connection = await Connection.open(self._endpoint, dialect)
-        server.find()
+        server.mark_up()
         self._connections += 1
-        return self._connection, dialect
+        self._remote = RemoteStream(dialect, number=self._connections)
+        return self._connection, self._remote
+
+    async def _drop(self) -> None:
+        """Abandon the connection."""
+        connection = self._leave()
+        if connection is not None:
+            await connection.abort()
 
     def _leave(self) -> Connection | None:
         """Forget the connection, and return it."""

@@ -6,7 +6,7 @@ from bursts import STEP, spoken
 import numpy as np
 import pytest
 
-from wlk_realtime.engine.rotation import Rotation
+from wlk_realtime.engine.pieces import Rotation
 
 
 def end_of(audio, longest):

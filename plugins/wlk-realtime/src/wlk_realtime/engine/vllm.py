@@ -1,0 +1,337 @@
+"""
+The dialect of vLLM's realtime endpoint; vLLM 0.33, vllm/entrypoints/speech_to_text/realtime.
+
+vLLM sends no times.  A natively streaming model writes one token for each step of 80 ms of audio,
+and vLLM sends one delta for each token, so that the number of a delta is the time of its text.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from wlk_realtime.engine.messages import (
+    Message,
+    ServerMessageError,
+    ServerRefusalError,
+    parse,
+    shortened,
+    to_text,
+)
+from wlk_realtime.engine.pieces import (
+    MAX_UNTIMED_STEPS,
+    STEP_SAMPLES,
+    AudioPieces,
+    Part,
+    base64_pcm16,
+    untimed_words,
+)
+from wlk_realtime.engine.requests import Decoded
+from wlk_realtime.engine.step_words import StepWords
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from wlk_core.plugins import Word
+
+__all__ = ["LEFT_PAD_STEPS", "VllmDialect", "VllmProbe", "VllmServer"]
+
+# Steps of silence before the audio, and the begin of the text: the prompt without its delay.
+LEFT_PAD_STEPS = 32
+_BEGIN_STEPS = 1
+_MAX_EXTRA_STEPS = 64  # of padding after the audio; Voxtral has 10
+_MIN_GENERATION_STEPS = 125  # ten seconds
+# Two lengths of silence in steps, because texts that follow the audio differ by as many.
+_PROBE_STEPS = (4, 12)
+
+#: A commit begins a generation; vLLM ignores it, without an answer, while one runs.
+_START = json.dumps({"type": "input_audio_buffer.commit"})
+#: No audio may follow before the generation is done, because vLLM would drop it.
+_FINAL = json.dumps({"type": "input_audio_buffer.commit", "final": True})
+_RETRYABLE = (None, "processing_error")  # the other codes are about a request, which would repeat
+_QWEN3_ASR = "<asr_text>"  # it begins each piece of 5 s with "language English<asr_text>"
+
+
+@attrs.frozen(kw_only=True)
+class VllmServer:
+    """
+    A model at vLLM, as VllmProbe found it.
+
+    Attributes:
+        model: its name there.
+        is_timed: whether a generation has one delta for each step of 80 ms, so that counting them
+            gives times.
+        prompt_steps: steps of silence and delay before the first delta.
+        extra_steps: deltas of a generation beyond the steps of its audio.
+        max_model_len: tokens after which vLLM ends a generation, None if unknown.
+
+    """
+
+    model: str
+    is_timed: bool = False
+    prompt_steps: int = 0
+    extra_steps: int = 0
+    max_model_len: int | None = None
+
+    def open(self) -> VllmDialect:
+        """Return a session at this server."""
+        return VllmDialect(self)
+
+    @property
+    def delay_steps(self) -> int:
+        """Steps by which text follows its audio."""
+        return self.prompt_steps - LEFT_PAD_STEPS - _BEGIN_STEPS
+
+    @property
+    def max_generation_steps(self) -> int | None:
+        """Steps of audio whose deltas all come before `max_model_len`; None for no limit."""
+        if not self.is_timed:
+            return MAX_UNTIMED_STEPS
+        if self.max_model_len is None:
+            return None
+        return self.max_model_len - self.prompt_steps - self.extra_steps
+
+
+class VllmProbe:
+    """
+    Decode two lengths of silence, and compare what is counted.
+
+    Times are known where each generation has as many deltas as tokens, and one more for each step
+    of 80 ms more.  An older vLLM, one with --stream-interval above 1, and models that transcribe
+    whole pieces do not pass.
+    """
+
+    def __init__(self, model: str, *, max_model_len: int | None) -> None:
+        self._model = model
+        self._max_model_len = max_model_len
+        self._deltas = 0
+        self._counts: list[tuple[int, int | None, int | None]] = []  # deltas, tokens, prompt
+        #: what was found out, None before the end
+        self.server: VllmServer | None = None
+
+    def begin(self) -> list[str]:
+        """Return the name of the model and the first silence."""
+        return [_update(self._model), *_silence(_PROBE_STEPS[0])]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether both silences were decoded."""
+        return self.server is not None
+
+    def receive(self, text: str | bytes) -> list[str]:
+        """Apply a message; return the messages to send."""
+        message = parse(text)
+        match message["type"]:
+            case "transcription.delta":
+                _delta(message)
+                self._deltas += 1
+            case "transcription.done" if self.is_ready:
+                raise ServerMessageError("the end of a generation came, and none had begun")
+            case "transcription.done":
+                tokens = _usage(message, "completion_tokens")
+                self._counts.append((self._deltas, tokens, _usage(message, "prompt_tokens")))
+                self._deltas = 0
+                if len(self._counts) < len(_PROBE_STEPS):
+                    return _silence(_PROBE_STEPS[len(self._counts)])
+                self.server = self._found()
+            case "error":
+                raise _refusal(message)
+        return []
+
+    def _found(self) -> VllmServer:
+        counts = list(zip(self._counts, _PROBE_STEPS, strict=True))
+        extra = {deltas - steps for (deltas, _, _), steps in counts}
+        prompts = {prompt for _, _, prompt in self._counts}
+        server = VllmServer(
+            model=self._model,
+            is_timed=True,
+            prompt_steps=max(prompt or 0 for prompt in prompts),
+            extra_steps=max(extra),
+            max_model_len=self._max_model_len,
+        )
+        is_timed = (
+            all(deltas == tokens for deltas, tokens, _ in self._counts)
+            and len(extra) == len(prompts) == 1
+            and 0 <= server.extra_steps <= _MAX_EXTRA_STEPS
+            and server.delay_steps > 0
+        )
+        if not is_timed:
+            return VllmServer(model=self._model)
+        max_steps = server.max_generation_steps
+        if max_steps is not None and max_steps < _MIN_GENERATION_STEPS:
+            raise ServerRefusalError(
+                f"its max_model_len of {self._max_model_len} tokens ends after "
+                f"{max(0, max_steps) * 0.08:.1f} s of audio; start it with --max-model-len 45000",
+                is_retryable=False,
+            )
+        return server
+
+
+class VllmDialect:
+    """
+    A session at vLLM; see docs/realtime.md.
+
+    An utterance is a generation, or several where vLLM's context ends.  Audio that comes after the
+    end of one is held until vLLM reports that it is done, because vLLM would drop it.
+    """
+
+    def __init__(self, server: VllmServer) -> None:
+        self._server = server
+        self._pieces = AudioPieces(server.max_generation_steps)  # each is a generation
+        self._is_generating = False
+        self._deltas = 0  # of the generation
+        self._text = ""  # of the generation, where it has no times
+        self._timed = StepWords()
+        #: whether the server has greeted
+        self.is_ready = False
+
+    def begin(self) -> list[str]:
+        """Return the name of the model, which vLLM does not acknowledge."""
+        return [_update(self._server.model)]
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the texts of all steps came that need no later audio."""
+        if not self._pieces.is_idle:
+            return False
+        if not self._is_generating or not self._server.is_timed:
+            return True
+        # 1: the encoder needs the beginning of the step that follows
+        return self._deltas >= self._steps - self._server.delay_steps - 1
+
+    def send(self, audio: NDArray[np.float32], *, is_last: bool) -> list[str]:
+        """Return appends, and commits where a generation begins or ends."""
+        self._pieces.append(audio, is_last=is_last)
+        return self._advance()
+
+    def receive(self, text: str | bytes) -> list[str]:
+        """Apply a message; return what was held for it."""
+        message = parse(text)
+        match message["type"]:
+            case "session.created":
+                self.is_ready = True
+            case "transcription.delta":
+                self._add(_delta(message))
+            case "transcription.done":
+                return self._end(_usage(message, "completion_tokens"))
+            case "error":
+                raise _refusal(message)
+        return []
+
+    def take(self) -> Decoded:
+        """Return the words since the last call."""
+        pieces = self._pieces
+        samples = pieces.samples
+        if self._server.is_timed and self._is_generating:
+            delay = self._server.delay_steps if self._deltas else 0
+            samples = (self._deltas + delay) * STEP_SAMPLES
+        return Decoded(
+            words=pieces.take_words(),
+            hypothesis=pieces.placed(self._timed.pending or self._untimed()),
+            processed_samples=pieces.processed(samples),
+        )
+
+    @property
+    def _steps(self) -> int:
+        """How many steps of audio the generation has, the last one padded."""
+        return -(-self._pieces.samples // STEP_SAMPLES)
+
+    def _untimed(self) -> list[Word]:
+        return untimed_words(self._text, self._pieces.samples)
+
+    def _advance(self) -> list[str]:
+        messages: list[str] = []
+        while (part := self._pieces.take()) is not None:
+            messages += self._messages(part)
+        return messages
+
+    def _messages(self, part: Part) -> list[str]:
+        messages: list[str] = []
+        if part.is_first:
+            self._is_generating, self._deltas, self._text = True, 0, ""
+            self._timed = StepWords()
+            messages.append(_START)
+        if len(part.audio):
+            if self._server.is_timed:
+                self._timed.append(part.audio)
+            # vLLM would leave out the last step of an utterance where it is incomplete
+            messages.append(_append(np.pad(part.audio, (0, -len(part.audio) % STEP_SAMPLES))))
+        return [*messages, _FINAL] if part.is_last else messages
+
+    def _add(self, text: str) -> None:
+        if not self._is_generating:
+            raise ServerMessageError(f"text came without audio, {shortened(text)}")
+        self._deltas += 1
+        if not self._server.is_timed:
+            self._text += text
+            return
+        possible = self._steps + self._server.extra_steps * self._pieces.is_closed
+        if self._deltas > possible:
+            raise ServerMessageError(
+                f"text {self._deltas} came for {self._steps} steps of 80 ms, {shortened(text)}"
+            )
+        self._pieces.commit(self._timed.push(text))
+
+    def _end(self, tokens: int | None) -> list[str]:
+        if not self._is_generating:
+            raise ServerMessageError("the end of a generation came, and none had begun")
+        if not self._pieces.is_closed:
+            raise ServerRefusalError(
+                f"the generation ended by itself after {self._deltas} texts, as vLLM does at "
+                "its max_model_len",
+                is_retryable=True,
+            )
+        # A count that disagrees means that audio was dropped or texts were merged, so that every
+        # word after that would have a wrong time.
+        expected = self._steps + self._server.extra_steps
+        if self._server.is_timed and {self._deltas, tokens} != {expected}:
+            raise ServerMessageError(
+                f"{self._deltas} texts and {tokens} tokens came for "
+                f"{self._steps} steps of 80 ms, which are {expected} of each"
+            )
+        self._pieces.commit(self._timed.finish() if self._server.is_timed else self._untimed())
+        self._pieces.finish()
+        self._is_generating, self._text = False, ""
+        return self._advance()
+
+
+def _update(model: str) -> str:
+    return json.dumps({"type": "session.update", "model": model})
+
+
+def _append(audio: NDArray[np.float32]) -> str:
+    return json.dumps({"type": "input_audio_buffer.append", "audio": base64_pcm16(audio)})
+
+
+def _silence(steps: int) -> list[str]:
+    return [_START, _append(np.zeros(steps * STEP_SAMPLES, np.float32)), _FINAL]
+
+
+def _delta(message: Message) -> str:
+    """Return the text of a delta, empty for a step without text."""
+    text = to_text(message, "delta")
+    if _QWEN3_ASR in text:
+        raise ServerRefusalError(
+            "the model is Qwen3-ASR, which vLLM transcribes in separate pieces of 5 s, "
+            "without times; use --backend qwen3-simul for it",
+            is_retryable=False,
+        )
+    return text
+
+
+def _usage(message: Message, name: str) -> int | None:
+    """Return how many tokens of a kind vLLM counted in a generation, None where it is not sent."""
+    usage = message.get("usage")
+    value = usage.get(name) if isinstance(usage, dict) else None
+    return value if type(value) is int and value >= 0 else None
+
+
+def _refusal(message: Message) -> ServerRefusalError:
+    """Return the error of a message of type `error`, whose text is not an object as at OpenAI."""
+    code = message.get("code")
+    return ServerRefusalError(
+        f"{shortened(message.get('error'))} ({shortened(code)})", is_retryable=code in _RETRYABLE
+    )

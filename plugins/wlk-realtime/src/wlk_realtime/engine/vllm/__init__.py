@@ -1,1 +1,0 @@
-"""The dialect of vLLM's realtime endpoint, which transcribes with Voxtral Realtime."""

@@ -8,8 +8,7 @@ import threading
 
 import pytest
 
-from wlk_conformance.calls import CallRecord, Calls, Escaped, GuardedProcessor
-from wlk_conformance.threaded_call import ThreadedCall
+from wlk_conformance.calls import CallRecord, Calls, Escaped, GuardedProcessor, ThreadedCall
 from wlk_conformance.watchdog import Worker
 
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from wlk_conformance.call_log import CallLog, RecordingProcessor
-from wlk_conformance.calls import Calls, GuardedProcessor
+from wlk_conformance.calls import CallLog, Calls, GuardedProcessor, RecordingProcessor
 from wlk_conformance.rules import NotApplicable
 from wlk_conformance.seams import SupportsDeclaration, SupportsEngineCalls
 from wlk_conformance.sessions.monitor import Monitor
-from wlk_conformance.sessions.stopped import RUNNING
+from wlk_conformance.sessions.replay import RUNNING
 from wlk_conformance.stimuli import choose_speech_source
 from wlk_conformance.testing import StreamDriver
 from wlk_core.backend import LONG_FORM, LONG_FORM_DELAY
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 
     from wlk_conformance.report import Part
     from wlk_conformance.rules import RuleTest
-    from wlk_conformance.sessions.actions import Session
     from wlk_conformance.sessions.campaign import Finding
+    from wlk_conformance.sessions.session import Session
     from wlk_conformance.sessions.violation import Violation
     from wlk_conformance.stimuli import SpeechSource, Stimulus
     from wlk_core import ASRToken, Backend, BackendSpec

@@ -199,7 +199,7 @@ def _check_writable(path: Path | None, option: str) -> None:
 
 def _check_session(path: Path | None) -> None:
     """Refuse a file that contains no session."""
-    from wlk_conformance.sessions.actions import Session  # noqa: PLC0415 -- brings numpy
+    from wlk_conformance.sessions.session import Session  # noqa: PLC0415 -- brings numpy
 
     if path is None:
         return

@@ -136,7 +136,7 @@ def _wlk_run(request: pytest.FixtureRequest) -> Iterator[_ClassRun]:
 
 def _prepare_sessions(under_test: BackendUnderTest, config: pytest.Config) -> None:
     """Set what the options choose for generated sessions."""
-    from wlk_conformance.sessions.actions import Session  # noqa: PLC0415 -- see above
+    from wlk_conformance.sessions.session import Session  # noqa: PLC0415 -- see above
 
     under_test.seed = config.getoption("--wlk-seed")
     under_test.sessions = config.getoption("--wlk-sessions")

@@ -10,8 +10,6 @@ import attrs
 
 from wlk_conformance.backend_under_test import LoadFailure
 from wlk_conformance.calls import Escaped
-from wlk_conformance.output import standard_output
-from wlk_conformance.processes import children, end_children, left_running, remaining
 from wlk_conformance.rules import (
     BY_RULE,
     NotApplicable,
@@ -21,6 +19,13 @@ from wlk_conformance.rules import (
     rule_test,
 )
 from wlk_conformance.sessions.violation import Violation
+from wlk_conformance.side_effects import (
+    children,
+    end_children,
+    left_running,
+    remaining,
+    standard_output,
+)
 from wlk_conformance.stops import rule_of_call
 from wlk_conformance.watchdog import Hung
 

@@ -21,8 +21,8 @@ from wlk_conformance.loading import find_backend
 from wlk_conformance.report import Report, judge_all
 from wlk_conformance.rules import SUITE_VERSION, RuleTest, TestOutcome, rule_tests
 from wlk_conformance.runner import SESSIONS_TEST, not_applicable, not_reached, reason_to_skip
-from wlk_conformance.sessions.actions import Session
-from wlk_conformance.sessions.stopped import stopped_session
+from wlk_conformance.sessions.replay import stopped_session
+from wlk_conformance.sessions.session import Session
 from wlk_conformance.stops import Stop, not_judged
 from wlk_conformance.suite import BackendConformance
 from wlk_conformance.watchdog import HASTE

@@ -11,15 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_conformance.output import standard_output
-from wlk_conformance.processes import (
-    BRIEF_GRACE,
-    CHILD_GRACE,
-    children,
-    end_children,
-    left_running,
-    remaining,
-)
 from wlk_conformance.rules import NotSelected
 from wlk_conformance.seams import (
     HABITS,
@@ -27,13 +18,21 @@ from wlk_conformance.seams import (
     SupportsEngineCalls,
     SupportsHabits,
 )
-from wlk_conformance.sessions.attribute import attribute
 from wlk_conformance.sessions.generate import Profile, generate
 from wlk_conformance.sessions.play import Played, Player
 from wlk_conformance.sessions.replay import snippet
-from wlk_conformance.sessions.shrink import shrink
+from wlk_conformance.sessions.shrink import attribute, shrink
 from wlk_conformance.sessions.twin import compare, twins_of
 from wlk_conformance.sessions.violation import Violation
+from wlk_conformance.side_effects import (
+    BRIEF_GRACE,
+    CHILD_GRACE,
+    children,
+    end_children,
+    left_running,
+    remaining,
+    standard_output,
+)
 from wlk_core.options import AUTO
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     import psutil
 
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_conformance.sessions.actions import Session
+    from wlk_conformance.sessions.session import Session
     from wlk_core import Backend
     from wlk_core.options import Option
 

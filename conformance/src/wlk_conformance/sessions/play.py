@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_conformance.calls import Calls, GuardedProcessor
+from wlk_conformance.calls import Calls, GuardedProcessor, ThreadedCall
 from wlk_conformance.seams import SupportsCodedAudio, SupportsHabits
-from wlk_conformance.sessions.actions import Action, Session
 from wlk_conformance.sessions.monitor import Monitor
 from wlk_conformance.sessions.oracle import Life, check_life
 from wlk_conformance.sessions.played_stream import PlayedStream, Unexpected, reported
 from wlk_conformance.sessions.running_text import check_running_text
+from wlk_conformance.sessions.session import VOCABULARIES, Action, Session, Vocabulary
 from wlk_conformance.sessions.violation import Violation
-from wlk_conformance.sessions.vocabularies import VOCABULARIES, Vocabulary
 from wlk_conformance.stimuli import CodedSpeech
-from wlk_conformance.threaded_call import ThreadedCall
 from wlk_core.errors import BackendError, OptionError, StreamBroken
 from wlk_core.processor import MAX_RETRIES
 

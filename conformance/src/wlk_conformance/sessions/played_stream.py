@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wlk_conformance.calls import Escaped
-from wlk_conformance.sessions.actions import FLUSHES, Action
 from wlk_conformance.sessions.oracle import Life
+from wlk_conformance.sessions.session import FLUSHES, Action
 from wlk_conformance.sessions.violation import Violation
 from wlk_core import SAMPLE_RATE, ChangeSpeaker
 from wlk_core.errors import AudioFormatError, ClockError, StreamBroken, StreamClosed, WLKError

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_conformance.sessions.actions import Action
 from wlk_conformance.sessions.played_stream import BAD
+from wlk_conformance.sessions.session import Action
 from wlk_conformance.testing import CELL_SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
-    from wlk_conformance.sessions.tape import Tape
+    from wlk_conformance.sessions.session import Tape
 
 __all__ = ["Rare", "add_quiet", "add_rare_calls", "add_reads"]
 

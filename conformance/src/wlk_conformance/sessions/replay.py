@@ -1,4 +1,4 @@
-"""A session as a Python snippet that makes the same calls, without the suite's monitor."""
+"""Repeat a session: as a Python script without the monitor, or from the file of a stopped run."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_conformance.sessions.clock import StreamClock
-from wlk_conformance.sessions.vocabularies import VOCABULARIES
+from wlk_conformance.sessions.session import VOCABULARIES, Session
 from wlk_core import SAMPLE_RATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
-    from wlk_conformance.sessions.actions import Action, Session
-    from wlk_conformance.sessions.tape import Tape
+    from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_conformance.sessions.session import Action, Tape
 
-__all__ = ["snippet"]
+__all__ = ["RUNNING", "snippet", "stopped_session"]
 
 CALLS = {
     "process": "process_iter()", "start_silence": "start_silence()", "finish": "finish()",
@@ -145,3 +146,32 @@ def _audio(tape: Tape) -> str:
     if tape.first_sample:
         audio += f"[{tape.first_sample}:]"
     return f"np.append({audio}, np.zeros(960_000, np.float32))"
+
+
+RUNNING = "running.json"  # the session being played, in the folder of replays
+
+
+def stopped_session(
+    folder: Path | None, under_test: BackendUnderTest, *, number: int = 1, action: int = 0
+) -> str:
+    """
+    Return how to repeat the session that was running when the process ended or hung.
+
+    It is kept as a file of its own, *number* of this run.  It is not made smaller, because that
+    means to play it again; what follows *action*, the number of the call from 1, is left out.
+    """
+    if folder is None or not (folder / RUNNING).is_file():
+        return ""
+    suffix = "" if number == 1 else f"-{number}"
+    path = folder / f"{under_test.spec.name}-stopped{suffix}.json"
+    (folder / RUNNING).replace(path)
+    session = Session.from_json(path.read_text(encoding="utf-8"))
+    if action:
+        session = attrs.evolve(session, actions=session.actions[:action])
+        path.write_text(session.as_json(), encoding="utf-8")
+    script = snippet(session, under_test.spec.name, under_test.model, under_test.backend_options)
+    indented = "\n".join(f"    {line}" for line in script.splitlines())
+    return (
+        f"replay: wlk-conformance {under_test.spec.name} --replay {path}\n"
+        f"drawn as {session.name}; its last call hangs or ends the process:\n{indented}"
+    )

@@ -10,12 +10,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_conformance.sessions.clock import StreamClock
-from wlk_conformance.sessions.invariants.committed import CommittedTokens
-from wlk_conformance.sessions.invariants.counters import Counters
-from wlk_conformance.sessions.invariants.failures import Failures
-from wlk_conformance.sessions.invariants.hypothesis import check_hypothesis
-from wlk_conformance.sessions.invariants.reported_times import FLUSHES, ReportedTimes
-from wlk_conformance.sessions.invariants.speakers import Speakers
+from wlk_conformance.sessions.invariants.reports import FLUSHES, Counters, Failures, ReportedTimes
+from wlk_conformance.sessions.invariants.tokens import CommittedTokens, Speakers, check_hypothesis
 from wlk_conformance.sessions.violation import Violation
 from wlk_core import SAMPLE_RATE, Emission
 from wlk_core.errors import AudioFormatError, BackendError, WLKError

@@ -10,7 +10,7 @@ import numpy as np
 from wlk_conformance.compare import check_clock, check_same, check_words
 from wlk_conformance.rules import rule
 from wlk_conformance.stimuli import white_noise
-from wlk_conformance.suite.concurrency import returns_promptly, while_a_step_runs
+from wlk_conformance.suite.scenes import returns_promptly, while_a_step_runs
 from wlk_core import EPS, SAMPLE_RATE
 from wlk_core.errors import AudioFormatError, ClockError
 

@@ -10,8 +10,7 @@ from wlk_conformance.compare import check_clock, check_same, check_times, check_
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.seams import answers_cut_short
 from wlk_conformance.stimuli import CodedSpeech, white_noise
-from wlk_conformance.suite.cuts import check_around, feed_and_find_cut
-from wlk_conformance.suite.known_words import word_error_rate
+from wlk_conformance.suite.scenes import check_around, feed_and_find_cut, word_error_rate
 from wlk_conformance.testing import CELL_SECONDS, CodedToken
 from wlk_core import ChangeSpeaker, StreamStats
 from wlk_core.errors import StreamClosed

@@ -8,9 +8,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from wlk_conformance.isolation import run_python
-from wlk_conformance.network import network_blocked
-from wlk_conformance.output import standard_output
 from wlk_conformance.rules import NotApplicable, NotDeclared, rule, rule_ids
+from wlk_conformance.side_effects import network_blocked, standard_output
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError, OptionError
 from wlk_core.plugins import API_FLOOR, API_VERSION, BackendSpec
 

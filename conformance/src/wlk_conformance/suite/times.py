@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from wlk_conformance.compare import CLOCK_ERROR, check_clock, check_same, check_times, start_errors
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.stimuli import white_noise
-from wlk_conformance.suite.known_words import known_clips
+from wlk_conformance.suite.scenes import known_clips
 from wlk_conformance.testing import CELL_SECONDS
 from wlk_core import EPS
 

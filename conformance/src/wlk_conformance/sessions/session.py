@@ -1,20 +1,155 @@
-"""The actions of a session as data: every call of the protocol, ready for a JSON file."""
+"""Sessions as data: streams, their audio and every call made on them, ready for a JSON file."""
 
 from __future__ import annotations
 
 import json
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
 from wlk_conformance.seams import HABITS
-from wlk_conformance.sessions.tape import Tape
-from wlk_conformance.sessions.vocabularies import VOCABULARIES
+from wlk_conformance.stimuli import CodedSpeech, SpeechSource, Stimulus, white_noise
+from wlk_conformance.testing import CodedToken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["FLUSHES", "Action", "Do", "Form", "Session"]
+__all__ = [
+    "FLUSHES",
+    "VOCABULARIES",
+    "Action",
+    "Do",
+    "Form",
+    "Session",
+    "Tape",
+    "Token",
+    "Vocabulary",
+]
+
+ATTACHED = frozenset(",!।。、ा")  # what follows a word without a space in any script
+
+
+@attrs.frozen
+class Vocabulary:
+    """
+    The words of a coded engine, with their own spacing.
+
+    `has_spaces` where the script puts a space between two words that were decoded apart.
+    """
+
+    words: Sequence[str]
+    has_spaces: bool = True
+
+    @property
+    def is_split_by_spaces(self) -> bool:
+        """Whether each word begins with a space, so that a text is split into words by them."""
+        return all(word.startswith(" ") for word in self.words)
+
+    def joined(self, before: str, word: str) -> str:
+        """Return *word* as it begins an utterance after the text *before*."""
+        if not before:
+            return word.lstrip()
+        is_spaced = before[-1].isspace() or word[0].isspace()
+        if is_spaced or not self.has_spaces or word[0] in ATTACHED:
+            return word
+        return f" {word}"
+
+
+#: By name; each has ten words, like the digits.
+VOCABULARIES: Mapping[str, Vocabulary] = MappingProxyType(
+    {
+        "pieces": Vocabulary(
+            (" trans", "crip", "tion", ",", " un", "believ", "able", "!", " 1", "00")
+        ),
+        "space after": Vocabulary(
+            ("yes ", "no ", "up ", "down ", "left ", "right ", "on ", "off ", "stop ", "go ")
+        ),
+        "Hindi": Vocabulary((" नम", "स्", "ते", " दु", "नि", "या", " में", "।", "ा", " और")),
+        # Characters of private use have no name in Unicode; tokenizers of speech models have some.
+        "private use": Vocabulary(
+            (" \ue001", "\ue002", "\ue003x", "x\ue004", " y", "z", " \ue005", "a\ue006", "b", "c")
+        ),
+        "Chinese": Vocabulary(
+            ("你", "好", "、", "世", "界", "。", "我", "们", "说", "话"), has_spaces=False
+        ),
+        "Thai": Vocabulary(
+            ("ส", "วัส", "ดี", "ครับ", "ผม", "พูด", "ภาษา", "ไทย", "ได้", "นะ"), has_spaces=False
+        ),
+        "Japanese": Vocabulary(
+            ("こん", "に", "ちは", "。", "カ", "タ", "ナ", "です", "ね", "ー"), has_spaces=False
+        ),
+    }
+)
+
+
+Token = tuple[int, int, int]  # id, first cell and cells
+
+
+def _tokens(values: Iterable[Iterable[int]]) -> tuple[Token, ...]:
+    return tuple((id_, cell, cells) for id_, cell, cells in values)
+
+
+def _pair(values: Iterable[float]) -> tuple[float, float]:
+    low, high = values
+    return low, high
+
+
+@attrs.frozen(kw_only=True)
+class Tape:
+    """
+    Audio that a stream is fed from its beginning on; zeros follow its end.
+
+    Attributes:
+        kind: "coded" for the tokens listed, "speech" for digits spoken, "noise" for neither.
+        tokens: id, first cell and cells of each coded token.
+        count: how many digits are spoken.
+        gap: the range of the pauses between them in seconds.
+        seed: of the digits or of the noise.
+        seconds: of noise.
+        first_sample: where the audio begins, of what is spoken or of the noise.
+
+    """
+
+    kind: Literal["coded", "speech", "noise"] = "coded"
+    tokens: tuple[Token, ...] = attrs.field(default=(), converter=_tokens)
+    count: int = 0
+    gap: tuple[float, float] = attrs.field(default=(0.1, 0.3), converter=_pair)
+    seed: int = 0
+    seconds: float = 0.0
+    first_sample: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what differs from the defaults."""
+        fields = attrs.fields(Tape)
+        values = {field.name: getattr(self, field.name) for field in fields}
+        defaults = {field.name: field.default for field in fields}
+        return {
+            name: value
+            for name, value in values.items()
+            if name == "kind" or value != defaults[name]
+        }
+
+    def render(self, source: SpeechSource) -> Stimulus:
+        """Return the audio; *source* speaks the digits."""
+        stimulus = self._whole(source)
+        if not self.first_sample:
+            return stimulus
+        return attrs.evolve(stimulus, audio=stimulus.audio[self.first_sample :], words=())
+
+    def _whole(self, source: SpeechSource) -> Stimulus:
+        if self.kind == "noise":
+            return white_noise(self.seconds, seed=self.seed)
+        if self.kind == "coded" and isinstance(source, CodedSpeech):
+            return source.script([CodedToken(*token) for token in self.tokens], cells=self.cells)
+        count = self.count or len(self.tokens)
+        return source.speech(count, seed=self.seed, gap=self.gap)
+
+    @property
+    def cells(self) -> int:
+        """The end of the last coded token, in cells of 80 ms."""
+        return max((cell + cells for _, cell, cells in self.tokens), default=0)
+
 
 Do = Literal[
     "open", "insert", "refuse", "process", "drain", "start_silence", "end_silence", "is_last",

@@ -100,8 +100,8 @@ class TestOutcome:
     The outcome of one test of a rule.
 
     `detail` is one line, `explanation` the full text of a failure, `absence` the kind of an n/a.  A
-    test that a hang or a crash kept from running fails and is not reached.  A test is hung
-    where one of its calls did not return.
+    test that a hang or a crash kept from running fails and is not reached.  With `is_stop` one of
+    its calls hung or ended the process.
     """
 
     __test__ = False  # not collected by pytest, whatever imports it
@@ -112,9 +112,20 @@ class TestOutcome:
     detail: str = ""
     explanation: str = ""
     is_reached: bool = True
-    is_hung: bool = False
+    is_stop: bool = False
     absence: Absence = "not testable"
     is_first: bool = False
+
+    @classmethod
+    def failed(cls, declared: RuleTest, detail: str, *, is_reached: bool = True) -> TestOutcome:
+        """Return a failure without an explanation."""
+        return cls(
+            rule=declared.id,
+            test=declared.name,
+            status="fail",
+            detail=detail,
+            is_reached=is_reached,
+        )
 
 
 _DECLARED: dict[str, RuleTest] = {}  # the first test of each rule, filled by `rule`

@@ -45,7 +45,7 @@ class Played:
 
 
 class Player:
-    """Plays one session on one backend; `touch` is called after every action."""
+    """Plays one session on one backend."""
 
     def __init__(
         self,
@@ -54,14 +54,12 @@ class Player:
         source: SpeechSource,
         *,
         engine_calls: EngineCalls | None = None,
-        touch: Callable[[], None] = lambda: None,
         recorded: Calls | None = None,
     ) -> None:
         self._backend = backend
         self._spec = spec
         self._source = source
         self._calls = engine_calls
-        self._touch = touch
         self._recorded = recorded or Calls()
         self.monitor = Monitor(spec, engine_calls)
         self._streams: dict[int, PlayedStream] = {}
@@ -74,13 +72,11 @@ class Player:
             for number, action in enumerate(session.actions, 1):
                 self._recorded.action = number
                 self._do(action, session)
-                self._touch()
             for number, stream in sorted(self._streams.items()):
                 if stream.is_open:
                     self._exclusive(stream, Action(do="finish", stream=number))
                 if stream.is_finished:
                     self._expect("LIFE-03", "finish", stream.finish_again)
-                self._touch()
         except Unexpected as unexpected:
             self.monitor.report(unexpected.violation)
         finally:

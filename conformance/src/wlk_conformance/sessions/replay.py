@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.sessions.session import Action, Tape
 
-__all__ = ["RUNNING", "snippet", "stopped_session"]
+__all__ = ["Replays", "snippet", "stopped_session"]
 
 CALLS = {
     "process": "process_iter()", "start_silence": "start_silence()", "finish": "finish()",
@@ -151,19 +152,46 @@ def _audio(tape: Tape) -> str:
 RUNNING = "running.json"  # the session being played, in the folder of replays
 
 
-def stopped_session(
-    folder: Path | None, under_test: BackendUnderTest, *, number: int = 1, action: int = 0
-) -> str:
+@attrs.frozen
+class Replays:
+    """The folder in which sessions that fail are written; None for nowhere."""
+
+    folder: Path | None
+
+    def write(self, name: str, session: Session) -> Path | None:
+        """Write *session*; return None where there is no folder."""
+        if self.folder is None:
+            return None
+        path = self.folder / name
+        try:
+            self.folder.mkdir(exist_ok=True)
+            path.write_text(session.as_json(), encoding="utf-8")
+        except OSError:  # the current directory may be read-only
+            return None
+        return path
+
+    def note(self, session: Session) -> None:
+        """Write a session before it is played, because it may hang or end the process."""
+        self.write(RUNNING, session)
+
+    def forget_running(self) -> None:
+        """Remove what `note` wrote, and the folder if nothing else is in it."""
+        if self.folder is not None and self.folder.is_dir():
+            (self.folder / RUNNING).unlink(missing_ok=True)
+            with suppress(OSError):  # sessions that failed stay there
+                self.folder.rmdir()
+
+
+def stopped_session(folder: Path, under_test: BackendUnderTest, *, action: int = 0) -> str:
     """
     Return how to repeat the session that was running when the process ended or hung.
 
-    It is kept as a file of its own, *number* of this run.  It is not made smaller, because that
-    means to play it again; what follows *action*, the number of the call from 1, is left out.
+    It is kept as a file of its own.  It is not made smaller, because that means to play it again;
+    what follows *action*, the number of the call from 1, is left out.
     """
-    if folder is None or not (folder / RUNNING).is_file():
+    if not (folder / RUNNING).is_file():
         return ""
-    suffix = "" if number == 1 else f"-{number}"
-    path = folder / f"{under_test.spec.name}-stopped{suffix}.json"
+    path = folder / f"{under_test.spec.name}-stopped.json"
     (folder / RUNNING).replace(path)
     session = Session.from_json(path.read_text(encoding="utf-8"))
     if action:

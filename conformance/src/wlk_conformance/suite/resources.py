@@ -65,7 +65,6 @@ def _measure(under_test: BackendUnderTest, seconds: float) -> Growth:
                 stream.insert_audio_chunk(audio[first : first + SAMPLE_RATE])
                 while stream.has_backlog:
                     stream.process_iter()
-                under_test.touch()
             gc.collect()
             held.append(tracemalloc.get_traced_memory()[0])
             calls.append(0 if counter is None else counter.count)

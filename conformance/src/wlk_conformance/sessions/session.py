@@ -95,6 +95,20 @@ def _pair(values: Iterable[float]) -> tuple[float, float]:
     return low, high
 
 
+def _tuple(values: Any) -> tuple[Any, ...]:
+    return tuple(values)
+
+
+def _chosen(record: Any, always: tuple[str, ...]) -> dict[str, Any]:
+    """Return the fields of *record* in *always*, and the others that differ from their defaults."""
+    values = {field: getattr(record, field.name) for field in attrs.fields(type(record))}
+    return {
+        field.name: value
+        for field, value in values.items()
+        if field.name in always or not (value in ((), {}) or value == field.default)
+    }
+
+
 @attrs.frozen(kw_only=True)
 class Tape:
     """
@@ -121,14 +135,7 @@ class Tape:
 
     def as_dict(self) -> dict[str, Any]:
         """Return what differs from the defaults."""
-        fields = attrs.fields(Tape)
-        values = {field.name: getattr(self, field.name) for field in fields}
-        defaults = {field.name: field.default for field in fields}
-        return {
-            name: value
-            for name, value in values.items()
-            if name == "kind" or value != defaults[name]
-        }
+        return _chosen(self, ("kind",))
 
     def render(self, source: SpeechSource) -> Stimulus:
         """Return the audio; *source* speaks the digits."""
@@ -159,22 +166,6 @@ Form = Literal["plain", "read-only", "strided", "reversed", "reused"]
 
 FLUSHES = ("start_silence", "is_last", "new_speaker", "finish")
 VERSION = 1  # of the JSON document
-
-
-def _actions(values: Any) -> tuple[Action, ...]:
-    return tuple(values)
-
-
-def _tapes(values: Any) -> tuple[Tape, ...]:
-    return tuple(values)
-
-
-def _texts(values: Any) -> tuple[str, ...]:
-    return tuple(values)
-
-
-def _numbers(values: Any) -> tuple[int, ...]:
-    return tuple(values)
 
 
 @attrs.frozen(kw_only=True)
@@ -213,23 +204,18 @@ class Action:
     offset: float | None = None
     speaker: int | str | None = None
     start: float = 0.0
-    faults: tuple[int, ...] = attrs.field(default=(), converter=_numbers)
+    faults: tuple[int, ...] = attrs.field(default=(), converter=_tuple)
     is_after: bool = False
     is_given_up: bool = False
     is_threaded: bool = False
     times: int = 1
     bad: str = ""
-    inner: tuple[Action, ...] = attrs.field(default=(), converter=_actions)
+    inner: tuple[Action, ...] = attrs.field(default=(), converter=_tuple)
     options: dict[str, Any] = attrs.field(factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return what differs from the defaults."""
-        values: dict[str, Any] = {"do": self.do, "stream": self.stream}
-        for field in attrs.fields(Action):
-            value = getattr(self, field.name)
-            if field.name in values or value in ((), {}) or value == field.default:
-                continue
-            values[field.name] = value
+        values = _chosen(self, ("do", "stream"))
         if self.inner:
             values["inner"] = [action.as_dict() for action in self.inner]
         return values
@@ -251,10 +237,14 @@ class Session:
     """
 
     name: str
-    tapes: tuple[Tape, ...] = attrs.field(converter=_tapes)
-    actions: tuple[Action, ...] = attrs.field(converter=_actions)
+    tapes: tuple[Tape, ...] = attrs.field(converter=_tuple)
+    actions: tuple[Action, ...] = attrs.field(converter=_tuple)
     vocabulary: str = ""
-    habits: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    habits: tuple[str, ...] = attrs.field(default=(), converter=_tuple)
+
+    def tape_of(self, stream: int) -> Tape:
+        """Return the audio of the stream of that number."""
+        return self.tapes[stream % len(self.tapes)]
 
     def as_json(self) -> str:
         """Return the session as a JSON document, one action on a line."""

@@ -21,6 +21,7 @@ __all__ = [
     "Status",
     "TestOutcome",
     "Tier",
+    "declared_test",
     "rule",
     "rule_ids",
     "rule_of",
@@ -131,35 +132,26 @@ class TestOutcome:
 _DECLARED: dict[str, RuleTest] = {}  # the first test of each rule, filled by `rule`
 
 
-def rule(
-    rule_id: str,
-    *,
-    since: str = "1.0",
-    kinds: str = "G",
-    tier: Tier = "contract",
-    requires: str | None = None,
-    causes: tuple[str, ...] = (),
-    is_first: bool = False,
-) -> Callable[[_Test], _Test]:
-    """Declare a test of the rule *rule_id*; its docstring is the contract's sentence."""
+def rule(rule_id: str, **declaration: Any) -> Callable[[_Test], _Test]:
+    """
+    Declare a test of the rule *rule_id*; its docstring is the contract's sentence.
+
+    The *declaration* is that of RuleTest, from `since` on.
+    """
 
     def declare(test: _Test) -> _Test:
-        declared = RuleTest(
-            id=rule_id,
-            name=test.__name__,
-            sentence=" ".join(inspect.cleandoc(test.__doc__ or "").split()),
-            since=since,
-            kinds=kinds,
-            tier=tier,
-            requires=requires,
-            causes=causes,
-            is_first=is_first,
-        )
+        declared = declared_test(rule_id, test, **declaration)
         _DECLARED.setdefault(rule_id, declared)
         cast("Any", test).wlk_rule = declared
         return test
 
     return declare
+
+
+def declared_test(rule_id: str, test: Callable[..., None], **declaration: Any) -> RuleTest:
+    """Return *test* as one of the rule *rule_id*."""
+    sentence = " ".join(inspect.cleandoc(test.__doc__ or "").split())
+    return RuleTest(id=rule_id, name=test.__name__, sentence=sentence, **declaration)
 
 
 def rule_ids() -> frozenset[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
 from unittest import SkipTest
 
 import numpy as np
 
-from wlk_conformance.rules import RuleTest
+from wlk_conformance.rules import RuleTest, declared_test
 from wlk_conformance.scripted import ScriptedBackend
 from wlk_conformance.testing import CodedToken, encode, partition
 from wlk_core.processor import SAMPLE_RATE
@@ -41,9 +40,7 @@ def annotator_rule(rule_id: str, *, kinds: str = "G") -> Callable[[_Test], _Test
     """Declare a test of the rule *rule_id*; its docstring is the contract's sentence."""
 
     def declare(test: _Test) -> _Test:
-        sentence = " ".join(inspect.cleandoc(test.__doc__ or "").split())
-        declared = RuleTest(id=rule_id, name=test.__name__, sentence=sentence, kinds=kinds)
-        cast("Any", test).wlk_annotator_rule = declared
+        cast("Any", test).wlk_annotator_rule = declared_test(rule_id, test, kinds=kinds)
         return test
 
     return declare

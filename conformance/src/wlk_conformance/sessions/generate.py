@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_conformance.sessions.played_stream import BAD
-from wlk_conformance.sessions.rare_calls import Rare, add_quiet, add_rare_calls, add_reads
+from wlk_conformance.sessions.rare_calls import add_quiet, add_rare_calls, add_reads
 from wlk_conformance.sessions.session import FLUSHES, VOCABULARIES, Action, Session, Tape, Token
 from wlk_conformance.testing import CELL_SAMPLES
 from wlk_core import SAMPLE_RATE
@@ -177,7 +177,7 @@ class _Draw:
             actions += body[:burst]
             del body[:burst]
         if self._profile.is_coded:
-            actions = add_rare_calls(actions, self._rare(), self._rare_rng)
+            actions = self._with_rare_calls(actions)
             actions, tapes = self._with_quiet(actions, tapes)
             if self._rare_rng.random() < WATCHED:
                 actions = add_reads(actions)
@@ -189,12 +189,14 @@ class _Draw:
             habits=self._habits,
         )
 
-    def _rare(self) -> Rare:
-        """Return how often rare calls are added, none where the theme goes without such calls."""
+    def _with_rare_calls(self, actions: list[Action]) -> list[Action]:
+        """Return *actions* with rare calls, none where the theme goes without such calls."""
         theme, profile = self._theme, self._profile
         has_turns = profile.has_turns and theme.turns > 0
         fails = profile.has_faults and (theme.faults > 0 or theme.resets > 0)
-        return Rare(
+        return add_rare_calls(
+            actions,
+            self._rare_rng,
             turns=0.4 * has_turns,
             turns_in_silence=0.2 * (has_turns and theme.pauses > 0),
             empty_silences=0.25 * (theme.pauses > 0),

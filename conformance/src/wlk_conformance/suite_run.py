@@ -51,7 +51,7 @@ STACKS = 5.0  # seconds in which a process that hangs prints its stacks
 LINES = 8  # of what the backend printed last
 FRAMES = 6  # innermost frames of a thread that ended the process
 FRAME = re.compile(r'  File "(?P<file>[^"]*)"')
-RUNNERS = ("/_pytest/", "/pluggy/", "/wlk_conformance/", "/pytest/", "/threading.py")
+RUNNERS = ("<frozen ", "/_pytest/", "/pluggy/", "/wlk_conformance/", "/pytest/", "/threading.py")
 
 
 @attrs.define
@@ -168,6 +168,8 @@ class SuiteRun:
         self, events: Events, printed: Path, progress: Callable[[str | None], None] | None
     ) -> str:
         """Wait for the run to end, or end it where no call returns; return how it ended."""
+        calls = events.path.with_suffix(CALLS)
+        calls.unlink(missing_ok=True)  # the last call of the process before would seem to run
         with printed.open("wb") as output:
             process = subprocess.Popen(  # noqa: S603 -- this interpreter, arguments of our own
                 self._command(events.path),
@@ -181,7 +183,7 @@ class SuiteRun:
         try:
             while True:
                 is_over = _wait(process, TICK)
-                record = CallRecord.read(events.path.with_suffix(CALLS))
+                record = CallRecord.read(calls)
                 has_events = events.read()
                 if has_events and progress is not None and events.running is not None:
                     progress(events.running[0])

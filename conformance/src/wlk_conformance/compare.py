@@ -115,7 +115,7 @@ def timed_words(tokens: Sequence[ASRToken] | Sequence[Word]) -> list[tuple[str, 
 
 
 def letters(text: str) -> str:
-    """Return *text* in lower case with a space for every character that is no letter or digit."""
+    """Return *text* in lower case, with spaces for all characters but letters and digits."""
     return "".join(c if c.isalnum() else " " for c in text.casefold())
 
 

@@ -165,7 +165,7 @@ def rule_test(rule_id: str) -> RuleTest:
 
 
 def rule_of(test: object) -> RuleTest | None:
-    """Return the declaration of *test*, None for a function that is no test of a rule."""
+    """Return the declaration of *test*, None for any other function."""
     return getattr(test, "wlk_rule", None)
 
 

@@ -1,4 +1,4 @@
-"""What the rules feed to streams: speech that suits the model, and signals that are no speech."""
+"""Audio for the rules: speech that suits the model, noise, tones and silence."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ class OpenSpeech:
         """
         Return whole recordings with *count* words or more, two at least where four are requested.
 
-        They are no longer than *count* words each, but for the shortest.  `digits` are positions.
+        Each has *count* words at most, but for the shortest.  `digits` are positions.
         """
         manner = Manner(**how)
         rng = np.random.default_rng(manner.seed)

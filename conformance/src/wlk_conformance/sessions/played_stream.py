@@ -36,7 +36,7 @@ BAD = {
 }  # fmt: skip
 BAD_SAMPLES = 320  # unless the action has another number
 BAD_SILENCES = {"negative silence": -0.5, "silence without end": math.inf, "nan silence": math.nan}
-BAD_PLACES = {"at the start": 0, "at the end": -1}  # of a sample that is no number
+BAD_PLACES = {"at the start": 0, "at the end": -1}  # of the sample that is not finite
 MAX_DRAIN_CALLS = 20_000  # far beyond any backlog, so that an endless one is reported
 JUNK = np.float32(0.25)  # overwrites a buffer that is used again
 

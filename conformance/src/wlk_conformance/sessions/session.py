@@ -263,7 +263,7 @@ class Session:
         Return the session of a JSON document.
 
         Raises:
-            ValueError: it is no such document.
+            ValueError: it is not such a document.
 
         """
         try:

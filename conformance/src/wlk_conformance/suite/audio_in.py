@@ -63,8 +63,8 @@ class AudioRules:
         """
         Any other rank, dtype, NaN or infinity raises AudioFormatError and changes nothing.
 
-        So does a sample beyond 16, which is no sound: integers that were cast and not scaled have
-        such samples.  int16 is accepted only through the core's converter.
+        So does a sample beyond 16, which cannot be sound: integers that were cast and not scaled
+        have such samples.  int16 is accepted only through the core's converter.
         """
         stimulus = wlk.speech(4, seed=3)
         expected = wlk.solo(stimulus)

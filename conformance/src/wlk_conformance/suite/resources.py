@@ -94,7 +94,7 @@ class _Loop:
     """
     The counters after each round of the same audio; entry 0 is before the first round.
 
-    `held` are the most bytes of state in each round.
+    `held` is the maximum of bytes of state in each round.
     """
 
     seconds: float
@@ -236,16 +236,16 @@ def _loop(wlk: BackendUnderTest, *, is_paused: bool, is_hour: bool = False) -> _
         stats = [driver.processor.stats]
         held: list[int | None] = []
         for _ in range(count):
-            most: int | None = None
+            peak: int | None = None
             for chunk in stimulus.chunks(1.0):
                 driver.feed(chunk)
                 state = driver.processor.stats.state_bytes
-                most = state if most is None else max(most, state or 0)
+                peak = state if peak is None else max(peak, state or 0)
             driver.drain()
             if is_paused:
                 driver.silence(1.0)
             stats.append(driver.processor.stats)
-            held.append(stats[-1].state_bytes if is_paused else most)
+            held.append(stats[-1].state_bytes if is_paused else peak)
         return _Loop(seconds, tuple(stats), tuple(held), is_paused)
 
     pause = "a second of silence after each" if is_paused else "no silence"

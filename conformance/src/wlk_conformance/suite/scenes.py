@@ -183,11 +183,13 @@ def check_around(
     first, last = lost
     early = [token for token in expected if token.end <= first]
     late = [token for token in expected if token.start >= last]
-    most = len(expected) - len(early) - len(late)
+    max_rest = len(expected) - len(early) - len(late)
     rest = len(actual) - len(early) - len(late)
     check_same(early, actual[: len(early)], what=what, tolerance=TOLERANCE)
     check_same(late, actual[max(0, len(actual) - len(late)) :], what=what, tolerance=TOLERANCE)
-    assert 0 <= rest <= most, f"{what}: {rest} tokens between {first:.1f} and {last:.1f} s, {most}"
+    assert 0 <= rest <= max_rest, (
+        f"{what}: {rest} tokens between {first:.1f} and {last:.1f} s, {max_rest}"
+    )
 
 
 def _check_alike(

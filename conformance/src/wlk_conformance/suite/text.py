@@ -32,7 +32,7 @@ __all__ = ["HypothesisRules", "TextRules"]
 CHUNKS = (0.032, 0.08, 0.5, 1.0, 2.0, 5.0, 60.0)  # seconds; 0.032 is 512 samples of the voice gate
 WORD_ERRORS = 0.1  # share of words that a small model may miss or invent
 IDLE_CALLS = 4  # of process_iter, without new audio
-LONGEST_WORD = 20  # letters of a word, while eight digits without a space have 24 or more
+MAX_WORD_LETTERS = 20  # letters of a word, while eight digits without a space have 24 or more
 JOINED_DIGITS = re.compile(f"({'|'.join(word.strip() for word in DIGIT_WORDS)}){{2,}}")
 SAME_START = 0.1  # seconds a start may move with the chunk size
 
@@ -153,7 +153,7 @@ class TextRules:
         text = "".join(token.text for token in wlk.require_tokens(wlk.solo(stimulus), stimulus))
         words = words_of(wlk.solo(stimulus))
         longest = max((word for word in words if needs_space(word, word)), key=len, default="")
-        assert len(longest) <= LONGEST_WORD, (
+        assert len(longest) <= MAX_WORD_LETTERS, (
             f"no space in {longest!r}, which came for {stimulus.text!r}"
         )
         joined = [word for word in words if JOINED_DIGITS.fullmatch(word)]

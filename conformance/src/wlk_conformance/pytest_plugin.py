@@ -26,30 +26,28 @@ _RUNS = pytest.StashKey["dict[type, _ClassRun]"]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that ``wlk-conformance`` passes on."""
     group = parser.getgroup("wlk-conformance", "the contract of streaming speech backends")
-    group.addoption("--wlk-backend", metavar="NAME", help="test this installed backend")
-    group.addoption("--wlk-model", metavar="REF", help="the model to load")
-    group.addoption("--wlk-option", metavar="KEY=VALUE", action="append", default=[])
+    for name, metavar, text in (
+        ("backend", "NAME", "test this installed backend"),
+        ("model", "REF", "the model to load"),
+        ("words", "WORDS", "digits, or a folder of recordings: what is recognised"),
+        ("report", "PATH", "write the report as JSON, or Markdown if its name ends in .md"),
+        ("events", "PATH", "write an event for each test as it happens"),
+        ("replay", "PATH", "play this session, and nothing else"),
+        ("replays", "PATH", "write sessions that fail to this folder"),
+    ):
+        group.addoption(f"--wlk-{name}", metavar=metavar, help=text)
+    for name, metavar, text in (
+        ("option", "KEY=VALUE", "an option of the backend or its streams; may be repeated"),
+        ("rule", "ID", "test this rule only; may be repeated"),
+        ("skip", "TEST", "leave this test out; may be repeated"),
+    ):
+        group.addoption(f"--wlk-{name}", metavar=metavar, action="append", default=[], help=text)
     group.addoption("--wlk-speech", action="store_true", help="run the speech tier as well")
     group.addoption("--wlk-long", action="store_true", help="run the long tier as well")
-    group.addoption(
-        "--wlk-words", metavar="WORDS", help="digits, or a folder of recordings: what is recognised"
-    )
-    group.addoption("--wlk-rule", metavar="ID", action="append", default=[])
-    group.addoption("--wlk-report", metavar="PATH", help="write the report as JSON")
-    group.addoption(
-        "--wlk-events", metavar="PATH", help="write an event for each test as it happens"
-    )
-    group.addoption(
-        "--wlk-skip", metavar="TEST", action="append", default=[], help="leave this test out"
-    )
-    group.addoption(
-        "--wlk-sessions", metavar="N", type=int, help="generate N sessions instead of the default"
-    )
+    group.addoption("--wlk-sessions", metavar="N", type=int, help="generate N sessions")
     group.addoption(
         "--wlk-seed", metavar="N", type=int, default=0, help="seed of the sessions (default: 0)"
     )
-    group.addoption("--wlk-replay", metavar="PATH", help="play this session, and nothing else")
-    group.addoption("--wlk-replays", metavar="PATH", help="write sessions that fail to this folder")
 
 
 def pytest_configure(config: pytest.Config) -> None:

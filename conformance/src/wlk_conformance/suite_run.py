@@ -25,7 +25,7 @@ from wlk_conformance.runner import SESSIONS_TEST, not_applicable, reason_to_skip
 from wlk_conformance.sessions.replay import stopped_session
 from wlk_conformance.sessions.session import Session
 from wlk_conformance.suite import BackendConformance
-from wlk_core.errors import BackendUnavailable
+from wlk_core.errors import BackendUnavailable, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -98,8 +98,8 @@ class SuiteRun:
 
         Raises:
             BackendUnavailable: it is not installed, or broken.
-            OptionError: an option or a rule is unknown, or an option does not take the value.
-            ValueError: *replay* does not contain a session.
+            OptionError: an option or a rule is unknown, an option does not take the value, or
+                *replay* does not contain a session.
 
         """
         check_rules(rules)
@@ -107,7 +107,10 @@ class SuiteRun:
             backend, model=model, pairs=pairs, tiers=tiers, words=words, rules=rules
         )
         if replay is not None:
-            under_test.replay = Session.from_json(replay.read_text(encoding="utf-8"))
+            try:
+                under_test.replay = Session.from_json(replay.read_text(encoding="utf-8"))
+            except ValueError as error:
+                raise OptionError(f"--replay {replay}: {error}") from None
         return cls(under_test, owner, tuple(pairs), time_limit, seed, sessions, replay)
 
     @property

@@ -11,6 +11,7 @@ import attrs
 import numpy as np
 
 from wlk_conformance.rules import NotApplicable, NotDeclared, rule
+from wlk_conformance.sessions.invariants.reports import COUNTERS
 from wlk_core import SAMPLE_RATE
 
 if TYPE_CHECKING:
@@ -84,9 +85,6 @@ UNEVEN = 1.25  # the same without pauses, because each round trims its buffers e
 LEAK = 4096  # bytes that a round may leave allocated, because buffers are cut at words
 SLOW_LEAK = 8192  # the same where rounds are short: the buffer of 30 s is just full when they end
 DETOKENISED = 9  # ids detokenised for each id the model emitted, at most
-COUNTERS = (
-    "encoder_frames", "decoder_positions", "decoder_forwards", "host_syncs", "detokenised_ids",
-)  # fmt: skip
 
 
 @attrs.frozen

@@ -44,7 +44,7 @@ RULES_OF_CALLS = {
     "stats": "RES-02",
 }  # fmt: skip
 REPLAYS = Path("wlk-replays")  # in the current directory, made when a session fails
-MAX_STOPS = 7  # processes that hang or end; with 120 s a run that always hangs takes 15 minutes
+MAX_STOPS = 5  # processes that hang or end; with 120 s a run that always hangs takes 10 minutes
 TICK = 0.1  # seconds between two reads of the events
 GRACE = 30.0  # seconds more while no call runs, or the model is loaded
 STACKS = 5.0  # seconds in which a process that hangs prints its stacks

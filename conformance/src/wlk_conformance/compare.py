@@ -27,6 +27,10 @@ __all__ = [
     "words_of",
 ]
 
+INSTANT = 1e-3  # seconds: rounding allowed between times that should be equal
+NUMERALS = {str(digit): word.strip() for digit, word in enumerate(DIGIT_WORDS)}
+CLOCK_ERROR = 1e-6  # seconds: rounding allowed in a clock that counts samples
+
 
 def word_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> int:
     """Return the least number of substitutions, insertions and deletions between the two."""
@@ -71,11 +75,6 @@ def _distances(
             row.append(min(substitution, table[i - 1][j] + omission, row[j - 1] + 1))
         table.append(row)
     return table
-
-
-INSTANT = 1e-3  # seconds: rounding allowed between times that should be equal
-NUMERALS = {str(digit): word.strip() for digit, word in enumerate(DIGIT_WORDS)}
-CLOCK_ERROR = 1e-6  # seconds: rounding allowed in a clock that counts samples
 
 
 def check_clock(actual: float, expected: float) -> None:

@@ -29,6 +29,14 @@ __all__ = [
 ]
 
 STDOUT = 1  # the file descriptor
+#: Parts of the command lines of processes that Python and its frameworks start once and keep.
+KEPT = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "resource_tracker import",
+        "torch/_inductor/compile_worker")  # fmt: skip
+CHILD_GRACE = 1.0  # seconds in which a child ends after the close of what it belongs to
+BRIEF_GRACE = 0.1  # the same once a backend has left a child, because each search for it waits
+TICK = 0.02  # seconds between two looks
+TEXT = 60  # characters shown of a command line
+OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 
 @contextmanager
@@ -48,15 +56,6 @@ def standard_output() -> Iterator[Callable[[], str]]:
             os.close(before)
             file.seek(0)
             text += [python.getvalue(), file.read().decode(errors="replace")]
-
-
-#: Parts of the command lines of processes that Python and its frameworks start once and keep.
-KEPT = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "resource_tracker import",
-        "torch/_inductor/compile_worker")  # fmt: skip
-CHILD_GRACE = 1.0  # seconds in which a child ends after the close of what it belongs to
-BRIEF_GRACE = 0.1  # the same once a backend has left a child, because each search for it waits
-TICK = 0.02  # seconds between two looks
-TEXT = 60  # characters shown of a command line
 
 
 def children() -> frozenset[psutil.Process]:
@@ -105,9 +104,6 @@ def _command(child: psutil.Process) -> str:
         return " ".join(child.cmdline())
     except psutil.Error:
         return ""  # it has ended, or the system refuses it
-
-
-OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 
 @contextmanager

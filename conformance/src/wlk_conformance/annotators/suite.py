@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 _Test = TypeVar("_Test", bound="Callable[..., None]")
+CODED_SPEECH = encode([CodedToken(1 + i % 10, 6 * i, 4) for i in range(20)], cells=126)
 
 
 def annotator_rule(rule_id: str, *, kinds: str = "G") -> Callable[[_Test], _Test]:
@@ -63,9 +64,6 @@ def broken_rules(suite: type) -> dict[str, str]:
         except Exception as error:  # noqa: BLE001 -- a plugin's code
             broken.setdefault(test.id, f"{type(error).__name__}: {error}")
     return broken
-
-
-CODED_SPEECH = encode([CodedToken(1 + i % 10, 6 * i, 4) for i in range(20)], cells=126)
 
 
 class Annotator(Protocol):

@@ -39,6 +39,12 @@ FRAME_SAMPLES = 320  # 20 ms, the stride of a Whisper encoder
 FRAME_SECONDS = FRAME_SAMPLES / SAMPLE_RATE
 POLICY = AlignAtt(border_frames=8, rewind_frames=25)  # 0.16 s, 0.5 s
 BUFFER_SECONDS = 8.0  # of audio kept while committed words can be released
+R = TypeVar("R")
+DIGIT_WORDS = (
+    " zero", " one", " two", " three", " four", " five", " six", " seven", " eight", " nine",
+)  # fmt: skip
+MEL_FRAME_SAMPLES = 160  # 10 ms, the hop of the features that a real engine would compute
+_HALF_CELL = CELL_SAMPLES // 2  # of its first samples must be present to recognise a token
 
 
 def aligned_word(
@@ -69,15 +75,6 @@ def jitter(token: int, sample: int, *, seed: int = 0) -> int:
     """Return -1, 0 or 1 frames, drawn from *seed*, the token id and its sample in the utterance."""
     drawn = blake2b(f"{seed}:{token}:{sample}".encode(), digest_size=2).digest()
     return int.from_bytes(drawn) % 3 - 1
-
-
-R = TypeVar("R")
-
-DIGIT_WORDS = (
-    " zero", " one", " two", " three", " four", " five", " six", " seven", " eight", " nine",
-)  # fmt: skip
-MEL_FRAME_SAMPLES = 160  # 10 ms, the hop of the features that a real engine would compute
-_HALF_CELL = CELL_SAMPLES // 2  # of its first samples must be present to recognise a token
 
 
 @attrs.define

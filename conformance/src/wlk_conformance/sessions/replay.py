@@ -24,6 +24,7 @@ CALLS = {
     "process": "process_iter()", "start_silence": "start_silence()", "finish": "finish()",
     "is_last": "process_iter(is_last=True)", "reset": "reset()", "close": "close()",
 }  # fmt: skip
+RUNNING = "running.json"  # the session being played, in the folder of replays
 
 
 def snippet(session: Session, backend: str, model: str | None, options: Mapping[str, Any]) -> str:
@@ -147,9 +148,6 @@ def _audio(tape: Tape) -> str:
     if tape.first_sample:
         audio += f"[{tape.first_sample}:]"
     return f"np.append({audio}, np.zeros(960_000, np.float32))"
-
-
-RUNNING = "running.json"  # the session being played, in the folder of replays
 
 
 @attrs.frozen

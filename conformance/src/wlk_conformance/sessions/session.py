@@ -28,6 +28,8 @@ __all__ = [
 ]
 
 ATTACHED = frozenset(",!।。、ा")  # what follows a word without a space in any script
+FLUSHES = ("start_silence", "is_last", "new_speaker", "finish")
+VERSION = 1  # of the JSON document
 
 
 @attrs.frozen
@@ -163,9 +165,6 @@ Do = Literal[
     "new_speaker", "finish", "reset", "close", "read", "warmup", "exhaust",
 ]  # fmt: skip
 Form = Literal["plain", "read-only", "strided", "reversed", "reused"]
-
-FLUSHES = ("start_silence", "is_last", "new_speaker", "finish")
-VERSION = 1  # of the JSON document
 
 
 @attrs.frozen(kw_only=True)

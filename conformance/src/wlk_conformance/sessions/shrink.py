@@ -34,6 +34,11 @@ SIMPLER: tuple[Callable[[Action], Action | None], ...] = (
     lambda action: attrs.evolve(action, options={}),
     lambda action: attrs.evolve(action, offset=None),
 )
+MANY = 4  # silences without which a small error of times does not show: a drift
+ALONE: dict[Kind, str] = {
+    "missing": "IN-05", "extra": "COM-01", "spacing": "COM-03", "time": "TIME-05",
+    "clock": "TIME-03", "differs": "COM-04",
+}  # fmt: skip
 
 
 def shrink(session: Session, fails: Callable[[Session], bool], *, plays: int) -> Session:
@@ -145,13 +150,6 @@ def _seconds(samples: int, stream: int) -> Iterator[Action]:
         yield Action(do="insert", stream=stream, samples=min(samples, SECOND))
         yield Action(do="drain", stream=stream)
         samples -= SECOND
-
-
-MANY = 4  # silences without which a small error of times does not show: a drift
-ALONE: dict[Kind, str] = {
-    "missing": "IN-05", "extra": "COM-01", "spacing": "COM-03", "time": "TIME-05",
-    "clock": "TIME-03", "differs": "COM-04",
-}  # fmt: skip
 
 
 def attribute(violation: Violation, session: Session) -> str:

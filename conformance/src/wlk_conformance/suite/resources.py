@@ -28,6 +28,13 @@ ROUNDS = 7
 FIRST = 3  # rounds until caches and buffers are full
 SECONDS = 20.0  # of a round, without a pause between rounds
 SLOW_SECONDS = 8.0  # the same on an engine that takes time
+MINUTE = 60.0  # seconds
+SHORT = 20.0  # seconds, instead of the minute for engines that take time
+GROWTH = 1.02  # the last round relative to an early one, if each ends in a pause
+UNEVEN = 1.25  # the same without pauses, because each round trims its buffers elsewhere
+LEAK = 4096  # bytes that a round may leave allocated, because buffers are cut at words
+SLOW_LEAK = 8192  # the same where rounds are short: the buffer of 30 s is just full when they end
+DETOKENISED = 9  # ids detokenised for each id the model emitted, at most
 
 
 @attrs.frozen
@@ -76,15 +83,6 @@ def _measure(under_test: BackendUnderTest, seconds: float) -> Growth:
     left = tuple(after - before for before, after in pairwise(held[FIRST:]))
     made = tuple(after - before for before, after in pairwise(calls))
     return Growth(seconds, left, () if counter is None else made)
-
-
-MINUTE = 60.0  # seconds
-SHORT = 20.0  # seconds, instead of the minute for engines that take time
-GROWTH = 1.02  # the last round relative to an early one, if each ends in a pause
-UNEVEN = 1.25  # the same without pauses, because each round trims its buffers elsewhere
-LEAK = 4096  # bytes that a round may leave allocated, because buffers are cut at words
-SLOW_LEAK = 8192  # the same where rounds are short: the buffer of 30 s is just full when they end
-DETOKENISED = 9  # ids detokenised for each id the model emitted, at most
 
 
 @attrs.frozen

@@ -34,6 +34,15 @@ __all__ = [
 
 PROMPT = 5.0  # seconds within which a call that does not wait returns, on any machine
 LIMIT = 30.0  # seconds: a step that has not begun or ended by then is stuck
+STREAMS = 4
+ALL_LIMIT = 120.0  # seconds after which a thread counts as stuck
+SEEDS = (26, 27, 28)
+WORDS = 12  # in each clip
+WORD_ERRORS = 0.1  # share of the words that a model gets wrong, where its spec declares none
+LEAD = 1.2  # seconds of quiet before the first word
+MAX_DELAY = 3.0  # seconds by which text follows its audio, where no max_delay is declared
+DECODE_AGAIN = {"local-agreement", "alignatt"}  # policies that decode the same audio several times
+TOLERANCE = 0.2  # seconds: a word that is committed one call later may be timed otherwise
 
 
 def returns_promptly(call: Callable[[], object], *, name: str) -> None:
@@ -86,10 +95,6 @@ def while_a_step_runs(
     return is_held
 
 
-STREAMS = 4
-ALL_LIMIT = 120.0  # seconds after which a thread counts as stuck
-
-
 def different_speech(wlk: BackendUnderTest) -> list[Stimulus]:
     """Return speech of different lengths and words for each of STREAMS streams."""
     return [wlk.speech(4 + index, seed=50 + index) for index in range(STREAMS)]
@@ -119,12 +124,6 @@ def make_together(calls: Sequence[Callable[[], object]]) -> None:
         calling.raise_error()
 
 
-SEEDS = (26, 27, 28)
-WORDS = 12  # in each clip
-WORD_ERRORS = 0.1  # share of the words that a model gets wrong, where its spec declares none
-LEAD = 1.2  # seconds of quiet before the first word
-
-
 def word_error_rate(wlk: BackendUnderTest) -> float:
     """Return the share of words by which two decodings of the same speech may differ."""
     return wlk.bounds.get("wer", WORD_ERRORS)
@@ -134,11 +133,6 @@ def known_clips(wlk: BackendUnderTest) -> Iterator[Stimulus]:
     """Yield the clips; their words are known to models that are declared to recognise them."""
     for seed in SEEDS:
         yield wlk.speech(WORDS, seed=seed, gap=(0.1, 0.6), lead=LEAD)
-
-
-MAX_DELAY = 3.0  # seconds by which text follows its audio, where no max_delay is declared
-DECODE_AGAIN = {"local-agreement", "alignatt"}  # policies that decode the same audio several times
-TOLERANCE = 0.2  # seconds: a word that is committed one call later may be timed otherwise
 
 
 def feed_and_find_cut(

@@ -31,6 +31,7 @@ __all__ = ["BatchingRules", "SharingRules"]
 
 MEETING = 0.05  # seconds an engine call waits at most for a call of another stream
 ATTEMPTS = 20  # at an overlap, where the engine cannot be held
+CHUNK_SECONDS = 0.5
 
 
 class SharingRules:
@@ -251,9 +252,6 @@ def _overlap(driver: StreamDriver, refused: list[str], *, is_held: bool) -> None
             refused.append(name)
         else:
             assert not is_held, f"{name} was accepted during process_iter and returned {result!r}"
-
-
-CHUNK_SECONDS = 0.5
 
 
 class BatchingRules:

@@ -25,6 +25,12 @@ MANY = 10  # silences after which a small error of the clock is a drift
 FLUSHES = {
     "start_silence": "SIL-01", "new_speaker": "SPK-01", "is_last": "LIFE-07", "finish": "TIME-03",
 }  # fmt: skip
+COUNTERS = (
+    "encoder_frames", "decoder_positions", "decoder_forwards", "host_syncs", "detokenised_ids",
+)  # fmt: skip
+MANY_CALLS = 20  # of the engine, which no model makes without any work that it can count
+MANY_TOKENS = 3  # committed meanwhile, so that the engine did not run on silence alone
+DECODING = ("process_iter", "is_last", "start_silence", "new_speaker", "finish")
 
 
 class ReportedTimes:
@@ -115,15 +121,6 @@ class ReportedTimes:
         )
 
 
-COUNTERS = (
-    "encoder_frames", "decoder_positions", "decoder_forwards", "host_syncs", "detokenised_ids",
-)  # fmt: skip
-
-
-MANY_CALLS = 20  # of the engine, which no model makes without any work that it can count
-MANY_TOKENS = 3  # committed meanwhile, so that the engine did not run on silence alone
-
-
 class Counters:
     """The counters that were read last, and the engine calls since one of them grew."""
 
@@ -165,9 +162,6 @@ class Counters:
                 f"after {call}: {calls} engine calls in a row committed {self._tokens} tokens, and "
                 f"none of {', '.join(known)} grew",
             )
-
-
-DECODING = ("process_iter", "is_last", "start_silence", "new_speaker", "finish")
 
 
 def is_caused_by_engine(error: BaseException) -> bool:

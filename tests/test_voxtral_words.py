@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wlk_conformance.quality import align, word_errors
+from wlk_conformance.compare import align, word_errors
 from wlk_conformance.testing import StreamDriver, connected_digits
 from wlk_core import load_backend
 

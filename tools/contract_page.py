@@ -11,7 +11,7 @@ from wlk_conformance.annotators import (
     TranslatorConformance,
     TurnDetectorConformance,
 )
-from wlk_conformance.annotators.declared import annotator_rules
+from wlk_conformance.annotators.suite import annotator_rules
 from wlk_conformance.rules import SUITE_VERSION, rule_tests
 from wlk_conformance.suite import BackendConformance
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wlk_conformance.annotators.declared import annotator_rules, broken_rules
-from wlk_conformance.annotators.suite import CODED_SPEECH
+from wlk_conformance.annotators.suite import CODED_SPEECH, annotator_rules, broken_rules
 
 
 class OpensPart:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from time import monotonic
 
@@ -221,6 +222,38 @@ def test_one_rule_is_tested_and_is_no_verdict(judge, tmp_path):
     assert done.stdout.endswith(f"  the chosen rules pass (1 of {len(RULES)} rules tested)\n")
     assert "  SIL-01 " not in done.stdout
     assert "the chosen rules pass" == report["verdict"]
+
+
+INSTALLED = {
+    "wlk_framed.py": """
+from wlk_core.plugins import BackendSpec, hookimpl
+
+@hookimpl
+def wlk_backends():
+    return [BackendSpec(name="framed", api=1, summary="needs psutil", load="wlk_framed_engine:load",
+                        requires={"psutil": "pip install wlk-framed"}, default_model="digits")]
+""",
+    "wlk_framed_engine.py": """
+import psutil
+from wlk_conformance.scripted.backend import load
+""",
+    "wlk_framed-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: wlk-framed\nVersion: 1.0\n",
+    "wlk_framed-1.0.dist-info/top_level.txt": "wlk_framed\nwlk_framed_engine\n",
+    "wlk_framed-1.0.dist-info/entry_points.txt": "[wlk.plugins]\nframed = wlk_framed\n",
+}
+
+
+def test_a_plugin_in_a_wheel_is_not_blamed_for_its_framework(judge, environment, tmp_path):
+    """PKG-05 holds for a plugin whose distribution lists its modules, as every wheel does."""
+    site = tmp_path / "site"
+    for name, text in INSTALLED.items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(text)
+    environment["PYTHONPATH"] = os.pathsep.join([str(site), environment["PYTHONPATH"]])
+    done = judge("framed", "--rule", "PKG-05")
+
+    assert (0, "") == (done.returncode, done.stderr), done.stdout
+    assert "the chosen rules pass (1 of " in done.stdout
 
 
 def test_a_rule_is_explained(judge):

@@ -16,9 +16,9 @@ from faulty_annotators import (
 import numpy as np
 
 from wlk_conformance.annotators import DiarizerConformance
-from wlk_conformance.annotators.declared import broken_rules
-from wlk_conformance.annotators.scripted import CodedDiarizer
+from wlk_conformance.annotators.suite import broken_rules
 from wlk_conformance.testing import read_tokens
+from wlk_conformance.testing.annotators import CodedDiarizer
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.tokens import SpeakerSpan
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from wlk_conformance.quality import align
+from wlk_conformance.compare import align
 from wlk_conformance.scripted import DIGIT_WORDS
 from wlk_conformance.seams import CHANGES_ITS_MIND, STAYS_UNDECIDED
 from wlk_conformance.sessions.oracle import Life, check_life
-from wlk_conformance.sessions.tape import Tape
-from wlk_conformance.sessions.vocabularies import VOCABULARIES, Vocabulary
+from wlk_conformance.sessions.session import VOCABULARIES, Tape, Vocabulary
 from wlk_conformance.testing import CELL_SAMPLES, CELL_SECONDS
 from wlk_core import ASRToken
 

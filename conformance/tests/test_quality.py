@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies
 
-from wlk_conformance.quality import align, word_errors
+from wlk_conformance.compare import align, word_errors
 
 WORDS = strategies.lists(strategies.sampled_from(["one", "two", "three"]), max_size=8)
 

@@ -9,8 +9,7 @@ from wlk_conformance.scripted import DIGIT_WORDS
 from wlk_conformance.seams import CHANGES_ITS_MIND, STAYS_UNDECIDED
 from wlk_conformance.sessions.oracle import Life
 from wlk_conformance.sessions.running_text import check_running_text
-from wlk_conformance.sessions.tape import Tape
-from wlk_conformance.sessions.vocabularies import VOCABULARIES, Vocabulary
+from wlk_conformance.sessions.session import VOCABULARIES, Tape, Vocabulary
 from wlk_conformance.testing import CELL_SAMPLES, CELL_SECONDS
 from wlk_core import ASRToken
 

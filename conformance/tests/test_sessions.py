@@ -15,16 +15,13 @@ from wlk_conformance.backend_under_test import BackendUnderTest
 from wlk_conformance.rules import rule_ids
 from wlk_conformance.scripted import SCRIPTED_SPEC, ScriptedBackend
 from wlk_conformance.seams import HABITS
-from wlk_conformance.sessions.actions import Action, Session
-from wlk_conformance.sessions.attribute import attribute
 from wlk_conformance.sessions.campaign import SESSIONS, Campaign
 from wlk_conformance.sessions.generate import THEMES, Profile, generate
 from wlk_conformance.sessions.played_stream import BAD
-from wlk_conformance.sessions.replay import snippet
-from wlk_conformance.sessions.shrink import shrink
-from wlk_conformance.sessions.tape import Tape
+from wlk_conformance.sessions.replay import Replays, snippet
+from wlk_conformance.sessions.session import VOCABULARIES, Action, Session, Tape
+from wlk_conformance.sessions.shrink import attribute, shrink
 from wlk_conformance.sessions.violation import Violation
-from wlk_conformance.sessions.vocabularies import VOCABULARIES
 from wlk_conformance.suite import BackendConformance
 from wlk_conformance.testing import CELL_SECONDS
 
@@ -206,8 +203,8 @@ def test_what_a_session_found_is_written_and_replays(tmp_path):
         Action(do="drain"),
     )
     finding = campaign.smallest(drawn, campaign.violation_of(drawn))
-    under_test.found_in_session(finding, campaign.explain(finding))
-    under_test.forget_session()
+    campaign.report(finding)
+    Replays(under_test.replays).forget_running()
     files = sorted(path.name for path in under_test.replays.iterdir())
     again = Session.from_json((under_test.replays / files[0]).read_text(encoding="utf-8"))
 

@@ -14,7 +14,7 @@ from faulty_annotators import (
 import numpy as np
 
 from wlk_conformance.annotators import TurnDetectorConformance
-from wlk_conformance.annotators.scripted import CodedTurnDetector
+from wlk_conformance.testing.annotators import CodedTurnDetector
 
 
 class TestCodedTurnDetector(OpensPartOnSpeech, TurnDetectorConformance):

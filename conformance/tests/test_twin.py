@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wlk_conformance.sessions.actions import Action, Session
 from wlk_conformance.sessions.oracle import Life
-from wlk_conformance.sessions.tape import Tape
+from wlk_conformance.sessions.session import Action, Session, Tape
 from wlk_conformance.sessions.twin import compare, twins_of
 from wlk_core import ASRToken
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from wlk_conformance.quality import word_errors
+from wlk_conformance.compare import word_errors
 
 # Without MLX, which takes eight seconds of a processor for one of audio where there is no GPU.
 TINY = [

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from wlk_conformance.call_log import CallLog, RecordingProcessor
-from wlk_conformance.calls import Calls, GuardedProcessor
+from wlk_conformance.calls import CallLog, Calls, GuardedProcessor
 from wlk_conformance.rules import NotApplicable
 from wlk_conformance.seams import SupportsDeclaration, SupportsEngineCalls
 from wlk_conformance.sessions.monitor import Monitor
-from wlk_conformance.sessions.stopped import RUNNING
 from wlk_conformance.stimuli import choose_speech_source
 from wlk_conformance.testing import StreamDriver
 from wlk_core.backend import LONG_FORM, LONG_FORM_DELAY
@@ -27,8 +25,7 @@ if TYPE_CHECKING:
 
     from wlk_conformance.report import Part
     from wlk_conformance.rules import RuleTest
-    from wlk_conformance.sessions.actions import Session
-    from wlk_conformance.sessions.campaign import Finding
+    from wlk_conformance.sessions.session import Session
     from wlk_conformance.sessions.violation import Violation
     from wlk_conformance.stimuli import SpeechSource, Stimulus
     from wlk_core import ASRToken, Backend, BackendSpec
@@ -65,13 +62,11 @@ class BackendUnderTest:
         words: which words the model recognises, whatever its spec declares: "digits", or a folder
             of recordings; None to ask the spec.
         rules: the ids of the rules to run, empty for all.
-        touch: called when a call returns.
         seed: of the generated sessions.
         sessions: how many are generated; None for the default number.
         replays: the folder in which sessions that fail are written; None for nowhere.
         replay: the session to play instead of generated ones.
         calls: the record of the calls that run.
-        first_session: the index of the first session that is played.
         at_finding: called when a session was found to break a rule.
 
     """
@@ -84,15 +79,12 @@ class BackendUnderTest:
     entry_point: str | None = None
     words: str | None = None
     rules: frozenset[str] = frozenset()
-    touch: Callable[[], None] = attrs.field(default=lambda: None)
     seed: int = 0
     sessions: int | None = None
     replays: Path | None = None
     replay: Session | None = None
     calls: Calls = attrs.field(factory=Calls)
-    first_session: int = 0
     at_finding: Callable[[], None] = attrs.field(default=lambda: None)
-    hung_in: str | None = attrs.field(default=None, init=False)
     notes: list[str] = attrs.field(factory=list, init=False)
     recipes: list[str] = attrs.field(factory=list, init=False)
     call_logs: list[CallLog] = attrs.field(factory=list, init=False)
@@ -225,13 +217,11 @@ class BackendUnderTest:
         name = f"stream {len(self.call_logs) + 1}"
         with self.calls.making("create_processor", name):
             processor = backend.create_processor(**arguments)
-        guarded = GuardedProcessor(processor, self.calls, name)
-        self._opened.append(guarded)
-        opened_with = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-        log = CallLog(name, opened_with)
+        log = CallLog(name, ", ".join(f"{name}={value!r}" for name, value in arguments.items()))
         self.call_logs.append(log)
-        monitored = self._monitor(backend).watch(guarded, name, arguments.get("language"))
-        return StreamDriver(RecordingProcessor(monitored, log, self.touch))
+        guarded = GuardedProcessor(processor, self.calls, name, log)
+        self._opened.append(guarded)
+        return StreamDriver(self._monitor(backend).watch(guarded, name, arguments.get("language")))
 
     def speech(self, count: int, **how: Any) -> Stimulus:
         """
@@ -293,38 +283,10 @@ class BackendUnderTest:
         value: _T = self._cache[key]
         return value
 
-    def note_session(self, session: Session) -> None:
-        """Write a session to the folder of replays before it is played, because it may hang."""
-        self._write_replay(RUNNING, session)
-
-    def forget_session(self) -> None:
-        """Remove what `note_session` wrote, and the folder if nothing else is in it."""
-        if self.replays is not None and self.replays.is_dir():
-            (self.replays / RUNNING).unlink(missing_ok=True)
-            with suppress(OSError):  # sessions that failed stay there
-                self.replays.rmdir()
-
-    def found_in_session(self, finding: Finding, explanation: str) -> None:
-        """Report what a session found, and write the session to the folder of replays."""
-        rule = finding.violation.rule
-        if rule in self.advice:
-            return
-        path = self._write_replay(f"{self.spec.name}-{rule}.json", finding.session)
-        replay = f"replay: wlk-conformance {self.spec.name} --replay {path}\n" if path else ""
-        self.violations.append(finding.violation)
-        self.advice[rule] = replay + explanation
-
-    def _write_replay(self, name: str, session: Session) -> Path | None:
-        """Write *session* to the folder of replays; return None where there is no such folder."""
-        if self.replays is None:
-            return None
-        path = self.replays / name
-        try:
-            self.replays.mkdir(exist_ok=True)
-            path.write_text(session.as_json(), encoding="utf-8")
-        except OSError:  # the current directory may be read-only
-            return None
-        return path
+    def found_in_session(self, violation: Violation, advice: str) -> None:
+        """Report what a session found, with *advice* how to repeat it."""
+        self.violations.append(violation)
+        self.advice[violation.rule] = advice
 
     def note(self, line: str) -> None:
         """Add *line* to the report of this rule, passed or not."""
@@ -401,7 +363,7 @@ class BackendUnderTest:
             backend.close()
 
     def close(self) -> None:
-        """Close the backend, unless one of its calls hangs."""
-        if self._backend is not None and self.hung_in is None:
+        """Close the backend."""
+        if self._backend is not None:
             with self.calls.making("close", "the backend"):
                 self._backend.close()

@@ -1,26 +1,33 @@
-"""The calls of a backend: which one runs, and what must not leave it."""
+"""Record the calls of a backend, what they returned, and what must not escape from them."""
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import contextmanager
 import mmap
 import os
+import reprlib
 import struct
 import threading
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
+
+from wlk_core import Emission
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-__all__ = ["CallRecord", "Calls", "Escaped", "GuardedProcessor"]
+__all__ = ["CallLog", "CallRecord", "Calls", "Escaped", "GuardedProcessor", "ThreadedCall"]
 
 SIZE = 512  # bytes of the record
-HEAD = struct.Struct("=QiI120s")  # calls that began or ended, session, action, call and stream
+HEAD = struct.Struct("=Qi120s")  # calls that began or ended, action, call and stream
 COPIES = struct.Struct("=I120s")  # how many forked copies there were, and the call of the last one
 COPIES_OFFSET = 256
+LINES = 14  # calls kept, because the last ones before a failure explain most
+TEXT = 200  # characters shown of the tokens of one emission
 
 
 class Escaped(Exception):  # noqa: N818 -- an outcome of a call
@@ -36,11 +43,10 @@ class CallRecord:
     """
     The call that ran last in a process.
 
-    `action` is its number in the session `session`, from 1 and from 0; 0 and -1 outside of one.
+    `action` is its number in the session that is played, from 1; 0 outside of one.
     """
 
     moves: int
-    session: int = -1
     action: int = 0
     call: str = ""
     stream: str = ""
@@ -55,14 +61,10 @@ class CallRecord:
     def read(cls, path: Path) -> CallRecord:
         """Return what the process with the record *path* wrote, whatever has become of it."""
         try:
-            data = path.read_bytes()
-        except OSError:
+            moves, action, text = HEAD.unpack_from(path.read_bytes())
+        except (OSError, struct.error):  # it has not begun
             return cls(0)
-        if len(data) < HEAD.size:
-            return cls(0)
-        moves, session, action, text = HEAD.unpack_from(data)
-        call, _, stream = text.rstrip(b"\0").decode(errors="replace").partition("\t")
-        return cls(moves, session, action, call, stream)
+        return cls(moves, action, *_names(text))
 
 
 class Calls:
@@ -74,8 +76,7 @@ class Calls:
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        self.session = -1  #: the index of the session that is played
-        self.action = 0  #: the number of the action that is done
+        self.action = 0  #: the number of the action of a session that is done
         self._pid = os.getpid()
         self._memory = _memory(path)
         self._moves = 0
@@ -83,13 +84,6 @@ class Calls:
         self._open: dict[int, tuple[str, str, int]] = {}
         self._numbers = 0
         self._lock = threading.Lock()
-
-    @property
-    def running(self) -> CallRecord:
-        """The call that began last and has not ended."""
-        with self._lock:
-            call, stream, action = next(reversed(self._open.values()), ("", "", 0))
-            return CallRecord(self._moves, self.session, action, call, stream)
 
     @contextmanager
     def making(self, call: str, stream: str = "") -> Iterator[None]:
@@ -100,10 +94,14 @@ class Calls:
         a second suite.
 
         Raises:
-            Escaped: the call raised what is no Exception.
+            Escaped: the call raised something other than an Exception.
 
         """
-        number = self._begin(call, stream)
+        with self._lock:
+            self._numbers += 1
+            number = self._numbers
+            self._open[number] = (call, stream, self.action)
+            self._write()
         try:
             yield
         except BaseException as error:
@@ -114,7 +112,9 @@ class Calls:
             raise Escaped(f"{call}{where} raised {raised}") from error
         finally:
             self.end_copy(call, stream)
-            self._end(number)
+            with self._lock:
+                del self._open[number]
+                self._write()
 
     def end_copy(self, call: str, stream: str = "") -> None:
         """End this process, and leave a note of *call*, if it is a forked copy of the suite."""
@@ -130,58 +130,112 @@ class Calls:
         if count == self._copies:
             return ""
         self._copies = count
-        call, _, stream = text.rstrip(b"\0").decode(errors="replace").partition("\t")
+        call, stream = _names(text)
         return f"{call} of {stream}" if stream else call
-
-    def move(self) -> None:
-        """Note that the process still runs."""
-        with self._lock:
-            self._write()
-
-    def _begin(self, call: str, stream: str) -> int:
-        with self._lock:
-            self._numbers += 1
-            self._open[self._numbers] = (call, stream, self.action)
-            self._write()
-            return self._numbers
-
-    def _end(self, number: int) -> None:
-        with self._lock:
-            del self._open[number]
-            self._write()
 
     def _write(self) -> None:
         """Write the call that began last and has not ended."""
         self._moves += 1
         call, stream, action = next(reversed(self._open.values()), ("", "", 0))
-        HEAD.pack_into(self._memory, 0, self._moves, self.session, action, _text(call, stream))
+        HEAD.pack_into(self._memory, 0, self._moves, action, _text(call, stream))
+
+
+@attrs.define
+class CallLog:
+    """The last calls of one stream and their results, printed with a failure."""
+
+    name: str
+    opened_with: str = ""
+    lines: deque[str] = attrs.field(factory=lambda: deque(maxlen=LINES), init=False)
+    calls: int = attrs.field(default=0, init=False)
+
+    def note(self, line: str) -> None:
+        """Add a line."""
+        self.calls += 1
+        self.lines.append(f"  .{line}")
+
+    def __str__(self) -> str:
+        """Return the lines, with the number of those that were dropped."""
+        dropped = self.calls - len(self.lines)
+        head = [f"... {dropped} calls before ..."] if dropped else []
+        return "\n".join([f"{self.name}({self.opened_with})", *head, *self.lines])
 
 
 class GuardedProcessor:
-    """An online processor whose calls and attributes are recorded, and raise Exceptions only."""
+    """
+    An online processor whose calls and attributes are recorded, and raise Exceptions only.
 
-    def __init__(self, processor: Any, calls: Calls, stream: str) -> None:
+    Its calls are noted in *log* as well, if there is one.
+    """
+
+    def __init__(
+        self, processor: Any, calls: Calls, stream: str, log: CallLog | None = None
+    ) -> None:
         self._processor = processor
         self._calls = calls
         self._stream = stream
+        self._log = log
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the processor; a method is recorded when it is called."""
-        calls, stream = self._calls, self._stream
         if callable(getattr(type(self._processor), name, None)):
             value = getattr(self._processor, name)  # a method: nothing of the backend runs yet
         else:
-            with calls.making(name, stream):
+            with self._calls.making(name, self._stream):
                 value = getattr(self._processor, name)
         if name.startswith("_") or not callable(value):
             return value
 
         def call(*args: Any, **kwargs: Any) -> Any:
             is_last = name == "process_iter" and any((*args, *kwargs.values()))
-            with calls.making("is_last" if is_last else name, stream):
-                return value(*args, **kwargs)
+            try:
+                with self._calls.making("is_last" if is_last else name, self._stream):
+                    result = value(*args, **kwargs)
+            except Exception as error:
+                self._note(name, args, kwargs, f" raised {type(error).__name__}: {error}")
+                raise
+            if name != "get_buffer":
+                self._note(name, args, kwargs, result)
+            return result
 
         return call
+
+    def _note(self, name: str, args: Any, kwargs: Any, result: object) -> None:
+        if self._log is None:
+            return
+        named = (f"{key}={_short(value)}" for key, value in kwargs.items())
+        arguments = ", ".join([*map(_short, args), *named])
+        self._log.note(f"{name}({arguments}){_result(result)}")
+
+
+class ThreadedCall:
+    """
+    Make a call on a new daemon thread, from now on.
+
+    What it raises is kept, because an error that leaves a thread is printed and lost.
+    """
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self._call = call
+        self.error: BaseException | None = None  #: what the call raised
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def wait(self, limit: float | None = None) -> bool:
+        """Wait for the end of the call, *limit* seconds at most; return whether it has ended."""
+        self._thread.join(limit)
+        return not self._thread.is_alive()
+
+    def raise_error(self) -> None:
+        """Raise what the call raised."""
+        if self.error is not None:
+            raise self.error
+
+    def _run(self) -> None:
+        try:
+            self._call()
+        except BaseException as error:  # noqa: BLE001 -- the thread that waits raises or reports it
+            self.error = error
 
 
 def _memory(path: Path | None) -> mmap.mmap:
@@ -197,7 +251,30 @@ def _text(call: str, stream: str) -> bytes:
     return f"{call}\t{stream}".encode()[:120]
 
 
+def _names(text: bytes) -> tuple[str, str]:
+    """Return call and stream of what `_text` returned."""
+    call, _, stream = text.rstrip(b"\0").decode(errors="replace").partition("\t")
+    return call, stream
+
+
 def _is_from_the_user(error: BaseException) -> bool:
     """Return whether *error* is Ctrl-C, which Python raises in the main thread alone."""
     is_main = threading.current_thread() is threading.main_thread()
     return isinstance(error, KeyboardInterrupt) and is_main
+
+
+def _short(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
+    return reprlib.repr(value)  # a list of samples in full would hide the failure
+
+
+def _result(result: object) -> str:
+    if isinstance(result, str):
+        return result  # the exception
+    if not isinstance(result, Emission):
+        return "" if result is None else f" -> {result!r}"
+    words = " ".join(
+        f"{token.text!r}@{token.start:.2f}-{token.end:.2f}" for token in result.committed
+    )[:TEXT]
+    return f" -> [{words}] up to {result.processed_up_to:.3f}, stable {result.stable_up_to:.3f}"

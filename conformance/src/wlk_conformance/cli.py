@@ -136,11 +136,13 @@ def main(
 
     Exit status: 0 compliant (declared deviations included), 1 not compliant, 2 usage.
     """
-    from wlk_conformance.stimuli import OpenSpeech  # noqa: PLC0415 -- brings numpy, unlike --help
+    from wlk_conformance.explanation import explain  # noqa: PLC0415 -- brings numpy, unlike --help
+    from wlk_conformance.stimuli import OpenSpeech  # noqa: PLC0415 -- likewise
     from wlk_conformance.suite_run import SuiteRun  # noqa: PLC0415 -- likewise
 
     if explained is not None:
-        _explain(explained)
+        click.echo(explain(explained))
+        sys.exit(0)
     if backend is None:
         raise click.UsageError("expected the name of a backend, BACKEND; got none")
     if badge_path is not None and (rules or replay is not None):
@@ -157,7 +159,6 @@ def main(
         raise click.BadParameter(
             f"expected a name that ends in .svg or .json, got {badge_path}", param_hint="--badge"
         )
-    _check_session(replay)
     suite_run = SuiteRun.prepare(
         backend,
         model=model,
@@ -184,29 +185,10 @@ def main(
     sys.exit(EXIT_COMPLIANT if report.is_compliant else EXIT_NOT_COMPLIANT)
 
 
-def _explain(rule: str) -> NoReturn:
-    from wlk_conformance.explanation import explain  # noqa: PLC0415 -- brings numpy, unlike --help
-
-    click.echo(explain(rule))
-    sys.exit(0)
-
-
 def _check_writable(path: Path | None, option: str) -> None:
     """Refuse a file that cannot be written, before minutes are spent on it."""
     if path is not None and not path.parent.is_dir():
         raise click.BadParameter(f"{path.parent} is not a directory", param_hint=option)
-
-
-def _check_session(path: Path | None) -> None:
-    """Refuse a file that contains no session."""
-    from wlk_conformance.sessions.actions import Session  # noqa: PLC0415 -- brings numpy
-
-    if path is None:
-        return
-    try:
-        Session.from_json(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise click.BadParameter(f"{path}: {error}", param_hint="--replay") from None
 
 
 def _show_progress(rule: str | None) -> None:

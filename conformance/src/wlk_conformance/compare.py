@@ -1,10 +1,9 @@
-"""Comparisons of transcripts, with messages that explain a difference."""
+"""Compare transcripts, with messages that explain a difference; align words, count errors."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wlk_conformance.quality import align
 from wlk_conformance.scripted.engine import DIGIT_WORDS
 
 if TYPE_CHECKING:
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CLOCK_ERROR",
+    "align",
     "check_clock",
     "check_same",
     "check_texts",
@@ -23,12 +23,58 @@ __all__ = [
     "letters",
     "start_errors",
     "timed_words",
+    "word_errors",
     "words_of",
 ]
 
 INSTANT = 1e-3  # seconds: rounding allowed between times that should be equal
 NUMERALS = {str(digit): word.strip() for digit, word in enumerate(DIGIT_WORDS)}
 CLOCK_ERROR = 1e-6  # seconds: rounding allowed in a clock that counts samples
+
+
+def word_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> int:
+    """Return the least number of substitutions, insertions and deletions between the two."""
+    return round(_distances(reference, hypothesis, [1.0] * len(reference))[-1][-1])
+
+
+def align(
+    reference: Sequence[str], hypothesis: Sequence[str], *, omissions: Sequence[float] = ()
+) -> list[tuple[int, int]]:
+    """
+    Return the index pairs of the words that are equal in a best alignment of the two.
+
+    *omissions* has for each word of *reference* what it costs to leave it out, 1 by default.
+    """
+    omissions = omissions or [1.0] * len(reference)
+    distances = _distances(reference, hypothesis, omissions)
+    pairs: list[tuple[int, int]] = []
+    i, j = len(reference), len(hypothesis)
+    while i and j:
+        is_equal = reference[i - 1] == hypothesis[j - 1]
+        if is_equal and distances[i][j] == distances[i - 1][j - 1]:
+            i, j = i - 1, j - 1
+            pairs.append((i, j))
+        elif distances[i][j] == distances[i - 1][j - 1] + 1:
+            i, j = i - 1, j - 1
+        elif distances[i][j] == distances[i - 1][j] + omissions[i - 1]:
+            i -= 1
+        else:
+            j -= 1
+    return pairs[::-1]
+
+
+def _distances(
+    reference: Sequence[str], hypothesis: Sequence[str], omissions: Sequence[float]
+) -> list[list[float]]:
+    """Return the edit distances of all prefixes (Levenshtein 1965)."""
+    table: list[list[float]] = [[float(j) for j in range(len(hypothesis) + 1)]]
+    for i, (expected, omission) in enumerate(zip(reference, omissions, strict=True), 1):
+        row = [table[i - 1][0] + omission]
+        for j, actual in enumerate(hypothesis, 1):
+            substitution = table[i - 1][j - 1] + (expected != actual)
+            row.append(min(substitution, table[i - 1][j] + omission, row[j - 1] + 1))
+        table.append(row)
+    return table
 
 
 def check_clock(actual: float, expected: float) -> None:
@@ -68,7 +114,7 @@ def timed_words(tokens: Sequence[ASRToken] | Sequence[Word]) -> list[tuple[str, 
 
 
 def letters(text: str) -> str:
-    """Return *text* in lower case with a space for every character that is no letter or digit."""
+    """Return *text* in lower case, with spaces for all characters but letters and digits."""
     return "".join(c if c.isalnum() else " " for c in text.casefold())
 
 

@@ -11,7 +11,7 @@ from wlk_core.option_values import parse_options
 from wlk_core.registry import PluginInfo, Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from wlk_core import Backend, BackendSpec
 
@@ -27,12 +27,11 @@ def find_backend(
     tiers: Iterable[str] = (),
     words: str | None = None,
     rules: Iterable[str] = (),
-    touch: Callable[[], None] = lambda: None,
 ) -> tuple[BackendUnderTest, PluginInfo]:
     """
     Return the installed backend *name*, not yet loaded, and the plugin that offers it.
 
-    Options are given by name, as KEY=VALUE texts in *pairs*, or both.
+    Options are given by name, as KEY=VALUE strings in *pairs*, or both.
 
     Raises:
         BackendUnavailable: it is not installed, or broken.
@@ -54,7 +53,6 @@ def find_backend(
         entry_point=_entry_point(owner),
         words=words,
         rules=frozenset(rules),
-        touch=touch,
     )
     return under_test, owner
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.events import Log
     from wlk_conformance.rules import RuleTest, TestOutcome
-    from wlk_conformance.watchdog import Worker
 
 # Every pytest run of an environment with the suite imports this module.  Heavy imports stand in the
 # functions below, which run only where there are rules.
@@ -27,42 +26,27 @@ _RUNS = pytest.StashKey["dict[type, _ClassRun]"]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that ``wlk-conformance`` passes on."""
     group = parser.getgroup("wlk-conformance", "the contract of streaming speech backends")
-    group.addoption("--wlk-backend", metavar="NAME", help="test this installed backend")
-    group.addoption("--wlk-model", metavar="REF", help="the model to load")
-    group.addoption("--wlk-option", metavar="KEY=VALUE", action="append", default=[])
+    for name, metavar, text in (
+        ("backend", "NAME", "test this installed backend"),
+        ("model", "REF", "the model to load"),
+        ("words", "WORDS", "digits, or a folder of recordings: what is recognised"),
+        ("report", "PATH", "write the report as JSON, or Markdown if its name ends in .md"),
+        ("events", "PATH", "write an event for each test as it happens"),
+        ("replay", "PATH", "play this session, and nothing else"),
+        ("replays", "PATH", "write sessions that fail to this folder"),
+    ):
+        group.addoption(f"--wlk-{name}", metavar=metavar, help=text)
+    for name, metavar, text in (
+        ("option", "KEY=VALUE", "an option of the backend or its streams; may be repeated"),
+        ("rule", "ID", "test this rule only; may be repeated"),
+        ("skip", "TEST", "leave this test out; may be repeated"),
+    ):
+        group.addoption(f"--wlk-{name}", metavar=metavar, action="append", default=[], help=text)
     group.addoption("--wlk-speech", action="store_true", help="run the speech tier as well")
     group.addoption("--wlk-long", action="store_true", help="run the long tier as well")
-    group.addoption(
-        "--wlk-words", metavar="WORDS", help="digits, or a folder of recordings: what is recognised"
-    )
-    group.addoption("--wlk-rule", metavar="ID", action="append", default=[])
-    group.addoption("--wlk-report", metavar="PATH", help="write the report as JSON")
-    group.addoption(
-        "--wlk-events", metavar="PATH", help="write an event for each test as it happens"
-    )
-    group.addoption(
-        "--wlk-skip", metavar="TEST", action="append", default=[], help="leave this test out"
-    )
-    group.addoption(
-        "--wlk-sessions", metavar="N", type=int, help="generate N sessions instead of the default"
-    )
-    group.addoption(
-        "--wlk-first-session", metavar="N", type=int, default=0, help="begin with session N"
-    )
-    group.addoption(
-        "--wlk-hung", metavar="CALL", action="append", default=[], help="a call that hung before"
-    )
+    group.addoption("--wlk-sessions", metavar="N", type=int, help="generate N sessions")
     group.addoption(
         "--wlk-seed", metavar="N", type=int, default=0, help="seed of the sessions (default: 0)"
-    )
-    group.addoption("--wlk-replay", metavar="PATH", help="play this session, and nothing else")
-    group.addoption("--wlk-replays", metavar="PATH", help="write sessions that fail to this folder")
-    group.addoption(
-        "--wlk-time-limit",
-        metavar="SECONDS",
-        type=float,
-        default=120.0,
-        help="time after which a call that does not return counts as hung (default: 120)",
     )
 
 
@@ -74,10 +58,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @attrs.define(eq=False)
 class _ClassRun:
-    """One class of rules in progress: its backend, the thread that runs it, and its outcomes."""
+    """One class of rules in progress: its backend and its outcomes."""
 
     under_test: BackendUnderTest
-    worker: Worker
     suite: str
     distribution: str
     version: str
@@ -93,13 +76,10 @@ def _wlk_run(request: pytest.FixtureRequest) -> Iterator[_ClassRun]:
     from wlk_conformance.events import CALLS, Log  # noqa: PLC0415 -- see above
     from wlk_conformance.loading import find_backend  # noqa: PLC0415 -- see above
     from wlk_conformance.rules import rule_of  # noqa: PLC0415 -- see above
-    from wlk_conformance.watchdog import Worker  # noqa: PLC0415 -- see above
 
     config, suite = request.config, request.cls
     events = config.getoption("--wlk-events")
     calls = Calls(Path(events).with_suffix(CALLS) if events else None)
-    worker = Worker(calls)
-    worker.hung = frozenset(config.getoption("--wlk-hung"))
     under_test, owner = find_backend(
         suite.backend or config.getoption("--wlk-backend") or "",
         model=suite.model or config.getoption("--wlk-model"),
@@ -108,7 +88,6 @@ def _wlk_run(request: pytest.FixtureRequest) -> Iterator[_ClassRun]:
         tiers=[tier for tier in ("speech", "long") if config.getoption(f"--wlk-{tier}")],
         words=suite.words or config.getoption("--wlk-words"),
         rules=config.getoption("--wlk-rule"),
-        touch=worker.touch,
     )
     under_test.calls = calls
     _prepare_sessions(under_test, config)
@@ -119,7 +98,6 @@ def _wlk_run(request: pytest.FixtureRequest) -> Iterator[_ClassRun]:
     ]
     class_run = _ClassRun(
         under_test=under_test,
-        worker=worker,
         suite=suite.suite,
         distribution=owner.distribution,
         version=owner.version,
@@ -128,19 +106,16 @@ def _wlk_run(request: pytest.FixtureRequest) -> Iterator[_ClassRun]:
     )
     config.stash[_RUNS][suite] = class_run
     yield class_run
-    if under_test.hung_in is None:
-        worker.run(under_test.close, limit=config.getoption("--wlk-time-limit"))
-        worker.close()
-        _report_processes(class_run)
+    under_test.close()
+    _report_processes(class_run)
 
 
 def _prepare_sessions(under_test: BackendUnderTest, config: pytest.Config) -> None:
     """Set what the options choose for generated sessions."""
-    from wlk_conformance.sessions.actions import Session  # noqa: PLC0415 -- see above
+    from wlk_conformance.sessions.session import Session  # noqa: PLC0415 -- see above
 
     under_test.seed = config.getoption("--wlk-seed")
     under_test.sessions = config.getoption("--wlk-sessions")
-    under_test.first_session = config.getoption("--wlk-first-session")
     if folder := config.getoption("--wlk-replays"):
         under_test.replays = Path(folder)
     if path := config.getoption("--wlk-replay"):
@@ -171,12 +146,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run the test of a rule on its thread, and report its outcome to pytest."""
+    """Run the test of a rule, and report its outcome to pytest."""
     declared = _declared(pyfuncitem)
     if declared is None:
         return None
     from wlk_conformance.runner import examine  # noqa: PLC0415 -- see above
-    from wlk_conformance.stops import not_judged  # noqa: PLC0415 -- see above
 
     class_run = cast("_ClassRun", pyfuncitem.funcargs["wlk_run"])
     if class_run.log is not None:
@@ -187,25 +161,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         found.extend(_new_findings(declared, class_run))
 
     class_run.under_test.at_finding = take_findings
-    outcome = examine(
-        declared,
-        pyfuncitem.obj,
-        class_run.under_test,
-        worker=class_run.worker,
-        limit=pyfuncitem.config.getoption("--wlk-time-limit"),
-    )
+    outcome = examine(declared, pyfuncitem.obj, class_run.under_test)
     take_findings()
-    ended = [outcome]
-    if outcome.test != declared.name:
-        ended.append(not_judged(declared, outcome))
-    class_run.outcomes += [*ended, *found]
+    class_run.outcomes += [outcome, *found]
     if class_run.log is not None:
         if class_run.under_test.refusal is not None:
             class_run.log.refuse(str(class_run.under_test.refusal))
-        for entry in ended:
-            class_run.log.end(entry)
-        if class_run.under_test.hung_in is not None:
-            pyfuncitem.session.shouldstop = "a call hangs: a new process runs the other tests"
+        class_run.log.end(outcome)
     for entry in found:
         _report_finding(entry, class_run)
     _report_to_pytest(declared, outcome, class_run)

@@ -124,31 +124,28 @@ class Report:
     @property
     def summary(self) -> str:
         """The verdict and how much was tested, on one line."""
-        failed = [result for result in self.rules if result.outcome in BROKEN and result.is_reached]
-        first = [result.id for result in failed if result.is_first]
-        broken = [*first, *(result.id for result in failed if not result.is_first)]
-        stops = [
-            result.detail.removeprefix(NOT_REACHED)
-            for result in self.rules
-            if not result.is_reached and result.detail.startswith(NOT_REACHED)
-        ]
-        unjudged: dict[str, list[str]] = {}
-        for result in self.rules:
-            if not result.is_reached and not result.detail.startswith(NOT_REACHED):
+        failed = [result for result in self.rules if result.outcome in BROKEN]
+        first = [result.id for result in failed if result.is_reached and result.is_first]
+        broken = [result.id for result in failed if result.is_reached and not result.is_first]
+        unjudged: dict[str, list[str]] = {}  # ids by the call in which their tests stopped
+        stop = ""
+        for result in failed:
+            if not result.is_reached and result.detail.startswith(NOT_REACHED):
+                stop = stop or result.detail.removeprefix(NOT_REACHED)
+            elif not result.is_reached:
                 unjudged.setdefault(result.detail, []).append(result.id)
-        reasons = [f"{', '.join(ids)} {detail}" for detail, ids in unjudged.items()]
-        if stops:
-            before = [rule for rule in broken if not stops[0].endswith(f" in {rule}")]
-            reasons = [", ".join(before)] * bool(before) + reasons
-            reasons += [stops[0], "the rules after it were not reached"]
-            return f"NOT COMPLIANT: {'; '.join(reasons)}"
-        if reasons:
-            return f"NOT COMPLIANT: {'; '.join([', '.join(broken), *reasons])}"
-        if first and len(broken) > len(first):
-            rest = ", ".join(broken[len(first) :])
+        if stop or unjudged:
+            known = ", ".join(
+                rule for rule in [*first, *broken] if not stop.endswith(f" in {rule}")
+            )
+            reasons = [f"{', '.join(ids)} {detail}" for detail, ids in unjudged.items()]
+            reasons += [stop, "the rules after it were not reached"] if stop else []
+            return f"NOT COMPLIANT: {'; '.join(filter(None, [known, *reasons]))}"
+        if first and broken:
+            rest = ", ".join(broken)
             return f"NOT COMPLIANT: {', '.join(first)}; and, perhaps because of it, {rest}"
-        if broken:
-            return f"NOT COMPLIANT: {', '.join(broken)}"
+        if failed:
+            return f"NOT COMPLIANT: {', '.join([*first, *broken])}"
         if not self.is_compliant:
             return "NOT COMPLIANT: no rule was judged"
         counts = [
@@ -245,27 +242,22 @@ def judge(
     must fail: where the rule holds it is stale.  With `is_advisory` every failure is that of a test
     newer than the suite version that the author pinned.
     """
-    failed = [outcome.detail for outcome in outcomes if outcome.status == "fail"]
-    is_reached = not failed or any(
-        outcome.is_reached for outcome in outcomes if outcome.status == "fail"
-    )
-    passed = [outcome.detail for outcome in outcomes if outcome.status == "pass"]
-    absent = [outcome.detail for outcome in outcomes if outcome.status == "n/a"]
+    by_status: dict[str, list[TestOutcome]] = {"fail": [], "pass": [], "n/a": []}
+    for each in outcomes:
+        by_status[each.status].append(each)
+    failed = by_status["fail"]
+    is_reached = not failed or any(each.is_reached for each in failed)
     outcome: Outcome
-    if failed and not is_reached:
-        outcome, detail = "fail", failed[0]
-    elif failed and deviation is not None:
+    if failed and is_reached and deviation is not None:
         outcome, detail = "deviation", deviation
-    elif failed and is_advisory:
-        outcome, detail = "advisory", failed[0]
     elif failed:
-        outcome, detail = "fail", failed[0]
-    elif passed and deviation is not None:
+        outcome, detail = "advisory" if is_reached and is_advisory else "fail", failed[0].detail
+    elif by_status["pass"] and deviation is not None:
         outcome, detail = "stale", f"the rule holds; remove the declared deviation: {deviation}"
-    elif passed:
-        outcome, detail = "pass", "; ".join(filter(None, passed))
+    elif by_status["pass"]:
+        outcome, detail = "pass", "; ".join(filter(None, (e.detail for e in by_status["pass"])))
     else:
-        outcome, detail = "n/a", next(iter(absent), "")
+        outcome, detail = "n/a", next((each.detail for each in by_status["n/a"]), "")
     return RuleResult(
         id=rule,
         outcome=outcome,

@@ -21,6 +21,7 @@ __all__ = [
     "Status",
     "TestOutcome",
     "Tier",
+    "declared_test",
     "rule",
     "rule_ids",
     "rule_of",
@@ -100,8 +101,8 @@ class TestOutcome:
     The outcome of one test of a rule.
 
     `detail` is one line, `explanation` the full text of a failure, `absence` the kind of an n/a.  A
-    test that a hang or a crash kept from running fails and is not reached.  A test is hung
-    where one of its calls did not return.
+    test that a hang or a crash kept from running fails and is not reached.  With `is_stop` one of
+    its calls hung or ended the process.
     """
 
     __test__ = False  # not collected by pytest, whatever imports it
@@ -112,43 +113,45 @@ class TestOutcome:
     detail: str = ""
     explanation: str = ""
     is_reached: bool = True
-    is_hung: bool = False
+    is_stop: bool = False
     absence: Absence = "not testable"
     is_first: bool = False
+
+    @classmethod
+    def failed(cls, declared: RuleTest, detail: str, *, is_reached: bool = True) -> TestOutcome:
+        """Return a failure without an explanation."""
+        return cls(
+            rule=declared.id,
+            test=declared.name,
+            status="fail",
+            detail=detail,
+            is_reached=is_reached,
+        )
 
 
 _DECLARED: dict[str, RuleTest] = {}  # the first test of each rule, filled by `rule`
 
 
-def rule(
-    rule_id: str,
-    *,
-    since: str = "1.0",
-    kinds: str = "G",
-    tier: Tier = "contract",
-    requires: str | None = None,
-    causes: tuple[str, ...] = (),
-    is_first: bool = False,
-) -> Callable[[_Test], _Test]:
-    """Declare a test of the rule *rule_id*; its docstring is the contract's sentence."""
+def rule(rule_id: str, **declaration: Any) -> Callable[[_Test], _Test]:
+    """
+    Declare a test of the rule *rule_id*; its docstring is the contract's sentence.
+
+    The *declaration* is that of RuleTest, from `since` on.
+    """
 
     def declare(test: _Test) -> _Test:
-        declared = RuleTest(
-            id=rule_id,
-            name=test.__name__,
-            sentence=" ".join(inspect.cleandoc(test.__doc__ or "").split()),
-            since=since,
-            kinds=kinds,
-            tier=tier,
-            requires=requires,
-            causes=causes,
-            is_first=is_first,
-        )
+        declared = declared_test(rule_id, test, **declaration)
         _DECLARED.setdefault(rule_id, declared)
         cast("Any", test).wlk_rule = declared
         return test
 
     return declare
+
+
+def declared_test(rule_id: str, test: Callable[..., None], **declaration: Any) -> RuleTest:
+    """Return *test* as one of the rule *rule_id*."""
+    sentence = " ".join(inspect.cleandoc(test.__doc__ or "").split())
+    return RuleTest(id=rule_id, name=test.__name__, sentence=sentence, **declaration)
 
 
 def rule_ids() -> frozenset[str]:
@@ -162,7 +165,7 @@ def rule_test(rule_id: str) -> RuleTest:
 
 
 def rule_of(test: object) -> RuleTest | None:
-    """Return the declaration of *test*, None for a function that is no test of a rule."""
+    """Return the declaration of *test*, None for any other function."""
     return getattr(test, "wlk_rule", None)
 
 

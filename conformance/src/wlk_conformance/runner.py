@@ -10,8 +10,6 @@ import attrs
 
 from wlk_conformance.backend_under_test import LoadFailure
 from wlk_conformance.calls import Escaped
-from wlk_conformance.output import standard_output
-from wlk_conformance.processes import children, end_children, left_running, remaining
 from wlk_conformance.rules import (
     BY_RULE,
     NotApplicable,
@@ -21,22 +19,25 @@ from wlk_conformance.rules import (
     rule_test,
 )
 from wlk_conformance.sessions.violation import Violation
-from wlk_conformance.stops import rule_of_call
-from wlk_conformance.watchdog import Hung
+from wlk_conformance.side_effects import (
+    children,
+    end_children,
+    left_running,
+    remaining,
+    standard_output,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.rules import RuleTest
-    from wlk_conformance.watchdog import Worker
 
 __all__ = [
     "examine",
     "findings",
     "leaked_processes",
     "not_applicable",
-    "not_reached",
     "reason_to_skip",
 ]
 
@@ -46,51 +47,42 @@ SESSIONS_TEST = "test_generated_sessions_keep_every_rule"
 
 
 def examine(
-    declared: RuleTest,
-    test: Callable[[BackendUnderTest], None],
-    under_test: BackendUnderTest,
-    *,
-    worker: Worker | None = None,
-    limit: float = 120.0,
+    declared: RuleTest, test: Callable[[BackendUnderTest], None], under_test: BackendUnderTest
 ) -> TestOutcome:
-    """
-    Run *test* on *under_test* and return its outcome; never raises what a backend raises.
-
-    With a *worker*, a test of which no call returns for *limit* seconds fails.  The tests that
-    follow are not reached, because the thread that hangs cannot be ended.
-    """
+    """Run *test* on *under_test* and return its outcome; never raises what a backend raises."""
     reason = reason_to_skip(declared, under_test)
     if reason is not None:
         return not_applicable(declared, reason)
-    if under_test.hung_in is not None:
-        return not_reached(declared, f"hung in {under_test.hung_in}")
-
-    def job() -> None:
-        under_test.begin_rule()
-        processes = children()
-        with standard_output() as printed:
-            try:
-                _check_words_are_known(declared, under_test)
-                test(under_test)
-            finally:
-                under_test.end_rule()
-        if printed():
-            text = f"{_first_line(printed())!r} was written to standard output"
-            under_test.violations.append(Violation("PKG-06", text))
-        if call := under_test.calls.take_copies():
-            text = f"{call} also returned in a forked copy of the process"
-            under_test.violations.append(Violation("LIFE-10", text))
-        under_test.started += [(child, declared) for child in children() - processes]
-
     try:
-        if worker is None:
-            job()
-        else:
-            worker.run(job, limit=limit)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 -- the suite's runner: any may come
+        _run(declared, test, under_test)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 -- the suite's runner: any may come
         return _outcome_of(error, declared, under_test)
     detail = "; ".join(under_test.notes)
     return TestOutcome(rule=declared.id, test=declared.name, status="pass", detail=detail)
+
+
+def _run(
+    declared: RuleTest, test: Callable[[BackendUnderTest], None], under_test: BackendUnderTest
+) -> None:
+    """Run *test*, and take what it left on standard output and among the processes."""
+    under_test.begin_rule()
+    processes = children()
+    with standard_output() as printed:
+        try:
+            _check_words_are_known(declared, under_test)
+            test(under_test)
+        finally:
+            under_test.end_rule()
+            under_test.calls.end_copy("a call")
+    if printed():
+        text = f"{_first_line(printed())!r} was written to standard output"
+        under_test.violations.append(Violation("PKG-06", text))
+    if call := under_test.calls.take_copies():
+        text = f"{call} also returned in a forked copy of the process"
+        under_test.violations.append(Violation("LIFE-10", text))
+    under_test.started += [(child, declared) for child in children() - processes]
 
 
 def findings(declared: RuleTest, under_test: BackendUnderTest) -> list[TestOutcome]:
@@ -149,17 +141,6 @@ def not_applicable(declared: RuleTest, reason: NotApplicable) -> TestOutcome:
     )
 
 
-def not_reached(declared: RuleTest, stop: str) -> TestOutcome:
-    """Return the outcome of a test after *stop*, a hang or the end of the process."""
-    return TestOutcome(
-        rule=declared.id,
-        test=declared.name,
-        status="fail",
-        detail=f"not reached: {stop}",
-        is_reached=False,
-    )
-
-
 def _outcome_of(
     error: BaseException, declared: RuleTest, under_test: BackendUnderTest
 ) -> TestOutcome:
@@ -167,21 +148,7 @@ def _outcome_of(
     if isinstance(error, NotApplicable):
         return not_applicable(declared, error)
     if isinstance(error, LoadFailure):
-        return TestOutcome(
-            rule=declared.id,
-            test=declared.name,
-            status="fail",
-            detail=f"the backend could not be loaded: {error}",
-        )
-    if isinstance(error, Hung):
-        running = under_test.calls.running
-        rule = rule_of_call(running.call, declared.id)
-        under_test.hung_in = rule
-        waiting = f"; {running} is running" if running.call else ""
-        detail = f"hung: no call returned within {error.limit:g} s{waiting}"
-        outcome = _failed(rule_test(rule), detail, under_test, after=f"its stack is\n{error}")
-        name = declared.name if rule == declared.id else f"stop in {running.call}"
-        return attrs.evolve(outcome, is_hung=True, test=name)
+        return TestOutcome.failed(declared, f"the backend could not be loaded: {error}")
     if isinstance(error, AssertionError):
         detail = str(error) or "the assertion does not hold"
         return _failed(declared, detail, under_test, after=_position(error, frames=1))

@@ -1,9 +1,9 @@
-"""What the rules feed to streams: speech that suits the model, and signals that are no speech."""
+"""Audio for the rules: speech that suits the model, noise, tones and silence."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 import numpy as np
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CodedSpeech",
     "DigitSpeech",
+    "Manner",
     "OpenSpeech",
     "SpeechSource",
     "Stimulus",
@@ -92,6 +93,27 @@ class Stimulus:
         return self.audio[:sample], self.audio[sample:]
 
 
+@attrs.frozen(kw_only=True)
+class Manner:
+    """
+    How words are spoken, drawn from `seed`.
+
+    `gap` is the range of the pauses between them, `lead` and `tail` the silence around them, in
+    seconds.  `digits` fixes the words.
+    """
+
+    seed: int = 0
+    gap: tuple[float, float] = (0.1, 0.3)
+    lead: float = 0.2
+    tail: float = 0.3
+    digits: tuple[int, ...] | None = None
+
+    def __str__(self) -> str:
+        """Return the arguments that make it."""
+        digits = f", digits={self.digits}" if self.digits else ""
+        return f"seed={self.seed}, gap={self.gap}, lead={self.lead}, tail={self.tail}{digits}"
+
+
 @attrs.frozen
 class CodedSpeech:
     """Coded audio: text and times are known exactly, and a scripted engine recognises all of it."""
@@ -100,20 +122,12 @@ class CodedSpeech:
     is_recognisable: ClassVar[bool] = True
     vocabulary: Sequence[str] = DIGIT_WORDS
 
-    def speech(
-        self,
-        count: int,
-        *,
-        seed: int = 0,
-        gap: tuple[float, float] = (0.1, 0.3),
-        lead: float = 0.2,
-        tail: float = 0.3,
-        digits: tuple[int, ...] | None = None,
-    ) -> Stimulus:
-        """Return coded words in whole cells."""
-        rng = np.random.default_rng(seed)
-        low, high = (round(seconds / CELL_SECONDS) for seconds in gap)
-        cell = round(lead / CELL_SECONDS)
+    def speech(self, count: int, **how: Any) -> Stimulus:
+        """Return coded words in whole cells; see Manner."""
+        manner = Manner(**how)
+        rng = np.random.default_rng(manner.seed)
+        low, high = (round(seconds / CELL_SECONDS) for seconds in manner.gap)
+        cell, digits = round(manner.lead / CELL_SECONDS), manner.digits
         tokens: list[CodedToken] = []
         for index in range(count):
             digit = int(rng.integers(10)) if digits is None else digits[index % len(digits)]
@@ -121,9 +135,8 @@ class CodedSpeech:
             cell += WORD_CELLS + int(rng.integers(low, high + 1)) * (index < count - 1)
         return self.script(
             tokens,
-            cells=cell + round(tail / CELL_SECONDS),
-            recipe=f"CodedSpeech().speech({count}, seed={seed}, gap={gap}, lead={lead}, tail={tail}"
-            + (f", digits={digits})" if digits else ")"),
+            cells=cell + round(manner.tail / CELL_SECONDS),
+            recipe=f"CodedSpeech().speech({count}, {manner})",
         )
 
     def script(
@@ -149,24 +162,15 @@ class DigitSpeech:
         """Only models that are declared to recognise digits must do so."""
         return self.kind == "digits"
 
-    def speech(
-        self,
-        count: int,
-        *,
-        seed: int = 0,
-        gap: tuple[float, float] = (0.1, 0.3),
-        lead: float = 0.2,
-        tail: float = 0.3,
-        digits: tuple[int, ...] | None = None,
-    ) -> Stimulus:
-        """Return connected digits over a trace of noise."""
-        clip = connected_digits(count, seed=seed, gap=gap, lead=lead, tail=tail, digits=digits)
-        trace = noise(clip.seconds, level=TRACE, seed=seed)[: len(clip.audio)]
+    def speech(self, count: int, **how: Any) -> Stimulus:
+        """Return connected digits over a trace of noise; see Manner."""
+        manner = Manner(**how)
+        clip = connected_digits(count, **attrs.asdict(manner))
+        trace = noise(clip.seconds, level=TRACE, seed=manner.seed)[: len(clip.audio)]
         return Stimulus(
             audio=np.clip(clip.audio + trace, -1.0, 1.0).astype(np.float32),
             words=clip.words,
-            recipe=f"connected_digits({count}, seed={seed}, gap={gap}, lead={lead}, tail={tail}"
-            + (f", digits={digits})" if digits else ")"),
+            recipe=f"connected_digits({count}, {manner})",
         )
 
 
@@ -201,39 +205,31 @@ class OpenSpeech:
             )
         return cls(tuple(sorted(recordings, key=lambda recording: len(recording.spoken))))
 
-    def speech(
-        self,
-        count: int,
-        *,
-        seed: int = 0,
-        gap: tuple[float, float] = (0.1, 0.3),
-        lead: float = 0.2,
-        tail: float = 0.3,
-        digits: tuple[int, ...] | None = None,
-    ) -> Stimulus:
+    def speech(self, count: int, **how: Any) -> Stimulus:
         """
         Return whole recordings with *count* words or more, two at least where four are requested.
 
-        They are no longer than *count* words each, but for the shortest.  `digits` are positions.
+        Each has *count* words at most, but for the shortest.  `digits` are positions.
         """
-        rng = np.random.default_rng(seed)
+        manner = Manner(**how)
+        rng = np.random.default_rng(manner.seed)
         short = [each for each in self.recordings if len(each.spoken) <= count]
         drawn = rng.permutation(len(short or self.recordings[:1]))
-        chosen = [self.recordings[digit % len(self.recordings)] for digit in digits or ()]
+        chosen = [self.recordings[digit % len(self.recordings)] for digit in manner.digits or ()]
         while sum(len(each.spoken) for each in chosen) < count or len(chosen) < min(count // 2, 2):
             chosen.append(self.recordings[drawn[len(chosen) % len(drawn)]])
-        pieces, words, end = [silence(lead)], [], lead
+        pieces, words, end = [silence(manner.lead)], [], manner.lead
         for recording in chosen:
             (word,) = recording.words
             words.append(word.shifted(end))
-            pieces += [recording.audio, silence(rng.uniform(*gap))]
+            pieces += [recording.audio, silence(rng.uniform(*manner.gap))]
             end = sum(map(len, pieces)) / SAMPLE_RATE
-        audio = np.concatenate([*pieces[:-1], silence(tail)])
+        audio = np.concatenate([*pieces[:-1], silence(manner.tail)])
         names = ", ".join(recording.recipe for recording in chosen)
         return Stimulus(
-            audio=audio + noise(len(audio) / SAMPLE_RATE, level=TRACE, seed=seed),
+            audio=audio + noise(len(audio) / SAMPLE_RATE, level=TRACE, seed=manner.seed),
             words=tuple(words),
-            recipe=f"{names} with seed={seed}, gap={gap}, lead={lead}, tail={tail}",
+            recipe=f"{names} with {manner}",
         )
 
 

@@ -1,16 +1,17 @@
-"""A run of the suite in a subprocess, watched from outside."""
+"""Run the suite in a subprocess, and report calls that hang or end the process."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 import os
 from pathlib import Path
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import attrs
 
@@ -19,14 +20,12 @@ from wlk_conformance.events import CALLS, Events
 from wlk_conformance.explanation import check_rules
 from wlk_conformance.loading import find_backend
 from wlk_conformance.report import Report, judge_all
-from wlk_conformance.rules import SUITE_VERSION, RuleTest, TestOutcome, rule_tests
-from wlk_conformance.runner import SESSIONS_TEST, not_applicable, not_reached, reason_to_skip
-from wlk_conformance.sessions.actions import Session
-from wlk_conformance.sessions.stopped import stopped_session
-from wlk_conformance.stops import Stop, not_judged
+from wlk_conformance.rules import SUITE_VERSION, RuleTest, TestOutcome, rule_test, rule_tests
+from wlk_conformance.runner import SESSIONS_TEST, not_applicable, reason_to_skip
+from wlk_conformance.sessions.replay import stopped_session
+from wlk_conformance.sessions.session import Session
 from wlk_conformance.suite import BackendConformance
-from wlk_conformance.watchdog import HASTE
-from wlk_core.errors import BackendUnavailable
+from wlk_core.errors import BackendUnavailable, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,13 +33,25 @@ if TYPE_CHECKING:
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_core.registry import PluginInfo
 
-__all__ = ["SuiteRun"]
+__all__ = ["RULES_OF_CALLS", "SuiteRun", "last_lines", "not_judged", "stopped"]
 
+#: The rule that a call breaks that hangs or ends the process.
+RULES_OF_CALLS = {
+    "create_processor": "LIFE-01", "warmup": "LIFE-09", "has_backlog": "TIME-03",
+    "insert_audio_chunk": "IN-04", "get_buffer": "HYP-01", "process_iter": "IN-05",
+    "is_last": "LIFE-07", "start_silence": "SIL-01", "end_silence": "SIL-03",
+    "new_speaker": "SPK-01", "finish": "LIFE-02", "reset": "LIFE-06", "close": "LIFE-10",
+    "stats": "RES-02",
+}  # fmt: skip
 REPLAYS = Path("wlk-replays")  # in the current directory, made when a session fails
-LOST_LIMITS = 7  # time limits that stops may cost; with 120 s a run that always hangs takes 15 min
-SESSION_STOPS = 3  # sessions that hang or end the process, after which no more are played
+MAX_STOPS = 5  # processes that hang or end; with 120 s a run that always hangs takes 10 minutes
 TICK = 0.1  # seconds between two reads of the events
-GRACE = 30.0  # seconds more than the run's own limit before it is ended from outside
+GRACE = 30.0  # seconds more while no call runs, or the model is loaded
+STACKS = 5.0  # seconds in which a process that hangs prints its stacks
+LINES = 8  # of what the backend printed last
+FRAMES = 6  # innermost frames of a thread that ended the process
+FRAME = re.compile(r'  File "(?P<file>[^"]*)"')
+RUNNERS = ("<frozen ", "/_pytest/", "/pluggy/", "/wlk_conformance/", "/pytest/", "/threading.py")
 
 
 @attrs.define
@@ -63,10 +74,6 @@ class SuiteRun:
         factory=lambda: [test for test, _ in rule_tests(BackendConformance)], init=False
     )
     outcomes: list[TestOutcome] = attrs.field(factory=list, init=False)
-    _hung: set[str] = attrs.field(factory=set, init=False)  # calls
-    _session_stops: int = attrs.field(default=0, init=False)
-    _first_session: int = attrs.field(default=0, init=False)
-    _lost: float = attrs.field(default=0.0, init=False)  # seconds that stops cost
 
     @classmethod
     def prepare(
@@ -84,14 +91,15 @@ class SuiteRun:
         replay: Path | None = None,
     ) -> Self:
         """
-        Find the backend and check the options, KEY=VALUE texts, and the rules; loads nothing.
+        Find the backend and check the options, KEY=VALUE strings, and the rules; loads nothing.
 
         `seed` and `sessions` choose the generated sessions, and `replay` is a file with one session
         to play instead of everything.
 
         Raises:
             BackendUnavailable: it is not installed, or broken.
-            OptionError: an option or a rule is unknown, or an option does not take the value.
+            OptionError: an option or a rule is unknown, an option does not take the value, or
+                *replay* does not contain a session.
 
         """
         check_rules(rules)
@@ -99,30 +107,30 @@ class SuiteRun:
             backend, model=model, pairs=pairs, tiers=tiers, words=words, rules=rules
         )
         if replay is not None:
-            under_test.replay = Session.from_json(replay.read_text(encoding="utf-8"))
+            try:
+                under_test.replay = Session.from_json(replay.read_text(encoding="utf-8"))
+            except ValueError as error:
+                raise OptionError(f"--replay {replay}: {error}") from None
         return cls(under_test, owner, tuple(pairs), time_limit, seed, sessions, replay)
 
     @property
     def explanations(self) -> list[str]:
         """The full text of each failure that no deviation covers, causes of others first."""
         deviations = self.under_test.spec.deviations
-        failed = [
-            outcome
-            for outcome in self.outcomes
-            if outcome.status == "fail" and outcome.rule not in deviations and outcome.explanation
-        ]
-        stops: dict[str, TestOutcome] = {}  # one for each rule, with its replay if one has any
-        for outcome in failed:
-            known = stops.get(outcome.rule)
-            if outcome.is_hung and (known is None or "replay:" not in known.explanation):
-                stops[outcome.rule] = outcome
-        first = next(iter(stops.values()), None)
-        return [
-            _shortened(outcome) if outcome.is_hung and outcome is not first
-            else outcome.explanation
-            for outcome in sorted(failed, key=lambda o: not o.is_first)
-            if not outcome.is_hung or outcome is stops[outcome.rule]
-        ]  # fmt: skip
+        texts: list[str] = []
+        stops: set[str] = set()  # rules
+        for outcome in sorted(self.outcomes, key=lambda outcome: not outcome.is_first):
+            text = outcome.explanation
+            if outcome.status != "fail" or outcome.rule in deviations or not text:
+                continue
+            if outcome.is_stop and "replay:" not in text:
+                if outcome.rule in stops:
+                    continue
+                # The stack of a later stop is seldom another one.
+                text = "\n".join(text.splitlines()[:2]) if stops else text
+                stops.add(outcome.rule)
+            texts.append(text)
+        return texts
 
     def run(self, *, progress: Callable[[str | None], None] | None = None) -> Report:
         """
@@ -133,17 +141,15 @@ class SuiteRun:
 
         """
         with tempfile.TemporaryDirectory(prefix="wlk-conformance-") as folder:
-            events = Events(Path(folder) / "events.jsonl")
-            printed = Path(folder) / "printed.txt"
-            has_moved = True
-            while has_moved and self._lost <= LOST_LIMITS * self.time_limit:
-                known = len(self._missing()), self._first_session
+            events, printed = Events(Path(folder) / "events.jsonl"), Path(folder) / "printed.txt"
+            for _ in range(MAX_STOPS):
                 ended = self._watch(events, printed, progress)
                 if events.refusal is not None:
                     raise BackendUnavailable(events.refusal)
-                ended = self._note_stop(events, ended, printed)
-                left = self._missing()
-                has_moved = bool(left) and known != (len(left), self._first_session)
+                stop = self._take(events, ended, printed)
+                if stop is None or not self._missing():
+                    break
+                ended = f"{ended.partition(':')[0]} in {stop.rule}"
             self._complete(ended, printed)
         return Report(
             backend=self.under_test.spec.name,
@@ -164,7 +170,9 @@ class SuiteRun:
     def _watch(
         self, events: Events, printed: Path, progress: Callable[[str | None], None] | None
     ) -> str:
-        """Wait for the run to end, or end it; return how it stopped."""
+        """Wait for the run to end, or end it where no call returns; return how it ended."""
+        calls = events.path.with_suffix(CALLS)
+        calls.unlink(missing_ok=True)  # the last call of the process before would seem to run
         with printed.open("wb") as output:
             process = subprocess.Popen(  # noqa: S603 -- this interpreter, arguments of our own
                 self._command(events.path),
@@ -174,36 +182,39 @@ class SuiteRun:
                 env=_environment(),
                 process_group=0 if os.name == "posix" else None,
             )
-        is_restart = bool(self.outcomes)
-        moved = began = monotonic()
-        moves, running = 0, None
+        moved, moves = monotonic(), 0
         try:
             while True:
-                is_over = _wait(process)
-                record = CallRecord.read(events.path.with_suffix(CALLS))
-                if events.read():
-                    moved = monotonic()
-                    if events.running not in (None, running):
-                        self._lost += moved - began if is_restart and running is None else 0.0
-                        running, began = events.running, moved
-                    if progress is not None and events.running is not None:
-                        progress(events.running[0])
-                if record.moves != moves:
+                is_over = _wait(process, TICK)
+                record = CallRecord.read(calls)
+                has_events = events.read()
+                if has_events and progress is not None and events.running is not None:
+                    progress(events.running[0])
+                if has_events or record.moves != moves:
                     moves, moved = record.moves, monotonic()
                 if is_over:
                     return f"the process ended with status {process.returncode}"
-                limit = self.time_limit / (HASTE if record.call in self._hung else 1)
-                if monotonic() - moved > limit + GRACE:
-                    return f"hung: no thread of the process ran within {limit + GRACE:g} s"
+                # The limit counts from the last call that began or returned, because a slow
+                # backend is not a hanging one.
+                grace = GRACE if record.call in ("", "load_backend") else 0.0
+                if monotonic() - moved > self.time_limit + grace:
+                    if os.name == "posix":
+                        process.send_signal(signal.SIGABRT)  # prints the stack of every thread
+                        _wait(process, STACKS)
+                    return f"hung: no call returned within {self.time_limit + grace:g} s"
         finally:
-            self._lost += monotonic() - began
             _end(process)
             if progress is not None:
                 progress(None)
 
     def _command(self, events: Path) -> list[str]:
         ini = Path(__file__).with_name("installed.ini")
-        command = [
+        under_test = self.under_test
+        done = {outcome.test for outcome in self.outcomes}
+        chosen = {"sessions": self.sessions, "words": under_test.words, "model": under_test.model}
+        if self.replay is not None:
+            chosen["replay"] = str(self.replay.resolve())
+        return [
             sys.executable,
             "-P",  # a numpy.py in the current directory is not numpy
             *("-m", "pytest", "-q", "--noconftest"),
@@ -211,109 +222,114 @@ class SuiteRun:
             *("-c", str(ini), "--rootdir", str(ini.parent)),
             *("-p", "no:cacheprovider", "-p", "wlk_conformance.pytest_plugin"),
             *("--pyargs", "wlk_conformance.installed"),
-            f"--wlk-backend={self.under_test.spec.name}",
+            f"--wlk-backend={under_test.spec.name}",
             f"--wlk-events={events}",
-            f"--wlk-time-limit={self.time_limit}",
             f"--wlk-seed={self.seed}",
-            f"--wlk-first-session={self._first_session}",
-            *(f"--wlk-hung={call}" for call in sorted(self._hung)),
             f"--wlk-replays={REPLAYS}",
             *(f"--wlk-option={pair}" for pair in self.pairs),
-            *(f"--wlk-{tier}" for tier in sorted(self.under_test.tiers - {"contract"})),
+            *(f"--wlk-{tier}" for tier in sorted(under_test.tiers - {"contract"})),
+            *(f"--wlk-{name}={value}" for name, value in chosen.items() if value is not None),
+            *(f"--wlk-skip={test.name}" for test in self.tests if test.name in done),
+            *(f"--wlk-rule={rule}" for rule in sorted(under_test.rules)),
         ]
-        if self.sessions is not None:
-            command.append(f"--wlk-sessions={self.sessions}")
-        if self.replay is not None:
-            command.append(f"--wlk-replay={self.replay.resolve()}")
-        done = {outcome.test for outcome in self.outcomes}
-        command += [f"--wlk-skip={test.name}" for test in self.tests if test.name in done]
-        command += [f"--wlk-rule={rule}" for rule in sorted(self.under_test.rules)]
-        if self.under_test.words is not None:
-            command.append(f"--wlk-words={self.under_test.words}")
-        if self.under_test.model is not None:
-            command.append(f"--wlk-model={self.under_test.model}")
-        return command
 
     def _missing(self) -> list[RuleTest]:
         """Return the tests that have no outcome."""
         done = {outcome.test for outcome in self.outcomes}
         return [test for test in self.tests if test.name not in done]
 
-    def _note_stop(self, events: Events, ended: str, printed: Path) -> str:
-        """
-        Take the outcomes of a process that is over, and add that of the call that it ended in.
-
-        Returns where it stopped.  The tests that are left run in a new process, and the sessions
-        after the one that stopped.
-        """
-        new = events.outcomes[len(self.outcomes) :]
-        stop = next((outcome for outcome in new if outcome.is_hung), None)
-        running = CallRecord.read(events.path.with_suffix(CALLS))
-        if stop is None and events.running is not None:
+    def _take(self, events: Events, ended: str, printed: Path) -> TestOutcome | None:
+        """Take the outcomes of a process that is over; return that of the call it ended in."""
+        stop = None
+        self.outcomes += events.outcomes[len(self.outcomes) :]
+        if events.running is not None:
             declared = next(test for test in self.tests if test.name == events.running[1])
-            stop = _stop(declared, ended, running).outcome(_text(printed))
-            new.append(stop)
+            running = CallRecord.read(events.path.with_suffix(CALLS))
+            stop = stopped(declared, ended, running, _text(printed))
+            if declared.name == SESSIONS_TEST:
+                replay = stopped_session(REPLAYS, self.under_test, action=running.action)
+                explanation = "\n".join(filter(None, (stop.explanation, replay)))
+                stop = attrs.evolve(stop, explanation=explanation)
+            self.outcomes.append(stop)
             if stop.test != declared.name:
-                new.append(not_judged(declared, stop))
-        events.running = None
-        if stop is not None:
-            how = "hung" if stop.detail.startswith("hung") else ended
-            if how == "hung":
-                self._hung.add(running.call)
-            if new[-1].test == SESSIONS_TEST:
-                new = self._after_session(new, stop, running)
-            ended = f"{how} in {stop.rule}"
-        self.outcomes += new
-        events.outcomes = list(self.outcomes)
-        return ended
-
-    def _after_session(
-        self, new: list[TestOutcome], stop: TestOutcome, running: CallRecord
-    ) -> list[TestOutcome]:
-        """Return the outcomes *new* with the replay of the session that stopped."""
-        self._session_stops += 1
-        replay = stopped_session(
-            REPLAYS, self.under_test, number=self._session_stops, action=running.action
-        )
-        explained = attrs.evolve(
-            stop,
-            test=f"stop in {running.call or 'a session'}",
-            explanation="\n".join(filter(None, (stop.explanation, replay))),
-        )
-        kept = [outcome for outcome in new if outcome is not stop and outcome.test != SESSIONS_TEST]
-        if running.session >= 0 and self._session_stops < SESSION_STOPS:
-            self._first_session = running.session + 1
-            return [*kept, explained]
-        sessions = next(test for test in self.tests if test.name == SESSIONS_TEST)
-        return [*kept, explained, not_judged(sessions, explained)]
+                self.outcomes.append(not_judged(declared, stop))
+        events.running, events.outcomes = None, list(self.outcomes)
+        return stop
 
     def _complete(self, ended: str, printed: Path) -> None:
         """Add the outcomes of the tests that did not run, and what was printed if none did."""
-        has_stopped = any(outcome.is_hung for outcome in self.outcomes)
+        has_stopped = any(outcome.is_stop for outcome in self.outcomes)
         for test in self._missing():
             reason = reason_to_skip(test, self.under_test)
             if reason is not None:
                 self.outcomes.append(not_applicable(test, reason))
             elif has_stopped:
-                self.outcomes.append(not_reached(test, ended))
+                detail = f"not reached: {ended}"
+                self.outcomes.append(TestOutcome.failed(test, detail, is_reached=False))
             else:
                 has_stopped = True
-                stop = _stop(test, ended, CallRecord(0)).outcome(_text(printed))
-                self.outcomes.append(stop)
+                self.outcomes.append(stopped(test, ended, CallRecord(0), _text(printed)))
                 ended = f"{ended} in {test.id}"
 
 
-def _stop(declared: RuleTest, ended: str, running: CallRecord) -> Stop:
-    """Return the end of a process in a test."""
+def stopped(declared: RuleTest, ended: str, running: CallRecord, printed: str) -> TestOutcome:
+    """
+    Return the failure of the rule that the call *running* broke, by which a process *ended*.
+
+    It is the rule of the test *declared* if no call ran.  *printed* is what the process printed.
+    """
     is_session = declared.name == SESSIONS_TEST
     scene = "a session" if is_session else f"the test {declared.name} of {declared.id}"
-    return Stop(ended=ended, running=running, rule=declared.id, test=declared.name, scene=scene)
+    broken = rule_test(RULES_OF_CALLS.get(running.call, declared.id))
+    is_hung = ended.startswith("hung")
+    detail = ended
+    if running.call:
+        detail += f"; {running} is running" if is_hung else f" in {running}"
+    lines = [
+        f"{broken.id}  {broken.sentence}",
+        f"result: in {scene}: {detail}",
+        *last_lines(printed),
+    ]
+    is_own = broken.id == declared.id and not is_session
+    return TestOutcome(
+        rule=broken.id,
+        test=declared.name if is_own else f"stop in {running.call or 'a session'}",
+        status="fail",
+        detail=detail,
+        explanation="\n".join(lines),
+        is_stop=True,
+    )
 
 
-def _shortened(outcome: TestOutcome) -> str:
-    """Return the explanation of a later stop, whose stack is seldom another one, or its replay."""
-    lines = outcome.explanation.splitlines()
-    return outcome.explanation if "replay:" in outcome.explanation else "\n".join(lines[:2])
+def not_judged(declared: RuleTest, stop: TestOutcome) -> TestOutcome:
+    """Return the outcome of a test in which a call stopped that breaks another rule."""
+    how = "hung" if stop.detail.startswith("hung") else "ended the process"
+    detail = f"not judged: {stop.test.removeprefix('stop in ')} {how}, see {stop.rule}"
+    return TestOutcome.failed(declared, detail, is_reached=False)
+
+
+def last_lines(printed: str) -> list[str]:
+    """
+    Return what a process printed last: lines of the backend, then the stack where it ended.
+
+    The stack is that of the thread that ended the process, or else of the first thread with frames
+    other than those of what runs the tests, which are left out.
+    """
+    own: list[str] = []
+    heads: list[str] = []
+    stacks: dict[bool, list[str]] = {True: [], False: []}  # of the current thread, and of others
+    thread: bool | None = None  # whether the lines are the stack of the current thread
+    for line in printed.splitlines():
+        if line.startswith(("Thread 0x", "Current thread 0x")):
+            thread = line.startswith("Current")
+        elif line.startswith(("Fatal Python error", "Windows fatal exception")):
+            heads.append(line)
+        elif thread is not None and (found := FRAME.match(line)):
+            if not any(runner in found["file"].replace("\\", "/") for runner in RUNNERS):
+                stacks[thread].append(line)
+        elif line.strip() and not heads:
+            own.append(line)
+    return [*own[-LINES:], *heads, *(stacks[True] or stacks[False])[:FRAMES]]
 
 
 def _text(printed: Path) -> str:
@@ -329,16 +345,17 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _wait(process: subprocess.Popen[bytes]) -> bool:
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Return whether the process ends within *seconds*."""
     try:
-        process.wait(TICK)
+        process.wait(seconds)
     except subprocess.TimeoutExpired:
         return False
     return True
 
 
 def _environment() -> dict[str, str]:
-    environment: dict[str, Any] = dict(os.environ)
+    environment = dict(os.environ)
     environment.pop("PYTEST_ADDOPTS", None)
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     return environment

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from wlk_conformance.annotators.declared import annotator_rule
 from wlk_conformance.annotators.suite import (
     CODED_SPEECH,
     AnnotatorRules,
+    annotator_rule,
     check_failure,
     check_no_work,
 )

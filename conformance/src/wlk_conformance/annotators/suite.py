@@ -1,12 +1,13 @@
-"""What the suites of the three kinds of annotators share: how one is opened, and its failures."""
+"""Rules of annotators: how a test is declared as one, how an annotator is opened and fails."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
 from unittest import SkipTest
 
 import numpy as np
 
+from wlk_conformance.rules import RuleTest, declared_test
 from wlk_conformance.scripted import ScriptedBackend
 from wlk_conformance.testing import CodedToken, encode, partition
 from wlk_core.processor import SAMPLE_RATE
@@ -14,7 +15,7 @@ from wlk_core.registry import Registry
 from wlk_core.session import Commit, Failure, Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -22,9 +23,47 @@ if TYPE_CHECKING:
     from wlk_core.processor import WorkCounters
     from wlk_core.session.events import Event
 
-__all__ = ["CODED_SPEECH", "AnnotatorRules", "check_failure", "check_no_work"]
+__all__ = [
+    "CODED_SPEECH",
+    "AnnotatorRules",
+    "annotator_rule",
+    "annotator_rules",
+    "broken_rules",
+    "check_failure",
+    "check_no_work",
+]
 
+_Test = TypeVar("_Test", bound="Callable[..., None]")
 CODED_SPEECH = encode([CodedToken(1 + i % 10, 6 * i, 4) for i in range(20)], cells=126)
+
+
+def annotator_rule(rule_id: str, *, kinds: str = "G") -> Callable[[_Test], _Test]:
+    """Declare a test of the rule *rule_id*; its docstring is the contract's sentence."""
+
+    def declare(test: _Test) -> _Test:
+        cast("Any", test).wlk_annotator_rule = declared_test(rule_id, test, kinds=kinds)
+        return test
+
+    return declare
+
+
+def annotator_rules(suite: type) -> Iterator[RuleTest]:
+    """Yield the tests of *suite*, a class of this package, in the order of their ids."""
+    declared = (getattr(getattr(suite, name), "wlk_annotator_rule", None) for name in dir(suite))
+    yield from sorted((test for test in declared if test is not None), key=lambda test: test.id)
+
+
+def broken_rules(suite: type) -> dict[str, str]:
+    """Run every test of *suite* without pytest; return the broken rules, each with the reason."""
+    broken: dict[str, str] = {}
+    for test in annotator_rules(suite):
+        try:
+            getattr(suite(), test.name)()
+        except SkipTest:
+            continue
+        except Exception as error:  # noqa: BLE001 -- a plugin's code
+            broken.setdefault(test.id, f"{type(error).__name__}: {error}")
+    return broken
 
 
 class Annotator(Protocol):

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from wlk_conformance.annotators.declared import annotator_rule
-from wlk_conformance.annotators.suite import AnnotatorRules, check_failure, check_no_work
+from wlk_conformance.annotators.suite import (
+    AnnotatorRules,
+    annotator_rule,
+    check_failure,
+    check_no_work,
+)
 from wlk_core import EPS, ASRToken
 from wlk_core.annotators import Translator
 from wlk_core.session import Translation

@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from wlk_conformance.annotators.declared import annotator_rule
-from wlk_conformance.annotators.suite import AnnotatorRules, check_failure, check_no_work
+from wlk_conformance.annotators.suite import (
+    AnnotatorRules,
+    annotator_rule,
+    check_failure,
+    check_no_work,
+)
 from wlk_conformance.testing import load_clip, partition
 from wlk_core.annotators import TurnDetector
 from wlk_core.processor import SAMPLE_RATE

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import numpy as np
 
-from wlk_conformance.scripted.alignment import BUFFER_SECONDS, FRAME_SAMPLES, POLICY
-from wlk_conformance.scripted.engine import DIGIT_WORDS, ScriptedEngine
+from wlk_conformance.scripted.engine import (
+    BUFFER_SECONDS,
+    DIGIT_WORDS,
+    FRAME_SAMPLES,
+    POLICY,
+    ScriptedEngine,
+)
 from wlk_conformance.scripted.native import NativeRecognizer, cut_step
 from wlk_conformance.scripted.plugin import SCRIPTED_SPEC
 from wlk_conformance.seams import CHANGES_ITS_MIND, HABITS, MOVES_TIMES, STAYS_UNDECIDED

@@ -11,15 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_conformance.output import standard_output
-from wlk_conformance.processes import (
-    BRIEF_GRACE,
-    CHILD_GRACE,
-    children,
-    end_children,
-    left_running,
-    remaining,
-)
 from wlk_conformance.rules import NotSelected
 from wlk_conformance.seams import (
     HABITS,
@@ -27,13 +18,21 @@ from wlk_conformance.seams import (
     SupportsEngineCalls,
     SupportsHabits,
 )
-from wlk_conformance.sessions.attribute import attribute
 from wlk_conformance.sessions.generate import Profile, generate
 from wlk_conformance.sessions.play import Played, Player
-from wlk_conformance.sessions.replay import snippet
-from wlk_conformance.sessions.shrink import shrink
+from wlk_conformance.sessions.replay import Replays, snippet
+from wlk_conformance.sessions.shrink import attribute, shrink
 from wlk_conformance.sessions.twin import compare, twins_of
 from wlk_conformance.sessions.violation import Violation
+from wlk_conformance.side_effects import (
+    BRIEF_GRACE,
+    CHILD_GRACE,
+    children,
+    end_children,
+    left_running,
+    remaining,
+    standard_output,
+)
 from wlk_core.options import AUTO
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     import psutil
 
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_conformance.sessions.actions import Session
+    from wlk_conformance.sessions.session import Session
     from wlk_core import Backend
     from wlk_core.options import Option
 
@@ -81,6 +80,7 @@ class Campaign:
         self._seed = seed
         self._is_coded = under_test.speech_source.kind == "coded"
         self._profile = profile_of(under_test, is_long=is_long)
+        self._replays = Replays(under_test.replays)
         self._child_grace = CHILD_GRACE
 
     @property
@@ -92,8 +92,7 @@ class Campaign:
         """Play *count* sessions; yield a finding for each that fails, until FAILURES did."""
         seen: Counter[tuple[str, str]] = Counter()
         self.violation_of(generate(self._seed, 0, self._profile))  # what is made on first use
-        for index in range(self._under_test.first_session, count):
-            self._under_test.calls.session = index
+        for index in range(count):
             session = generate(self._seed, index, self._profile)
             violation = self.violation_of(session)
             if violation is None:
@@ -124,7 +123,7 @@ class Campaign:
 
     def violation_of(self, session: Session) -> Violation | None:
         """Play a session; return the first violation, None where every rule holds."""
-        self._under_test.note_session(session)
+        self._replays.note(session)
         processes = children()
         with self._backend() as backend, standard_output() as printed:
             threads, files = threading.active_count(), _open_files()
@@ -137,6 +136,15 @@ class Campaign:
         leaked = list(self._leaked_processes(processes))  # whatever else was found
         violations = violations or leaked
         return next(iter(violations), None)
+
+    def report(self, finding: Finding) -> None:
+        """Report the first finding of a rule, and write its session to the folder of replays."""
+        rule, spec = finding.violation.rule, self._under_test.spec
+        if rule in self._under_test.advice:
+            return
+        path = self._replays.write(f"{spec.name}-{rule}.json", finding.session)
+        replay = f"replay: wlk-conformance {spec.name} --replay {path}\n" if path else ""
+        self._under_test.found_in_session(finding.violation, replay + self.explain(finding))
 
     def explain(self, finding: Finding) -> str:
         """Return how to repeat a finding: its calls as a script."""
@@ -166,7 +174,6 @@ class Campaign:
             under_test.spec,
             under_test.speech_source,
             engine_calls=calls,
-            touch=under_test.touch,
             recorded=under_test.calls,
         )
         return player.play(session)
@@ -233,9 +240,9 @@ def play_sessions(under_test: BackendUnderTest) -> None:
         findings = campaign.findings(count)
         under_test.note(f"{count} sessions of seed {under_test.seed}")
     for finding in findings:  # each at once, because a later session may end the process
-        under_test.found_in_session(finding, campaign.explain(finding))
+        campaign.report(finding)
         under_test.at_finding()
-    under_test.forget_session()
+    Replays(under_test.replays).forget_running()
 
 
 def profile_of(under_test: BackendUnderTest, *, is_long: bool) -> Profile:

@@ -1,4 +1,4 @@
-"""Sessions drawn from a seed: what callers do that no test was written for."""
+"""Draw sessions from a seed: what callers do that no test was written for."""
 
 from __future__ import annotations
 
@@ -7,22 +7,70 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_conformance.sessions.actions import FLUSHES, Action, Session
 from wlk_conformance.sessions.played_stream import BAD
-from wlk_conformance.sessions.rare_calls import Rare, add_quiet, add_rare_calls, add_reads
-from wlk_conformance.sessions.tape import Tape, Token
-from wlk_conformance.sessions.themes import LONG, THEMES, USUAL
-from wlk_conformance.sessions.vocabularies import VOCABULARIES
+from wlk_conformance.sessions.rare_calls import add_quiet, add_rare_calls, add_reads
+from wlk_conformance.sessions.session import FLUSHES, VOCABULARIES, Action, Session, Tape, Token
 from wlk_conformance.testing import CELL_SAMPLES
 from wlk_core import SAMPLE_RATE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wlk_conformance.sessions.actions import Do
-    from wlk_conformance.sessions.themes import Theme
+    from wlk_conformance.sessions.session import Do
 
-__all__ = ["THEMES", "Profile", "generate"]
+__all__ = ["LONG", "THEMES", "USUAL", "Profile", "Theme", "generate"]
+
+TINY = (0, 1, 159, 160, 161, 512, 1280, 1599, 1600, 1601)  # samples
+USUAL = (1280, 8000, 16_000, 24_000, 40_000)
+BIG = (80_000, 320_000, 960_000)
+
+
+@attrs.frozen(kw_only=True)
+class Theme:
+    """How often each thing happens after a chunk, and the size of a session."""
+
+    chunks: tuple[int, ...] = (*TINY, *USUAL)
+    seconds: float = 12.0
+    streams: tuple[int, int] = (1, 1)
+    pauses: float = 0.06
+    flushes: float = 0.04
+    turns: float = 0.03
+    clocks: float = 0.1
+    forms: float = 0.3
+    reads: float = 0.15
+    faults: float = 0.0
+    threads: float = 0.05
+    holds: float = 0.0
+    refusals: float = 0.03
+    resets: float = 0.0
+    warmups: float = 0.01
+    neighbours: bool = False
+    drains: float = 0.25
+    options: float = 0.2
+    habits: float = 0.4  # of the sessions: their engine has habits of models
+
+
+THEMES: Mapping[str, Theme] = {
+    "mixed": Theme(faults=0.03, resets=0.02, streams=(1, 2)),
+    "chunks": Theme(chunks=(*TINY, 15_999, 16_000, 16_001), seconds=8.0, pauses=0.01, clocks=0.0),
+    "pauses": Theme(chunks=USUAL, seconds=24.0, pauses=0.9, clocks=0.0, turns=0.0),
+    "many streams": Theme(streams=(9, 9), seconds=5.0, chunks=USUAL),
+    "neighbours": Theme(streams=(2, 4), neighbours=True, resets=0.05, faults=0.05, seconds=8.0),
+    "faults": Theme(faults=0.6, chunks=USUAL, seconds=14.0),
+    "clock": Theme(clocks=0.9, pauses=0.15, chunks=(*TINY, *USUAL)),
+    "speakers": Theme(turns=0.5, pauses=0.1, chunks=USUAL, seconds=16.0),
+    "monologue": Theme(chunks=(16_000, *BIG), seconds=100.0, pauses=0.0, flushes=0.0, turns=0.0,
+                        clocks=0.0, refusals=0.0, resets=0.0, habits=0.9),
+    "threads": Theme(threads=0.6, holds=0.4, reads=0.4, pauses=0.25, flushes=0.25, chunks=USUAL),
+    "lives": Theme(resets=0.25, chunks=USUAL, seconds=16.0, flushes=0.15),
+    "options": Theme(options=1.0, streams=(2, 3), seconds=8.0),
+}  # fmt: skip
+LONG: Mapping[str, Theme] = {
+    "ten minutes": Theme(chunks=(8000, 16_000, *BIG), seconds=600.0, pauses=0.0, flushes=0.0,
+                          turns=0.0, clocks=0.0, refusals=0.0),
+    "sixty pauses": Theme(chunks=(16_000, 24_000), seconds=80.0, pauses=1.0, clocks=0.0),
+}  # fmt: skip
+
 
 SILENCES = (1 / 16_000, 0.01, 0.1, 0.199, 0.201, 0.5, 1.234567, 4.99, 5.01, 30.0, 60.1, 3600.0,
             7200.25)  # fmt: skip
@@ -129,7 +177,7 @@ class _Draw:
             actions += body[:burst]
             del body[:burst]
         if self._profile.is_coded:
-            actions = add_rare_calls(actions, self._rare(), self._rare_rng)
+            actions = self._with_rare_calls(actions)
             actions, tapes = self._with_quiet(actions, tapes)
             if self._rare_rng.random() < WATCHED:
                 actions = add_reads(actions)
@@ -141,12 +189,14 @@ class _Draw:
             habits=self._habits,
         )
 
-    def _rare(self) -> Rare:
-        """Return how often rare calls are added, none where the theme goes without such calls."""
+    def _with_rare_calls(self, actions: list[Action]) -> list[Action]:
+        """Return *actions* with rare calls, none where the theme goes without such calls."""
         theme, profile = self._theme, self._profile
         has_turns = profile.has_turns and theme.turns > 0
         fails = profile.has_faults and (theme.faults > 0 or theme.resets > 0)
-        return Rare(
+        return add_rare_calls(
+            actions,
+            self._rare_rng,
             turns=0.4 * has_turns,
             turns_in_silence=0.2 * (has_turns and theme.pauses > 0),
             empty_silences=0.25 * (theme.pauses > 0),

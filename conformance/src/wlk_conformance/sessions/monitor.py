@@ -1,36 +1,51 @@
-"""A recorder around every stream of a backend that checks, after every call, what always holds."""
+"""Monitor the streams of a backend: check after every call what must always hold."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
+import math
 import threading
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_conformance.sessions.stream_watch import StreamWatch
+from wlk_conformance.sessions.clock import StreamClock
+from wlk_conformance.sessions.invariants.reports import FLUSHES, Counters, Failures, ReportedTimes
+from wlk_conformance.sessions.invariants.tokens import CommittedTokens, Speakers, check_hypothesis
+from wlk_conformance.sessions.violation import Violation
+from wlk_core import SAMPLE_RATE, Emission
+from wlk_core.errors import AudioFormatError, BackendError, WLKError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wlk_conformance.sessions.violation import Violation
     from wlk_core import BackendSpec
     from wlk_core.online.engine_calls import EngineCalls
 
-__all__ = ["Monitor", "MonitoredProcessor", "Span"]
+__all__ = ["Monitor", "MonitoredProcessor"]
 
 
 @attrs.define
-class Span:
+class _Span:
     """The time of one call: the engine calls in it, where no other call overlapped it."""
 
-    call: str
-    stream: str
     is_alone: bool
     entered: int
     engine_before: int
     made: int = 0  #: engine calls
     fired: int = 0  #: engine calls that failed on request
+
+
+@attrs.frozen(kw_only=True)
+class _Entry:
+    """The state of a stream when an exclusive call began."""
+
+    audio_time: float
+    samples: int
+    inserts: int
+    is_finished: bool
+    is_closed: bool
+    is_overlapped: bool
 
 
 class Monitor:
@@ -45,53 +60,45 @@ class Monitor:
         self.spec = spec
         self.engine_calls = engine_calls
         self.violations: list[Violation] = []
-        self._watches: list[StreamWatch] = []
-        self._open: dict[int, Span] = {}  # by thread
+        self._streams: list[MonitoredProcessor] = []
+        self._open: dict[int, _Span] = {}  # by thread
         self._entered = 0
         self._lock = threading.Lock()
 
-    @property
-    def pending(self) -> Span | None:
-        """The call that was entered last and has not returned."""
-        with self._lock:
-            return next(reversed(self._open.values()), None)
-
     def watch(self, processor: Any, name: str, language: str | None) -> MonitoredProcessor:
         """Return *processor*, monitored; *language* is the one that it is forced to."""
-        watch = StreamWatch(name, self.spec, language, self.report)
-        self._watches.append(watch)
-        return MonitoredProcessor(processor, watch, self)
+        stream = MonitoredProcessor(processor, name, language, self)
+        self._streams.append(stream)
+        return stream
 
     def report(self, violation: Violation) -> None:
         """Keep the first violation of each stream, because the next ones may follow from it."""
-        others = {watch.language for watch in self._watches if watch.name != violation.stream}
-        is_other = any(
-            f"reported as {language!r}" in violation.message for language in others if language
-        )
-        if violation.rule == "LANG-01" and is_other:
+        if violation.rule == "LANG-01":
             # The language of another stream, unless the stream reports it without that one too.
-            violation = attrs.evolve(violation, rule="ISO-05", kind="language")
-        elif violation.rule == "LANG-01":
-            violation = attrs.evolve(violation, kind="language")
+            others = {each.language for each in self._streams if each.name != violation.stream}
+            reported = (f"reported as {language!r}" for language in others if language)
+            is_other = any(text in violation.message for text in reported)
+            rule = "ISO-05" if is_other else "LANG-01"
+            violation = attrs.evolve(violation, rule=rule, kind="language")
         with self._lock:
             if all(known.stream != violation.stream for known in self.violations):
                 self.violations.append(violation)
 
     def settle(self) -> None:
         """Compare every token with what it was when it was returned."""
-        for watch in self._watches:
-            watch.verify()
-        self._watches.clear()
+        for stream in self._streams:
+            stream.verify()
+        self._streams.clear()
 
     @contextmanager
-    def span(self, call: str, stream: str) -> Iterator[Span]:
+    def span(self) -> Iterator[_Span]:
         """Count the engine calls of a block."""
         calls = self.engine_calls
         thread = threading.get_ident()
         with self._lock:
             self._entered += 1
             before = 0 if calls is None else calls.count
-            span = Span(call, stream, not self._open, self._entered, before)
+            span = _Span(not self._open, self._entered, before)
             outer = self._open.get(thread)
             self._open[thread] = span
         try:
@@ -99,7 +106,7 @@ class Monitor:
         finally:
             self._close(span, thread, outer)
 
-    def _close(self, span: Span, thread: int, outer: Span | None) -> None:
+    def _close(self, span: _Span, thread: int, outer: _Span | None) -> None:
         calls = self.engine_calls
         with self._lock:
             if outer is None:
@@ -117,10 +124,29 @@ class Monitor:
 class MonitoredProcessor:
     """An online processor whose calls are checked; it returns and raises what the other does."""
 
-    def __init__(self, processor: Any, watch: StreamWatch, monitor: Monitor) -> None:
+    def __init__(self, processor: Any, name: str, language: str | None, monitor: Monitor) -> None:
+        self.name = name
+        self.language = language
         self._processor = processor
-        self._watch = watch
         self._monitor = monitor
+        self._is_closed = False
+        self._running = 0  # exclusive calls
+        self._calls = 0  # of any kind that can change the hypothesis
+        self._inserts = 0  # begun
+        self._lock = threading.Lock()
+        self._begin()
+
+    def _begin(self, *, is_reset: bool = False) -> None:
+        """Begin, at the opening or at a reset."""
+        self._clock = StreamClock()
+        self._tokens = CommittedTokens(self._monitor.spec, self.language)
+        self._times = ReportedTimes()
+        self._speakers = Speakers(is_reset=is_reset)
+        self._counters = Counters()
+        self._failures = Failures()
+        self._is_finished = False
+        self._was_failed = False  # the exclusive call before this one raised BackendError
+        self._is_flushed = True  # no audio since the last flush
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the processor; a speaker turn is checked where there are turns."""
@@ -129,7 +155,8 @@ class MonitoredProcessor:
             return value
 
         def new_speaker(change: Any) -> Any:
-            self._watch.turn(change)
+            if hasattr(change, "start"):
+                self._speakers.turn(change)
             return self._emitting("new_speaker", lambda: value(change))
 
         return new_speaker
@@ -141,11 +168,40 @@ class MonitoredProcessor:
 
     def insert_audio_chunk(self, audio: Any, audio_stream_end_time: Any = None) -> None:
         """Insert the chunk, and check the clock and that no model runs."""
-        arguments = (audio,) if audio_stream_end_time is None else (audio, audio_stream_end_time)
-        with self._watch.insertion(audio, audio_stream_end_time) as insertion:
-            with self._monitor.span("insert_audio_chunk", self._watch.name) as span:
-                self._processor.insert_audio_chunk(*arguments)
-            insertion.made = span.made
+        end_time = audio_stream_end_time
+        samples = len(audio) if hasattr(audio, "__len__") else 0
+        has_time = isinstance(end_time, (int, float)) and not isinstance(end_time, bool)
+        # The clock moves before the insert, because a step of another thread may take the audio at
+        # once; it moves back if the chunk is refused.
+        with self._lock:
+            self._inserts += 1
+            before, was_flushed = self._clock, self._is_flushed
+            gap = before.gap_before(samples, end_time) if has_time else 0.0
+            if gap > 0:
+                self._clock = before.copy()
+                self._clock.add_pause(gap, rule="IN-03")
+            self._clock.add_audio(samples)
+            self._is_flushed = was_flushed and not samples
+        is_finished, is_closed = self._is_finished, self._is_closed
+        try:
+            with self._monitor.span() as span:
+                self._processor.insert_audio_chunk(*_given(audio, end_time))
+        except BaseException as error:
+            with self._lock:
+                self._clock.add_audio(-samples)
+                self._clock = before
+                self._is_flushed = was_flushed
+            self._times.moved("IN-02" if isinstance(error, AudioFormatError) else "IN-03")
+            raise
+        if is_closed or is_finished:
+            rule, when = ("LIFE-10", "close()") if is_closed else ("LIFE-04", "finish()")
+            self._violation(rule, f"insert_audio_chunk was accepted after {when}")
+        if gap < 0:
+            self._violation("IN-03", f"a chunk that overlaps {-gap:.3f} s of audio was accepted")
+        if end_time is not None:
+            self._times.moved("IN-03")
+        if span.made:
+            self._violation("IN-04", f"insert_audio_chunk made {span.made} engine calls")
 
     def process_iter(self, is_last: bool = False) -> Any:  # noqa: FBT001, FBT002 -- pinned
         """Process, and check what came."""
@@ -161,43 +217,146 @@ class MonitoredProcessor:
         return self._emitting("finish", self._processor.finish)
 
     def end_silence(self, silence_duration: Any, offset: Any = None) -> None:
-        """End a silence, and move the clock."""
-        arguments = (silence_duration,) if offset is None else (silence_duration, offset)
-        with (
-            self._watch.silence(silence_duration, has_offset=offset is not None),
-            self._monitor.span("end_silence", self._watch.name),
-        ):
-            self._processor.end_silence(*arguments)
+        """End a silence, and move the clock once it was accepted."""
+        with self._entered(), self._monitor.span():
+            try:
+                self._processor.end_silence(*_given(silence_duration, offset))
+            except WLKError:
+                self._times.moved("SIL-03")
+                raise
+            if not 0 <= silence_duration < math.inf:
+                self._violation("SIL-03", f"end_silence({silence_duration!r}) was accepted")
+                return
+            rule = "SIL-05" if offset is None else "SIL-03"
+            self._clock.add_pause(float(silence_duration), rule=rule)
+            self._times.moved("SIL-03")
 
     def get_buffer(self) -> Any:
         """Read the hypothesis, and check it."""
-        before = self._watch.reading()
-        with self._monitor.span("get_buffer", self._watch.name) as span:
+        with self._lock:
+            committed_end, calls = self._tokens.end, self._calls
+            was_flushed = self._is_flushed and not self._running
+        with self._monitor.span() as span:
             shown = self._processor.get_buffer()
-        self._watch.shown(shown, before, span.made)
+        with self._lock:
+            is_flushed = was_flushed and self._is_flushed and calls == self._calls
+        if span.made:
+            self._violation("HYP-01", f"get_buffer made {span.made} engine calls")
+        self._take(
+            check_hypothesis(
+                shown,
+                self._monitor.spec,
+                self.language,
+                committed_end=committed_end,
+                audio_time=self._clock.end,
+                is_flushed=is_flushed,
+            )
+        )
         return shown
 
     def reset(self) -> None:
         """Reset, and begin anew."""
-        with self._monitor.span("reset", self._watch.name):
+        with self._monitor.span():
             self._processor.reset()
-        self._watch.verify()
-        self._watch.begin(is_reset=True)
+        self.verify()
+        self._begin(is_reset=True)
 
     def close(self) -> None:
         """Close; every token must still be what it was."""
-        with self._monitor.span("close", self._watch.name):
+        with self._monitor.span():
             self._processor.close()
-        self._watch.verify()
-        self._watch.is_closed = True
+        self.verify()
+        self._is_closed = True
+
+    def verify(self) -> None:
+        """Compare every token with what it was."""
+        self._take(self._tokens.verify(is_whole=True))
+        self._take(self._times.settle())
 
     def _emitting(self, call: str, make: Callable[[], Any]) -> Any:
-        with self._watch.entered() as entry:
+        """Make an exclusive call that returns an emission, and check what it returns or raises."""
+        with self._entered() as entry:
             try:
-                with self._monitor.span(call, self._watch.name) as span:
+                with self._monitor.span() as span:
                     emission = make()
             except BaseException as error:
-                self._watch.raised(call, error, entry, span)
+                self._was_failed = isinstance(error, BackendError)
+                self._take(self._failures.raised(call, error, span.fired, made=span.made))
                 raise
-            self._watch.returned(call, emission, entry, span, lambda: self._processor.stats)
+            self._returned(call, emission, entry, span)
         return emission
+
+    def _returned(self, call: str, emission: Any, entry: _Entry, span: _Span) -> None:
+        """Check an exclusive call that returned."""
+        if entry.is_overlapped:
+            return
+        if entry.is_closed:
+            self._violation("LIFE-10", f"{call} was accepted after close()")
+            return
+        if entry.is_finished and call != "finish":
+            self._violation("LIFE-04", f"{call} was accepted after finish()")
+            return
+        if not isinstance(emission, Emission):
+            kind = type(emission).__name__
+            self._violation("COM-01", f"{call} returned a {kind}, expected an Emission")
+            return
+        if call == "finish" and span.made and (entry.is_finished or not entry.samples):
+            rule = "LIFE-03" if entry.is_finished else "LIFE-05"
+            what = "a second finish" if entry.is_finished else "finish without audio"
+            self._violation(rule, f"{what} made {span.made} engine calls")
+        was_failed, self._was_failed = self._was_failed, False
+        self._take(self._failures.returned(call, span.fired))
+        has_audio = not self._is_flushed or self._inserts != entry.inserts
+        self._count(call, len(emission.committed), entry, span)
+        self._take(self._tokens.verify())
+        self._take(self._tokens.take(emission, call, self._clock, has_audio=has_audio))
+        self._take(self._speakers.take(emission, call))
+        times = self._times.take(emission, call, before=entry.audio_time, now=self._clock.end)
+        self._take(times, rule="ERR-01" if span.fired else "ERR-02" if was_failed else None)
+        with self._lock:
+            self._is_finished = self._is_finished or call == "finish"
+            if call in FLUSHES and self._inserts == entry.inserts:
+                self._is_flushed = True
+
+    def _count(self, call: str, tokens: int, entry: _Entry, span: _Span) -> None:
+        """Check the counters after *call*, which committed *tokens* tokens."""
+        samples = self._clock.samples
+        stats = self._processor.stats
+        self._take(self._counters.take(stats, call, made=span.made - span.fired, tokens=tokens))
+        if self._inserts == entry.inserts and not self._is_closed:
+            seconds = samples / SAMPLE_RATE
+            self._take(self._times.counted(call, stats.audio_seconds, seconds))
+
+    @contextmanager
+    def _entered(self) -> Iterator[_Entry]:
+        """Note that an exclusive call begins, and that it ends."""
+        with self._lock:
+            entry = _Entry(
+                audio_time=self._clock.end,
+                samples=self._clock.samples,
+                inserts=self._inserts,
+                is_finished=self._is_finished,
+                is_closed=self._is_closed,
+                is_overlapped=self._running > 0,
+            )
+            self._running += 1
+            self._calls += 1
+        try:
+            yield entry
+        finally:
+            with self._lock:
+                self._running -= 1
+
+    def _violation(self, rule: str, message: str) -> None:
+        self._monitor.report(Violation(rule, message, stream=self.name))
+
+    def _take(self, violations: Iterator[Violation], *, rule: str | None = None) -> None:
+        for violation in violations:
+            self._monitor.report(
+                attrs.evolve(violation, stream=self.name, rule=rule or violation.rule)
+            )
+
+
+def _given(value: Any, option: Any) -> tuple[Any, ...]:
+    """Return the arguments of a call, without its option where that is None."""
+    return (value,) if option is None else (value, option)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_conformance.quality import align
+from wlk_conformance.compare import align
 from wlk_conformance.seams import CHANGES_ITS_MIND, RECENT_SECONDS, STAYS_UNDECIDED
 from wlk_conformance.sessions.clock import StreamClock
 from wlk_conformance.sessions.violation import Violation
@@ -17,8 +17,7 @@ from wlk_core import SAMPLE_RATE
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from wlk_conformance.sessions.tape import Tape
-    from wlk_conformance.sessions.vocabularies import Vocabulary
+    from wlk_conformance.sessions.session import Tape, Vocabulary
     from wlk_core import ASRToken
 
 __all__ = [

@@ -10,23 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_conformance.calls import Calls, GuardedProcessor
+from wlk_conformance.calls import Calls, GuardedProcessor, ThreadedCall
 from wlk_conformance.seams import SupportsCodedAudio, SupportsHabits
-from wlk_conformance.sessions.actions import Action, Session
 from wlk_conformance.sessions.monitor import Monitor
 from wlk_conformance.sessions.oracle import Life, check_life
 from wlk_conformance.sessions.played_stream import PlayedStream, Unexpected, reported
 from wlk_conformance.sessions.running_text import check_running_text
+from wlk_conformance.sessions.session import VOCABULARIES, Action, Session, Vocabulary
 from wlk_conformance.sessions.violation import Violation
-from wlk_conformance.sessions.vocabularies import VOCABULARIES, Vocabulary
 from wlk_conformance.stimuli import CodedSpeech
-from wlk_conformance.threaded_call import ThreadedCall
 from wlk_core.errors import BackendError, OptionError, StreamBroken
 from wlk_core.processor import MAX_RETRIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from wlk_conformance.sessions.violation import Kind
     from wlk_conformance.stimuli import SpeechSource
     from wlk_core import Backend, BackendSpec
     from wlk_core.online.engine_calls import EngineCalls
@@ -35,6 +34,12 @@ __all__ = ["Played", "Player"]
 
 PROMPT = 5.0  # seconds within which a call that does not wait returns, on any machine
 LIMIT = 30.0  # seconds: a held call that has not ended by then is stuck
+#: Calls that must not raise: the rule that they break if they do, and their names.
+CALLS = {
+    "insert": ("IN-01", "insert_audio_chunk"),
+    "read": ("HYP-01", "get_buffer"),
+    "end_silence": ("SIL-03", "end_silence"),
+}
 ATTEMPTS = 6  # at a call whose engine always fails; a sound stream is broken after four
 
 
@@ -47,7 +52,7 @@ class Played:
 
 
 class Player:
-    """Plays one session on one backend; `touch` is called after every action."""
+    """Plays one session on one backend."""
 
     def __init__(
         self,
@@ -56,14 +61,12 @@ class Player:
         source: SpeechSource,
         *,
         engine_calls: EngineCalls | None = None,
-        touch: Callable[[], None] = lambda: None,
         recorded: Calls | None = None,
     ) -> None:
         self._backend = backend
         self._spec = spec
         self._source = source
         self._calls = engine_calls
-        self._touch = touch
         self._recorded = recorded or Calls()
         self.monitor = Monitor(spec, engine_calls)
         self._streams: dict[int, PlayedStream] = {}
@@ -76,13 +79,11 @@ class Player:
             for number, action in enumerate(session.actions, 1):
                 self._recorded.action = number
                 self._do(action, session)
-                self._touch()
             for number, stream in sorted(self._streams.items()):
                 if stream.is_open:
                     self._exclusive(stream, Action(do="finish", stream=number))
                 if stream.is_finished:
                     self._expect("LIFE-03", "finish", stream.finish_again)
-                self._touch()
         except Unexpected as unexpected:
             self.monitor.report(unexpected.violation)
         finally:
@@ -101,35 +102,34 @@ class Player:
             self._backend.habits = frozenset(session.habits)
 
     def _do(self, action: Action, session: Session) -> None:
+        """Make the calls of *action*; one that the stream cannot take any more is left out."""
         if action.do == "open":
             self._open(action, session)
-        elif action.do == "warmup":
+            return
+        if action.do == "warmup":
             self._expect("LIFE-09", "warmup", self._warm_up)
-        elif (stream := self._streams.get(action.stream)) is not None and not stream.is_closed:
-            self._do_on(stream, action)
-
-    def _do_on(self, stream: PlayedStream, action: Action) -> None:
-        """Make the calls of *action*; one that the stream cannot take any more is left out."""
-        if action.do == "reset":
-            self._expect("LIFE-06", "reset", stream.reset)
-        elif action.do == "close":
-            self._expect("LIFE-10", "close", stream.close)
-        elif stream.is_open:
-            self._do_on_open(stream, action)
-
-    def _do_on_open(self, stream: PlayedStream, action: Action) -> None:
-        calls: dict[str, Callable[[], object]] = {
-            "insert": partial(self._insert, stream, action),
-            "read": partial(self._read, stream, action),
-            "refuse": partial(stream.refuse, action),
-            "end_silence": partial(
-                self._expect, "SIL-03", "end_silence", partial(stream.end_silence, action)
-            ),
-            "drain": partial(self._drain, stream),
-            "exhaust": partial(self._exhaust, stream),
-        }
-        decode = self._hold if action.inner else self._exclusive
-        calls.get(action.do, partial(decode, stream, action))()
+            return
+        stream = self._streams.get(action.stream)
+        if stream is None or stream.is_closed:
+            return
+        if action.do in ("reset", "close"):
+            rule = "LIFE-06" if action.do == "reset" else "LIFE-10"
+            self._expect(rule, action.do, stream.reset if action.do == "reset" else stream.close)
+        elif not stream.is_open:
+            return
+        elif action.do in CALLS:
+            rule, name = CALLS[action.do]
+            make = partial(getattr(stream, action.do), action)
+            self._expect(rule, name, make, is_threaded=action.is_threaded)
+        elif action.do == "refuse":
+            stream.refuse(action)
+        elif action.do == "drain":
+            self._drain(stream)
+        elif action.do == "exhaust":
+            self._exhaust(stream)
+        else:
+            decode = self._hold if action.inner else self._exclusive
+            decode(stream, action)
 
     def _open(self, action: Action, session: Session) -> None:
         if action.stream in self._streams:
@@ -147,37 +147,17 @@ class Player:
                 processor = self._backend.create_processor()
         guarded = GuardedProcessor(processor, self._recorded, name)
         monitored = self.monitor.watch(guarded, name, options.get("language"))
-        tape = session.tapes[action.stream % len(session.tapes)]
-        audio = tape.render(self._source).audio
-        keeps_delay = not set(options) - {"policy", "language", "task"}
-        stream = PlayedStream(
+        self._streams[action.stream] = PlayedStream(
             action.stream,
             monitored,
-            audio,
+            session.tape_of(action.stream).render(self._source).audio,
             policy=options.get("policy"),
-            keeps_delay=keeps_delay,
+            keeps_delay=not set(options) - {"policy", "language", "task"},
         )
-        self._streams[action.stream] = stream
 
     def _warm_up(self) -> None:
         with self._recorded.making("warmup", "the backend"):
             self._backend.warmup()
-
-    def _insert(self, stream: PlayedStream, action: Action) -> None:
-        self._expect(
-            "IN-01",
-            "insert_audio_chunk",
-            partial(stream.insert, action),
-            is_threaded=action.is_threaded,
-        )
-
-    def _read(self, stream: PlayedStream, action: Action) -> None:
-        self._expect(
-            "HYP-01",
-            "get_buffer",
-            partial(stream.read, action.times),
-            is_threaded=action.is_threaded,
-        )
 
     def _drain(self, stream: PlayedStream) -> None:
         """Process until there is no backlog, and once more, which must find nothing."""
@@ -212,7 +192,7 @@ class Player:
                 try:
                     rule, number = stream.rule_of(action), stream.number
                     with reported(rule, action.do, number, passes=BackendError):
-                        self._run(partial(stream.exclusive, action), is_threaded=action.is_threaded)
+                        _run(partial(stream.exclusive, action), is_threaded=action.is_threaded)
                     return
                 except BackendError as error:
                     stream.failed(error)
@@ -296,14 +276,13 @@ class Player:
 
     def _while_held(self, stream: PlayedStream, action: Action, inner: Action) -> None:
         is_insert = inner.do == "insert"
-        make = partial(stream.insert, inner) if is_insert else partial(stream.read, inner.times)
+        make = partial(stream.insert if is_insert else stream.read, inner)
         name = "insert_audio_chunk" if is_insert else "get_buffer or stats"
         calling = ThreadedCall(make)
         if not calling.wait(PROMPT):
             rule = "IN-04" if is_insert else "HYP-01"
             message = f"{name} did not return within {PROMPT:g} s while {action.do} ran"
-            name = f"stream {stream.number}"
-            self.monitor.report(Violation(rule, message, kind="blocked", stream=name))
+            self._report(stream, rule, message, kind="blocked")
         elif calling.error is not None and not (is_insert and action.do == "finish"):
             raise Unexpected(
                 "IN-04" if is_insert else "HYP-01", name, calling.error, stream.number
@@ -319,15 +298,7 @@ class Player:
     ) -> None:
         """Make a call that must not raise."""
         with reported(rule, name):
-            self._run(call, is_threaded=is_threaded)
-
-    def _run(self, call: Callable[[], object], *, is_threaded: bool) -> None:
-        if not is_threaded:
-            call()
-            return
-        calling = ThreadedCall(call)
-        calling.wait()
-        calling.raise_error()
+            _run(call, is_threaded=is_threaded)
 
     def _set_faults(self, faults: Any, *, is_after: bool = False) -> None:
         if self._calls is None:
@@ -353,19 +324,27 @@ class Player:
             return
         vocabulary = VOCABULARIES.get(session.vocabulary, Vocabulary(self._source.vocabulary))
         for number, stream in sorted(self._streams.items()):
-            tape = session.tapes[number % len(session.tapes)]
-            if tape.kind != "coded":
-                continue
-            for life in stream.lives:
+            tape = session.tape_of(number)
+            for life in stream.lives if tape.kind == "coded" else ():
                 judged = chain(
                     check_life(life, tape, vocabulary, habits=session.habits),
                     check_running_text(life, tape, vocabulary, habits=session.habits),
                 )
-                for violation in judged:
-                    self._played.violations.append(
-                        attrs.evolve(violation, stream=f"stream {number}")
-                    )
+                if (first := next(judged, None)) is not None:
+                    self._report(stream, first.rule, first.message, kind=first.kind)
+                    self._played.violations = list(self.monitor.violations)
                     return
 
-    def _report(self, stream: PlayedStream, rule: str, message: str) -> None:
-        self.monitor.report(Violation(rule, message, stream=f"stream {stream.number}"))
+    def _report(
+        self, stream: PlayedStream, rule: str, message: str, *, kind: Kind = "invariant"
+    ) -> None:
+        self.monitor.report(Violation(rule, message, kind=kind, stream=f"stream {stream.number}"))
+
+
+def _run(call: Callable[[], object], *, is_threaded: bool) -> None:
+    if not is_threaded:
+        call()
+        return
+    calling = ThreadedCall(call)
+    calling.wait()
+    calling.raise_error()

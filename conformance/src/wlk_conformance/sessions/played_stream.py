@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wlk_conformance.calls import Escaped
-from wlk_conformance.sessions.actions import FLUSHES, Action
 from wlk_conformance.sessions.oracle import Life
+from wlk_conformance.sessions.session import FLUSHES, Action
 from wlk_conformance.sessions.violation import Violation
 from wlk_core import SAMPLE_RATE, ChangeSpeaker
 from wlk_core.errors import AudioFormatError, ClockError, StreamBroken, StreamClosed, WLKError
@@ -36,7 +36,7 @@ BAD = {
 }  # fmt: skip
 BAD_SAMPLES = 320  # unless the action has another number
 BAD_SILENCES = {"negative silence": -0.5, "silence without end": math.inf, "nan silence": math.nan}
-BAD_PLACES = {"at the start": 0, "at the end": -1}  # of a sample that is no number
+BAD_PLACES = {"at the start": 0, "at the end": -1}  # of the sample that is not finite
 MAX_DRAIN_CALLS = 20_000  # far beyond any backlog, so that an endless one is reported
 JUNK = np.float32(0.25)  # overwrites a buffer that is used again
 
@@ -135,10 +135,8 @@ class PlayedStream:
 
     def end_silence(self, action: Action) -> None:
         """Move the clock."""
-        if action.offset is None:
-            self.processor.end_silence(action.seconds)
-        else:
-            self.processor.end_silence(action.seconds, action.offset)
+        offset = () if action.offset is None else (action.offset,)
+        self.processor.end_silence(action.seconds, *offset)
         self.life.clock.add_pause(action.seconds)
 
     def exclusive(self, action: Action) -> None:
@@ -162,9 +160,9 @@ class PlayedStream:
             self.is_broken = True
             self.life.tokens += error.committed
 
-    def read(self, times: int) -> None:
+    def read(self, action: Action) -> None:
         """Read the hypothesis and the counters."""
-        for _ in range(times):
+        for _ in range(action.times):
             shown = self.processor.get_buffer()
             self.life.read(shown.tokens)
             self.processor.stats  # noqa: B018 -- a read is what is tested
@@ -224,16 +222,13 @@ class PlayedStream:
 
     def _call(self, action: Action) -> Any:
         processor = self.processor
-        if action.do == "start_silence":
-            return processor.start_silence()
         if action.do == "new_speaker":
             start = max(0.0, self.life.clock.end + action.start)
-            return processor.new_speaker(ChangeSpeaker(_speaker(action), start))
-        if action.do == "finish":
-            return processor.finish()
-        if action.do == "is_last":
-            return processor.process_iter(is_last=True)
-        return processor.process_iter()
+            speaker = 0 if action.speaker is None else action.speaker
+            return processor.new_speaker(ChangeSpeaker(speaker, start))
+        if action.do in ("start_silence", "finish"):
+            return getattr(processor, action.do)()
+        return processor.process_iter(*([True] if action.do == "is_last" else []))
 
     def _bad_call(self, bad: str, samples: int) -> None:
         if bad in BAD_SILENCES:
@@ -266,10 +261,6 @@ class PlayedStream:
             self._scratch[: len(samples)] = samples
             return self._scratch[: len(samples)]
         return samples
-
-
-def _speaker(action: Action) -> int | str:
-    return 0 if action.speaker is None else action.speaker
 
 
 def _bad_audio(bad: str, samples: int) -> NDArray[Any]:

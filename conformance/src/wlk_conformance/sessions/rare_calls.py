@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from wlk_conformance.sessions.actions import Action
 from wlk_conformance.sessions.played_stream import BAD
+from wlk_conformance.sessions.session import Action
 from wlk_conformance.testing import CELL_SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
-    from wlk_conformance.sessions.tape import Tape
+    from wlk_conformance.sessions.session import Tape
 
-__all__ = ["Rare", "add_quiet", "add_rare_calls", "add_reads"]
+__all__ = ["add_quiet", "add_rare_calls", "add_reads"]
 
 SPEAKERS: tuple[int | str, ...] = (*range(10), "carla", "Zoë", "speaker 1")
 FAR_STARTS = (-60.0, -20.0, -8.0, -4.0, -3.1, 6.0, 30.0)  # seconds from the end of the audio
@@ -31,27 +31,25 @@ READ_AFTER = frozenset(
 )
 
 
-@attrs.frozen(kw_only=True)
-class Rare:
-    """How often each stream of a session has each of these calls."""
-
-    turns: float = 0.0
-    turns_in_silence: float = 0.0
-    empty_silences: float = 0.0
-    refusals: float = 0.0
-    failures_before_reset: float = 0.0
-
-
-def add_rare_calls(actions: Sequence[Action], rare: Rare, rng: Random) -> list[Action]:
-    """Return *actions* with the calls of *rare*, each after an insert of its stream."""
+def add_rare_calls(
+    actions: Sequence[Action],
+    rng: Random,
+    *,
+    turns: float = 0.0,
+    turns_in_silence: float = 0.0,
+    empty_silences: float = 0.0,
+    refusals: float = 0.0,
+    failures_before_reset: float = 0.0,
+) -> list[Action]:
+    """Return *actions* with rare calls, each after an insert of its stream, by their shares."""
     longer = list(actions)
     for stream in sorted({action.stream for action in actions}):
         for share, make in (
-            (rare.turns, _turn_far_away),
-            (rare.turns_in_silence, _turn_in_silence),
-            (rare.empty_silences, _empty_silence),
-            (rare.refusals, _refusal),
-            (rare.failures_before_reset, _failures_before_reset),
+            (turns, _turn_far_away),
+            (turns_in_silence, _turn_in_silence),
+            (empty_silences, _empty_silence),
+            (refusals, _refusal),
+            (failures_before_reset, _failures_before_reset),
         ):
             if rng.random() < share:
                 at = rng.choice(_ends_of_inserts(longer, stream) or [len(longer)])

@@ -1,27 +1,30 @@
-"""A session as a Python snippet that makes the same calls, without the suite's monitor."""
+"""Repeat a session: as a Python script without the monitor, or from the file of a stopped run."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from wlk_conformance.sessions.clock import StreamClock
-from wlk_conformance.sessions.vocabularies import VOCABULARIES
+from wlk_conformance.sessions.session import VOCABULARIES, Session
 from wlk_core import SAMPLE_RATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
-    from wlk_conformance.sessions.actions import Action, Session
-    from wlk_conformance.sessions.tape import Tape
+    from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_conformance.sessions.session import Action, Tape
 
-__all__ = ["snippet"]
+__all__ = ["Replays", "snippet", "stopped_session"]
 
 CALLS = {
     "process": "process_iter()", "start_silence": "start_silence()", "finish": "finish()",
     "is_last": "process_iter(is_last=True)", "reset": "reset()", "close": "close()",
 }  # fmt: skip
+RUNNING = "running.json"  # the session being played, in the folder of replays
 
 
 def snippet(session: Session, backend: str, model: str | None, options: Mapping[str, Any]) -> str:
@@ -145,3 +148,56 @@ def _audio(tape: Tape) -> str:
     if tape.first_sample:
         audio += f"[{tape.first_sample}:]"
     return f"np.append({audio}, np.zeros(960_000, np.float32))"
+
+
+@attrs.frozen
+class Replays:
+    """The folder in which sessions that fail are written; None for nowhere."""
+
+    folder: Path | None
+
+    def write(self, name: str, session: Session) -> Path | None:
+        """Write *session*; return None where there is no folder."""
+        if self.folder is None:
+            return None
+        path = self.folder / name
+        try:
+            self.folder.mkdir(exist_ok=True)
+            path.write_text(session.as_json(), encoding="utf-8")
+        except OSError:  # the current directory may be read-only
+            return None
+        return path
+
+    def note(self, session: Session) -> None:
+        """Write a session before it is played, because it may hang or end the process."""
+        self.write(RUNNING, session)
+
+    def forget_running(self) -> None:
+        """Remove what `note` wrote, and the folder if nothing else is in it."""
+        if self.folder is not None and self.folder.is_dir():
+            (self.folder / RUNNING).unlink(missing_ok=True)
+            with suppress(OSError):  # sessions that failed stay there
+                self.folder.rmdir()
+
+
+def stopped_session(folder: Path, under_test: BackendUnderTest, *, action: int = 0) -> str:
+    """
+    Return how to repeat the session that was running when the process ended or hung.
+
+    It is kept as a file of its own.  It is not made smaller, because that means to play it again;
+    what follows *action*, the number of the call from 1, is left out.
+    """
+    if not (folder / RUNNING).is_file():
+        return ""
+    path = folder / f"{under_test.spec.name}-stopped.json"
+    (folder / RUNNING).replace(path)
+    session = Session.from_json(path.read_text(encoding="utf-8"))
+    if action:
+        session = attrs.evolve(session, actions=session.actions[:action])
+        path.write_text(session.as_json(), encoding="utf-8")
+    script = snippet(session, under_test.spec.name, under_test.model, under_test.backend_options)
+    indented = "\n".join(f"    {line}" for line in script.splitlines())
+    return (
+        f"replay: wlk-conformance {under_test.spec.name} --replay {path}\n"
+        f"drawn as {session.name}; its last call hangs or ends the process:\n{indented}"
+    )

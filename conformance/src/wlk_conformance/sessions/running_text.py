@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from wlk_conformance.sessions.oracle import ExpectedWord, Life, Reading
-    from wlk_conformance.sessions.tape import Tape
-    from wlk_conformance.sessions.vocabularies import Vocabulary
+    from wlk_conformance.sessions.session import Tape, Vocabulary
     from wlk_core import ASRToken
 
 __all__ = ["check_running_text"]

@@ -1,84 +1,22 @@
-"""From a session that fails to the smallest one that still does (Zeller 2002, delta debugging)."""
+"""Shrink a failing session (Zeller 2002, delta debugging), and name the rule it breaks."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_conformance.sessions.actions import Action, Session
+from wlk_conformance.sessions.played_stream import BAD
+from wlk_conformance.sessions.session import Action, Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["even_chunks", "shrink"]
+    from wlk_conformance.sessions.violation import Kind, Violation
+
+__all__ = ["attribute", "even_chunks", "shrink"]
 
 SECOND = 16_000  # samples of a chunk that has nothing special
-
-
-class _Budget:
-    """The sessions that may still be played, counted and not timed: equal on every machine."""
-
-    def __init__(self, fails: Callable[[Session], bool], plays: int) -> None:
-        self._fails = fails
-        self._left = plays
-
-    def keeps(self, session: Session) -> bool:
-        """Return whether *session* still fails; False when no play is left."""
-        if self._left <= 0:
-            return False
-        self._left -= 1
-        return self._fails(session)
-
-
-def shrink(session: Session, fails: Callable[[Session], bool], *, plays: int) -> Session:
-    """
-    Return a smaller session for which *fails* holds, after at most *plays* tries.
-
-    What remains is needed: without any other stream, fault, thread, silence or shape of a chunk
-    that is left the session would not fail, as far as the tries reach.
-    """
-    budget = _Budget(fails, plays)
-    session = _cut_end(session, budget)
-    session = _fewer_streams(session, budget)
-    session = _simpler_engine(session, budget)
-    session = _simpler_everywhere(session, budget)
-    session = _without_chunks(session, budget)
-    session = _merged(session, budget)
-    return _simpler_each(session, budget)
-
-
-def _fewer_streams(session: Session, budget: _Budget) -> Session:
-    """Keep one stream, or drop each that is not needed."""
-    numbers = sorted({action.stream for action in session.actions})
-    if len(numbers) == 1:
-        return session
-    for number in numbers:
-        alone = _with(session, [action for action in session.actions if action.stream == number])
-        if budget.keeps(alone):
-            return alone
-    for number in numbers:
-        others = _with(session, [action for action in session.actions if action.stream != number])
-        if budget.keeps(others):
-            session = others
-    return session
-
-
-def _with(session: Session, actions: Sequence[Action]) -> Session:
-    return attrs.evolve(session, actions=actions)
-
-
-def _cut_end(session: Session, budget: _Budget) -> Session:
-    """Drop the end of the session, by halves."""
-    size = len(session.actions) // 2
-    while size:
-        shorter = _with(session, session.actions[:-size])
-        if shorter.actions and budget.keeps(shorter):
-            session = shorter
-            size = min(size, len(session.actions) // 2)
-        else:
-            size //= 2
-    return session
 
 
 SIMPLER: tuple[Callable[[Action], Action | None], ...] = (
@@ -96,60 +34,99 @@ SIMPLER: tuple[Callable[[Action], Action | None], ...] = (
     lambda action: attrs.evolve(action, options={}),
     lambda action: attrs.evolve(action, offset=None),
 )
+MANY = 4  # silences without which a small error of times does not show: a drift
+ALONE: dict[Kind, str] = {
+    "missing": "IN-05", "extra": "COM-01", "spacing": "COM-03", "time": "TIME-05",
+    "clock": "TIME-03", "differs": "COM-04",
+}  # fmt: skip
 
 
-def _simplified(
-    actions: Iterable[Action], simpler: Callable[[Action], Action | None]
-) -> list[Action]:
-    return [new for action in actions if (new := simpler(action)) is not None]
+def shrink(session: Session, fails: Callable[[Session], bool], *, plays: int) -> Session:
+    """
+    Return a smaller session for which *fails* holds, after at most *plays* tries.
+
+    What remains is needed: without any other stream, fault, thread, silence or shape of a chunk
+    that is left the session would not fail, as far as the tries reach.
+    """
+    shrinking = _Shrinking(session, fails, plays)
+    shrinking.cut_end()
+    shrinking.drop_streams()
+    shrinking.keeps(vocabulary="")
+    shrinking.keeps(habits=())
+    for simpler in SIMPLER:  # each kind of complication in the whole session
+        new = (simpler(action) for action in shrinking.session.actions)
+        shrinking.keeps(actions=[action for action in new if action is not None])
+    shrinking.drop_runs()
+    for stream in sorted({action.stream for action in shrinking.session.actions}):
+        shrinking.keeps(actions=even_chunks(shrinking.session, stream).actions)
+    shrinking.simplify_each()
+    return shrinking.session
 
 
-def _simpler_engine(session: Session, budget: _Budget) -> Session:
-    """Keep words and habits of the engine only if they are needed."""
-    for simpler in ({"vocabulary": ""}, {"habits": ()}):
-        candidate = attrs.evolve(session, **simpler)
-        if candidate != session and budget.keeps(candidate):
-            session = candidate
-    return session
+@attrs.define
+class _Shrinking:
+    """A session, and the plays that are left: counted and not timed, so equal on every machine."""
 
+    session: Session
+    fails: Callable[[Session], bool]
+    plays: int
 
-def _simpler_everywhere(session: Session, budget: _Budget) -> Session:
-    """Drop each kind of complication from the whole session, if it is not needed."""
-    for simpler in SIMPLER:
-        candidate = _with(session, _simplified(session.actions, simpler))
-        if candidate.actions != session.actions and budget.keeps(candidate):
-            session = candidate
-    return session
+    def keeps(self, **changes: Any) -> bool:
+        """Take the session with *changes* if it still fails, and return whether it does."""
+        candidate = attrs.evolve(self.session, **changes)
+        if self.plays <= 0 or not candidate.actions or candidate == self.session:
+            return False
+        self.plays -= 1
+        if self.fails(candidate):
+            self.session = candidate
+            return True
+        return False
 
-
-def _without_chunks(session: Session, budget: _Budget) -> Session:
-    """Drop runs of actions, long ones first."""
-    size = max(1, len(session.actions) // 2)
-    while size:
-        first = 0
-        while first < len(session.actions):
-            rest = [*session.actions[:first], *session.actions[first + size :]]
-            if rest and budget.keeps(_with(session, rest)):
-                session = _with(session, rest)
+    def cut_end(self) -> None:
+        """Drop the end of the session, by halves."""
+        size = len(self.session.actions) // 2
+        while size:
+            if self.keeps(actions=self.session.actions[:-size]):
+                size = min(size, len(self.session.actions) // 2)
             else:
-                first += size
-        size //= 2
-    return session
+                size //= 2
+
+    def drop_streams(self) -> None:
+        """Keep one stream, or drop each that is not needed."""
+        actions = self.session.actions
+        numbers = sorted({action.stream for action in actions})
+        for number in numbers if len(numbers) > 1 else ():
+            if self.keeps(actions=[action for action in actions if action.stream == number]):
+                return
+        for number in numbers if len(numbers) > 1 else ():
+            self.keeps(
+                actions=[action for action in self.session.actions if action.stream != number]
+            )
+
+    def drop_runs(self) -> None:
+        """Drop runs of actions, long ones first."""
+        size = max(1, len(self.session.actions) // 2)
+        while size:
+            first = 0
+            while first < len(actions := self.session.actions):
+                if not self.keeps(actions=[*actions[:first], *actions[first + size :]]):
+                    first += size
+            size //= 2
+
+    def simplify_each(self) -> None:
+        """Simplify one action after another."""
+        for index in range(len(self.session.actions)):
+            for simpler in SIMPLER:
+                actions = self.session.actions
+                if index < len(actions):
+                    new = simpler(actions[index])
+                    kept = [] if new is None else [new]
+                    self.keeps(actions=[*actions[:index], *kept, *actions[index + 1 :]])
 
 
 def even_chunks(session: Session, stream: int) -> Session:
     """Return *session* with the audio of *stream* in drained seconds, at the same samples."""
-    return _with(session, list(_even(session.actions, stream)))
-
-
-def _merged(session: Session, budget: _Budget) -> Session:
-    """Feed whole seconds if the sizes of the chunks do not matter."""
-    streams = sorted({action.stream for action in session.actions})
-    for stream in streams:
-        even = even_chunks(session, stream)
-        if even.actions != session.actions and budget.keeps(even):
-            session = even
-    return session
+    return attrs.evolve(session, actions=_even(session.actions, stream))
 
 
 def _even(actions: Sequence[Action], stream: int) -> Iterator[Action]:
@@ -175,19 +152,82 @@ def _seconds(samples: int, stream: int) -> Iterator[Action]:
         samples -= SECOND
 
 
-def _simpler_each(session: Session, budget: _Budget) -> Session:
-    """Simplify one action after another."""
-    for index in range(len(session.actions)):
-        for simpler in SIMPLER:
-            if index >= len(session.actions):
-                break
-            before, action, after = (
-                session.actions[:index], session.actions[index], session.actions[index + 1 :],
-            )  # fmt: skip
-            new = simpler(action)
-            if new == action:
-                continue
-            candidate = _with(session, [*before, *([new] if new else []), *after])
-            if candidate.actions and budget.keeps(candidate):
-                session = candidate
-    return session
+def attribute(violation: Violation, session: Session) -> str:
+    """
+    Return the rule that *session* breaks.
+
+    An invariant names its rule.  Lost, repeated or moved words do not: there, what is left in the
+    smallest session is what they depend on, such as a neighbour, a fault or a pause.
+    """
+    if violation.kind in ("invariant", "blocked"):
+        return violation.rule
+    if violation.kind == "spacing" and session.vocabulary:
+        return "COM-03"  # other scripts are needed, and not what was called
+    number = violation.stream.rpartition(" ")[2]
+    own = [action for action in session.actions if str(action.stream) == number]
+    others = [action for action in session.actions if str(action.stream) != number]
+    if violation.kind == "language":  # a neighbour that is left is needed
+        return "ISO-05" if own and others else "LANG-01"
+    return (
+        (_by_neighbours(others) if own else None)
+        or _by_calls(own or session.actions)
+        or _by_silences(own, violation.kind)
+        or _by_chunks(session, own)
+        or ALONE.get(violation.kind, violation.rule)
+    )
+
+
+def _by_neighbours(others: Sequence[Action]) -> str | None:
+    if not others:
+        return None
+    if any(action.faults or action.do == "exhaust" for action in others):
+        return "ERR-04"
+    is_threaded = any(action.is_threaded or action.inner for action in others)
+    return "ISO-02" if is_threaded else "ISO-01"
+
+
+def _by_calls(own: Sequence[Action]) -> str | None:
+    """Return the rule of the rarest call that is left."""
+    if any(action.faults or action.do == "exhaust" for action in own):
+        return "ERR-02"
+    for action in own:
+        if action.do == "refuse":
+            return BAD[action.bad]
+    for is_left, rule in (
+        (any(action.do == "reset" for action in own), "LIFE-06"),
+        (any(action.do == "warmup" for action in own), "LIFE-09"),
+        (any(action.form == "reused" for action in own), "IN-04"),
+        (any(action.form != "plain" for action in own), "IN-01"),
+        (any(action.do == "read" for action in own), "HYP-01"),
+        (any(action.inner for action in own), "IN-04"),
+        (any(action.is_threaded for action in own), "ISO-03"),
+        (any(action.end_offset is not None for action in own), "IN-03"),
+        (any(action.offset is not None for action in own), "SIL-03"),
+        (any(action.do == "new_speaker" for action in own), "SPK-01"),
+        (any(action.do == "is_last" for action in own), "LIFE-07"),
+    ):
+        if is_left:
+            return rule
+    return None
+
+
+def _by_silences(own: Sequence[Action], kind: Kind) -> str | None:
+    ends = sum(action.do == "end_silence" for action in own)
+    starts = sum(action.do == "start_silence" for action in own)
+    if not ends and not starts:
+        return None
+    if kind in ("time", "clock"):
+        if max(ends, starts) >= MANY:
+            return "SIL-04"
+        calls = [action.do for action in own if action.do not in ("open", "process", "drain")]
+        is_leading = calls[:1] == ["end_silence"] and ends == 1 and not starts
+        return "TIME-04" if is_leading else "SIL-05" if kind == "time" else "SIL-03"
+    return "SIL-07" if ends or kind == "extra" or starts > 1 else "SIL-01"
+
+
+def _by_chunks(session: Session, own: Sequence[Action]) -> str | None:
+    """Return COM-05 where even chunks would not fail, or they would have replaced these."""
+    if not own:
+        return None
+    even = even_chunks(session, own[0].stream)
+    return None if even.actions == session.actions else "COM-05"

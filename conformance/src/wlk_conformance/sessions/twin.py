@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from wlk_conformance.compare import check_same
-from wlk_conformance.sessions.actions import Action, Session
+from wlk_conformance.sessions.session import Action, Session
 from wlk_conformance.sessions.shrink import even_chunks
 from wlk_conformance.sessions.violation import Violation
 from wlk_core import EPS, SAMPLE_RATE

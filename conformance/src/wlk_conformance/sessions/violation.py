@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 if TYPE_CHECKING:
-    from wlk_conformance.sessions.actions import Session
+    from wlk_conformance.sessions.session import Session
 
 __all__ = ["Kind", "Violation"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from wlk_conformance.compare import check_clock, check_same, check_words
 from wlk_conformance.rules import rule
 from wlk_conformance.stimuli import white_noise
-from wlk_conformance.suite.concurrency import returns_promptly, while_a_step_runs
+from wlk_conformance.suite.scenes import returns_promptly, while_a_step_runs
 from wlk_core import EPS, SAMPLE_RATE
 from wlk_core.errors import AudioFormatError, ClockError
 
@@ -63,8 +63,8 @@ class AudioRules:
         """
         Any other rank, dtype, NaN or infinity raises AudioFormatError and changes nothing.
 
-        So does a sample beyond 16, which is no sound: integers that were cast and not scaled have
-        such samples.  int16 is accepted only through the core's converter.
+        So does a sample beyond 16, which cannot be sound: integers that were cast and not scaled
+        have such samples.  int16 is accepted only through the core's converter.
         """
         stimulus = wlk.speech(4, seed=3)
         expected = wlk.solo(stimulus)

@@ -6,17 +6,15 @@ from typing import Any, ClassVar
 
 from wlk_conformance.rules import SUITE_VERSION
 from wlk_conformance.suite.audio_in import AudioRules
-from wlk_conformance.suite.batching import BatchingRules
 from wlk_conformance.suite.failure import FailureRules
-from wlk_conformance.suite.hypothesis import HypothesisRules
 from wlk_conformance.suite.lifecycle import LifeRules
 from wlk_conformance.suite.packaging import PackagingRules
 from wlk_conformance.suite.quality import QualityRules
 from wlk_conformance.suite.resources import ResourceRules
-from wlk_conformance.suite.sharing import SharingRules
+from wlk_conformance.suite.sharing import BatchingRules, SharingRules
 from wlk_conformance.suite.silence import SilenceRules
 from wlk_conformance.suite.speakers import SpeakerRules
-from wlk_conformance.suite.text_out import TextRules
+from wlk_conformance.suite.text import HypothesisRules, TextRules
 from wlk_conformance.suite.times import TimeRules
 
 __all__ = ["BackendConformance"]

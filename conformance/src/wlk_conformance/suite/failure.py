@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from wlk_conformance.compare import check_same
 from wlk_conformance.rules import NotApplicable, rule
-from wlk_conformance.sessions.invariants.failures import is_caused_by_engine
+from wlk_conformance.sessions.invariants.reports import is_caused_by_engine
 from wlk_core.errors import BackendError, StreamBroken
 
 if TYPE_CHECKING:

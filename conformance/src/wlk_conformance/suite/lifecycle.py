@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from wlk_conformance.compare import check_clock, check_same, check_times, check_words
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.seams import answers_cut_short
+from wlk_conformance.sessions.invariants.reports import COUNTERS
 from wlk_conformance.stimuli import CodedSpeech, white_noise
-from wlk_conformance.suite.cuts import check_around, feed_and_find_cut
-from wlk_conformance.suite.known_words import word_error_rate
+from wlk_conformance.suite.scenes import check_around, feed_and_find_cut, word_error_rate
 from wlk_conformance.testing import CELL_SECONDS, CodedToken
 from wlk_core import ChangeSpeaker, StreamStats
 from wlk_core.errors import StreamClosed
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["LifeRules"]
 
 CLOSED_WITHIN = 5.0  # seconds
-COUNTERS = (
-    "encoder_frames", "decoder_positions", "decoder_forwards", "host_syncs", "detokenised_ids",
-)  # fmt: skip
 
 
 class LifeRules:

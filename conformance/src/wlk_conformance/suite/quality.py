@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from wlk_conformance.compare import start_errors, words_of
-from wlk_conformance.quality import align, word_errors
+from wlk_conformance.compare import align, start_errors, word_errors, words_of
 from wlk_conformance.rules import NotDeclared, rule
 from wlk_conformance.stimuli import tones, white_noise, zeros
-from wlk_conformance.suite.known_words import known_clips
+from wlk_conformance.suite.scenes import known_clips
 from wlk_conformance.testing import noise
 
 if TYPE_CHECKING:

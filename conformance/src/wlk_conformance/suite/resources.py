@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 from itertools import pairwise
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 
 from wlk_conformance.rules import NotApplicable, NotDeclared, rule
-from wlk_conformance.sessions.growth import measure_growth
+from wlk_conformance.sessions.invariants.reports import COUNTERS
 from wlk_core import SAMPLE_RATE
 
 if TYPE_CHECKING:
@@ -20,8 +22,12 @@ if TYPE_CHECKING:
     from wlk_conformance.testing import StreamDriver
     from wlk_core import StreamStats
 
-__all__ = ["ResourceRules"]
+__all__ = ["Growth", "ResourceRules", "measure_growth"]
 
+ROUNDS = 7
+FIRST = 3  # rounds until caches and buffers are full
+SECONDS = 20.0  # of a round, without a pause between rounds
+SLOW_SECONDS = 8.0  # the same on an engine that takes time
 MINUTE = 60.0  # seconds
 SHORT = 20.0  # seconds, instead of the minute for engines that take time
 GROWTH = 1.02  # the last round relative to an early one, if each ends in a pause
@@ -29,9 +35,54 @@ UNEVEN = 1.25  # the same without pauses, because each round trims its buffers e
 LEAK = 4096  # bytes that a round may leave allocated, because buffers are cut at words
 SLOW_LEAK = 8192  # the same where rounds are short: the buffer of 30 s is just full when they end
 DETOKENISED = 9  # ids detokenised for each id the model emitted, at most
-COUNTERS = (
-    "encoder_frames", "decoder_positions", "decoder_forwards", "host_syncs", "detokenised_ids",
-)  # fmt: skip
+
+
+@attrs.frozen
+class Growth:
+    """Bytes that each of the last rounds left allocated, and the engine calls of every round."""
+
+    seconds: float
+    bytes_left: tuple[int, ...]
+    engine_calls: tuple[int, ...]
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the rounds are those of an engine that takes time."""
+        return self.seconds < SECONDS
+
+
+def measure_growth(under_test: BackendUnderTest) -> Growth:
+    """Feed the same audio in rounds to one stream, which keeps nothing of what it returns."""
+    is_coded = under_test.speech_source.kind == "coded"
+    seconds = SECONDS if is_coded else SLOW_SECONDS
+    return under_test.cached(f"growth of {seconds} s", lambda: _measure(under_test, seconds))
+
+
+def _measure(under_test: BackendUnderTest, seconds: float) -> Growth:
+    stimulus = under_test.speech(round(seconds * 1.2), seed=23, gap=(0.2, 0.7), tail=0.0)
+    audio = np.zeros(round(seconds * SAMPLE_RATE), dtype=np.float32)
+    audio[: len(stimulus.audio)] = stimulus.audio[: len(audio)]
+    stream = under_test.backend.create_processor(**under_test.stream_options)
+    counter = under_test.engine_calls
+    held, calls = [], [0 if counter is None else counter.count]
+    was_tracing = tracemalloc.is_tracing()
+    tracemalloc.start(1)
+    try:
+        for _ in range(ROUNDS):
+            for first in range(0, len(audio), SAMPLE_RATE):
+                stream.insert_audio_chunk(audio[first : first + SAMPLE_RATE])
+                while stream.has_backlog:
+                    stream.process_iter()
+            gc.collect()
+            held.append(tracemalloc.get_traced_memory()[0])
+            calls.append(0 if counter is None else counter.count)
+    finally:
+        if not was_tracing:
+            tracemalloc.stop()
+        stream.close()
+    left = tuple(after - before for before, after in pairwise(held[FIRST:]))
+    made = tuple(after - before for before, after in pairwise(calls))
+    return Growth(seconds, left, () if counter is None else made)
 
 
 @attrs.frozen
@@ -39,7 +90,7 @@ class _Loop:
     """
     The counters after each round of the same audio; entry 0 is before the first round.
 
-    `held` are the most bytes of state in each round.
+    `held` is the maximum of bytes of state in each round.
     """
 
     seconds: float
@@ -181,16 +232,16 @@ def _loop(wlk: BackendUnderTest, *, is_paused: bool, is_hour: bool = False) -> _
         stats = [driver.processor.stats]
         held: list[int | None] = []
         for _ in range(count):
-            most: int | None = None
+            peak: int | None = None
             for chunk in stimulus.chunks(1.0):
                 driver.feed(chunk)
                 state = driver.processor.stats.state_bytes
-                most = state if most is None else max(most, state or 0)
+                peak = state if peak is None else max(peak, state or 0)
             driver.drain()
             if is_paused:
                 driver.silence(1.0)
             stats.append(driver.processor.stats)
-            held.append(stats[-1].state_bytes if is_paused else most)
+            held.append(stats[-1].state_bytes if is_paused else peak)
         return _Loop(seconds, tuple(stats), tuple(held), is_paused)
 
     pause = "a second of silence after each" if is_paused else "no silence"

@@ -160,14 +160,9 @@ class SilenceRules:
                 driver.feed(stimulus.audio)
             driver.finish()
             wlk.require_tokens(driver.tokens, stimulus)
-            start, end = stimulus.seconds, stimulus.seconds + seconds
-            for token in driver.tokens:
-                assert token.end <= start + EPS or token.start >= end - EPS, (
-                    f"{token.text!r} lies at {token.start:.3f}-{token.end:.3f} s, the pause at "
-                    f"{start:.3f}-{end:.3f} s"
-                )
+            # The monitor of every stream checks that no token lies in a pause.
             if wlk.speech_source.kind == "coded":
-                early = [token for token in driver.tokens if token.end <= start + EPS]
+                early = [token for token in driver.tokens if token.end <= stimulus.seconds + EPS]
                 check_words(stimulus.words, early, what="before the pause")
 
     @rule("SIL-06", causes=("short pauses are fed as zeros, long ones reset the model",))

@@ -6,21 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wlk_conformance.testing.coded_audio import CELL_SAMPLES, CodedToken, read_tokens
-from wlk_core.online import Hypothesis
-from wlk_core.processor import SAMPLE_RATE, WorkCounters
-from wlk_core.streaming import Word
+from wlk_conformance.scripted.engine import DIGIT_WORDS, ScriptedEngine
+from wlk_conformance.testing.coded_audio import CodedToken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from numpy.typing import NDArray
 
+    from wlk_core.online import Hypothesis
+
 __all__ = ["DIGIT_WORDS", "SCRIPT", "CodedEngine", "LoudIsSpeech"]
 
-DIGIT_WORDS = (
-    " zero", " one", " two", " three", " four", " five", " six", " seven", " eight", " nine",
-)  # fmt: skip
 SCRIPT = [CodedToken(1 + i % 10, 2 + 6 * i, 4) for i in range(20)]
 
 
@@ -33,13 +30,10 @@ class CodedEngine:
         self.calls = 0
         self.fail_at = frozenset(fail_at)
         self.before_call = before_call
+        self._engine = ScriptedEngine()
 
     def __call__(
-        self,
-        audio: NDArray[np.float32],
-        *,
-        prompt: str,  # noqa: ARG002 -- named by the protocol
-        language: str | None,
+        self, audio: NDArray[np.float32], *, prompt: str, language: str | None
     ) -> Hypothesis:
         """Return the tokens whose first half cell lies in *audio*."""
         self.calls += 1
@@ -47,14 +41,7 @@ class CodedEngine:
             self.before_call()
         if self.calls in self.fail_at:
             raise RuntimeError(f"engine call {self.calls} was scripted to fail")
-        half = CELL_SAMPLES // 2
-        words = tuple(
-            Word(token.start / SAMPLE_RATE, token.end / SAMPLE_RATE, DIGIT_WORDS[token.id - 1], 1.0)
-            for token in read_tokens(audio)
-            if token.end - token.origin >= half > token.start - token.origin
-        )
-        work = WorkCounters(encoder_frames=-(-len(audio) // 160))
-        return Hypothesis(words=words, language=language or "en", work=work)
+        return self._engine.transcribe(audio, prompt=prompt, language=language)
 
 
 class LoudIsSpeech:

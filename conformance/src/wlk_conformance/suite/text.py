@@ -1,18 +1,18 @@
-"""Rules COM: committed text."""
+"""Rules COM and HYP: committed text and the hypothesis."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
-
-import attrs
+from typing import TYPE_CHECKING
 
 from wlk_conformance.compare import check_same, check_texts, check_words, words_of
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.scripted.engine import DIGIT_WORDS
 from wlk_conformance.seams import SupportsCodedAudio
 from wlk_conformance.sessions.campaign import play_sessions
+from wlk_conformance.sessions.session import VOCABULARIES
 from wlk_conformance.stimuli import CodedSpeech
+from wlk_conformance.suite.scenes import returns_promptly, while_a_step_runs
 from wlk_conformance.testing import CodedToken
 from wlk_core.streaming import needs_space
 
@@ -20,21 +20,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_conformance.stimuli import Stimulus
     from wlk_conformance.testing import StreamDriver
     from wlk_core import ASRToken
 
-__all__ = ["TextRules"]
+__all__ = ["HypothesisRules", "TextRules"]
 
 CHUNKS = (0.032, 0.08, 0.5, 1.0, 2.0, 5.0, 60.0)  # seconds; 0.032 is 512 samples of the voice gate
 WORD_ERRORS = 0.1  # share of words that a small model may miss or invent
 IDLE_CALLS = 4  # of process_iter, without new audio
-LONGEST_WORD = 20  # letters of a word, while eight digits without a space have 24 or more
+MAX_WORD_LETTERS = 20  # letters of a word, while eight digits without a space have 24 or more
 JOINED_DIGITS = re.compile(f"({'|'.join(word.strip() for word in DIGIT_WORDS)}){{2,}}")
 SAME_START = 0.1  # seconds a start may move with the chunk size
-# Vocabularies that are easily joined wrongly: words in pieces, and scripts without spaces.
-PIECES = (" trans", "crip", "tion", ",", " un", "believ", "able", "!", " 1", "00")
-CHINESE = ("你", "好", "、", "世", "界", "。", "我", "们", "说", "话")
-THAI = ("ส", "วัส", "ดี", "ครับ", "ผม", "พูด", "ภาษา", "ไทย", "ได้", "นะ")
 
 
 class TextRules:
@@ -48,20 +45,16 @@ class TextRules:
         """Committed text is append-only: never changed, never repeated, never retracted."""
         stimulus = wlk.speech(8, seed=7)
         driver = wlk.stream()
-        kept: list[tuple[ASRToken, dict[str, Any]]] = []
         for chunk in stimulus.chunks(0.5):
             driver.insert(chunk)
-            tokens = driver.process().committed
-            kept += [(token, attrs.asdict(token)) for token in tokens]
-            again = driver.drain()
-            kept += [(token, attrs.asdict(token)) for token in again]
+            driver.process()
+            driver.drain()
             for _ in range(IDLE_CALLS):
                 more = driver.process().committed
                 assert not more, f"committed again without new audio: {_texts(more)}"
-        kept += [(token, attrs.asdict(token)) for token in driver.finish().committed]
+        driver.finish()
+        # The monitor of every stream compares each token with what it was.
         wlk.require_tokens(driver.tokens, stimulus)
-        for token, before in kept:
-            assert before == attrs.asdict(token), f"{before} became {token}"
         check_same(wlk.solo(stimulus), driver.tokens, what="many calls against one call a second")
         if wlk.speech_source.kind == "coded":
             check_words(stimulus.words, driver.tokens, what="the transcript")
@@ -153,7 +146,7 @@ class TextRules:
         text = "".join(token.text for token in wlk.require_tokens(wlk.solo(stimulus), stimulus))
         words = words_of(wlk.solo(stimulus))
         longest = max((word for word in words if needs_space(word, word)), key=len, default="")
-        assert len(longest) <= LONGEST_WORD, (
+        assert len(longest) <= MAX_WORD_LETTERS, (
             f"no space in {longest!r}, which came for {stimulus.text!r}"
         )
         joined = [word for word in words if JOINED_DIGITS.fullmatch(word)]
@@ -164,7 +157,8 @@ class TextRules:
     @rule("COM-03", kinds="O", causes=("a space is put between any two tokens",))
     def test_spacing_is_the_scripts_own(self, wlk: BackendUnderTest) -> None:
         """Words in pieces, punctuation and scripts without spaces are joined as they are."""
-        for vocabulary in (PIECES, CHINESE, THAI):
+        for name in ("pieces", "Chinese", "Thai"):
+            vocabulary = VOCABULARIES[name].words
             other = wlk.another_backend()
             if not isinstance(other, SupportsCodedAudio):
                 raise NotApplicable("its engine has no vocabulary that can be set")
@@ -212,14 +206,7 @@ class TextRules:
 
         Tokens are the same and starts are within 0.1 s, because policies tick on their own grid.
         """
-        stimulus = wlk.speech(12, seed=12)
-        expected = wlk.solo(stimulus)
-        wlk.require_tokens(expected, stimulus)
-        for seconds in CHUNKS:
-            tokens = wlk.run(stimulus, chunk_seconds=seconds).tokens
-            check_same(
-                expected, tokens, what=f"chunks of {seconds} s against 1 s", tolerance=SAME_START
-            )
+        _check_chunks(wlk, wlk.speech(12, seed=12))
 
     @rule("COM-05", kinds="G", causes=("a frame is dropped where a chunk ends inside it",))
     def test_uneven_chunks_change_nothing(self, wlk: BackendUnderTest) -> None:
@@ -243,13 +230,7 @@ class TextRules:
     )
     def test_the_chunk_size_changes_nothing_in_a_minute(self, wlk: BackendUnderTest) -> None:
         """A spoken minute gives the same tokens in chunks of any size."""
-        stimulus = wlk.speech(60, seed=13, gap=(0.1, 0.8))
-        expected = wlk.require_tokens(wlk.solo(stimulus), stimulus)
-        for seconds in CHUNKS:
-            tokens = wlk.run(stimulus, chunk_seconds=seconds).tokens
-            check_same(
-                expected, tokens, what=f"chunks of {seconds} s against 1 s", tolerance=SAME_START
-            )
+        _check_chunks(wlk, wlk.speech(60, seed=13, gap=(0.1, 0.8)))
 
     @rule("COM-06", kinds="G,S", causes=("times include padding that the model received",))
     def test_no_token_comes_before_its_audio(self, wlk: BackendUnderTest) -> None:
@@ -258,14 +239,20 @@ class TextRules:
         driver = wlk.stream()
         for chunk in stimulus.chunks(0.3):
             driver.insert(chunk)
-            for token in (*driver.process().committed, *driver.processor.get_buffer().tokens):
-                assert token.start < driver.clock, (
-                    f"{token.text!r} starts at {token.start:.3f} s, audio ends at "
-                    f"{driver.clock:.3f} s"
-                )
+            driver.process()
+            driver.processor.get_buffer()
         driver.finish()
-        for token in wlk.require_tokens(driver.tokens, stimulus):
-            assert token.start < driver.clock, f"{token} starts at the end of the audio or later"
+        # The monitor of every stream checks each token, of hypotheses as well.
+        wlk.require_tokens(driver.tokens, stimulus)
+
+
+def _check_chunks(wlk: BackendUnderTest, stimulus: Stimulus) -> None:
+    expected = wlk.require_tokens(wlk.solo(stimulus), stimulus)
+    for seconds in CHUNKS:
+        tokens = wlk.run(stimulus, chunk_seconds=seconds).tokens
+        check_same(
+            expected, tokens, what=f"chunks of {seconds} s against 1 s", tolerance=SAME_START
+        )
 
 
 def _check_frozen(value: object, name: str) -> None:
@@ -289,3 +276,103 @@ def _texts(tokens: Sequence[ASRToken]) -> str:
 def _difference(once: StreamDriver, again: StreamDriver) -> str:
     check_same(once.tokens, again.tokens, what="the second time", tolerance=0.0)
     return "the same tokens came from another call, or with other reported times, the second time"
+
+
+class HypothesisRules:
+    """Rules of the hypothesis."""
+
+    @rule("HYP-01", causes=("get_buffer decodes", "it takes the lock of the engine call"))
+    def test_reading_the_hypothesis_changes_nothing(self, wlk: BackendUnderTest) -> None:
+        """
+        `get_buffer()` is pure and cheap and never waits for the model.
+
+        With and without calling it, from any thread, the stream is identical.
+        """
+        stimulus = wlk.speech(8, seed=7)
+        driver = wlk.stream()
+        for chunk in stimulus.chunks(1.0):
+            driver.insert(chunk)
+            _check_pure(driver)
+            driver.process()
+            _check_pure(driver)
+        driver.drain()
+        driver.finish()
+        _check_pure(driver)
+        check_same(wlk.solo(stimulus), driver.tokens, what="with get_buffer after every call")
+        held = wlk.stream()
+        held.insert(stimulus.audio)
+        while_a_step_runs(wlk, held, lambda: _check_readable(held))
+
+    @rule(
+        "HYP-02",
+        requires="hypothesis",
+        causes=(
+            "the hypothesis is that of the whole buffer, committed words included",
+            "the hypothesis is never set",
+        ),
+    )
+    def test_the_hypothesis_follows_what_is_committed(self, wlk: BackendUnderTest) -> None:
+        """
+        No hypothesis token starts before the last committed end.
+
+        Committed and hypothesis together are the running transcript.
+        """
+        stimulus = wlk.speech(8, seed=7)
+        truth = "".join(word.text for word in stimulus.words).strip()
+        driver = wlk.stream()
+        was_shown = False
+        for chunk in stimulus.chunks(0.5):
+            driver.insert(chunk)
+            driver.process()
+            shown = driver.processor.get_buffer()  # its times are checked by the monitor
+            was_shown = was_shown or bool(shown.tokens)
+            running = driver.text + shown.text
+            assert "  " not in running, f"two spaces in the running transcript {running!r}"
+            if wlk.speech_source.kind == "coded":
+                assert truth.startswith(running.strip()), (
+                    f"the running transcript {running!r} does not begin {truth!r}"
+                )
+        driver.finish()
+        wlk.require_tokens(driver.tokens, stimulus)
+        assert was_shown, "hypothesis is declared, and every hypothesis was empty"
+
+    @rule("HYP-03", causes=("a flush commits the hypothesis and does not clear it",))
+    def test_the_hypothesis_is_empty_after_a_flush(self, wlk: BackendUnderTest) -> None:
+        """After a flush the hypothesis is empty."""
+        stimulus = wlk.speech(4, seed=3, tail=0.0)
+        flushes = ["start_silence", "process_iter(is_last=True)", "finish"]
+        if wlk.has("speaker-turns"):
+            flushes.append("new_speaker")
+        for flush in flushes:
+            driver = wlk.stream()
+            driver.feed(stimulus.audio, chunk_seconds=0.5)
+            _flush(driver, flush)
+            shown = driver.processor.get_buffer()
+            assert not shown.tokens, f"after {flush} the hypothesis is {shown.text!r}"
+            assert (shown.text, shown.start, shown.end) == ("", None, None)
+
+
+def _flush(driver: StreamDriver, how: str) -> None:
+    if how == "start_silence":
+        driver.start_silence()
+    elif how == "finish":
+        driver.finish()
+    elif how == "new_speaker":
+        driver.new_speaker(1)
+    else:
+        driver.process(is_last=True)
+
+
+def _check_pure(driver: StreamDriver) -> None:
+    processor = driver.processor
+    before = processor.stats
+    shown = [processor.get_buffer() for _ in range(3)]
+    assert shown[0] == shown[1] == shown[2], (
+        f"get_buffer returns different hypotheses: {shown[0].text!r}"
+    )
+    assert before == processor.stats, "get_buffer did work"
+
+
+def _check_readable(driver: StreamDriver) -> None:
+    returns_promptly(driver.processor.get_buffer, name="get_buffer")
+    returns_promptly(lambda: driver.processor.stats, name="stats")

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from wlk_conformance import processes
-from wlk_conformance.processes import children, end_children, left_running, remaining
+from wlk_conformance import side_effects
+from wlk_conformance.side_effects import children, end_children, left_running, remaining
 
 WAITS = "import sys; sys.stdin.read()"  # until the pipe is closed
 
@@ -50,6 +50,6 @@ def test_a_child_that_ends_in_time_is_no_finding(child):
 
 def test_a_helper_that_python_keeps_is_no_finding(child, monkeypatch):
     """Python's own trackers run until the program ends."""
-    monkeypatch.setattr(processes, "KEPT", (WAITS,))
+    monkeypatch.setattr(side_effects, "KEPT", (WAITS,))
 
     assert child.pid not in {other.pid for other in children()}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from wlk_conformance.calls import CallRecord
-from wlk_conformance.rules import rule_tests
-from wlk_conformance.stops import RULES_OF_CALLS, Stop, last_lines, not_judged
+from wlk_conformance.rules import RuleTest, rule_tests
 from wlk_conformance.suite import BackendConformance
+from wlk_conformance.suite_run import RULES_OF_CALLS, last_lines, not_judged, stopped
 
 TESTS = {declared.name: declared for declared, _ in rule_tests(BackendConformance)}
 PRINTED = """\
@@ -26,16 +26,11 @@ Extension modules: numpy
 """
 
 
-def stop(*, call="reset", rule="COM-01", test="test_x"):
-    """Return a stop in *call* of a session."""
-    running = CallRecord(7, 3, 12 if call else 0, call, "stream 0" if call else "")
-    return Stop(
-        ended="the process ended with status 9",
-        running=running,
-        rule=rule,
-        test=test,
-        scene="a session",
-    )
+def stop(*, call="reset", printed=""):
+    """Return a stop in *call* of a test."""
+    running = CallRecord(7, 12 if call else 0, call, "stream 0" if call else "")
+    declared = RuleTest(id="COM-01", name="test_x", sentence="It is so.")
+    return stopped(declared, "the process ended with status 9", running, printed)
 
 
 def test_the_lines_of_the_backend_come_before_the_stack():
@@ -48,6 +43,14 @@ def test_the_lines_of_the_backend_come_before_the_stack():
     ] == last_lines(PRINTED)
 
 
+def test_the_stack_of_another_thread_replaces_that_of_pytest():
+    """A call that hangs on a thread of its own is seen in the stack of that thread."""
+    hung = PRINTED.replace('"/lib/python3.11/threading.py", line 324', '"/site/lock.py", line 3')
+    hung = hung.replace('"/site/engine.py"', '"/site/pluggy/engine.py"')
+
+    assert '  File "/site/lock.py", line 3 in wait' == last_lines(hung)[-1]
+
+
 def test_a_process_that_printed_nothing_has_no_lines():
     """Without a fault there is no stack."""
     assert [] == last_lines("\n")
@@ -56,7 +59,7 @@ def test_a_process_that_printed_nothing_has_no_lines():
 
 def test_a_stop_breaks_the_rule_of_its_call():
     """The call, its stream and its number in the session are named."""
-    outcome = stop().outcome("bye\n")
+    outcome = stop(printed="bye\n")
 
     assert ("LIFE-06", "stop in reset", "fail") == (outcome.rule, outcome.test, outcome.status)
     assert (
@@ -69,7 +72,7 @@ def test_a_stop_breaks_the_rule_of_its_call():
 
 def test_a_stop_outside_of_a_call_breaks_the_rule_of_the_test():
     """A process that ends between calls has the test's rule."""
-    outcome = stop(call="").outcome("")
+    outcome = stop(call="")
 
     assert ("COM-01", "test_x") == (outcome.rule, outcome.test)
     assert "the process ended with status 9" == outcome.detail
@@ -78,7 +81,7 @@ def test_a_stop_outside_of_a_call_breaks_the_rule_of_the_test():
 def test_the_rule_of_the_test_is_not_judged():
     """The test in which the call stopped refers to the rule of the call."""
     declared = next(iter(TESTS.values()))
-    outcome = not_judged(declared, stop().outcome(""))
+    outcome = not_judged(declared, stop())
 
     assert (declared.id, False) == (outcome.rule, outcome.is_reached)
     assert "not judged: reset ended the process, see LIFE-06" == outcome.detail

@@ -1,4 +1,4 @@
-"""Committed tokens: final, in order, inside their audio, and what the spec declares."""
+"""Invariants of tokens: committed ones are final, in order and declared, hypotheses follow them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wlk_conformance.sessions.clock import StreamClock
-    from wlk_core import BackendSpec, Emission
+    from wlk_core import BackendSpec, ChangeSpeaker, Emission
 
-__all__ = ["CommittedTokens", "check_declared", "check_text"]
+__all__ = ["CommittedTokens", "Speakers", "check_declared", "check_hypothesis", "check_text"]
 
 RECENT = 32  # tokens that every call compares again with what they were; the end compares all
 # The rule of a call that commits text although no audio came since the last flush.
@@ -163,3 +163,93 @@ def _described(token: ASRToken) -> str:
 def _snapshot(token: Any) -> Snapshot:
     names = ("start", "end", "text", "probability", "speaker", "detected_language")
     return tuple(getattr(token, name, None) for name in names)
+
+
+def check_hypothesis(
+    shown: Any,
+    spec: BackendSpec,
+    language: str | None,
+    *,
+    committed_end: float | None,
+    audio_time: float,
+    is_flushed: bool,
+) -> Iterator[Violation]:
+    """Check what get_buffer returned; `is_flushed` where nothing came since the last flush."""
+    tokens = shown.tokens
+    if is_flushed and tokens:
+        yield Violation("HYP-03", f"after a flush the hypothesis is {shown.text!r}")
+        return
+    if shown.text != "".join(token.text for token in tokens):
+        yield Violation("COM-03", f"the hypothesis {tokens} reads {shown.text!r}")
+    before = 0.0
+    for token in tokens:
+        where = f"the hypothesis has {token.text!r} at {token.start:.3f}-{token.end:.3f} s"
+        problem = check_text(token) or check_declared(token, spec, language)
+        if problem is not None:
+            yield Violation(*problem)
+        elif not (math.isfinite(token.start) and math.isfinite(token.end)):
+            yield Violation("TIME-01", f"{where}: no time")
+        elif token.start >= audio_time:
+            yield Violation("COM-06", f"{where}, the audio ends at {audio_time:.3f} s")
+        elif not 0 <= token.start <= token.end <= audio_time + EPS:
+            yield Violation("TIME-01", f"{where}, the audio ends at {audio_time:.3f} s")
+        elif committed_end is not None and token.start < committed_end - EPS:
+            yield Violation("HYP-02", f"{where}, committed text ends at {committed_end:.3f} s")
+        elif token.start < before:
+            yield Violation("TIME-02", f"{where}, the token before it starts at {before:.3f} s")
+        else:
+            before = token.start
+            continue
+        return
+
+
+Speaker = int | str | None
+
+
+class Speakers:
+    """The turns of a stream, in the order of the calls."""
+
+    def __init__(self, *, is_reset: bool) -> None:
+        self._is_reset = is_reset
+        self._turns: list[ChangeSpeaker] = []
+
+    def turn(self, change: ChangeSpeaker) -> None:
+        """Note a turn; its own call already returns tokens by it."""
+        self._turns.append(change)
+
+    def take(self, emission: Emission, call: str) -> Iterator[Violation]:
+        """Check the speakers of the tokens of *emission*."""
+        for token in emission.committed:
+            allowed = self._allowed(token)
+            if not any(_is_same(token.speaker, speaker) for speaker in allowed):
+                yield Violation(
+                    "LIFE-06" if self._is_reset and not self._turns else "SPK-02",
+                    f"{call}: {token.text!r} at {token.start:.3f} s is by speaker "
+                    f"{token.speaker!r}, expected {' or '.join(map(repr, allowed))}; turns: "
+                    + ", ".join(
+                        f"{turn.speaker!r} from {turn.start:.3f} s" for turn in self._turns
+                    ),
+                )
+                return
+
+    def _allowed(self, token: ASRToken) -> list[Speaker]:
+        """
+        Return the speakers that a token may have.
+
+        Either side of a turn is accepted within EPS.  The contract leaves open whether a turn that
+        is called later cancels one that starts later, so that both readings are accepted.
+        """
+        allowed: list[Speaker] = []
+        for time in (token.start, token.start - EPS, token.start + EPS):
+            by_call: Speaker = None
+            for turn in self._turns:
+                by_call = turn.speaker if turn.start <= time else by_call
+            in_time = sorted(
+                (turn for turn in self._turns if turn.start <= time), key=lambda turn: turn.start
+            )
+            allowed += [by_call, in_time[-1].speaker if in_time else None]
+        return list(dict.fromkeys(allowed))
+
+
+def _is_same(actual: object, expected: object) -> bool:
+    return type(actual) is type(expected) and actual == expected

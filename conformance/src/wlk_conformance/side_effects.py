@@ -1,18 +1,34 @@
-"""Child processes: which are alive, and their end."""
+"""Side effects of a backend on its process: standard output, child processes and the network."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
+import io
+import os
+import socket
+import sys
+import tempfile
 from time import monotonic, sleep
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
+from unittest import mock
 
 import psutil
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["BRIEF_GRACE", "CHILD_GRACE", "children", "end_children", "left_running", "remaining"]
+__all__ = [
+    "BRIEF_GRACE",
+    "CHILD_GRACE",
+    "children",
+    "end_children",
+    "left_running",
+    "network_blocked",
+    "remaining",
+    "standard_output",
+]
 
+STDOUT = 1  # the file descriptor
 #: Parts of the command lines of processes that Python and its frameworks start once and keep.
 KEPT = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "resource_tracker import",
         "torch/_inductor/compile_worker")  # fmt: skip
@@ -20,6 +36,26 @@ CHILD_GRACE = 1.0  # seconds in which a child ends after the close of what it be
 BRIEF_GRACE = 0.1  # the same once a backend has left a child, because each search for it waits
 TICK = 0.02  # seconds between two looks
 TEXT = 60  # characters shown of a command line
+OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+
+
+@contextmanager
+def standard_output() -> Iterator[Callable[[], str]]:
+    """Capture standard output; yields a function that returns the text after the block."""
+    python = io.StringIO()
+    text: list[str] = []
+    sys.stdout.flush()
+    with tempfile.TemporaryFile() as file:
+        before = os.dup(STDOUT)
+        os.dup2(file.fileno(), STDOUT)
+        try:
+            with redirect_stdout(python):
+                yield lambda: "".join(text)
+        finally:
+            os.dup2(before, STDOUT)
+            os.close(before)
+            file.seek(0)
+            text += [python.getvalue(), file.read().decode(errors="replace")]
 
 
 def children() -> frozenset[psutil.Process]:
@@ -68,3 +104,25 @@ def _command(child: psutil.Process) -> str:
         return " ".join(child.cmdline())
     except psutil.Error:
         return ""  # it has ended, or the system refuses it
+
+
+@contextmanager
+def network_blocked() -> Iterator[list[str]]:
+    """Refuse every connection and name lookup of this process; yields the attempts."""
+    attempts: list[str] = []
+
+    def refuse(*args: Any, **_kwargs: Any) -> NoReturn:
+        target = [str(arg) for arg in args if not isinstance(arg, socket.socket)]
+        attempts.append(" ".join(target) or "a connection")
+        raise OSError(f"the network is blocked by this rule: {attempts[-1]}")
+
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.dict(os.environ, OFFLINE))
+        for owner, name in (
+            (socket.socket, "connect"),
+            (socket.socket, "connect_ex"),
+            (socket, "create_connection"),
+            (socket, "getaddrinfo"),
+        ):
+            stack.enter_context(mock.patch.object(owner, name, refuse))
+        yield attempts

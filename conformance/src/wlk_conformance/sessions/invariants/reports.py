@@ -1,0 +1,233 @@
+"""Invariants of what a stream reports: times, counters and errors."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from wlk_conformance.sessions.clock import ROUNDING
+from wlk_conformance.sessions.violation import Violation
+from wlk_core.errors import BackendError, StreamBroken
+from wlk_core.plugins import EngineFault
+from wlk_core.processor import MAX_RETRIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wlk_core import Emission
+
+__all__ = ["COUNTERS", "DECODING", "Counters", "Failures", "ReportedTimes", "is_caused_by_engine"]
+
+MANY = 10  # silences after which a small error of the clock is a drift
+# The rule of a flush that leaves audio undecoded, where nothing else explains it.
+FLUSHES = {
+    "start_silence": "SIL-01", "new_speaker": "SPK-01", "is_last": "LIFE-07", "finish": "TIME-03",
+}  # fmt: skip
+COUNTERS = (
+    "encoder_frames", "decoder_positions", "decoder_forwards", "host_syncs", "detokenised_ids",
+)  # fmt: skip
+MANY_CALLS = 20  # of the engine, which no model makes without any work that it can count
+MANY_TOKENS = 3  # committed meanwhile, so that the engine did not run on silence alone
+DECODING = ("process_iter", "is_last", "start_silence", "new_speaker", "finish")
+
+
+class ReportedTimes:
+    """The times that were reported last, and what moved the clock since they were right."""
+
+    def __init__(self) -> None:
+        self.processed = 0.0
+        self.stable = 0.0
+        self._movers: list[str] = []  # rules of calls that moved the clock since the last flush
+        self._silences = 0
+        self._short: tuple[Violation, float] | None = None  # a report below the clock, its time
+        self._is_off = False  # samples are missing, of which every later time is a consequence
+
+    def moved(self, rule: str) -> None:
+        """Note a call that moved the clock, or must not have moved it, by its rule."""
+        self._movers.append(rule)
+        self._silences += rule == "SIL-03"
+
+    def counted(self, call: str, seconds: float, expected: float) -> Iterator[Violation]:
+        """Check `audio_seconds`, read after *call*, against the seconds that were inserted."""
+        if self._is_off or abs(seconds - expected) <= ROUNDING:
+            return
+        self._is_off = True
+        yield Violation(
+            self._movers[-1] if self._movers else "IN-01",
+            f"after {call} audio_seconds is {seconds:.6f}, and {expected:.6f} s were inserted",
+            kind="clock",
+        )
+
+    def take(
+        self, emission: Emission, call: str, *, before: float, now: float
+    ) -> Iterator[Violation]:
+        """Check *emission*; the audio ended at *before* when the call began, and ends at *now*."""
+        processed, stable = emission.processed_up_to, emission.stable_up_to
+        if not (math.isfinite(processed) and math.isfinite(stable)):
+            yield Violation("TIME-03", f"{call} reported processed {processed}, stable {stable}")
+            return
+        if processed < self.processed:
+            yield Violation(
+                "TIME-03",
+                f"{call}: processed_up_to went back from {self.processed:.6f} to {processed:.6f} s",
+            )
+        if stable < self.stable:
+            yield Violation(
+                "TIME-03",
+                f"{call}: stable_up_to went back from {self.stable:.6f} to {stable:.6f} s",
+            )
+        self.processed, self.stable = max(self.processed, processed), max(self.stable, stable)
+        yield from self._recovered(processed)
+        if self._is_off:
+            return
+        if processed > now + ROUNDING:
+            yield self._off(call, processed, now)
+        elif call in FLUSHES:
+            if processed >= before - ROUNDING:
+                self._movers.clear()
+            elif self._movers:
+                self._short = self._short or (self._off(call, processed, before), before)
+            else:
+                yield self._off(call, processed, before)
+
+    def settle(self) -> Iterator[Violation]:
+        """Yield a report below the clock that no later report made good."""
+        short, self._short = self._short, None
+        if short is not None:
+            yield short[0]
+
+    def _recovered(self, processed: float) -> Iterator[Violation]:
+        """Yield TIME-03 for a report below the clock, if the clock itself turns out to be right."""
+        if self._short is None:
+            return
+        violation, expected = self._short
+        self._short = None
+        if processed >= expected - ROUNDING:
+            violation = attrs.evolve(violation, rule="TIME-03")
+        yield violation
+
+    def _off(self, call: str, processed: float, expected: float) -> Violation:
+        rule = self._movers[-1] if self._movers else FLUSHES.get(call, "TIME-03")
+        if rule == "SIL-03" and self._silences >= MANY:
+            rule = "SIL-04"
+        self._movers.clear()
+        return Violation(
+            rule,
+            f"{call}: processed_up_to is {processed:.6f} s, expected {expected:.6f} s by the clock "
+            "of samples and silences",
+            kind="clock",
+        )
+
+
+class Counters:
+    """The counters that were read last, and the engine calls since one of them grew."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, float] = {}
+        self._calls = 0
+        self._tokens = 0
+
+    def take(self, stats: Any, call: str, *, made: int = 0, tokens: int = 0) -> Iterator[Violation]:
+        """Check *stats*, read after *call*, which made engine calls and committed tokens."""
+        yield from self._frozen(stats, call, made, tokens)
+        for name in (*COUNTERS, "busy_seconds"):
+            value, before = getattr(stats, name), self._last.get(name)
+            if value is None and before:
+                yield Violation("RES-02", f"after {call} {name} is None, was {before}")
+            elif value is not None and value < (before or 0):
+                yield Violation("RES-02", f"after {call} {name} is {value}, was {before or 0}")
+            if value is not None:
+                self._last[name] = value
+        held = stats.state_bytes
+        if held is not None and held < 0:
+            yield Violation("RES-01", f"after {call} state_bytes is {held}")
+        elif held is None and "state_bytes" in self._last:
+            yield Violation("RES-01", f"after {call} state_bytes is None, and was a number")
+        if held is not None:
+            self._last["state_bytes"] = held
+
+    def _frozen(self, stats: Any, call: str, made: int, tokens: int) -> Iterator[Violation]:
+        """Yield RES-02 where the engine was called many times and no work was counted."""
+        counted = {name: getattr(stats, name) for name in COUNTERS}
+        known = {name: value for name, value in counted.items() if value is not None}
+        has_grown = any(value > self._last.get(name, 0) for name, value in known.items())
+        self._calls = 0 if has_grown else self._calls + made
+        self._tokens = 0 if has_grown else self._tokens + tokens
+        if known and self._calls >= MANY_CALLS and self._tokens >= MANY_TOKENS:
+            calls, self._calls = self._calls, 0
+            yield Violation(
+                "RES-02",
+                f"after {call}: {calls} engine calls in a row committed {self._tokens} tokens, and "
+                f"none of {', '.join(known)} grew",
+            )
+
+
+def is_caused_by_engine(error: BaseException) -> bool:
+    """
+    Return whether what the engine raised is a cause of *error*.
+
+    It is the fault that a test requested, or a BackendError, in which a backend reports a fault of
+    an engine at a server.
+    """
+    cause = error.__cause__
+    if cause is None:
+        return False
+    return isinstance(cause, EngineFault | BackendError) or is_caused_by_engine(cause)
+
+
+class Failures:
+    """What failed in a stream, and whether a call still owes the error."""
+
+    def __init__(self) -> None:
+        self._is_owed = False
+        self._in_a_row = 0
+
+    def returned(self, call: str, fired: int) -> Iterator[Violation]:
+        """Note that *call* returned, although *fired* engine calls failed in it."""
+        if call not in DECODING:
+            return
+        if self._is_owed:
+            self._is_owed = bool(fired)
+            yield Violation(
+                "ERR-01",
+                f"an engine call failed in the call before {call}, and neither of them raised",
+            )
+            return
+        self._is_owed = bool(fired)
+        self._in_a_row = 0
+
+    def raised(
+        self, call: str, error: BaseException, fired: int, *, made: int
+    ) -> Iterator[Violation]:
+        """Note that *call* raised *error*; of *made* engine calls in it *fired* failed."""
+        is_owed, self._is_owed = self._is_owed, False
+        if not isinstance(error, BackendError):
+            if fired:
+                yield Violation(
+                    "ERR-01",
+                    f"the engine failed in {call}, which raised {type(error).__name__}: {error}; "
+                    "expected a BackendError with its cause",
+                )
+            return
+        self._in_a_row = 1 if made > fired else self._in_a_row + 1  # a success begins anew
+        if (fired or is_owed) and not is_caused_by_engine(error):
+            yield Violation(
+                "ERR-01",
+                f"{call} raised {error!r} without its cause, the fault of the engine: its cause is "
+                f"{error.__cause__!r}",
+            )
+        if isinstance(error, StreamBroken):
+            if self._in_a_row <= MAX_RETRIES:
+                yield Violation(
+                    "ERR-03",
+                    f"{call} raised StreamBroken after {self._in_a_row - 1} failures in a row, "
+                    f"expected after {MAX_RETRIES} failed retries",
+                )
+        elif self._in_a_row > MAX_RETRIES + 1:
+            yield Violation(
+                "ERR-03",
+                f"{call} raised {type(error).__name__} {self._in_a_row} times in a row, expected "
+                f"StreamBroken after {MAX_RETRIES} failed retries",
+            )

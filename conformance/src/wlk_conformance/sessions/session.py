@@ -1,0 +1,287 @@
+"""Sessions as data: streams, their audio and every call made on them, ready for a JSON file."""
+
+from __future__ import annotations
+
+import json
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+
+from wlk_conformance.seams import HABITS
+from wlk_conformance.stimuli import CodedSpeech, SpeechSource, Stimulus, white_noise
+from wlk_conformance.testing import CodedToken
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = [
+    "FLUSHES",
+    "VOCABULARIES",
+    "Action",
+    "Do",
+    "Form",
+    "Session",
+    "Tape",
+    "Token",
+    "Vocabulary",
+]
+
+ATTACHED = frozenset(",!।。、ा")  # what follows a word without a space in any script
+FLUSHES = ("start_silence", "is_last", "new_speaker", "finish")
+VERSION = 1  # of the JSON document
+
+
+@attrs.frozen
+class Vocabulary:
+    """
+    The words of a coded engine, with their own spacing.
+
+    `has_spaces` where the script puts a space between two words that were decoded apart.
+    """
+
+    words: Sequence[str]
+    has_spaces: bool = True
+
+    @property
+    def is_split_by_spaces(self) -> bool:
+        """Whether each word begins with a space, so that a text is split into words by them."""
+        return all(word.startswith(" ") for word in self.words)
+
+    def joined(self, before: str, word: str) -> str:
+        """Return *word* as it begins an utterance after the text *before*."""
+        if not before:
+            return word.lstrip()
+        is_spaced = before[-1].isspace() or word[0].isspace()
+        if is_spaced or not self.has_spaces or word[0] in ATTACHED:
+            return word
+        return f" {word}"
+
+
+#: By name; each has ten words, like the digits.
+VOCABULARIES: Mapping[str, Vocabulary] = MappingProxyType(
+    {
+        "pieces": Vocabulary(
+            (" trans", "crip", "tion", ",", " un", "believ", "able", "!", " 1", "00")
+        ),
+        "space after": Vocabulary(
+            ("yes ", "no ", "up ", "down ", "left ", "right ", "on ", "off ", "stop ", "go ")
+        ),
+        "Hindi": Vocabulary((" नम", "स्", "ते", " दु", "नि", "या", " में", "।", "ा", " और")),
+        # Characters of private use have no name in Unicode; tokenizers of speech models have some.
+        "private use": Vocabulary(
+            (" \ue001", "\ue002", "\ue003x", "x\ue004", " y", "z", " \ue005", "a\ue006", "b", "c")
+        ),
+        "Chinese": Vocabulary(
+            ("你", "好", "、", "世", "界", "。", "我", "们", "说", "话"), has_spaces=False
+        ),
+        "Thai": Vocabulary(
+            ("ส", "วัส", "ดี", "ครับ", "ผม", "พูด", "ภาษา", "ไทย", "ได้", "นะ"), has_spaces=False
+        ),
+        "Japanese": Vocabulary(
+            ("こん", "に", "ちは", "。", "カ", "タ", "ナ", "です", "ね", "ー"), has_spaces=False
+        ),
+    }
+)
+
+
+Token = tuple[int, int, int]  # id, first cell and cells
+
+
+def _tokens(values: Iterable[Iterable[int]]) -> tuple[Token, ...]:
+    return tuple((id_, cell, cells) for id_, cell, cells in values)
+
+
+def _pair(values: Iterable[float]) -> tuple[float, float]:
+    low, high = values
+    return low, high
+
+
+def _tuple(values: Any) -> tuple[Any, ...]:
+    return tuple(values)
+
+
+def _chosen(record: Any, always: tuple[str, ...]) -> dict[str, Any]:
+    """Return the fields of *record* in *always*, and the others that differ from their defaults."""
+    values = {field: getattr(record, field.name) for field in attrs.fields(type(record))}
+    return {
+        field.name: value
+        for field, value in values.items()
+        if field.name in always or not (value in ((), {}) or value == field.default)
+    }
+
+
+@attrs.frozen(kw_only=True)
+class Tape:
+    """
+    Audio that a stream is fed from its beginning on; zeros follow its end.
+
+    Attributes:
+        kind: "coded" for the tokens listed, "speech" for digits spoken, "noise" for neither.
+        tokens: id, first cell and cells of each coded token.
+        count: how many digits are spoken.
+        gap: the range of the pauses between them in seconds.
+        seed: of the digits or of the noise.
+        seconds: of noise.
+        first_sample: where the audio begins, of what is spoken or of the noise.
+
+    """
+
+    kind: Literal["coded", "speech", "noise"] = "coded"
+    tokens: tuple[Token, ...] = attrs.field(default=(), converter=_tokens)
+    count: int = 0
+    gap: tuple[float, float] = attrs.field(default=(0.1, 0.3), converter=_pair)
+    seed: int = 0
+    seconds: float = 0.0
+    first_sample: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what differs from the defaults."""
+        return _chosen(self, ("kind",))
+
+    def render(self, source: SpeechSource) -> Stimulus:
+        """Return the audio; *source* speaks the digits."""
+        stimulus = self._whole(source)
+        if not self.first_sample:
+            return stimulus
+        return attrs.evolve(stimulus, audio=stimulus.audio[self.first_sample :], words=())
+
+    def _whole(self, source: SpeechSource) -> Stimulus:
+        if self.kind == "noise":
+            return white_noise(self.seconds, seed=self.seed)
+        if self.kind == "coded" and isinstance(source, CodedSpeech):
+            return source.script([CodedToken(*token) for token in self.tokens], cells=self.cells)
+        count = self.count or len(self.tokens)
+        return source.speech(count, seed=self.seed, gap=self.gap)
+
+    @property
+    def cells(self) -> int:
+        """The end of the last coded token, in cells of 80 ms."""
+        return max((cell + cells for _, cell, cells in self.tokens), default=0)
+
+
+Do = Literal[
+    "open", "insert", "refuse", "process", "drain", "start_silence", "end_silence", "is_last",
+    "new_speaker", "finish", "reset", "close", "read", "warmup", "exhaust",
+]  # fmt: skip
+Form = Literal["plain", "read-only", "strided", "reversed", "reused"]
+
+
+@attrs.frozen(kw_only=True)
+class Action:
+    """
+    One call of a stream, or several that belong together.
+
+    Attributes:
+        do: what is done.  "exhaust" makes every engine call fail until the stream is broken;
+            "refuse" makes a call that must raise and change nothing.
+        stream: the number of the stream.
+        samples: of audio to insert, taken from the stream's tape, or of a chunk to be refused.
+        form: the memory layout of the array; a "reused" array is overwritten after the insert.
+        end_offset: the end time of the chunk relative to the true one in seconds; None for none.
+        seconds: of a silence.
+        offset: the advisory offset of end_silence.
+        speaker: of a turn.
+        start: of a turn, in seconds relative to the end of the audio.
+        faults: the engine calls of this action that fail, 1 for its first.
+        is_after: they fail after the engine ran.
+        is_given_up: the call is not repeated after it failed.
+        is_threaded: the call is made on a thread of its own.
+        times: how often a hypothesis is read.
+        bad: what a refused call brings.
+        inner: actions made while the first engine call of this action is held.
+        options: arguments of create_processor.
+
+    """
+
+    do: Do
+    stream: int = 0
+    samples: int = 0
+    form: Form = "plain"
+    end_offset: float | None = None
+    seconds: float = 0.0
+    offset: float | None = None
+    speaker: int | str | None = None
+    start: float = 0.0
+    faults: tuple[int, ...] = attrs.field(default=(), converter=_tuple)
+    is_after: bool = False
+    is_given_up: bool = False
+    is_threaded: bool = False
+    times: int = 1
+    bad: str = ""
+    inner: tuple[Action, ...] = attrs.field(default=(), converter=_tuple)
+    options: dict[str, Any] = attrs.field(factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what differs from the defaults."""
+        values = _chosen(self, ("do", "stream"))
+        if self.inner:
+            values["inner"] = [action.as_dict() for action in self.inner]
+        return values
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Action:
+        """Return the action that `as_dict` described."""
+        inner = [cls.from_dict(action) for action in values.get("inner", ())]
+        return cls(**{**values, "inner": inner})
+
+
+@attrs.frozen(kw_only=True)
+class Session:
+    """
+    Streams of one backend: a tape for each, and the actions in order.
+
+    `vocabulary` names the words of a coded engine, see VOCABULARIES, and `habits` what it imitates,
+    see SupportsHabits; both are empty for the engine as it is loaded.
+    """
+
+    name: str
+    tapes: tuple[Tape, ...] = attrs.field(converter=_tuple)
+    actions: tuple[Action, ...] = attrs.field(converter=_tuple)
+    vocabulary: str = ""
+    habits: tuple[str, ...] = attrs.field(default=(), converter=_tuple)
+
+    def tape_of(self, stream: int) -> Tape:
+        """Return the audio of the stream of that number."""
+        return self.tapes[stream % len(self.tapes)]
+
+    def as_json(self) -> str:
+        """Return the session as a JSON document, one action on a line."""
+        tapes = ",\n    ".join(json.dumps(tape.as_dict()) for tape in self.tapes)
+        actions = ",\n    ".join(json.dumps(action.as_dict()) for action in self.actions)
+        engine = f'  "vocabulary": {json.dumps(self.vocabulary)},\n' if self.vocabulary else ""
+        engine += f'  "habits": {json.dumps(self.habits)},\n' if self.habits else ""
+        return (
+            f'{{\n  "version": {VERSION},\n  "name": {json.dumps(self.name)},\n{engine}'
+            f'  "tapes": [\n    {tapes}\n  ],\n  "actions": [\n    {actions}\n  ]\n}}\n'
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Session:
+        """
+        Return the session of a JSON document.
+
+        Raises:
+            ValueError: it is not such a document.
+
+        """
+        try:
+            document = json.loads(text)
+            if document["version"] == VERSION:
+                return cls(
+                    name=str(document["name"]),
+                    tapes=[Tape(**tape) for tape in document["tapes"]],
+                    actions=[Action.from_dict(action) for action in document["actions"]],
+                    vocabulary=_known(document.get("vocabulary", ""), ("", *VOCABULARIES)),
+                    habits=[_known(habit, HABITS) for habit in document.get("habits", ())],
+                )
+            reason = f"version {document['version']!r}"
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            reason = f"{type(error).__name__}: {error}"
+        raise ValueError(f"expected a session written by wlk-conformance, got {reason}")
+
+
+def _known(name: str, names: Iterable[str]) -> str:
+    if name not in names:
+        raise ValueError(f"expected one of {', '.join(map(repr, names))}, got {name!r}")
+    return name

@@ -1,0 +1,209 @@
+"""Scenes that several rules share: held steps, streams side by side, answers cut short."""
+
+from __future__ import annotations
+
+from functools import partial
+import threading
+from typing import TYPE_CHECKING
+
+from wlk_conformance.calls import ThreadedCall
+from wlk_conformance.compare import check_same, timed_words
+from wlk_conformance.rules import NotApplicable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_conformance.stimuli import Stimulus
+    from wlk_conformance.testing import StreamDriver
+    from wlk_core import ASRToken
+    from wlk_core.online.engine_calls import EngineCalls
+
+__all__ = [
+    "STREAMS",
+    "check_around",
+    "check_solo",
+    "different_speech",
+    "feed_and_find_cut",
+    "known_clips",
+    "make_together",
+    "returns_promptly",
+    "while_a_step_runs",
+    "word_error_rate",
+]
+
+PROMPT = 5.0  # seconds within which a call that does not wait returns, on any machine
+LIMIT = 30.0  # seconds: a step that has not begun or ended by then is stuck
+STREAMS = 4
+ALL_LIMIT = 120.0  # seconds after which a thread counts as stuck
+SEEDS = (26, 27, 28)
+WORDS = 12  # in each clip
+WORD_ERRORS = 0.1  # share of the words that a model gets wrong, where its spec declares none
+LEAD = 1.2  # seconds of quiet before the first word
+MAX_DELAY = 3.0  # seconds by which text follows its audio, where no max_delay is declared
+DECODE_AGAIN = {"local-agreement", "alignatt"}  # policies that decode the same audio several times
+TOLERANCE = 0.2  # seconds: a word that is committed one call later may be timed otherwise
+
+
+def returns_promptly(call: Callable[[], object], *, name: str) -> None:
+    """Make *call* on a new thread; AssertionError if it waits for the running step."""
+    calling = ThreadedCall(call)
+    assert calling.wait(PROMPT), f"{name} did not return within {PROMPT:g} s while a step ran"
+    calling.raise_error()
+
+
+def while_a_step_runs(
+    wlk: BackendUnderTest,
+    driver: StreamDriver,
+    act: Callable[[], None],
+    *,
+    may_raise: tuple[type[Exception], ...] = (),
+) -> bool:
+    """
+    Call process_iter on a new thread, and *act* on this thread while the engine is held.
+
+    Where the engine cannot be held, *act* is called as soon as the step was requested: it then
+    overlaps the step if it can.  Returns whether the engine was held.  Raises what either raised,
+    except for what the step *may_raise*.
+    """
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        go_on.wait(LIMIT)
+
+    def step() -> None:
+        try:
+            if not is_held:
+                begun.set()
+            driver.process()
+        except may_raise:
+            pass
+        finally:
+            begun.set()
+
+    with wlk.gate(wait) as is_held:
+        stepping = ThreadedCall(step)
+        try:
+            assert begun.wait(LIMIT), f"the step did not reach the engine within {LIMIT:g} s"
+            act()
+        finally:
+            go_on.set()
+            has_ended = stepping.wait(LIMIT)
+    assert has_ended, f"the step did not end within {LIMIT:g} s"
+    stepping.raise_error()
+    return is_held
+
+
+def different_speech(wlk: BackendUnderTest) -> list[Stimulus]:
+    """Return speech of different lengths and words for each of STREAMS streams."""
+    return [wlk.speech(4 + index, seed=50 + index) for index in range(STREAMS)]
+
+
+def check_solo(
+    wlk: BackendUnderTest, stimuli: Sequence[Stimulus], drivers: Sequence[StreamDriver], how: str
+) -> None:
+    """Compare each stream with a run of the same speech alone; *how* it ran is for the message."""
+    for number, (stimulus, driver) in enumerate(zip(stimuli, drivers, strict=True), 1):
+        expected = wlk.require_tokens(wlk.solo(stimulus), stimulus)
+        what = f"stream {number} of {len(stimuli)}, {how}, against alone"
+        check_same(expected, driver.tokens, what=what, tolerance=0.1)
+
+
+def make_together(calls: Sequence[Callable[[], object]]) -> None:
+    """Make each call on a fresh thread, all at once; raise the first exception of a call."""
+    begin = threading.Barrier(len(calls))
+
+    def make(call: Callable[[], object]) -> None:
+        begin.wait(ALL_LIMIT)
+        call()
+
+    threaded = [ThreadedCall(partial(make, call)) for call in calls]
+    assert all(calling.wait(ALL_LIMIT) for calling in threaded), "a call did not return"
+    for calling in threaded:
+        calling.raise_error()
+
+
+def word_error_rate(wlk: BackendUnderTest) -> float:
+    """Return the share of words by which two decodings of the same speech may differ."""
+    return wlk.bounds.get("wer", WORD_ERRORS)
+
+
+def known_clips(wlk: BackendUnderTest) -> Iterator[Stimulus]:
+    """Yield the clips; their words are known to models that are declared to recognise them."""
+    for seed in SEEDS:
+        yield wlk.speech(WORDS, seed=seed, gap=(0.1, 0.6), lead=LEAD)
+
+
+def feed_and_find_cut(
+    wlk: BackendUnderTest, driver: StreamDriver, stimulus: Stimulus, engine_calls: EngineCalls
+) -> tuple[float, float]:
+    """
+    Run *stimulus* to its end and return the stream times between which a cut may lose words.
+
+    A policy that decodes its audio again loses none.  A model that streams by itself loses what it
+    would have emitted during the cut call, which may lie `max_delay` back.
+    """
+    cuts, lost = engine_calls.cut_count, (0.0, 0.0)
+    for chunk in stimulus.chunks(1.0):
+        first, so_far = driver.processed_up_to, engine_calls.cut_count
+        driver.insert(chunk)
+        driver.drain()
+        if engine_calls.cut_count > so_far:
+            lost = (first - (wlk.max_delay or MAX_DELAY), driver.processed_up_to)
+    driver.finish()
+    if engine_calls.cut_count == cuts:
+        raise NotApplicable("its answers cannot be cut short (see EngineCalls.wrap)")
+    return (0.0, 0.0) if wlk.policy in DECODE_AGAIN else lost
+
+
+def check_around(
+    expected: Sequence[ASRToken],
+    actual: Sequence[ASRToken],
+    lost: tuple[float, float],
+    *,
+    what: str,
+    word_errors: float = 0.0,
+) -> None:
+    """
+    Assert that the tokens before and after the span that may be lost are the same.
+
+    A share of *word_errors* of them may differ, because after a cut a model decodes them in other
+    audio, and QUAL judges its mistakes.
+    """
+    if word_errors:
+        _check_alike(expected, actual, lost, what=what, word_errors=word_errors)
+        return
+    first, last = lost
+    early = [token for token in expected if token.end <= first]
+    late = [token for token in expected if token.start >= last]
+    max_rest = len(expected) - len(early) - len(late)
+    rest = len(actual) - len(early) - len(late)
+    check_same(early, actual[: len(early)], what=what, tolerance=TOLERANCE)
+    check_same(late, actual[max(0, len(actual) - len(late)) :], what=what, tolerance=TOLERANCE)
+    assert 0 <= rest <= max_rest, (
+        f"{what}: {rest} tokens between {first:.1f} and {last:.1f} s, {max_rest}"
+    )
+
+
+def _check_alike(
+    expected: Sequence[ASRToken],
+    actual: Sequence[ASRToken],
+    lost: tuple[float, float],
+    *,
+    what: str,
+    word_errors: float,
+) -> None:
+    """Assert that the words are the same at the same times, but for a share of *word_errors*."""
+    first, last = timed_words(expected), timed_words(actual)
+    missing = list(first)
+    for word, start in last:  # by time too, because a model may have one word only
+        same = (other for other in missing if other[0] == word)
+        if found := next((at for at in same if abs(start - at[1]) <= TOLERANCE), None):
+            missing.remove(found)
+    excused = sum(lost[0] <= start < lost[1] for _, start in first)
+    allowed = word_errors * len(first) + excused
+    differing = max(len(first), len(last)) - (len(first) - len(missing))
+    assert differing <= allowed, (
+        f"{what}: {differing} of {len(first)} words differ or lie elsewhere, {allowed:.0f} may"
+    )

@@ -11,7 +11,7 @@ import attrs
 from wlk_conformance.call_log import CallLog, RecordingProcessor
 from wlk_conformance.calls import Calls, GuardedProcessor
 from wlk_conformance.rules import NotApplicable
-from wlk_conformance.seams import SupportsDeclaration, SupportsEngineCalls
+from wlk_conformance.seams import SupportsDeclaration, engine_faults
 from wlk_conformance.sessions.monitor import Monitor
 from wlk_conformance.sessions.stopped import RUNNING
 from wlk_conformance.stimuli import choose_speech_source
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     import psutil
 
+    from wlk_conformance.engine_faults import EngineFaults
     from wlk_conformance.report import Part
     from wlk_conformance.rules import RuleTest
     from wlk_conformance.sessions.actions import Session
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from wlk_conformance.sessions.violation import Violation
     from wlk_conformance.stimuli import SpeechSource, Stimulus
     from wlk_core import ASRToken, Backend, BackendSpec
-    from wlk_core.online.engine_calls import EngineCalls
 
 __all__ = ["CALL_ARGUMENTS", "BackendUnderTest", "LoadFailure"]
 
@@ -137,10 +137,9 @@ class BackendUnderTest:
         return self._load_error if isinstance(self._load_error, WLKError) else None
 
     @property
-    def engine_calls(self) -> EngineCalls | None:
+    def engine_calls(self) -> EngineFaults | None:
         """The seam of the engine, None where the backend has none."""
-        backend = self.backend
-        return backend.engine_calls if isinstance(backend, SupportsEngineCalls) else None
+        return engine_faults(self.backend)
 
     @property
     def command(self) -> str:
@@ -331,7 +330,7 @@ class BackendUnderTest:
         self.notes.append(line)
 
     @contextmanager
-    def faults(self, *calls: int, after: bool = False) -> Iterator[EngineCalls]:
+    def faults(self, *calls: int, after: bool = False) -> Iterator[EngineFaults]:
         """
         Make engine calls fail, numbered from now on: 1 is the next call.
 
@@ -391,8 +390,7 @@ class BackendUnderTest:
     def _monitor(self, backend: Backend) -> Monitor:
         """Return the monitor of the streams of *backend* in this rule."""
         if id(backend) not in self._monitors:
-            calls = backend.engine_calls if isinstance(backend, SupportsEngineCalls) else None
-            self._monitors[id(backend)] = Monitor(self.spec, calls)
+            self._monitors[id(backend)] = Monitor(self.spec, engine_faults(backend))
         return self._monitors[id(backend)]
 
     def close_backend(self, backend: Backend) -> None:

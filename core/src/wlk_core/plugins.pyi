@@ -38,7 +38,6 @@ from wlk_core.online import Step as Step
 from wlk_core.online import Transcriber as Transcriber
 from wlk_core.online import WorkCounters as WorkCounters
 from wlk_core.online.engine_calls import EngineCalls as EngineCalls
-from wlk_core.online.engine_calls import EngineFault as EngineFault
 from wlk_core.online.loaded_backend import LoadedBackend as LoadedBackend
 from wlk_core.online.loaded_backend import StreamConfig as StreamConfig
 from wlk_core.options import Option as Option

@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from wlk_conformance import EngineFaults
 from wlk_core.errors import BackendError
 from wlk_core.online import tick_choice
 from wlk_core.online.tick_choice import PROBES, TICKS, measure_step, smallest_tick
@@ -140,7 +141,7 @@ def test_a_tick_in_seconds_runs_no_model(loaded):
 def test_an_engine_that_fails_while_it_is_measured_opens_no_stream(loaded):
     """The error is a BackendError, and the next stream measures again."""
     backend, _engine, ticks = loaded(0.1)
-    backend.engine_calls.fail_before = frozenset({2})
+    EngineFaults.of(backend.engine_calls).fail_before = frozenset({2})
     with pytest.raises(BackendError, match="could not open a stream"):
         backend.create_processor(tick_seconds="auto")
     backend.create_processor(tick_seconds="auto")

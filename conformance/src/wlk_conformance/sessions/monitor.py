@@ -13,9 +13,9 @@ from wlk_conformance.sessions.stream_watch import StreamWatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from wlk_conformance.engine_faults import EngineFaults
     from wlk_conformance.sessions.violation import Violation
     from wlk_core import BackendSpec
-    from wlk_core.online.engine_calls import EngineCalls
 
 __all__ = ["Monitor", "MonitoredProcessor", "Span"]
 
@@ -41,7 +41,7 @@ class Monitor:
     rule.  Any thread may call.
     """
 
-    def __init__(self, spec: BackendSpec, engine_calls: EngineCalls | None) -> None:
+    def __init__(self, spec: BackendSpec, engine_calls: EngineFaults | None) -> None:
         self.spec = spec
         self.engine_calls = engine_calls
         self.violations: list[Violation] = []

@@ -27,9 +27,9 @@ from wlk_core.processor import MAX_RETRIES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from wlk_conformance.engine_faults import EngineFaults
     from wlk_conformance.stimuli import SpeechSource
     from wlk_core import Backend, BackendSpec
-    from wlk_core.online.engine_calls import EngineCalls
 
 __all__ = ["Played", "Player"]
 
@@ -55,7 +55,7 @@ class Player:
         spec: BackendSpec,
         source: SpeechSource,
         *,
-        engine_calls: EngineCalls | None = None,
+        engine_calls: EngineFaults | None = None,
         touch: Callable[[], None] = lambda: None,
         recorded: Calls | None = None,
     ) -> None:

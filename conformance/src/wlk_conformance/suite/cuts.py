@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_conformance.engine_faults import EngineFaults
     from wlk_conformance.stimuli import Stimulus
     from wlk_conformance.testing import StreamDriver
     from wlk_core import ASRToken
-    from wlk_core.online.engine_calls import EngineCalls
 
 __all__ = ["check_around", "feed_and_find_cut"]
 
@@ -24,7 +24,7 @@ TOLERANCE = 0.2  # seconds: a word that is committed one call later may be timed
 
 
 def feed_and_find_cut(
-    wlk: BackendUnderTest, driver: StreamDriver, stimulus: Stimulus, engine_calls: EngineCalls
+    wlk: BackendUnderTest, driver: StreamDriver, stimulus: Stimulus, engine_calls: EngineFaults
 ) -> tuple[float, float]:
     """
     Run *stimulus* to its end and return the stream times between which a cut may lose words.

@@ -61,10 +61,6 @@ class AlignedHypothesis:
     language: str | None = None
     work: WorkCounters = attrs.field(factory=WorkCounters)
 
-    def cut_short(self, share: float) -> AlignedHypothesis:
-        """Return the hypothesis as if the decoder had ended its text early; see EngineCalls."""
-        return attrs.evolve(self, words=self.words[: int(share * len(self.words))])
-
 
 class AlignAttDecoder(Protocol):
     """An engine call of AlignAtt: audio in, words and the audio frames they attended to out."""

@@ -32,10 +32,6 @@ class Hypothesis:
     language: str | None = None
     work: WorkCounters = attrs.field(factory=WorkCounters)
 
-    def cut_short(self, share: float) -> Hypothesis:
-        """Return the hypothesis as if the engine had ended its text early; see EngineCalls."""
-        return attrs.evolve(self, words=self.words[: int(share * len(self.words))])
-
 
 class Transcriber(Protocol):
     """An engine call: audio in, timed words out; all that a LocalAgreement backend provides."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wlk_conformance.engine_faults import EngineFault
 from wlk_conformance.sessions.violation import Violation
 from wlk_core.errors import BackendError, StreamBroken
-from wlk_core.plugins import EngineFault
 from wlk_core.processor import MAX_RETRIES
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ __all__ = ["load", "load_command", "missing_requirements", "not_installed"]
 _CALLS = (
     *("create_processor", "transcribe", "stream", "atranscribe", "astream", "warmup", "close"),
     *("__enter__", "__exit__"),
-)  # of wlk_core.Backend
+)  # of LoadedBackend, which users call
 _COMMAND_CALLS = ("main", "make_context", "invoke")  # of click.Command
 _REQUIRED_NAME = re.compile(r"[A-Za-z0-9._-]+")  # at the start of a requirement
 

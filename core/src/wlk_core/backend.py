@@ -27,22 +27,10 @@ from wlk_core.option_values import resolve_options
 from wlk_core.options import Option
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncGenerator,
-        AsyncIterable,
-        Generator,
-        Iterable,
-        Mapping,
-    )
+    from collections.abc import Mapping
     from types import TracebackType
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from wlk_core.audio.source import AudioPath
     from wlk_core.processor import OnlineProcessor
-    from wlk_core.session import Event, Transcription
-    from wlk_core.vad import GateParameters
 
 __all__ = [
     "API_FLOOR",
@@ -83,8 +71,14 @@ class Backend(Protocol):
     A loaded model that any number of streams share.
 
     Nothing of a stream is ever stored on it.  Use it as a context manager, or call `close()`.
-    `wlk_core.plugins.LoadedBackend` has all of this for an engine.
+    `wlk_core.session` has `transcribe`, `stream` and their asynchronous twins for any backend, and
+    `wlk_core.plugins.LoadedBackend`, which has all of this for an engine, has them as methods.
     """
+
+    @property
+    def spec(self) -> BackendSpec:
+        """The declaration that the backend was loaded by."""
+        ...
 
     def create_processor(
         self, *, language: str | None = None, task: str = "transcribe", **options: Any
@@ -100,68 +94,6 @@ class Backend(Protocol):
             StreamClosed: the backend is closed.
 
         """
-        ...
-
-    def transcribe(
-        self,
-        audio: AudioPath | NDArray[np.float32],
-        *,
-        language: str | None = None,
-        task: str = "transcribe",
-        vad: bool | GateParameters = True,
-        chunk_seconds: float = 1.0,
-        **options: Any,
-    ) -> Transcription:
-        """
-        Transcribe a whole recording: a file, or float32[n] at 16 kHz.
-
-        `language`, `task` and `options` are those of `create_processor`; the others, and what is
-        raised, are those of `wlk_core.session.transcribe`.
-        """
-        ...
-
-    def stream(
-        self,
-        chunks: Iterable[NDArray[np.float32]],
-        *,
-        language: str | None = None,
-        task: str = "transcribe",
-        vad: bool | GateParameters = True,
-        chunk_seconds: float = 1.0,
-        **options: Any,
-    ) -> Generator[Event]:
-        """
-        Transcribe chunks of float32[n] at 16 kHz and yield events as they happen.
-
-        `language`, `task` and `options` are those of `create_processor`; the others, and what is
-        yielded and raised, are those of `wlk_core.session.stream`.
-        """
-        ...
-
-    async def atranscribe(
-        self,
-        audio: AudioPath | NDArray[np.float32],
-        *,
-        language: str | None = None,
-        task: str = "transcribe",
-        vad: bool | GateParameters = True,
-        chunk_seconds: float = 1.0,
-        **options: Any,
-    ) -> Transcription:
-        """Transcribe a whole recording without blocking the event loop; see `transcribe`."""
-        ...
-
-    def astream(
-        self,
-        chunks: AsyncIterable[NDArray[np.float32]] | Iterable[NDArray[np.float32]],
-        *,
-        language: str | None = None,
-        task: str = "transcribe",
-        vad: bool | GateParameters = True,
-        chunk_seconds: float = 1.0,
-        **options: Any,
-    ) -> AsyncGenerator[Event]:
-        """Transcribe chunks without blocking the event loop; see `stream`."""
         ...
 
     def warmup(self) -> None:

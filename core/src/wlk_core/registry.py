@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from wlk_core.annotators import AnnotatorKind, AnnotatorSpec
-    from wlk_core.backend import Backend, BackendSpec
+    from wlk_core.backend import BackendSpec
     from wlk_core.commands import CommandSpec
+    from wlk_core.loaded_backend import LoadedBackend
 
 __all__ = [
     "PluginInfo",
@@ -174,7 +175,7 @@ class Registry:
 
     def load_backend(
         self, name: str, model: str | os.PathLike[str] | None = None, /, **options: Any
-    ) -> Backend:
+    ) -> LoadedBackend[Any]:
         """
         Load a model with the backend called *name*.
 
@@ -194,7 +195,7 @@ class Registry:
         owner = self.owner(name).distribution
         text = _model_text(model)
         chosen = spec.default_model if text is None else text
-        backend: Backend = load(spec, chosen, values, distribution=owner)
+        backend: LoadedBackend[Any] = load(spec, chosen, values, distribution=owner)
         return backend
 
     def annotators(self, kind: AnnotatorKind | None = None) -> tuple[AnnotatorSpec, ...]:
@@ -313,7 +314,9 @@ class Registry:
         return BackendUnavailable("; ".join([*parts, excuse] if broken else parts))
 
 
-def load_backend(name: str, model: str | os.PathLike[str] | None = None, **options: Any) -> Backend:
+def load_backend(
+    name: str, model: str | os.PathLike[str] | None = None, **options: Any
+) -> LoadedBackend[Any]:
     """
     Load a model with an installed backend; use it as a context manager or close it.
 

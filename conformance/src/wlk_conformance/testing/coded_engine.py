@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wlk_conformance.testing.coded_audio import CELL_SAMPLES, CodedToken, read_tokens
+from wlk_core.backend import BackendSpec
 from wlk_core.online import Hypothesis
 from wlk_core.processor import SAMPLE_RATE, WorkCounters
 from wlk_core.streaming import Word
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["DIGIT_WORDS", "SCRIPT", "CodedEngine", "LoudIsSpeech"]
+    from wlk_core.processor import OnlineProcessor
+
+__all__ = ["DIGIT_WORDS", "SCRIPT", "BackendOf", "CodedEngine", "LoudIsSpeech"]
 
 DIGIT_WORDS = (
     " zero", " one", " two", " three", " four", " five", " six", " seven", " eight", " nine",
@@ -68,3 +71,16 @@ class LoudIsSpeech:
 
     def reset(self) -> None:
         """Keep no state."""
+
+
+class BackendOf:
+    """A backend of a single stream, the one given or the one that a function opens."""
+
+    spec = BackendSpec(name="coded", api=1, summary="coded audio", load="wlk_conformance:load")
+
+    def __init__(self, stream: OnlineProcessor | Callable[[], OnlineProcessor]) -> None:
+        self.stream = stream
+
+    def create_processor(self, **_options: object) -> OnlineProcessor:
+        """Return the stream."""
+        return self.stream() if callable(self.stream) else self.stream

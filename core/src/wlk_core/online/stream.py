@@ -19,9 +19,8 @@ from wlk_core.errors import (
     StreamBroken,
     StreamClosed,
 )
-from wlk_core.online.engine_errors import described, engine_errors
+from wlk_core.online.engine_errors import OwnerProcess, described, engine_errors
 from wlk_core.online.input_queue import InputQueue
-from wlk_core.online.owner_process import OwnerProcess
 from wlk_core.online.transcript_builder import TranscriptBuilder, Utterance
 from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, StreamStats, SupportsTickSkipping
 from wlk_core.tokens import Emission, Transcript
@@ -63,7 +62,7 @@ class OnlineStream:
     def _begin(self, recognizer: Recognizer) -> None:
         work, held_bytes = recognizer.work, recognizer.state_bytes  # may fail: nothing has changed
         self._recognizer = recognizer
-        self._input = InputQueue()
+        self._input = InputQueue("the stream is being finished; no more audio can be inserted")
         self._transcript = TranscriptBuilder()
         self._committed: list[ASRToken] = []  # tokens that no Emission has carried yet
         self._hypothesis = Transcript()
@@ -110,7 +109,7 @@ class OnlineStream:
         return StreamStats(
             **attrs.asdict(self._work),
             audio_seconds=self._input.samples / SAMPLE_RATE,
-            state_bytes=None if held is None else held + self._input.nbytes,
+            state_bytes=None if held is None else held + 4 * self._input.waiting_samples,
             busy_seconds=self._busy_seconds,
             misplaced_words=self._misplaced_words,
         )
@@ -168,7 +167,7 @@ class OnlineStream:
         with self._exclusive_call(may_be_finished=True):
             self._raise_postponed()
             if not self._is_finished:
-                self._input.shut(is_shut=True)
+                self._input.shut()
                 try:
                     self._flush(keeps_state=True)
                 except BaseException:
@@ -291,7 +290,7 @@ class OnlineStream:
     def _pass_silences(self) -> None:
         """Move the clock over the silences that are next in line; the utterance must be empty."""
         while self._input.at_silence():
-            self._input.take_silence()
+            self._input.take()
         self._start_utterance()
 
     def _start_utterance(self) -> None:

@@ -37,7 +37,7 @@ class Timeline:
         """Move the clock by *samples* of audio."""
         self._samples += samples
 
-    def append_silence(self, seconds: float) -> None:
+    def append_silence(self, seconds: float | Fraction) -> None:
         """Move the clock by exactly *seconds*, a finite number >= 0."""
         if seconds == 0:
             return

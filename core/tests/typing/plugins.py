@@ -21,7 +21,6 @@ from wlk_core.plugins import (
     Hypothesis,
     LoadedBackend,
     LocalAgreementRecognizer,
-    OnlineProcessor,
     OnlineStream,
     Option,
     Recognizer,

@@ -58,7 +58,7 @@ class OwnerProcess:
             BackendError: the calling process is a fork; it is not retryable.
 
         """
-        if not self.is_current:
+        if os.getpid() != self._id:
             raise BackendError(
                 f"the model was loaded in process {self._id}, and no engine works in its fork "
                 f"{os.getpid()}; start workers with multiprocessing.get_context('spawn') and load "

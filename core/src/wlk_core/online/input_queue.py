@@ -63,7 +63,7 @@ class InputQueue:
         self._items: deque[Item] = deque()
         self._taken = 0  # samples
         self._commands = 0  # that wait
-        self._is_shut = False
+        self.is_shut = False  #: whether everything is refused
 
     @property
     def has_items(self) -> bool:
@@ -74,11 +74,6 @@ class InputQueue:
     def has_command(self) -> bool:
         """Whether a command waits to be taken."""
         return self._commands > 0
-
-    @property
-    def is_shut(self) -> bool:
-        """Whether everything is refused."""
-        return self._is_shut
 
     @property
     def end(self) -> float:
@@ -106,8 +101,9 @@ class InputQueue:
         """
         audio = valid_copy(audio)
         with self._lock:
-            self._require_open()
-            gap = self._gap_before(len(audio), end_time)
+            if self.is_shut:
+                raise StreamClosed(self._refusal)
+            gap = 0.0 if end_time is None else self._gap_before(len(audio), end_time)
             self._check_length(gap + len(audio) / SAMPLE_RATE)
             if gap > 0:
                 self._append_silence(Fraction(gap))
@@ -130,6 +126,8 @@ class InputQueue:
         if not math.isfinite(number) or number < 0:
             raise ClockError(f"a silence lasts 0 seconds or more, got {shown(seconds)}")
         with self._lock:
+            if self.is_shut:
+                raise StreamClosed(self._refusal)
             self._check_length(number)
             if number > 0:
                 exact = seconds if isinstance(seconds, Fraction) else Fraction(number)
@@ -138,25 +136,21 @@ class InputQueue:
     def put(self, item: Command | Mark) -> None:
         """Append a request; StreamClosed where the queue is shut."""
         with self._lock:
-            self._require_open()
+            if self.is_shut:
+                raise StreamClosed(self._refusal)
             self._commands += isinstance(item, Command)
             self._items.append(item)
 
     def shut(self, *, is_shut: bool = True) -> None:
         """Refuse everything from now on, or accept it again after a finish that failed."""
         with self._lock:
-            self._is_shut = is_shut
+            self.is_shut = is_shut
 
     def clear(self) -> None:
         """Drop what waits."""
         with self._lock:
             self._items.clear()
             self._taken, self._commands = self._timeline.samples, 0
-
-    def require_open(self) -> None:
-        """Raise StreamClosed where the queue is shut."""
-        with self._lock:
-            self._require_open()
 
     def take(self, *, joins_audio: bool = False) -> Item | None:
         """
@@ -207,9 +201,7 @@ class InputQueue:
             self._timeline.forget_before(self._taken)
             return self._timeline.time_of(self._taken, before_silence=self.at_silence())
 
-    def _gap_before(self, samples: int, end_time: float | None) -> float:
-        if end_time is None:
-            return 0.0
+    def _gap_before(self, samples: int, end_time: float) -> float:
         time = real_number(end_time)
         if time is None or not math.isfinite(time):
             raise ClockError(f"expected a stream time in seconds or None, got {shown(end_time)}")
@@ -223,16 +215,13 @@ class InputQueue:
             )
         return difference if difference > EPS + _ROUNDING else 0.0
 
-    def _require_open(self) -> None:
-        if self._is_shut:
-            raise StreamClosed(self._refusal)
-
     def _check_length(self, seconds: float) -> None:
         """Refuse what would move the clock beyond MAX_STREAM_SECONDS."""
-        if self._timeline.end + seconds > MAX_STREAM_SECONDS:
+        end = self._timeline.end
+        if end + seconds > MAX_STREAM_SECONDS:
             raise ClockError(
                 f"a stream lasts {MAX_STREAM_SECONDS:.0f} s (ten years) at most, and {seconds:g} s "
-                f"were to follow {self._timeline.end:.3f} s; check the unit, times are seconds"
+                f"were to follow {end:.3f} s; check the unit, times are seconds"
             )
 
     def _append_silence(self, seconds: Fraction) -> None:

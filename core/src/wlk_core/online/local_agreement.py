@@ -115,7 +115,7 @@ class LocalAgreementRecognizer:
 
     def feed(self, audio: NDArray[np.float32]) -> None:
         """Append float32[n] to the buffer."""
-        self._window.append(audio)
+        self._window.buffer.append(audio)
 
     def step(self, *, is_last: bool) -> Step | None:
         """Transcribe up to the next tick, or to the end of a complete utterance."""

@@ -85,6 +85,7 @@ class OnlineStream:
         self, audio: NDArray[np.float32], audio_stream_end_time: float | None = None
     ) -> None:
         """Append a copy of *audio*; see OnlineProcessor."""
+        self._owner.check()
         self._check_open()
         self._input.put_audio(audio, audio_stream_end_time)
 
@@ -349,7 +350,6 @@ class OnlineStream:
         return broken
 
     def _check_open(self, *, may_be_finished: bool = False, may_be_broken: bool = False) -> None:
-        self._owner.check()
         if self._is_closing:
             raise StreamClosed("the stream was closed; create a new one")
         if self._failures > MAX_RETRIES and not may_be_broken:

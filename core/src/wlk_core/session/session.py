@@ -164,7 +164,6 @@ class Session:
 
         """
         with self._receiving:
-            self._queue.require_open()
             waiting, samples = self._queue.waiting_samples, self._converter.samples_of(audio)
             if waiting and waiting + samples > self._max_backlog:
                 raise SessionOverloaded(
@@ -173,7 +172,7 @@ class Session:
                     f"{self._max_backlog / SAMPLE_RATE:.1f} s; step the session, then send again"
                 )
             converted = self._converted(audio)
-            for start in range(0, len(converted), MAX_PIECE):
+            for start in range(0, max(1, len(converted)), MAX_PIECE):
                 self._queue.put_audio(converted[start : start + MAX_PIECE])
 
     def _converted(self, audio: Audio) -> ValidAudio:
@@ -198,7 +197,6 @@ class Session:
             raise ClockError(
                 f"expected a gap of 0 to {_MAX_GAP_SECONDS:.0f} seconds, got {shown(seconds)}"
             )
-        self._queue.require_open()
         self._queue.put_silence(Fraction(round(length * SAMPLE_RATE), SAMPLE_RATE))
 
     def commit(self) -> None:
@@ -297,11 +295,10 @@ class Session:
         """
         events: list[Event] = []
         with self._receiving:
-            self._queue.require_open()
             converted = self._converted(audio)
         self._work_off(events)  # what waited before
-        for start in range(0, len(converted), MAX_PIECE):
-            if self._queue.is_shut:
+        for start in range(0, max(1, len(converted)), MAX_PIECE):
+            if start and self._is_over:
                 break  # the session failed in an earlier piece
             self._queue.put_audio(converted[start : start + MAX_PIECE])
             self._work_off(events)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from wlk_core.audio.convert import validate_audio
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ValidAudio", "is_valid", "sealed", "valid_copy"]
+__all__ = ["ValidAudio", "sealed", "valid_copy"]
 
 
 class ValidAudio(np.ndarray[tuple[int], np.dtype[np.float32]]):
@@ -27,16 +27,6 @@ class ValidAudio(np.ndarray[tuple[int], np.dtype[np.float32]]):
     __slots__ = ()
 
 
-def is_valid(audio: object) -> TypeGuard[ValidAudio]:
-    """Return whether *audio* was validated and copied before."""
-    return (
-        isinstance(audio, ValidAudio)
-        and not audio.flags.writeable
-        and audio.ndim == 1
-        and audio.dtype == np.float32
-    )
-
-
 def valid_copy(audio: NDArray[np.float32]) -> ValidAudio:
     """
     Return *audio* itself if it is valid, else a validated copy.
@@ -45,7 +35,8 @@ def valid_copy(audio: NDArray[np.float32]) -> ValidAudio:
         AudioFormatError: see `validate_audio`.
 
     """
-    if is_valid(audio):
+    is_sealed = isinstance(audio, ValidAudio) and not audio.flags.writeable
+    if is_sealed and audio.ndim == 1 and audio.dtype == np.float32:  # no other view of it
         return audio
     validate_audio(audio)
     return sealed(np.array(audio))  # a plain array, whatever the caller's class

@@ -61,7 +61,7 @@ class InputQueue:
         self._lock = threading.Lock()
         self._timeline = Timeline(SAMPLE_RATE)
         self._items: deque[Item] = deque()
-        self._taken = 0  # samples
+        self.taken = 0  #: samples taken so far
         self._commands = 0  # that wait
         self.is_shut = False  #: whether everything is refused
 
@@ -88,7 +88,7 @@ class InputQueue:
     @property
     def waiting_samples(self) -> int:
         """Samples of audio that wait to be taken."""
-        return self._timeline.samples - self._taken
+        return self._timeline.samples - self.taken
 
     def put_audio(self, audio: NDArray[np.float32], end_time: float | None = None) -> None:
         """
@@ -150,7 +150,7 @@ class InputQueue:
         """Drop what waits."""
         with self._lock:
             self._items.clear()
-            self._taken, self._commands = self._timeline.samples, 0
+            self.taken, self._commands = self._timeline.samples, 0
 
     def take(self, *, joins_audio: bool = False) -> Item | None:
         """
@@ -163,7 +163,7 @@ class InputQueue:
                 return None
             item = self._items.popleft()
             self._commands -= isinstance(item, Command)
-            self._timeline.forget_before(self._taken)
+            self._timeline.forget_before(self.taken)
             if not isinstance(item, ValidAudio):
                 return item
             chunks, samples = [item], len(item)
@@ -173,7 +173,7 @@ class InputQueue:
                 chunks.append(chunk)
                 samples += len(chunk)
                 self._items.popleft()
-            self._taken += samples
+            self.taken += samples
         return item if len(chunks) == 1 else sealed(np.concatenate(chunks))
 
     def take_audio(self, until: int, consume: Callable[[NDArray[np.float32]], None]) -> None:
@@ -182,14 +182,14 @@ class InputQueue:
 
         An array on which *consume* raises stays in the queue, so that no audio is lost.
         """
-        while self._items and self._taken < until:
+        while self._items and self.taken < until:
             audio = self._items[0]
             if not isinstance(audio, ValidAudio):
                 return
             consume(audio)
             with self._lock:
                 self._items.popleft()
-                self._taken += len(audio)
+                self.taken += len(audio)
 
     def at_silence(self) -> bool:
         """Return whether a silence is next in line."""
@@ -198,8 +198,8 @@ class InputQueue:
     def taken_time(self) -> float:
         """Return the stream time of the end of everything taken, silences included."""
         with self._lock:
-            self._timeline.forget_before(self._taken)
-            return self._timeline.time_of(self._taken, before_silence=self.at_silence())
+            self._timeline.forget_before(self.taken)
+            return self._timeline.time_of(self.taken, before_silence=self.at_silence())
 
     def _gap_before(self, samples: int, end_time: float) -> float:
         time = real_number(end_time)

@@ -224,14 +224,15 @@ class OnlineStream:
             self._pass_silences()
 
     def _feed_audio(self, until: int) -> None:
-        with self._engine_call():  # runs no model, but a recognizer can run out of memory
-            self._input.take_audio(until, self._feed)
+        before = self._input.taken
+        try:
+            with self._engine_call():  # runs no model, but a recognizer can run out of memory
+                self._input.take_audio(until, self._recognizer.feed)
+        finally:  # some arrays may have been fed before one was refused
+            fed = self._input.taken - before
+            self._utterance_samples += fed
+            self._may_have_steps |= fed > 0
         self._fed_time = self._input.taken_time()
-
-    def _feed(self, audio: NDArray[np.float32]) -> None:
-        self._recognizer.feed(audio)
-        self._utterance_samples += len(audio)
-        self._may_have_steps = True
 
     def _step(self, *, is_last: bool) -> Step | None:
         """Run a step, or go on with one of which an earlier call could not apply everything."""

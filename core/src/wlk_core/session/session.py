@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from wlk_core._arguments import real_number, shown
 from wlk_core.annotators import ANNOTATOR_CALLS
 from wlk_core.audio.pcm import PcmConverter
-from wlk_core.audio.valid import ValidAudio, is_valid, sealed
+from wlk_core.audio.valid import ValidAudio, sealed
 from wlk_core.errors import ClockError, ConcurrentCallError, OptionError, SessionOverloaded
 from wlk_core.online.input_queue import MAX_PIECE, Command, InputQueue, Mark
 from wlk_core.processor import SAMPLE_RATE
@@ -18,6 +18,9 @@ from wlk_core.session.annotations import Annotations
 from wlk_core.session.worker import StepEnd, Worker
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from wlk_core.annotators import Diarizer, Translator, TurnDetector
     from wlk_core.audio.pcm import Audio, Encoding
     from wlk_core.errors import WLKError
@@ -175,10 +178,10 @@ class Session:
             for start in range(0, max(1, len(converted)), MAX_PIECE):
                 self._queue.put_audio(converted[start : start + MAX_PIECE])
 
-    def _converted(self, audio: Audio) -> ValidAudio:
+    def _converted(self, audio: Audio) -> NDArray[np.float32]:
         """Return *audio* as a stream takes it: validated and copied, unless it was before."""
-        if self._is_plain and is_valid(audio):
-            return audio
+        if self._is_plain and isinstance(audio, ValidAudio):
+            return audio  # the queue looks closer
         return sealed(self._converter.push(audio))
 
     def skip(self, seconds: float) -> None:

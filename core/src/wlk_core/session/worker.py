@@ -244,7 +244,8 @@ class Worker:
 
     def _insert(self, audio: NDArray[np.float32]) -> None:
         self._position += len(audio)
-        audio = sealed(audio)  # valid since it came in, and the gate's own copy by now
+        if self._gate is not None:
+            audio = sealed(audio)  # the gate's own copy of valid audio
         self._processor.insert_audio_chunk(audio, self._position / SAMPLE_RATE)
         self._annotations.insert_audio(audio)
 

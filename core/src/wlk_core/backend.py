@@ -139,8 +139,8 @@ def _are_requirements(value: dict[str, str]) -> bool:
     return is_mapping_of_texts(value) and all(map(_DISTRIBUTION.fullmatch, value))
 
 
-_TEXTS = check("a list of texts", is_tuple_of_texts)
-_TEXT_TO_TEXT = check("a mapping of texts to texts", is_mapping_of_texts)
+_TEXTS = check("a list of strings", is_tuple_of_texts)
+_TEXT_TO_TEXT = check("a mapping of strings to strings", is_mapping_of_texts)
 
 
 @attrs.frozen(kw_only=True)
@@ -172,7 +172,7 @@ class BackendSpec:
             "word_start_median", "word_start_bias" (seconds), and "invented_words" in 90 s of audio
             without speech.
         thread_affinity: "any", or "same-thread" where one stream's calls must share a thread.
-        max_concurrent_calls: how many engine calls may overlap with profit, at least 1; None for
+        max_concurrent_calls: the useful concurrency of engine calls, at least 1; None for
             one a CPU core.  A `Scheduler` has that many threads.  With the capability `batching`
             it is the number of calls that are worth taking together.
         deviations: ids of rules of the contract that this backend breaks, each with its reason.
@@ -185,7 +185,7 @@ class BackendSpec:
 
     name: str = attrs.field(validator=check_name)
     api: int = attrs.field(validator=check("a whole number", is_whole))
-    summary: str = attrs.field(validator=check("a text", is_text))
+    summary: str = attrs.field(validator=check("a string", is_text))
     load: str = attrs.field(validator=check_loader)
     options: tuple[Option, ...] = attrs.field(
         default=(), converter=to_tuple, validator=check("a list of Option objects", _is_declared)
@@ -200,7 +200,7 @@ class BackendSpec:
     )
     default_model: str | None = attrs.field(
         default=None,
-        validator=check("a text or None", lambda value: value is None or is_text(value)),
+        validator=check("a string or None", lambda value: value is None or is_text(value)),
     )
     model_files: tuple[str, ...] = attrs.field(default=(), converter=to_tuple, validator=_TEXTS)
     max_delay: float | None = attrs.field(
@@ -215,7 +215,7 @@ class BackendSpec:
     bounds: Mapping[str, float] = attrs.field(
         factory=dict,
         converter=to_dict,
-        validator=check("a mapping of texts to numbers", is_mapping_of_numbers),
+        validator=check("a mapping of strings to numbers", is_mapping_of_numbers),
     )
     thread_affinity: Literal["any", "same-thread"] = attrs.field(
         default="any",

@@ -42,7 +42,7 @@ SHARE = 0.25
 PROBE_SECONDS = 8.0  # of silence in a step: between a short buffer and one before its cut
 # Two hypotheses a quarter of a second apart agree on what a cut-off word made the model invent: 20
 # words wrong in 30 digits with faster-whisper.
-LEAST_AGREEMENT_TICK = 0.5
+MIN_AGREEMENT_TICK = 0.5
 PROBES = 3  # the first one warms up
 
 _LOGGER = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class LoadedBackend(Generic[E]):
     A Backend made of a spec, an engine and the functions that know the engine.
 
     It checks what a stream is opened with, opens streams, transcribes recordings and live audio
-    with them, warms up, closes, and has the seams that tests need (`engine_calls`).  A plugin
+    with them, warms up, closes, and counts its engine calls (`engine_calls`).  A plugin
     brings these functions:
 
     * ``open_stream(engine, config, calls)`` checks what only the model can decide, raising
@@ -134,7 +134,7 @@ class LoadedBackend(Generic[E]):
 
     @property
     def engine_calls(self) -> EngineCalls:
-        """The counter of engine calls, and the seams by which tests make them fail or wait."""
+        """The engine calls of all streams: counted, and intercepted by tests."""
         return self._engine_calls
 
     def create_processor(
@@ -226,9 +226,9 @@ def smallest_tick(step_seconds: float, *, policy: str | None = None) -> float:
     """
     Return the smallest of TICKS that a step of *step_seconds* leaves room in, else the last.
 
-    For LocalAgreement the smallest tick is LEAST_AGREEMENT_TICK.
+    For LocalAgreement the smallest tick is MIN_AGREEMENT_TICK.
     """
-    least = LEAST_AGREEMENT_TICK if policy == "local-agreement" else TICKS[0]
+    least = MIN_AGREEMENT_TICK if policy == "local-agreement" else TICKS[0]
     ticks = [tick for tick in TICKS if tick >= least]
     return next((tick for tick in ticks if step_seconds <= SHARE * tick), TICKS[-1])
 

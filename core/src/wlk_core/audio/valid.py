@@ -35,8 +35,12 @@ def valid_copy(audio: NDArray[np.float32]) -> ValidAudio:
         AudioFormatError: see `validate_audio`.
 
     """
-    is_sealed = isinstance(audio, ValidAudio) and not audio.flags.writeable
-    if is_sealed and audio.ndim == 1 and audio.dtype == np.float32:  # no other view of it
+    if (
+        isinstance(audio, ValidAudio)
+        and not audio.flags.writeable
+        and audio.ndim == 1  # else it is another view
+        and audio.dtype == np.float32
+    ):
         return audio
     validate_audio(audio)
     return sealed(np.array(audio))  # a plain array, whatever the caller's class

@@ -36,7 +36,7 @@ SEARCH_SECONDS = 0.1  # how far from a word boundary the quietest place for a cu
 ENERGY_WINDOW = SAMPLE_RATE // 10
 SHORT_ENERGY_WINDOW = SAMPLE_RATE // 50
 REMAINDER_SECONDS = 0.15  # by which the rest of a committed word may be placed too late
-LONGEST_REMAINDER = 1.0  # seconds; half of a long spoken word, since its middle is before the cut
+MAX_REMAINDER = 1.0  # seconds; half of a long spoken word, since its middle is before the cut
 
 T = TypeVar("T")
 
@@ -112,14 +112,14 @@ class BoundedWindow(Generic[T]):
         """
         Return how many samples from `start` on are the end of a word that became prompt.
 
-        It is 0 where that would be more than LONGEST_REMAINDER: a word of twice that length is an
+        It is 0 where that would be more than MAX_REMAINDER: a word of twice that length is an
         alignment error, and other words may lie in its time.
         """
         end = self.dropped_end
         if self.prefix:
             end = min(end, self._word_of(self.prefix[0]).start)
         seconds = end - self.start / SAMPLE_RATE
-        return round(seconds * SAMPLE_RATE) if 0 < seconds < LONGEST_REMAINDER else 0
+        return round(seconds * SAMPLE_RATE) if 0 < seconds < MAX_REMAINDER else 0
 
     @property
     def prompt(self) -> str:

@@ -187,6 +187,17 @@ def test_an_answer_of_a_batch_can_be_cut_for_one_stream(batching):
     assert 1 == batching.cut_count
 
 
+def test_runs_are_counted_on_when_faults_are_set_up():
+    """A test may read the counter before and after."""
+    calls = EngineCalls(is_batching=True)
+    double = calls.wrap_batch(Engine().double)
+    double(1)
+    faults = EngineFaults.of(calls)
+    double(2)
+
+    assert (2, 2) == (calls.batch_count, faults.batch_count)
+
+
 def test_each_call_of_a_batch_is_held(batching):
     """Calls meet in `before_call`, although runs of a batched engine never overlap."""
     meeting = threading.Barrier(2, timeout=PATIENCE)

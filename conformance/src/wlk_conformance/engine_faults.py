@@ -54,7 +54,9 @@ class EngineFaults:
         self._counting = threading.Lock()
         self._batches: _HeldBatches | None = None
         if calls.batches is not None:
-            calls.batches = self._batches = _HeldBatches(self)
+            self._batches = _HeldBatches(self)
+            self._batches.run_count = calls.batches.run_count
+            calls.batches = self._batches
         calls.intercept = self
 
     @classmethod

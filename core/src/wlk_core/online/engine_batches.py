@@ -149,12 +149,7 @@ class EngineBatches:
     def __init__(self) -> None:
         self.arrival = threading.Condition()  #: of a call; guards the queue
         self.queue: BatchQueue[_Call[Any, Any]] = BatchQueue()
-        self._run_count = 0
-
-    @property
-    def run_count(self) -> int:
-        """The number of runs of the engine so far, failed ones included."""
-        return self._run_count
+        self.run_count = 0  #: runs of the engine so far, failed ones included
 
     def call(
         self, function: Callable[[Sequence[Q]], Sequence[R]], argument: Q, *, caller: Hashable
@@ -221,7 +216,7 @@ class EngineBatches:
     def _answer(self, batch: list[_Call[Any, Any]]) -> None:
         """Answer the calls of *batch* by one run of the engine, or each alone where that fails."""
         with self.arrival:
-            self._run_count += 1
+            self.run_count += 1
         try:
             results = _results(batch)
         except Exception as error:  # noqa: BLE001 -- raised again by the call that causes it

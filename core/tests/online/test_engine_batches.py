@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,11 @@ class Engine:
     def triple(self, numbers: Sequence[int]) -> list[int]:
         """Return three times the numbers."""
         return [3 * number for number in numbers]
+
+
+def _whole(_engine: Engine, answer: int, _share: float) -> int:
+    """Return an answer that cannot be cut."""
+    return answer
 
 
 @pytest.fixture
@@ -159,6 +165,18 @@ def test_an_interrupt_ends_the_call_of_its_thread_only(threads: ThreadPoolExecut
 
     assert {"KeyboardInterrupt", "NoneType"} == {type(error).__name__ for error in errors}
     assert 5 == batches.call(interrupted, 5, caller=1)
+
+
+def test_streams_with_cuts_of_their_own_are_taken_together(
+    engine: Engine, threads: ThreadPoolExecutor
+) -> None:
+    """Two partial functions are never equal, and do not part a batch."""
+    calls = EngineCalls(is_batching=True)
+    cuts = [partial(_whole, engine) for _ in range(2)]
+    doubles = [calls.wrap_batch(engine.double, cut=cut) for cut in cuts]
+
+    assert [2, 4] == together(threads, calls, doubles, 1, 2)
+    assert [[1, 2]] == engine.batches
 
 
 def test_functions_are_not_mixed(engine: Engine, threads: ThreadPoolExecutor) -> None:

@@ -151,7 +151,8 @@ class _BatchedFunction(Generic[Q, R]):
 
     calls: EngineCalls
     function: Callable[[Sequence[Q]], Sequence[R]]
-    cut: Callable[[R, float], R] | None
+    # Each stream may bring a cut of its own, such as a new partial, and is batched all the same.
+    cut: Callable[[R, float], R] | None = attrs.field(eq=False)
 
     def __call__(self, numbered: Sequence[tuple[int, Q]]) -> Sequence[R]:
         answer = partial(self.function, [argument for _, argument in numbered])

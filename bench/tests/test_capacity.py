@@ -14,6 +14,7 @@ from wlk_bench.capacity.search import search
 from wlk_bench.capacity.timed_session import TimedSession
 from wlk_bench.cli import run_command
 from wlk_bench.errors import CapacityError
+from wlk_conformance import EngineFaults
 from wlk_conformance.scripted import ScriptedBackend
 from wlk_core import BackendError
 
@@ -117,7 +118,7 @@ def test_a_chunk_is_done_when_its_steps_are_not_when_the_next_one_is():
 def test_an_engine_that_fails_for_good_ends_a_measurement(bench, is_cpu_clock, work, call):
     """The error is that of the engine; no chunk is awaited for ever."""
     bench = attrs.evolve(bench, is_cpu_clock=is_cpu_clock)
-    bench.backend.engine_calls.fail_before = frozenset(range(call, 1000))
+    EngineFaults.of(bench.backend.engine_calls).fail_before = frozenset(range(call, 1000))
     measure = partial(bench.paced_run, 3) if work == "paced_run" else bench.throughput
 
     with pytest.raises(BackendError, match="engine call"):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from wlk_conformance import EngineFaults
 from wlk_conformance.scripted import DIGIT_WORDS, END_OF_TEXT_ID, ScriptedBackend
 from wlk_conformance.scripted.tokenizer import decode_pieces, split_word
 from wlk_conformance.testing import (
@@ -97,7 +98,7 @@ def test_an_engine_that_fails_changes_nothing(  # noqa: PLR0917 -- all drawn by 
     audio = encode(script(spans))
     expected = transcribe(audio, shape)
     backend = ScriptedBackend(**{"fail_after" if is_after else "fail_before": faults})
-    engine_calls = backend.engine_calls
+    engine_calls = EngineFaults.of(backend.engine_calls)
     driver = StreamDriver(backend.create_processor(policy=shape))
     size = round(16_000 * chunk_seconds)
     for number, first in enumerate(range(0, len(audio), size)):
@@ -128,7 +129,8 @@ def test_padding_that_failed_is_not_decoded(call):
     driver = StreamDriver(backend.create_processor(policy="native"))
     driver.feed(audio[:cut])
     driver.drain()
-    backend.engine_calls.fail_before = frozenset({backend.engine_calls.count + call})
+    faults = EngineFaults.of(backend.engine_calls)
+    faults.fail_before = frozenset({faults.count + call})
     with pytest.raises(BackendError):
         driver.finish()
     driver.insert(audio[cut:])

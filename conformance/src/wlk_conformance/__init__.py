@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wlk_conformance.engine_faults import EngineFault, EngineFaults
     from wlk_conformance.rules import SUITE_VERSION
     from wlk_conformance.seams import SupportsCodedAudio, SupportsEngineCalls, SupportsHabits
     from wlk_conformance.suite import BackendConformance
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 __all__ = [
     "SUITE_VERSION",
     "BackendConformance",
+    "EngineFault",
+    "EngineFaults",
     "SupportsCodedAudio",
     "SupportsEngineCalls",
     "SupportsHabits",
@@ -23,6 +26,8 @@ __all__ = [
 _HOME = {
     "SUITE_VERSION": "wlk_conformance.rules",
     "BackendConformance": "wlk_conformance.suite",
+    "EngineFault": "wlk_conformance.engine_faults",
+    "EngineFaults": "wlk_conformance.engine_faults",
     "SupportsCodedAudio": "wlk_conformance.seams",
     "SupportsEngineCalls": "wlk_conformance.seams",
     "SupportsHabits": "wlk_conformance.seams",

@@ -10,7 +10,7 @@ import attrs
 
 from wlk_conformance.calls import CallLog, Calls, GuardedProcessor
 from wlk_conformance.rules import NotApplicable
-from wlk_conformance.seams import SupportsDeclaration, SupportsEngineCalls
+from wlk_conformance.seams import SupportsDeclaration, engine_faults
 from wlk_conformance.sessions.monitor import Monitor
 from wlk_conformance.stimuli import choose_speech_source
 from wlk_conformance.testing import StreamDriver
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     import psutil
 
+    from wlk_conformance.engine_faults import EngineFaults
     from wlk_conformance.report import Part
     from wlk_conformance.rules import RuleTest
     from wlk_conformance.sessions.session import Session
     from wlk_conformance.sessions.violation import Violation
     from wlk_conformance.stimuli import SpeechSource, Stimulus
     from wlk_core import ASRToken, Backend, BackendSpec
-    from wlk_core.online.engine_calls import EngineCalls
 
 __all__ = ["CALL_ARGUMENTS", "BackendUnderTest", "LoadFailure"]
 
@@ -129,10 +129,9 @@ class BackendUnderTest:
         return self._load_error if isinstance(self._load_error, WLKError) else None
 
     @property
-    def engine_calls(self) -> EngineCalls | None:
+    def engine_calls(self) -> EngineFaults | None:
         """The seam of the engine, None where the backend has none."""
-        backend = self.backend
-        return backend.engine_calls if isinstance(backend, SupportsEngineCalls) else None
+        return engine_faults(self.backend)
 
     @property
     def command(self) -> str:
@@ -293,7 +292,7 @@ class BackendUnderTest:
         self.notes.append(line)
 
     @contextmanager
-    def faults(self, *calls: int, after: bool = False) -> Iterator[EngineCalls]:
+    def faults(self, *calls: int, after: bool = False) -> Iterator[EngineFaults]:
         """
         Make engine calls fail, numbered from now on: 1 is the next call.
 
@@ -353,8 +352,7 @@ class BackendUnderTest:
     def _monitor(self, backend: Backend) -> Monitor:
         """Return the monitor of the streams of *backend* in this rule."""
         if id(backend) not in self._monitors:
-            calls = backend.engine_calls if isinstance(backend, SupportsEngineCalls) else None
-            self._monitors[id(backend)] = Monitor(self.spec, calls)
+            self._monitors[id(backend)] = Monitor(self.spec, engine_faults(backend))
         return self._monitors[id(backend)]
 
     def close_backend(self, backend: Backend) -> None:

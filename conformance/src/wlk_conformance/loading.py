@@ -68,5 +68,5 @@ def _options_of(spec: BackendSpec, pairs: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _entry_point(owner: PluginInfo) -> str | None:
-    points = metadata.entry_points(group=ENTRY_POINT_GROUP, name=owner.name)
-    return next((point.value for point in points), None)
+    points = metadata.entry_points(group=ENTRY_POINT_GROUP)
+    return next((point.value for point in points if point.name in owner.names), None)

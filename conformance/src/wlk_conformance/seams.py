@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from wlk_conformance.engine_faults import EngineFaults
     from wlk_core import BackendSpec
     from wlk_core.online.engine_calls import EngineCalls
 
@@ -23,6 +24,7 @@ __all__ = [
     "SupportsEngineCalls",
     "SupportsHabits",
     "answers_cut_short",
+    "engine_faults",
 ]
 
 #: What models do, and an engine that reads coded audio does not do by itself.
@@ -43,16 +45,16 @@ class SupportsEngineCalls(Protocol):
     calls pass through the `EngineCalls` that it hands to its functions.  A backend of another make
     has an `EngineCalls` of its own and runs its model through ``engine_calls.wrap(...)``.
 
-    The rules ERR fail chosen calls, before the engine runs and after it.  The rules on threads
-    hold the engine with `before_call`, which must not be called with a lock held that
-    `insert_audio_chunk` or `get_buffer` takes.  LIFE-08 cuts answers short: those of
+    The suite sets its `intercept`, see `EngineFaults`.  The rules ERR fail chosen calls, before the
+    engine runs and after it.  The rules on threads hold the engine, which must not be called with a
+    lock held that `insert_audio_chunk` or `get_buffer` takes.  LIFE-08 cuts answers short: those of
     LocalAgreement and AlignAtt as they are, those of any other recognizer by the function that
     ``engine_calls.wrap(..., cut=...)`` was given.
     """
 
     @property
     def engine_calls(self) -> EngineCalls:
-        """The counter and the seams of all engine calls, of every stream and of `warmup`."""
+        """The engine calls of every stream and of `warmup`."""
         ...
 
 
@@ -95,8 +97,17 @@ class SupportsHabits(Protocol):
     habits: frozenset[str]
 
 
+def engine_faults(backend: object) -> EngineFaults | None:
+    """Return the faults of a backend's engine calls, None where it has no such seam."""
+    from wlk_conformance.engine_faults import EngineFaults  # noqa: PLC0415 -- brings numpy
+
+    if not isinstance(backend, SupportsEngineCalls):
+        return None
+    return EngineFaults.of(backend.engine_calls)
+
+
 @contextmanager
-def answers_cut_short(engine_calls: EngineCalls, shares: Mapping[int, float]) -> Iterator[None]:
+def answers_cut_short(engine_calls: EngineFaults, shares: Mapping[int, float]) -> Iterator[None]:
     """Cut answers short; calls are numbered from now on: 1 is the next call."""
     start = engine_calls.count
     engine_calls.cut_short = {start + call: share for call, share in shares.items()}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from faulty_backends.base import FaultyBackend, breaks
+from wlk_conformance import EngineFault, EngineFaults
 from wlk_conformance.scripted import SCRIPTED_SPEC
-from wlk_core.plugins import EngineCalls, EngineFault
+from wlk_core.plugins import EngineCalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,7 +63,7 @@ class MixesAnswersOfBatch(BatchingBackend):
     def answers(self, requests: Sequence[Callable[[], Any]]) -> list[Any]:
         """Answer in the reverse order."""
         answers = super().answers(requests)
-        return answers[::-1] if self.engine_calls.together else answers
+        return answers[::-1] if EngineFaults.of(self.engine_calls).together else answers
 
 
 @breaks("ISO-07", spec=BATCHING)
@@ -80,7 +81,7 @@ class FailsWholeBatch(BatchingBackend):
 
     def fault(self) -> None:
         """Fail later, if runs are for several streams."""
-        self.faults = 2 if self.engine_calls.together else 0
+        self.faults = 2 if EngineFaults.of(self.engine_calls).together else 0
 
 
 @breaks("ISO-07", spec=BATCHING)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from faulty_backends.base import FaultyBackend, FaultyStream, breaks
+from wlk_conformance import EngineFault, EngineFaults
 from wlk_core import ASRToken
 from wlk_core.errors import StreamClosed
-from wlk_core.plugins import EngineFault
 
 if TYPE_CHECKING:
     from wlk_core import Emission
@@ -172,14 +172,17 @@ class DropsTextAtEndOfText(FaultyStream):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.cuts = self.backend.engine_calls.cut_count
+        self.cuts = EngineFaults.of(self.backend.engine_calls).cut_count
 
     def emitted(self, emission: Emission, call: str) -> Emission:
         """Drop it."""
         del call
-        if self.cuts == self.backend.engine_calls.cut_count or not emission.committed:
+        if (
+            self.cuts == EngineFaults.of(self.backend.engine_calls).cut_count
+            or not emission.committed
+        ):
             return emission
-        self.cuts = self.backend.engine_calls.cut_count
+        self.cuts = EngineFaults.of(self.backend.engine_calls).cut_count
         return emission.replace(committed=emission.committed[1:])
 
 

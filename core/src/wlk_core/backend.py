@@ -27,22 +27,10 @@ from wlk_core.options import Option
 from wlk_core.untrusted import shown
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncGenerator,
-        AsyncIterable,
-        Generator,
-        Iterable,
-        Mapping,
-    )
+    from collections.abc import Mapping
     from types import TracebackType
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from wlk_core.audio.source import AudioPath
     from wlk_core.processor import OnlineProcessor
-    from wlk_core.session import Event, Transcription
-    from wlk_core.vad import GateParameters
 
 __all__ = [
     "API_FLOOR",
@@ -83,8 +71,14 @@ class Backend(Protocol):
     A loaded model that any number of streams share.
 
     Nothing of a stream is ever stored on it.  Use it as a context manager, or call `close()`.
-    `wlk_core.plugins.LoadedBackend` has all of this for an engine.
+    `wlk_core.session` has `transcribe`, `stream` and their asynchronous twins for any backend, and
+    `wlk_core.plugins.LoadedBackend`, which has all of this for an engine, has them as methods.
     """
+
+    @property
+    def spec(self) -> BackendSpec:
+        """The declaration that the backend was loaded by."""
+        ...
 
     def create_processor(
         self, *, language: str | None = None, task: str = "transcribe", **options: Any
@@ -100,68 +94,6 @@ class Backend(Protocol):
             StreamClosed: the backend is closed.
 
         """
-        ...
-
-    def transcribe(
-        self,
-        audio: AudioPath | NDArray[np.float32],
-        *,
-        language: str | None = None,
-        task: str = "transcribe",
-        vad: bool | GateParameters = True,
-        chunk_seconds: float = 1.0,
-        **options: Any,
-    ) -> Transcription:
-        """
-        Transcribe a whole recording: a file, or float32[n] at 16 kHz.
-
-        `language`, `task` and `options` are those of `create_processor`; the others, and what is
-        raised, are those of `wlk_core.session.transcribe`.
-        """
-        ...
-
-    def stream(
-        self,
-        chunks: Iterable[NDArray[np.float32]],
-        *,
-        language: str | None = None,
-        task: str = "transcribe",
-        vad: bool | GateParameters = True,
-        chunk_seconds: float = 1.0,
-        **options: Any,
-    ) -> Generator[Event]:
-        """
-        Transcribe chunks of float32[n] at 16 kHz and yield events as they happen.
-
-        `language`, `task` and `options` are those of `create_processor`; the others, and what is
-        yielded and raised, are those of `wlk_core.session.stream`.
-        """
-        ...
-
-    async def atranscribe(
-        self,
-        audio: AudioPath | NDArray[np.float32],
-        *,
-        language: str | None = None,
-        task: str = "transcribe",
-        vad: bool | GateParameters = True,
-        chunk_seconds: float = 1.0,
-        **options: Any,
-    ) -> Transcription:
-        """Transcribe a whole recording without blocking the event loop; see `transcribe`."""
-        ...
-
-    def astream(
-        self,
-        chunks: AsyncIterable[NDArray[np.float32]] | Iterable[NDArray[np.float32]],
-        *,
-        language: str | None = None,
-        task: str = "transcribe",
-        vad: bool | GateParameters = True,
-        chunk_seconds: float = 1.0,
-        **options: Any,
-    ) -> AsyncGenerator[Event]:
-        """Transcribe chunks without blocking the event loop; see `stream`."""
         ...
 
     def warmup(self) -> None:
@@ -207,8 +139,8 @@ def _are_requirements(value: dict[str, str]) -> bool:
     return is_mapping_of_texts(value) and all(map(_DISTRIBUTION.fullmatch, value))
 
 
-_TEXTS = check("a list of texts", is_tuple_of_texts)
-_TEXT_TO_TEXT = check("a mapping of texts to texts", is_mapping_of_texts)
+_TEXTS = check("a list of strings", is_tuple_of_texts)
+_TEXT_TO_TEXT = check("a mapping of strings to strings", is_mapping_of_texts)
 
 
 @attrs.frozen(kw_only=True)
@@ -240,7 +172,7 @@ class BackendSpec:
             "word_start_median", "word_start_bias" (seconds), and "invented_words" in 90 s of audio
             without speech.
         thread_affinity: "any", or "same-thread" where one stream's calls must share a thread.
-        max_concurrent_calls: how many engine calls may overlap with profit, at least 1; None for
+        max_concurrent_calls: the useful concurrency of engine calls, at least 1; None for
             one a CPU core.  A `Scheduler` has that many threads.  With the capability `batching`
             it is the number of calls that are worth taking together.
         deviations: ids of rules of the contract that this backend breaks, each with its reason.
@@ -253,7 +185,7 @@ class BackendSpec:
 
     name: str = attrs.field(validator=check_name)
     api: int = attrs.field(validator=check("a whole number", is_whole))
-    summary: str = attrs.field(validator=check("a text", is_text))
+    summary: str = attrs.field(validator=check("a string", is_text))
     load: str = attrs.field(validator=check_loader)
     options: tuple[Option, ...] = attrs.field(
         default=(), converter=to_tuple, validator=check("a list of Option objects", _is_declared)
@@ -268,7 +200,7 @@ class BackendSpec:
     )
     default_model: str | None = attrs.field(
         default=None,
-        validator=check("a text or None", lambda value: value is None or is_text(value)),
+        validator=check("a string or None", lambda value: value is None or is_text(value)),
     )
     model_files: tuple[str, ...] = attrs.field(default=(), converter=to_tuple, validator=_TEXTS)
     max_delay: float | None = attrs.field(
@@ -283,7 +215,7 @@ class BackendSpec:
     bounds: Mapping[str, float] = attrs.field(
         factory=dict,
         converter=to_dict,
-        validator=check("a mapping of texts to numbers", is_mapping_of_numbers),
+        validator=check("a mapping of strings to numbers", is_mapping_of_numbers),
     )
     thread_affinity: Literal["any", "same-thread"] = attrs.field(
         default="any",

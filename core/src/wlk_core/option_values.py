@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from wlk_core import standard_options
 from wlk_core.errors import OptionError
@@ -13,7 +13,6 @@ from wlk_core.untrusted import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from wlk_core.backend import BackendSpec
     from wlk_core.options import Scope
 
 __all__ = [
@@ -35,6 +34,16 @@ _STANDARD = (
 _CALLS = {"backend": "load_backend(..., {}=...)", "stream": "create_processor({}=...)"}
 
 
+class DeclaresOptions(Protocol):
+    """What is needed here of a BackendSpec, which is built on this module."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def all_options(self) -> tuple[Option, ...]: ...
+
+
 class OptionValues(NamedTuple):
     """Converted values by option name: those for load_backend and those for create_processor."""
 
@@ -42,7 +51,7 @@ class OptionValues(NamedTuple):
     stream: dict[str, Any]
 
 
-def parse_options(spec: BackendSpec, pairs: Iterable[str]) -> OptionValues:
+def parse_options(spec: DeclaresOptions, pairs: Iterable[str]) -> OptionValues:
     """
     Return the options that the KEY=VALUE texts *pairs* set, by scope, converted and checked.
 
@@ -78,7 +87,7 @@ def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
     return values
 
 
-def split_options(spec: BackendSpec, values: Mapping[str, Any]) -> OptionValues:
+def split_options(spec: DeclaresOptions, values: Mapping[str, Any]) -> OptionValues:
     """
     Return *values* of options of both scopes by scope, converted and checked.
 
@@ -92,8 +101,9 @@ def split_options(spec: BackendSpec, values: Mapping[str, Any]) -> OptionValues:
             raise _unknown(name, spec.all_options, owner=spec.name)
     backend = {name: value for name, value in values.items() if scopes[name] == "backend"}
     stream = {name: value for name, value in values.items() if scopes[name] == "stream"}
-    resolved_backend = spec.backend_options(backend)
-    resolved_stream = spec.stream_options(stream)
+    declared, owner = spec.all_options, spec.name
+    resolved_backend = resolve_options(declared, backend, scope="backend", owner=owner)
+    resolved_stream = resolve_options(declared, stream, scope="stream", owner=owner)
     return OptionValues(
         {name: resolved_backend[name] for name in backend},
         {name: resolved_stream[name] for name in stream},

@@ -21,6 +21,8 @@ from wlk_core.errors import StreamBroken as StreamBroken
 from wlk_core.errors import StreamClosed as StreamClosed
 from wlk_core.errors import WLKError as WLKError
 from wlk_core.hookspecs import hookimpl as hookimpl
+from wlk_core.loaded_backend import LoadedBackend as LoadedBackend
+from wlk_core.loaded_backend import StreamConfig as StreamConfig
 from wlk_core.models import locate as locate
 from wlk_core.models import offline_mode as offline_mode
 from wlk_core.models import read_json_table as read_json_table
@@ -38,9 +40,6 @@ from wlk_core.online import Step as Step
 from wlk_core.online import Transcriber as Transcriber
 from wlk_core.online import WorkCounters as WorkCounters
 from wlk_core.online.engine_calls import EngineCalls as EngineCalls
-from wlk_core.online.engine_calls import EngineFault as EngineFault
-from wlk_core.online.loaded_backend import LoadedBackend as LoadedBackend
-from wlk_core.online.loaded_backend import StreamConfig as StreamConfig
 from wlk_core.options import Option as Option
 from wlk_core.processor import EPS as EPS
 from wlk_core.processor import SAMPLE_RATE as SAMPLE_RATE

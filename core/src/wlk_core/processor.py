@@ -91,7 +91,7 @@ class OnlineProcessor(Protocol):
         Raises:
             AudioFormatError: another rank or dtype, NaN, infinity, or a sample beyond 16, as
                 integers that were cast and not scaled have; nothing was changed.
-            ClockError: the chunk would begin more than EPS in the past, the end time is no real
+            ClockError: the chunk would begin more than EPS in the past, the end time is not a
                 number, or the stream would exceed MAX_STREAM_SECONDS; nothing was changed.
             StreamClosed: the stream was finished or closed.
             StreamBroken: the engine failed too often.
@@ -124,7 +124,7 @@ class OnlineProcessor(Protocol):
         silence, or one that was noticed late, whose tokens come with the next Emission.
 
         Raises:
-            ClockError: the duration is no number, negative, infinite or NaN, or the stream would
+            ClockError: the duration is not a number, negative, infinite or NaN, or the stream would
                 exceed MAX_STREAM_SECONDS; nothing was changed.
 
         """
@@ -157,8 +157,8 @@ class OnlineProcessor(Protocol):
         Whether process_iter would take or decode something now; cheap, never waits.
 
         ``while stream.has_backlog: stream.process_iter()`` drains the stream.  Audio shorter than
-        the policy's next step is no backlog once it was taken; start_silence or finish decode it.
-        The last call of such a loop may find nothing left to do.
+        the policy's next step is not a backlog once it was taken; start_silence or finish decode
+        it.  The last call of such a loop may find nothing left to do.
         """
         ...
 

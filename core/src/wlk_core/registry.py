@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from wlk_core.annotators import AnnotatorKind
-    from wlk_core.backend import Backend
+    from wlk_core.loaded_backend import LoadedBackend
 
 __all__ = [
     "PluginInfo",
@@ -217,7 +217,7 @@ class Registry:
 
     def load_backend(
         self, name: str, model: str | os.PathLike[str] | None = None, /, **options: Any
-    ) -> Backend:
+    ) -> LoadedBackend[Any]:
         """
         Load a model with the backend called *name*.
 
@@ -234,7 +234,9 @@ class Registry:
             raise OptionError(f"the name of a backend is a string, got {shown(name)}")
         plugin, spec = self._offer(name)
         values = spec.backend_options(options)
-        backend: Backend = load(spec, _model(model, spec), values, distribution=plugin.distribution)
+        backend: LoadedBackend[Any] = load(
+            spec, _model(model, spec), values, distribution=plugin.distribution
+        )
         return backend
 
     def annotators(self, kind: AnnotatorKind | None = None) -> tuple[AnnotatorSpec, ...]:
@@ -346,7 +348,9 @@ class Registry:
         return BackendUnavailable("; ".join([*parts, excuse] if broken else parts))
 
 
-def load_backend(name: str, model: str | os.PathLike[str] | None = None, **options: Any) -> Backend:
+def load_backend(
+    name: str, model: str | os.PathLike[str] | None = None, **options: Any
+) -> LoadedBackend[Any]:
     """
     Load a model with an installed backend; use it as a context manager or close it.
 

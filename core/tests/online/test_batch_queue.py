@@ -6,7 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_core.online.batch_queue import BATCHES_WITHOUT_WAIT, MAX_BATCH, WAIT_SHARE, BatchQueue
+from wlk_core.online.engine_batches import (
+    BATCHES_WITHOUT_WAIT,
+    MAX_BATCH,
+    WAIT_SHARE,
+    BatchQueue,
+)
 
 
 def queue_of(callers: str, *, function: str = "decode") -> BatchQueue[str]:

@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from wlk_conformance import EngineFaults
 from wlk_conformance.testing import StreamDriver
 from wlk_core.plugins import (
     AlignAttRecognizer,
@@ -39,12 +40,13 @@ def recognizer(policy, engine, calls):
 def test_an_answer_cut_short_loses_no_word(speech, engine, policy, share, call):
     """The audio whose text was cut is decoded again, also where the buffer is cut then."""
     calls = EngineCalls()
-    calls.cut_short = {call: share}
+    faults = EngineFaults(calls)
+    faults.cut_short = {call: share}
     driver = StreamDriver(OnlineStream(recognizer(policy, engine, calls)))
     driver.feed(speech.audio)
     driver.finish()
 
-    assert 1 == calls.cut_count
+    assert 1 == faults.cut_count
     assert speech.text == driver.text
 
 
@@ -52,7 +54,8 @@ def test_an_answer_cut_short_loses_no_word(speech, engine, policy, share, call):
 def test_an_engine_without_any_text_moves_the_clock(speech, engine, policy):
     """A stream whose every answer is empty commits nothing and ends with its audio."""
     calls = EngineCalls()
-    calls.cut_short = dict.fromkeys(range(1, 100), 0.0)
+    faults = EngineFaults(calls)
+    faults.cut_short = dict.fromkeys(range(1, 100), 0.0)
     driver = StreamDriver(OnlineStream(recognizer(policy, engine, calls)))
     driver.feed(speech.audio)
     driver.finish()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from wlk_core.online.engine_batches import EngineBatches
-from wlk_core.plugins import EngineCalls, EngineFault
+from wlk_core.plugins import EngineCalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +37,11 @@ class Engine:
         return [3 * number for number in numbers]
 
 
+def _whole(_engine: Engine, answer: int, _share: float) -> int:
+    """Return an answer that cannot be cut."""
+    return answer
+
+
 @pytest.fixture
 def engine() -> Engine:
     """Return an engine that never ran."""
@@ -48,14 +55,33 @@ def threads() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
+@contextmanager
+def held(batches: EngineBatches, pool: ThreadPoolExecutor, count: int) -> Iterator[None]:
+    """Keep the engine busy until *count* calls of the block wait for it."""
+    running, go_on = threading.Event(), threading.Event()
+
+    def hold(numbers: Sequence[int]) -> Sequence[int]:
+        running.set()
+        assert go_on.wait(PATIENCE)
+        return numbers
+
+    holding = pool.submit(batches.call, hold, 0, caller="the test")
+    assert running.wait(PATIENCE)
+    yield
+    with batches.arrival:
+        assert batches.arrival.wait_for(lambda: len(batches.queue) >= count, PATIENCE)
+    go_on.set()
+    assert 0 == holding.result(PATIENCE)
+
+
 def together(
     pool: ThreadPoolExecutor, calls: EngineCalls, functions: list[Callable[[int], int]], *n: int
 ) -> list[Any]:
     """Call each function with its number at once; return results and errors in their order."""
-    calls.together = len(n)
-    futures = [pool.submit(call, number) for call, number in zip(functions, n, strict=True)]
+    assert calls.batches is not None
+    with held(calls.batches, pool, len(n)):
+        futures = [pool.submit(call, number) for call, number in zip(functions, n, strict=True)]
     errors = [future.exception(PATIENCE) for future in futures]
-    calls.together = 0
     return [
         future.result() if error is None else error
         for future, error in zip(futures, errors, strict=True)
@@ -69,19 +95,17 @@ def test_calls_of_several_streams_are_one_run(engine: Engine, threads: ThreadPoo
 
     assert [2, 4, 6] == together(threads, calls, doubles, 1, 2, 3)
     assert [[1, 2, 3]] == engine.batches
-    assert (3, 1) == (calls.count, calls.batch_count)
+    assert (3, 2) == (calls.count, calls.batch_count)  # and the run of `held`
 
 
-def test_a_backend_without_batching_runs_each_call_alone(
-    engine: Engine, threads: ThreadPoolExecutor
-) -> None:
+def test_a_backend_without_batching_runs_each_call_alone(engine: Engine) -> None:
     """The function is the same, and no call waits for another."""
     calls = EngineCalls()
-    doubles = [calls.wrap_batch(engine.double) for _ in range(2)]
+    double = calls.wrap_batch(engine.double)
 
-    assert [2, 4] == together(threads, calls, doubles, 1, 2)
-    assert [[1], [2]] == sorted(engine.batches)
-    assert (False, 0, 0) == (calls.is_batching, calls.batch_count, calls.together)
+    assert [2, 4] == [double(1), double(2)]
+    assert [[1], [2]] == engine.batches
+    assert (False, 0) == (calls.is_batching, calls.batch_count)
 
 
 def test_an_error_reaches_the_stream_that_caused_it(
@@ -112,56 +136,16 @@ def test_a_wrong_number_of_answers_is_an_error(threads: ThreadPoolExecutor) -> N
     ]
 
 
-@pytest.mark.parametrize(
-    ("seam", "runs"), [("fail_before", [[7], [7]]), ("fail_after", [[7, 7, 7], [7], [7], [7]])]
-)
-def test_a_fault_on_request_fails_its_batch_and_reaches_one_stream(
-    engine: Engine, threads: ThreadPoolExecutor, seam: str, runs: list[list[int]]
-) -> None:
-    """The others of its batch are made again alone and have their answers; it can be repeated."""
-    calls = EngineCalls(is_batching=True)
-    doubles = [calls.wrap_batch(engine.double) for _ in range(3)]
-    setattr(calls, seam, frozenset({2}))
-    answers = together(threads, calls, doubles, 7, 7, 7)
-
-    assert 1 == sum(isinstance(answer, EngineFault) for answer in answers)
-    assert 2 == answers.count(14)
-    assert runs == engine.batches
-    assert [14] * 3 == [call(7) for call in doubles]
-
-
-def test_an_answer_can_be_cut_for_one_stream(engine: Engine, threads: ThreadPoolExecutor) -> None:
-    """The cut seam has the number of the call, not of the run."""
-    calls = EngineCalls(is_batching=True)
-    double = calls.wrap_batch(engine.double, cut=lambda answer, share: round(answer * share))
-    calls.cut_short = {2: 0.5}
-
-    assert [20, 10, 20] == [double(10) for _ in range(3)]
-    assert 1 == calls.cut_count
-
-
 def test_calls_that_come_while_the_engine_runs_are_the_next_batch(
-    threads: ThreadPoolExecutor,
+    engine: Engine, threads: ThreadPoolExecutor
 ) -> None:
     """The first call runs at once and alone."""
-    running, go_on = threading.Event(), threading.Event()
-    sizes: list[int] = []
-
-    def hold(numbers: Sequence[int]) -> Sequence[int]:
-        sizes.append(len(numbers))
-        running.set()
-        assert go_on.wait(PATIENCE)
-        return numbers
-
     batches = EngineBatches()
-    first = threads.submit(batches.call, hold, 0, caller="a")
-    assert running.wait(PATIENCE)
-    batches.together = 3  # the next run begins once all of them wait
-    others = [threads.submit(batches.call, hold, n, caller=n) for n in (1, 2, 3)]
-    go_on.set()
+    with held(batches, threads, 3):
+        others = [threads.submit(batches.call, engine.double, n, caller=n) for n in (1, 2, 3)]
 
-    assert [0, 1, 2, 3] == [future.result(PATIENCE) for future in (first, *others)]
-    assert [1, 3] == sizes
+    assert [2, 4, 6] == [future.result(PATIENCE) for future in others]
+    assert [[1, 2, 3]] == engine.batches
     assert 2 == batches.run_count
 
 
@@ -175,24 +159,30 @@ def test_an_interrupt_ends_the_call_of_its_thread_only(threads: ThreadPoolExecut
         return numbers
 
     batches = EngineBatches()
-    batches.together = 2
-    futures = [threads.submit(batches.call, interrupted, n, caller=n) for n in (1, 2)]
-    wait(futures, PATIENCE, FIRST_COMPLETED)
-    batches.together = 0
+    with held(batches, threads, 2):
+        futures = [threads.submit(batches.call, interrupted, n, caller=n) for n in (1, 2)]
     errors = [future.exception(PATIENCE) for future in futures]
 
     assert {"KeyboardInterrupt", "NoneType"} == {type(error).__name__ for error in errors}
     assert 5 == batches.call(interrupted, 5, caller=1)
 
 
+def test_streams_with_cuts_of_their_own_are_taken_together(
+    engine: Engine, threads: ThreadPoolExecutor
+) -> None:
+    """Two partial functions are never equal, and do not part a batch."""
+    calls = EngineCalls(is_batching=True)
+    cuts = [partial(_whole, engine) for _ in range(2)]
+    doubles = [calls.wrap_batch(engine.double, cut=cut) for cut in cuts]
+
+    assert [2, 4] == together(threads, calls, doubles, 1, 2)
+    assert [[1, 2]] == engine.batches
+
+
 def test_functions_are_not_mixed(engine: Engine, threads: ThreadPoolExecutor) -> None:
     """A batch has calls of one function; the others are the next batch."""
     calls = EngineCalls(is_batching=True)
     functions = [calls.wrap_batch(f) for f in (engine.double, engine.triple, engine.double)]
-    calls.together = 3
-    futures = [threads.submit(call, 10) for call in functions]
-    wait(futures, PATIENCE, FIRST_COMPLETED)
-    calls.together = 0
 
-    assert [20, 30, 20] == [future.result(PATIENCE) for future in futures]
+    assert [20, 30, 20] == together(threads, calls, functions, 10, 10, 10)
     assert [[10, 10]] == engine.batches

@@ -9,6 +9,7 @@ import weakref
 import attrs
 import pytest
 
+from wlk_conformance import EngineFaults
 from wlk_conformance.testing import silence
 from wlk_core import Commit, End
 from wlk_core.plugins import (
@@ -196,7 +197,7 @@ def test_engine_calls_of_all_streams_and_of_warmup_are_counted() -> None:
 def test_a_call_that_a_test_made_fail_can_be_repeated(seam: str) -> None:
     """The failure reaches the caller as BackendError and the next call commits the word."""
     backend, _ = toy()
-    setattr(backend.engine_calls, seam, frozenset({1}))
+    setattr(EngineFaults.of(backend.engine_calls), seam, frozenset({1}))
     stream = backend.create_processor()
     stream.insert_audio_chunk(silence(1.0))
     with pytest.raises(BackendError, match="engine call 1 failed on request"):

@@ -7,9 +7,9 @@ import logging
 
 import pytest
 
+from wlk_conformance import EngineFaults
 from wlk_core.errors import BackendError
-from wlk_core.online import tick_choice
-from wlk_core.online.tick_choice import PROBES, TICKS, measure_step, smallest_tick
+from wlk_core.loaded_backend import PROBES, TICKS, measure_step, smallest_tick
 from wlk_core.plugins import (
     BackendSpec,
     Hypothesis,
@@ -67,10 +67,10 @@ def loaded(monkeypatch):
     def make(*costs):
         engine, ticks = Engine(*costs), []
         # import-linter, which another test runs, disables the loggers that exist by then.
-        monkeypatch.setattr("wlk_core.online.loaded_backend._LOGGER.disabled", False)
+        monkeypatch.setattr("wlk_core.loaded_backend._LOGGER.disabled", False)
         monkeypatch.setattr(
-            "wlk_core.online.loaded_backend.measure_step",
-            partial(tick_choice.measure_step, clock=engine.clock),
+            "wlk_core.loaded_backend.measure_step",
+            partial(measure_step, clock=engine.clock),
         )
         return backend_of(engine, ticks), engine, ticks
 
@@ -107,7 +107,7 @@ def test_the_cost_is_that_of_the_least_disturbed_step_after_the_first():
 def test_auto_is_chosen_once_and_logged(loaded, caplog):
     """A later stream with the same options has the same tick although steps are slower by then."""
     backend, engine, ticks = loaded(0.1)
-    with caplog.at_level(logging.INFO, logger="wlk_core.online.loaded_backend"):
+    with caplog.at_level(logging.INFO, logger="wlk_core.loaded_backend"):
         backend.create_processor(tick_seconds="auto")
         engine.costs = [9.0]
         backend.create_processor(tick_seconds="AUTO")
@@ -140,7 +140,7 @@ def test_a_tick_in_seconds_runs_no_model(loaded):
 def test_an_engine_that_fails_while_it_is_measured_opens_no_stream(loaded):
     """The error is a BackendError, and the next stream measures again."""
     backend, _engine, ticks = loaded(0.1)
-    backend.engine_calls.fail_before = frozenset({2})
+    EngineFaults.of(backend.engine_calls).fail_before = frozenset({2})
     with pytest.raises(BackendError, match="could not open a stream"):
         backend.create_processor(tick_seconds="auto")
     backend.create_processor(tick_seconds="auto")

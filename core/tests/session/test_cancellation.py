@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import Future
 from contextlib import suppress
 import logging
 import threading
@@ -11,6 +10,7 @@ import threading
 import numpy as np
 import pytest
 
+from wlk_conformance.testing.coded_engine import BackendOf
 from wlk_core.errors import ConcurrentCallError, StreamClosed
 from wlk_core.session import AsyncProcessor, Commit, astream
 from wlk_core.tokens import ChangeSpeaker
@@ -211,7 +211,7 @@ def test_events_cancelled_at_any_moment_lose_no_word(rounds, open_stream, speech
     processor.finish = recorded(processor.finish)
 
     async def run():
-        events = astream(processor, list(np.array_split(speech, 10)), vad=False)
+        events = astream(BackendOf(processor), list(np.array_split(speech, 10)), vad=False)
         received = []
 
         async def consume():
@@ -227,28 +227,3 @@ def test_events_cancelled_at_any_moment_lose_no_word(rounds, open_stream, speech
 
     assert texts_of(committed) == texts_of(tokens)
     assert texts_of(words)[: len(tokens)] == texts_of(tokens)
-
-
-class EndsJustNow(Future):
-    """The end of a call that comes between a look at it and a request to be called at it."""
-
-    def add_done_callback(self, function):
-        """End, then call *function* at once, as a future that has ended does."""
-        if not self.done():
-            self.set_result(None)
-        super().add_done_callback(function)
-
-
-def test_a_call_begins_in_a_thread_when_the_one_before_it_ends_at_that_moment(open_stream):
-    """The model never runs in the event loop."""
-    threads = []
-
-    async def run():
-        async with AsyncProcessor(open_stream()) as stream:
-            stream._last = EndsJustNow()
-            await stream._make(lambda: threads.append(threading.get_ident()))
-
-    asyncio.run(run())
-
-    assert 1 == len(threads)
-    assert threading.get_ident() not in threads

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import silence
+from wlk_conformance.testing.coded_engine import BackendOf
 from wlk_core import AudioFormatError, BackendError, OptionError, StreamClosed
 from wlk_core.session import (
     Commit,
@@ -49,18 +50,18 @@ def without_wall_clock(events):
 
 def run_stream(processor, chunks, **options):
     """Return the events of stream."""
-    return list(stream(processor, chunks, **options))
+    return list(stream(BackendOf(processor), chunks, **options))
 
 
 def run_astream(processor, chunks, **options):
     """Return the events of astream over an asynchronous source."""
     source = live(chunks) if isinstance(chunks, list) else chunks
-    return asyncio.run(collected(astream(processor, source, **options)))
+    return asyncio.run(collected(astream(BackendOf(processor), source, **options)))
 
 
 def run_astream_of_iterable(processor, chunks, **options):
     """Return the events of astream over a plain iterable."""
-    return asyncio.run(collected(astream(processor, chunks, **options)))
+    return asyncio.run(collected(astream(BackendOf(processor), chunks, **options)))
 
 
 streaming = pytest.mark.parametrize(
@@ -152,12 +153,12 @@ def test_a_source_that_fails_gives_the_text_before_the_failure(
     events = []
 
     async def consume(source):
-        async for event in astream(open_stream(), source, vad=False):
+        async for event in astream(BackendOf(open_stream()), source, vad=False):
             events.append(event)  # noqa: PERF401 -- kept although the iteration fails
 
     with pytest.raises(type(failure)):
         if kind == "stream":
-            for event in stream(open_stream(), failing(), vad=False):
+            for event in stream(BackendOf(open_stream()), failing(), vad=False):
                 events.append(event)  # noqa: PERF402 -- kept although the iteration fails
         else:
             asyncio.run(consume(afailing() if kind == "astream" else failing()))
@@ -187,7 +188,7 @@ def test_a_failure_that_lasts_is_raised(run, open_stream, speech):
 def test_leaving_the_loop_closes_the_processor(open_stream, speech):
     """A generator that is closed early closes its stream."""
     processor = open_stream()
-    events = stream(processor, in_chunks(speech), vad=False)
+    events = stream(BackendOf(processor), in_chunks(speech), vad=False)
     next(events)
     events.close()
 
@@ -210,7 +211,7 @@ def test_the_event_loop_runs_while_the_engine_works(open_stream, speech):
         may_return.set()
 
     async def run():
-        events = astream(open_stream(before_call=before_call), [speech], vad=False)
+        events = astream(BackendOf(open_stream(before_call=before_call)), [speech], vad=False)
         _, collected_events = await asyncio.gather(other(), collected(events))
         return collected_events
 
@@ -235,7 +236,7 @@ def test_a_cancelled_consumer_closes_the_stream_after_the_running_step(open_stre
     processor = open_stream(before_call=before_call)
 
     async def consume():
-        async for event in astream(processor, live(in_chunks(speech)), vad=False):
+        async for event in astream(BackendOf(processor), live(in_chunks(speech)), vad=False):
             received.append(event)  # noqa: PERF401 -- kept although the iteration is cancelled
 
     async def run():
@@ -273,13 +274,13 @@ def test_a_stream_that_opens_slowly_leaves_the_event_loop_free(open_stream, spee
         may_return.set()
 
     async def run():
-        events = collected(astream(opening, [speech], vad=False))
+        events = collected(astream(BackendOf(opening), [speech], vad=False))
         return (await asyncio.gather(other(), events))[1]
 
     events = asyncio.run(run())
 
     assert ["stream opens"] == states
-    assert tokens_of(events) == tokens_of(stream(open_stream(), [speech], vad=False))
+    assert tokens_of(events) == tokens_of(stream(BackendOf(open_stream()), [speech], vad=False))
 
 
 def test_a_stream_that_opens_after_the_cancellation_is_closed(open_stream, speech):
@@ -293,7 +294,7 @@ def test_a_stream_that_opens_after_the_cancellation_is_closed(open_stream, speec
         return processor
 
     async def run():
-        task = asyncio.create_task(collected(astream(opening, [speech], vad=False)))
+        task = asyncio.create_task(collected(astream(BackendOf(opening), [speech], vad=False)))
         assert await asyncio.to_thread(in_call.wait, 120)
         task.cancel()
         for _ in range(10):
@@ -316,7 +317,7 @@ def test_a_stream_that_cannot_be_opened_raises_its_error(speech):
         raise BackendError("the server is down")
 
     async def run():
-        await collected(astream(opening, [speech], vad=False))
+        await collected(astream(BackendOf(opening), [speech], vad=False))
 
     with pytest.raises(BackendError, match="the server is down"):
         asyncio.run(run())
@@ -332,7 +333,7 @@ def test_a_consumer_that_waits_for_audio_can_be_cancelled(open_stream):
 
     async def run():
         async with asyncio.timeout(0.05):
-            await collected(astream(processor, silent_source(), vad=False))
+            await collected(astream(BackendOf(processor), silent_source(), vad=False))
 
     with pytest.raises(TimeoutError):
         asyncio.run(run())
@@ -345,7 +346,7 @@ def test_leaving_an_asynchronous_loop_closes_the_processor(open_stream, speech):
     processor = open_stream()
 
     async def run():
-        async with aclosing(astream(processor, [speech], vad=False)) as events:
+        async with aclosing(astream(BackendOf(processor), [speech], vad=False)) as events:
             async for _ in events:
                 break
 
@@ -360,7 +361,9 @@ def test_many_streams_run_in_one_event_loop(open_stream, speech, words):
 
     async def run():
         chunks = in_chunks(speech)
-        streams = [collected(astream(open_stream(), live(chunks), vad=False)) for _ in range(40)]
+        streams = [
+            collected(astream(BackendOf(open_stream()), live(chunks), vad=False)) for _ in range(40)
+        ]
         return await asyncio.gather(*streams)
 
     results = asyncio.run(run())

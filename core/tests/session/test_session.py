@@ -323,7 +323,7 @@ def test_a_stream_has_an_end(open_session):
     session = open_session()
     for _ in range(9):
         session.skip(366 * 86_400.0)
-    with pytest.raises(ClockError, match="a stream lasts at most"):
+    with pytest.raises(ClockError, match=r"a stream lasts .* at most"):
         session.skip(366 * 86_400.0)
 
     assert isinstance(session.finish()[-1], End)

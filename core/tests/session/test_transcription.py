@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import silence
+from wlk_conformance.testing.coded_engine import BackendOf
 from wlk_core import AudioFormatError, OptionError, StreamClosed
 from wlk_core.session import (
     atranscribe,
@@ -21,12 +22,12 @@ from wlk_core.vad import GateParameters
 
 def run_transcribe(processor, audio, **options):
     """Call transcribe."""
-    return transcribe(processor, audio, **options)
+    return transcribe(BackendOf(processor), audio, **options)
 
 
 def run_atranscribe(processor, audio, **options):
     """Call atranscribe in an event loop of its own."""
-    return asyncio.run(atranscribe(processor, audio, **options))
+    return asyncio.run(atranscribe(BackendOf(processor), audio, **options))
 
 
 transcribing = pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_a_missing_file_is_an_error_of_the_system(run, open_stream, tmp_path):
 
 def test_a_transcription_writes_subtitles_and_json(open_stream):
     """SubRip, WebVTT and plain data are those of the command line."""
-    result = transcribe(open_stream(), silence(1.0), vad=False)
+    result = transcribe(BackendOf(open_stream()), silence(1.0), vad=False)
     words = (ASRToken(0.5, 0.9, " One", 0.98765, None, "en"), ASRToken(1.0, 1.25001, " two."))
     result = type(result)(
         text="One two.",

@@ -35,7 +35,7 @@ def window_of(**options):
 def filled(audio, *, committed=(), upcoming=(), **options):
     """Return a window that decoded all of *audio*, whole seconds, in one step."""
     window = window_of(**options)
-    window.append(audio)
+    window.buffer.append(audio)
     window.processed = len(audio)
     window.commit(committed)
     forced = window.bound(upcoming, is_quiet=False)
@@ -62,7 +62,7 @@ def test_audio_and_text_are_bounded_and_none_is_lost(steps, is_forced, cut_sampl
     window = window_of(
         prefix_is_forced=is_forced, prompt="names", max_seconds=10.0, cut_samples=cut_samples
     )
-    window.append(NOISE)
+    window.buffer.append(NOISE)
     text, starts = "names", [0]
     for second, (drawn, count) in enumerate(steps, start=1):
         stop = window.next_stop(is_last=False)
@@ -87,7 +87,7 @@ def test_audio_and_text_are_bounded_and_none_is_lost(steps, is_forced, cut_sampl
 def test_the_end_of_a_complete_utterance_is_the_last_stop():
     """Steps end on the grid; what is left is decoded only when no more audio will come."""
     window = window_of(tick_seconds=2.0)
-    window.append(np.zeros(5 * RATE, dtype=np.float32))
+    window.buffer.append(np.zeros(5 * RATE, dtype=np.float32))
     stops = []
     for is_last in (False, False, False, True, True):
         stops.append(window.next_stop(is_last=is_last))

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wlk_core.plugins import Backend
+    from wlk_core.plugins import Backend, LoadedBackend
 
 
 def readme_example() -> None:
@@ -136,7 +136,7 @@ def a_transcription(result: Transcription) -> None:
     assert_type(srt_text(result.words) + vtt_text(result.words), str)
 
 
-def whole_recordings(backend: Backend, samples: NDArray[np.float32]) -> None:
+def whole_recordings(backend: LoadedBackend[Any], samples: NDArray[np.float32]) -> None:
     """Give a recording as a path, an open file or an array."""
     path: os.PathLike[str] = Path("talk.flac")
     assert_type(backend.transcribe(path), Transcription)
@@ -144,7 +144,7 @@ def whole_recordings(backend: Backend, samples: NDArray[np.float32]) -> None:
     assert_type(backend.transcribe(samples, language="en", tick_seconds=0.5), Transcription)
     with Path("talk.flac").open("rb") as file:
         assert_type(backend.transcribe(file, chunk_seconds=2), Transcription)
-    assert_type(transcribe(backend.create_processor(), samples), Transcription)
+    assert_type(transcribe(backend, samples), Transcription)
     assert_type(audio_duration("talk.flac"), float | None)
 
 
@@ -191,11 +191,11 @@ def a_session(backend: Backend, samples: NDArray[np.float32]) -> Iterator[str]:
         yield an_event(event)
 
 
-def events(backend: Backend, chunks: Iterable[NDArray[np.float32]]) -> Iterator[str]:
+def events(backend: LoadedBackend[Any], chunks: Iterable[NDArray[np.float32]]) -> Iterator[str]:
     """Give chunks and receive events."""
     for event in backend.stream(chunks, language="en", vad=True, chunk_seconds=0.5):
         yield an_event(event)
-    for event in stream(backend.create_processor(), chunks):
+    for event in stream(backend, chunks):
         yield an_event(event)
     gate = SilenceGate(SileroDetector())
     for event in transcribe_stream(backend.create_processor(), chunks, gate=gate, realtime=True):
@@ -203,7 +203,7 @@ def events(backend: Backend, chunks: Iterable[NDArray[np.float32]]) -> Iterator[
 
 
 async def async_events(
-    backend: Backend,
+    backend: LoadedBackend[Any],
     live: AsyncIterator[NDArray[np.float32]],
     chunks: list[NDArray[np.float32]],
 ) -> None:
@@ -212,10 +212,10 @@ async def async_events(
         an_event(event)
     async for event in backend.astream(chunks):
         an_event(event)
-    async for event in astream(backend.create_processor(), live):
+    async for event in astream(backend, live):
         an_event(event)
     assert_type(await backend.atranscribe("talk.flac"), Transcription)
-    assert_type(await atranscribe(backend.create_processor(), chunks[0]), Transcription)
+    assert_type(await atranscribe(backend, chunks[0]), Transcription)
 
 
 def conversions(pcm: bytes) -> NDArray[np.float32]:

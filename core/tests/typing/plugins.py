@@ -21,7 +21,6 @@ from wlk_core.plugins import (
     Hypothesis,
     LoadedBackend,
     LocalAgreementRecognizer,
-    OnlineProcessor,
     OnlineStream,
     Option,
     Recognizer,
@@ -112,7 +111,7 @@ def use_hook() -> None:
 def use_backend(chunks: list[NDArray[np.float32]]) -> None:
     """Get streams, transcriptions and events from any backend."""
     with load_backend("toy", device="cpu") as backend:
-        assert_type(backend.create_processor(language="en", loudness=0.2), OnlineProcessor)
+        assert_type(backend.create_processor(language="en", loudness=0.2), OnlineStream)
         assert_type(backend.transcribe("talk.flac", language="en"), Transcription)
         assert_type(backend.transcribe(chunks[0], vad=False), Transcription)
         assert_type(backend.stream(chunks), Generator[Event])
@@ -124,7 +123,7 @@ def use_loaded_backend(backend: LoadedBackend[Engine]) -> None:
     assert_type(backend.create_processor(), OnlineStream)
 
 
-async def use_backend_from_asyncio(backend: Backend) -> None:
+async def use_backend_from_asyncio(backend: LoadedBackend[Engine]) -> None:
     """Await the twin of `transcribe`, and iterate over that of `stream`."""
     assert_type(await backend.atranscribe("talk.flac"), Transcription)
     async for event in backend.astream([np.zeros(1, dtype=np.float32)]):

@@ -9,6 +9,7 @@ import threading
 import numpy as np
 import pytest
 
+from wlk_conformance import EngineFaults
 from wlk_conformance.testing import StreamDriver
 from wlk_core.plugins import BackendError, LoadedBackend
 from wlk_qwen3_simul.backend import open_stream, warmup
@@ -109,7 +110,7 @@ def test_a_failed_engine_call_loses_nothing(backend, policy, seam):
     """The repeated call returns the same words, also where the first result was lost."""
     expected, _ = stream_two_utterances(backend, policy)
     count = backend.engine_calls.count
-    setattr(backend.engine_calls, seam, frozenset(range(count + 2, 3 * count, 3)))
+    setattr(EngineFaults.of(backend.engine_calls), seam, frozenset(range(count + 2, 3 * count, 3)))
     tokens, errors = stream_two_utterances(backend, policy)
 
     assert expected

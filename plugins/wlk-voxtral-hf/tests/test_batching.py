@@ -10,6 +10,7 @@ import pytest
 import torch
 from transformers import VoxtralRealtimeForConditionalGeneration
 
+from wlk_conformance import EngineFaults
 from wlk_conformance.testing import StreamDriver, connected_digits, noise
 from wlk_core.plugins import BackendError
 from wlk_core.streaming import LogMel
@@ -41,7 +42,7 @@ def repeated(call):
 
 def run_together(backend, audios):
     """Run a stream in a thread for each audio, in batches of all that go on."""
-    calls, ending = backend.engine_calls, threading.Lock()
+    calls, ending = EngineFaults.of(backend.engine_calls), threading.Lock()
 
     def run_one(audio):
         try:
@@ -99,7 +100,7 @@ def rounded(tokens, expected):
 @pytest.mark.parametrize("seam", ["fail_before", "fail_after"])
 def test_a_call_that_fails_in_a_batch_is_repeated_by_its_stream(backend, audios, solo, seam):
     """The other streams of the batch do not notice it."""
-    calls = backend.engine_calls
+    calls = EngineFaults.of(backend.engine_calls)
     setattr(calls, seam, frozenset({calls.count + 12}))
     try:
         results = run_together(backend, audios)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from toy_network import ToyNetwork
 
+from wlk_conformance import EngineFaults
 from wlk_core.plugins import EngineCalls
 from wlk_core.streaming import LogMel
 from wlk_voxtral.checkpoint import CheckpointSettings
@@ -154,7 +155,8 @@ def test_an_answer_can_be_cut_short(settings, share):
     engine = VoxtralEngine(ToyNetwork(1), settings)
     run = partial(engine.decode, delay_steps=6, draft_steps=1)
     decode = calls.wrap(run, cut=cut)
-    calls.cut_short = {2: share}
+    faults = EngineFaults.of(calls)
+    faults.cut_short = {2: share}
     _, state, _ = decode(mel_of(1 + 6), None)
     whole, _, _ = run(mel_of(4), state)
     predictions, state, _ = decode(mel_of(4), state)
@@ -163,7 +165,7 @@ def test_an_answer_can_be_cut_short(settings, share):
     assert list(whole[:kept]) == list(predictions[:kept])
     assert {tokenizer.pad_id} == {prediction.id for prediction in predictions[kept:]}
     assert (tokenizer.pad_id,) == state.known_ids
-    assert 1 == calls.cut_count
+    assert 1 == faults.cut_count
 
 
 def test_an_answer_within_the_prompt_is_not_cut(settings):

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import tokenizers
 
+from wlk_conformance import EngineFault, EngineFaults
 from wlk_core import StreamClosed
-from wlk_core.plugins import EngineFault
 import wlk_whisper
 from wlk_whisper.backend import loaded_backend
 from wlk_whisper.checkpoint import Checkpoint
@@ -124,7 +124,7 @@ def test_warmup_goes_through_the_engine_calls():
     backend = backend_on(EndingNetwork())
     backend.warmup()
     calls = backend.engine_calls.count
-    backend.engine_calls.fail_before = frozenset(range(calls + 1, calls + 4))
+    EngineFaults.of(backend.engine_calls).fail_before = frozenset(range(calls + 1, calls + 4))
 
     assert 3 == calls
     with pytest.raises(EngineFault):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import numpy as np
 
+from wlk_conformance.engine_faults import EngineFaults
 from wlk_conformance.scripted.engine import (
     BUFFER_SECONDS,
     DIGIT_WORDS,
@@ -27,7 +28,7 @@ from wlk_core.plugins import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
 
@@ -43,7 +44,7 @@ class ScriptedBackend(LoadedBackend[ScriptedEngine]):
 
     The stream option `policy` chooses one of the shapes that recognizers have: local-agreement,
     alignatt, native or long-form.  `fail_before` and `fail_after` name the engine calls that fail,
-    counted from 1 over all streams; they are set on `engine_calls`.
+    counted from 1 over all streams; see EngineFaults.
     """
 
     def __init__(
@@ -52,13 +53,14 @@ class ScriptedBackend(LoadedBackend[ScriptedEngine]):
         *,
         vocabulary: Sequence[str] = DIGIT_WORDS,
         changes_mind: bool = False,
-        fail_before: Iterable[int] = (),
-        fail_after: Iterable[int] = (),
+        fail_before: Collection[int] = (),
+        fail_after: Collection[int] = (),
     ) -> None:
         engine = ScriptedEngine(vocabulary, changes_mind=changes_mind)
         super().__init__(spec, engine, open_stream=open_stream, warmup=_warmup)
-        self.engine_calls.fail_before = frozenset(fail_before)
-        self.engine_calls.fail_after = frozenset(fail_after)
+        if fail_before or fail_after:
+            faults = EngineFaults.of(self.engine_calls)
+            faults.fail_before, faults.fail_after = frozenset(fail_before), frozenset(fail_after)
 
     @property
     def vocabulary(self) -> Sequence[str]:

@@ -15,8 +15,8 @@ from wlk_conformance.rules import NotSelected
 from wlk_conformance.seams import (
     HABITS,
     SupportsDeclaration,
-    SupportsEngineCalls,
     SupportsHabits,
+    engine_faults,
 )
 from wlk_conformance.sessions.generate import Profile, generate
 from wlk_conformance.sessions.play import Played, Player
@@ -168,12 +168,11 @@ class Campaign:
 
     def _play(self, session: Session, backend: Backend) -> Played:
         under_test = self._under_test
-        calls = backend.engine_calls if isinstance(backend, SupportsEngineCalls) else None
         player = Player(
             backend,
             under_test.spec,
             under_test.speech_source,
-            engine_calls=calls,
+            engine_calls=engine_faults(backend),
             recorded=under_test.calls,
         )
         return player.play(session)

@@ -19,8 +19,8 @@ from wlk_core.errors import AudioFormatError, BackendError, WLKError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from wlk_conformance.engine_faults import EngineFaults
     from wlk_core import BackendSpec
-    from wlk_core.online.engine_calls import EngineCalls
 
 __all__ = ["Monitor", "MonitoredProcessor"]
 
@@ -56,7 +56,7 @@ class Monitor:
     rule.  Any thread may call.
     """
 
-    def __init__(self, spec: BackendSpec, engine_calls: EngineCalls | None) -> None:
+    def __init__(self, spec: BackendSpec, engine_calls: EngineFaults | None) -> None:
         self.spec = spec
         self.engine_calls = engine_calls
         self.violations: list[Violation] = []

@@ -25,10 +25,10 @@ from wlk_core.processor import MAX_RETRIES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from wlk_conformance.engine_faults import EngineFaults
     from wlk_conformance.sessions.violation import Kind
     from wlk_conformance.stimuli import SpeechSource
     from wlk_core import Backend, BackendSpec
-    from wlk_core.online.engine_calls import EngineCalls
 
 __all__ = ["Played", "Player"]
 
@@ -60,7 +60,7 @@ class Player:
         spec: BackendSpec,
         source: SpeechSource,
         *,
-        engine_calls: EngineCalls | None = None,
+        engine_calls: EngineFaults | None = None,
         recorded: Calls | None = None,
     ) -> None:
         self._backend = backend

@@ -33,6 +33,7 @@ def snippet(session: Session, backend: str, model: str | None, options: Mapping[
     lines = [
         "import numpy as np",
         "from wlk_core import ChangeSpeaker, load_backend",
+        "from wlk_conformance import EngineFaults",
         "from wlk_conformance.testing import CodedToken, connected_digits, encode, noise",
         "",
         f"backend = load_backend({backend!r}, {model!r}{arguments})",
@@ -69,9 +70,10 @@ def _lines(action: Action, session: Session, feed: _Feed) -> Iterator[str]:
             if action.is_given_up
             else "then repeat the call while it fails"
         )
-        yield f"count = backend.engine_calls.count  # {then}"
+        yield "faults = EngineFaults.of(backend.engine_calls)"
+        yield f"count = faults.count  # {then}"
         numbers = ", ".join(f"count + {fault}" for fault in action.faults)
-        yield f"backend.engine_calls.{attribute} = frozenset({{{numbers}}})"
+        yield f"faults.{attribute} = frozenset({{{numbers}}})"
     if action.inner:
         yield "# the next call is held at its first engine call, while a thread makes these calls:"
         for inner in action.inner:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from wlk_conformance.backend_under_test import BackendUnderTest
-    from wlk_core.online.engine_calls import EngineCalls
+    from wlk_conformance.engine_faults import EngineFaults
 
 __all__ = ["FailureRules"]
 
@@ -186,7 +186,7 @@ def _spaced_faults() -> Iterator[tuple[int, ...]]:
     yield from (tuple(FAULTS[first::STRIDE]) for first in range(STRIDE))
 
 
-def _fired(calls: tuple[int, ...], engine_calls: EngineCalls, start: int) -> int:
+def _fired(calls: tuple[int, ...], engine_calls: EngineFaults, start: int) -> int:
     """Return how many of *calls*, counted from *start*, were made."""
     return sum(start + call <= engine_calls.count for call in calls)
 

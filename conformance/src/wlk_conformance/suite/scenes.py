@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_conformance.engine_faults import EngineFaults
     from wlk_conformance.stimuli import Stimulus
     from wlk_conformance.testing import StreamDriver
     from wlk_core import ASRToken
-    from wlk_core.online.engine_calls import EngineCalls
 
 __all__ = [
     "STREAMS",
@@ -136,7 +136,7 @@ def known_clips(wlk: BackendUnderTest) -> Iterator[Stimulus]:
 
 
 def feed_and_find_cut(
-    wlk: BackendUnderTest, driver: StreamDriver, stimulus: Stimulus, engine_calls: EngineCalls
+    wlk: BackendUnderTest, driver: StreamDriver, stimulus: Stimulus, engine_calls: EngineFaults
 ) -> tuple[float, float]:
     """
     Run *stimulus* to its end and return the stream times between which a cut may lose words.
@@ -153,7 +153,7 @@ def feed_and_find_cut(
             lost = (first - (wlk.max_delay or MAX_DELAY), driver.processed_up_to)
     driver.finish()
     if engine_calls.cut_count == cuts:
-        raise NotApplicable("its answers cannot be cut short (see EngineCalls.wrap)")
+        raise NotApplicable("its answers cannot be cut short (see EngineFaults.wrap)")
     return (0.0, 0.0) if wlk.policy in DECODE_AGAIN else lost
 
 

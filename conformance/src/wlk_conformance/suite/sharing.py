@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
+    from wlk_conformance.engine_faults import EngineFaults
     from wlk_conformance.stimuli import Stimulus
     from wlk_conformance.testing import StreamDriver
-    from wlk_core.plugins import EngineCalls
 
 __all__ = ["BatchingRules", "SharingRules"]
 
@@ -299,7 +299,7 @@ class BatchingRules:
             check_solo(wlk, stimuli, drivers, f"with a fault {when} the engine ran")
 
 
-def _batching_calls(wlk: BackendUnderTest) -> EngineCalls:
+def _batching_calls(wlk: BackendUnderTest) -> EngineFaults:
     engine_calls = wlk.engine_calls
     if engine_calls is None:
         raise NotApplicable("its engine cannot be made to wait (see SupportsEngineCalls)")
@@ -311,7 +311,7 @@ def _batching_calls(wlk: BackendUnderTest) -> EngineCalls:
 
 
 def _run_together(
-    wlk: BackendUnderTest, engine_calls: EngineCalls, stimuli: Sequence[Stimulus]
+    wlk: BackendUnderTest, engine_calls: EngineFaults, stimuli: Sequence[Stimulus]
 ) -> tuple[list[StreamDriver], list[BackendError]]:
     """
     Run a stream of each stimulus in a thread of its own, in batches of all that go on.

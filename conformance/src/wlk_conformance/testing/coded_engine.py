@@ -8,6 +8,7 @@ import numpy as np
 
 from wlk_conformance.scripted.engine import DIGIT_WORDS, ScriptedEngine
 from wlk_conformance.testing.coded_audio import CodedToken
+from wlk_core.backend import BackendSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wlk_core.online import Hypothesis
+    from wlk_core.processor import OnlineProcessor
 
-__all__ = ["DIGIT_WORDS", "SCRIPT", "CodedEngine", "LoudIsSpeech"]
+__all__ = ["DIGIT_WORDS", "SCRIPT", "BackendOf", "CodedEngine", "LoudIsSpeech"]
 
 SCRIPT = [CodedToken(1 + i % 10, 2 + 6 * i, 4) for i in range(20)]
 
@@ -55,3 +57,16 @@ class LoudIsSpeech:
 
     def reset(self) -> None:
         """Keep no state."""
+
+
+class BackendOf:
+    """A backend of a single stream, the one given or the one that a function opens."""
+
+    spec = BackendSpec(name="coded", api=1, summary="coded audio", load="wlk_conformance:load")
+
+    def __init__(self, stream: OnlineProcessor | Callable[[], OnlineProcessor]) -> None:
+        self.stream = stream
+
+    def create_processor(self, **_options: object) -> OnlineProcessor:
+        """Return the stream."""
+        return self.stream() if callable(self.stream) else self.stream

@@ -61,10 +61,6 @@ class AlignedHypothesis:
     language: str | None = None
     work: WorkCounters = attrs.field(factory=WorkCounters)
 
-    def cut_short(self, share: float) -> AlignedHypothesis:
-        """Return the hypothesis as if the decoder had ended its text early; see EngineCalls."""
-        return attrs.evolve(self, words=self.words[: int(share * len(self.words))])
-
 
 class AlignAttDecoder(Protocol):
     """An engine call of AlignAtt: audio in, words and the audio frames they attended to out."""
@@ -208,7 +204,7 @@ class AlignAttRecognizer:
 
     def feed(self, audio: NDArray[np.float32]) -> None:
         """Append float32[n] to the buffer."""
-        self._window.append(audio)
+        self._window.buffer.append(audio)
 
     def step(self, *, is_last: bool) -> Step | None:
         """Decode up to the next tick, or to the end of a complete utterance."""

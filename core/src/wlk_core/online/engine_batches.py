@@ -6,15 +6,100 @@ import threading
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from wlk_core.online.batch_queue import BatchQueue
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
-__all__ = ["EngineBatches"]
+__all__ = ["MAX_BATCH", "BatchQueue", "EngineBatches"]
 
+C = TypeVar("C")
 Q = TypeVar("Q")
 R = TypeVar("R")
+
+MAX_BATCH = 64  # calls taken together: bounds the memory of a batch
+# A wait for calls that are expected lasts this share of the last run of the engine at most.
+WAIT_SHARE = 0.5
+# After a wait that was in vain, so many batches are taken without one.  Streams whose audio comes
+# at other times of a tick would wait in vain each time.
+BATCHES_WITHOUT_WAIT = 8
+
+
+class BatchQueue(Generic[C]):
+    """
+    The calls that wait for one engine, in their order, and the call that leads the next batch.
+
+    The first call that finds the engine idle leads: it runs the engine for itself and all others
+    that wait.  The oldest call that came meanwhile leads the next batch.
+
+    Streams that were taken together come back one after the other, and the first of them would be
+    taken alone.  So a leader may wait for as many callers as there were in the last two batches,
+    for a part of the last run of the engine at most.  A caller that is alone never waits.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[C, Hashable, Hashable]] = []  # call, its function, its caller
+        self._leader: C | None = None
+        self._recent: tuple[frozenset[Hashable], frozenset[Hashable]] = (frozenset(), frozenset())
+        self._seconds = 0.0
+        self._batches_without_wait = 0
+
+    def __len__(self) -> int:
+        """Count the calls that wait, the leader among them."""
+        return len(self._waiting)
+
+    @property
+    def expected(self) -> int:
+        """The number of callers in the last two batches."""
+        return len(self._recent[0] | self._recent[1])
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long the leader may wait until `expected` calls are there."""
+        if self._batches_without_wait or len(self) >= self.expected:
+            return 0.0
+        return WAIT_SHARE * self._seconds
+
+    def put(self, call: C, *, function: Hashable, caller: Hashable) -> bool:
+        """Append *call*, and return whether it leads the next batch, because the engine is idle."""
+        self._waiting.append((call, function, caller))
+        if self._leader is None:
+            self._leader = call
+        return self._leader == call
+
+    def take(self, *, has_waited: bool = False) -> list[C]:
+        """
+        Return the batch of the leader: the calls of the oldest one's function, in their order.
+
+        `has_waited` reports that the leader waited for `expected` calls.
+        """
+        if has_waited and len(self) < self.expected:
+            self._batches_without_wait = BATCHES_WITHOUT_WAIT
+        elif self._batches_without_wait:
+            self._batches_without_wait -= 1
+        function = self._waiting[0][1]
+        batch = [entry for entry in self._waiting if entry[1] == function][:MAX_BATCH]
+        self._waiting = [entry for entry in self._waiting if entry not in batch]
+        self._recent = (self._recent[1], frozenset(caller for _, _, caller in batch))
+        return [call for call, _, _ in batch]
+
+    def end(self, seconds: float | None = None) -> C | None:
+        """
+        End the batch of the leader, and return the call that leads the next one; None if none.
+
+        *seconds* is how long the engine ran, None where it did not run to its end.
+        """
+        if seconds is not None:
+            self._seconds = seconds
+        self._leader = self._waiting[0][0] if self._waiting else None
+        return self._leader
+
+    def put_back(self, calls: Iterable[tuple[C, Hashable, Hashable]]) -> None:
+        """Put calls of an interrupted batch in front: (call, function, caller) of each."""
+        self._waiting[:0] = calls
+
+    def withdraw(self, call: C) -> C | None:
+        """Forget *call*; return the call that leads in its place, None where none has to."""
+        self._waiting = [entry for entry in self._waiting if entry[0] != call]
+        return self.end() if self._leader == call else None
 
 
 class _Call(Generic[Q, R]):
@@ -62,27 +147,9 @@ class EngineBatches:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._arrival = threading.Condition(self._lock)
-        self._queue: BatchQueue[_Call[Any, Any]] = BatchQueue()
-        self._run_count = 0
-        self._together = 0
-
-    @property
-    def run_count(self) -> int:
-        """The number of runs of the engine so far, failed ones included."""
-        return self._run_count
-
-    @property
-    def together(self) -> int:
-        """The number of calls that a run waits for, however long that takes; 0 for none."""
-        return self._together
-
-    @together.setter
-    def together(self, count: int) -> None:
-        with self._lock:
-            self._together = count
-            self._arrival.notify_all()
+        self.arrival = threading.Condition()  #: of a call; guards the queue
+        self.queue: BatchQueue[_Call[Any, Any]] = BatchQueue()
+        self.run_count = 0  #: runs of the engine so far, failed ones included
 
     def call(
         self, function: Callable[[Sequence[Q]], Sequence[R]], argument: Q, *, caller: Hashable
@@ -95,17 +162,17 @@ class EngineBatches:
         """
         call = _Call(function, argument, caller)
         try:
-            with self._lock:
-                is_leader = self._queue.put(call, function=function, caller=caller)
-                self._arrival.notify_all()
+            with self.arrival:
+                is_leader = self.queue.put(call, function=function, caller=caller)
+                self.arrival.notify_all()
             if not is_leader:
                 call.signal.wait()
             if not call.is_answered:
                 self._lead(call)
         except BaseException:  # the thread ends here, and no other may wait for it
-            with self._lock:
+            with self.arrival:
                 call.is_withdrawn = True
-                successor = self._queue.withdraw(call)
+                successor = self.queue.withdraw(call)
             if successor is not None:
                 successor.signal.set()
             raise
@@ -116,41 +183,40 @@ class EngineBatches:
         batch: list[_Call[Any, Any]] = []
         seconds: float | None = None
         try:
-            with self._lock:
-                has_waited = self._wait()
-                batch = self._queue.take(has_waited=has_waited)
+            with self.arrival:
+                has_waited = self.gather()
+                batch = self.queue.take(has_waited=has_waited)
             began = perf_counter()
             self._answer(batch)
             seconds = perf_counter() - began
         finally:
-            with self._lock:
-                self._queue.put_back(
+            with self.arrival:
+                self.queue.put_back(
                     (call, call.function, call.caller)
                     for call in batch
                     if not (call.is_answered or call.is_withdrawn or call is leader)
                 )
-                successor = self._queue.end(seconds)
+                successor = self.queue.end(seconds)
             for call in (successor, *batch):
                 if call is not None and (call.is_answered or call is successor):
                     call.signal.set()
 
-    def _wait(self) -> bool:
-        """Wait for further calls, with the lock held; return whether that was worth a try."""
-        if self._together:
-            self._arrival.wait_for(lambda: len(self._queue) >= self._together)
-            return False
-        seconds = self._queue.wait_seconds
+    def gather(self) -> bool:
+        """
+        Wait for further calls, with `arrival` held, before a batch is taken.
+
+        Returns whether it waited for `expected` calls.  A test may wait for others in its place.
+        """
+        seconds = self.queue.wait_seconds
         if not seconds:
             return False
-        self._arrival.wait_for(
-            lambda: len(self._queue) >= self._queue.expected or bool(self._together), seconds
-        )
+        self.arrival.wait_for(lambda: len(self.queue) >= self.queue.expected, seconds)
         return True
 
     def _answer(self, batch: list[_Call[Any, Any]]) -> None:
         """Answer the calls of *batch* by one run of the engine, or each alone where that fails."""
-        with self._lock:
-            self._run_count += 1
+        with self.arrival:
+            self.run_count += 1
         try:
             results = _results(batch)
         except Exception as error:  # noqa: BLE001 -- raised again by the call that causes it

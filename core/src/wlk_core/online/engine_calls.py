@@ -1,48 +1,41 @@
-"""Engine calls: counted over all streams of a backend, with seams by which tests disturb them."""
+"""Engine calls: counted over all streams of a backend, with one seam around the engine."""
 
 from __future__ import annotations
 
-from functools import wraps
+from functools import partial, wraps
 import threading
-from types import MappingProxyType
-from typing import (
-    TYPE_CHECKING,
-    Generic,
-    ParamSpec,
-    Protocol,
-    Self,
-    TypeVar,
-    cast,
-    runtime_checkable,
-)
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 import attrs
 
 from wlk_core.online.engine_batches import EngineBatches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-__all__ = ["CanBeCutShort", "EngineCalls", "EngineFault"]
+__all__ = ["EngineCalls", "EngineRun"]
 
 P = ParamSpec("P")
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-_NO_CUTS: Mapping[int, float] = MappingProxyType({})
 
+@attrs.frozen(kw_only=True)
+class EngineRun:
+    """
+    One run of an engine, as `EngineCalls.intercept` gets it.
 
-class EngineFault(RuntimeError):  # noqa: N818 -- a fault that a test requested, no mistake
-    """The fault that `EngineCalls` raises in place of an engine, because a test requested it."""
+    Attributes:
+        numbers: the numbers of the calls that it answers; the first call of a backend is number 1.
+        answer: runs the engine; returns one answer for each call, in the same order.
+        cut: takes an answer and a share from 0 to 1, and returns the answer with that share of its
+            text; None where the backend gave no such function.
 
+    """
 
-@runtime_checkable
-class CanBeCutShort(Protocol):
-    """An answer of an engine that knows how it looks where the engine ended its text early."""
-
-    def cut_short(self, share: float) -> Self:
-        """Return the answer with the first *share* of its text, 0 <= share < 1."""
-        ...
+    numbers: tuple[int, ...]
+    answer: Callable[[], Sequence[Any]]
+    cut: Callable[[Any, float], Any] | None
 
 
 class EngineCalls:
@@ -58,21 +51,12 @@ class EngineCalls:
 
     An engine that answers several streams in one run goes through `wrap_batch` instead.
 
-    Tests, and nothing else, set the seams:
+    `intercept`, where it is not None, is called in place of each run of the engine, in the same
+    thread and with no lock held.  It may wait, raise before or after ``run.answer()``, and return
+    other answers; what it raises is a failure of the engine.  Tests alone set it, as
+    `wlk_conformance.EngineFaults` does.  It and the counters may be used from any thread.
 
-    * `fail_before` has the numbers of calls that raise EngineFault instead of running the engine.
-      The first call is number 1.
-    * `fail_after` has the numbers of calls that raise EngineFault after the engine ran, so that
-      its result is lost and a cache it changed is ahead of its stream.
-    * `cut_short` has the numbers of calls whose answer ends early, as at an end of text, a
-      repetition guard or a full context, each with the share of its text to keep, from 0 to 1.
-      `cut_count` is the number of answers that were cut; an answer that cannot be cut stays whole.
-    * `before_call`, where it is not None, is run by the calling thread before each call is counted.
-      It may wait, which holds the engine; no lock is held meanwhile.
-    * `together` is the number of calls that each run of a batched engine waits for, however long
-      that takes; 0 for none.  So streams in threads have the same batches in every run.
-
-    The counters may be read and the seams may be set from any thread; they act on the next call.
+    `batches` takes the calls of `wrap_batch` together; None where each of them runs alone.
 
     Args:
         is_batching: whether calls of `wrap_batch` are taken together; if not, each is alone.
@@ -80,13 +64,9 @@ class EngineCalls:
     """
 
     def __init__(self, *, is_batching: bool = False) -> None:
-        self._batches = EngineBatches() if is_batching else None
-        self.fail_before: frozenset[int] = frozenset()
-        self.fail_after: frozenset[int] = frozenset()
-        self.cut_short: Mapping[int, float] = _NO_CUTS
-        self.before_call: Callable[[], None] | None = None
+        self.batches = EngineBatches() if is_batching else None
+        self.intercept: Callable[[EngineRun], Sequence[Any]] | None = None
         self._count = 0
-        self._cut_count = 0
         self._counting = threading.Lock()
 
     @property
@@ -95,51 +75,40 @@ class EngineCalls:
         return self._count
 
     @property
-    def cut_count(self) -> int:
-        """The number of answers so far that were cut short, of all streams and of `warmup`."""
-        return self._cut_count
-
-    @property
     def is_batching(self) -> bool:
         """Whether calls of `wrap_batch` are taken together."""
-        return self._batches is not None
+        return self.batches is not None
 
     @property
     def batch_count(self) -> int:
         """The runs of a batched engine so far, each for one or more calls; 0 without batching."""
-        return 0 if self._batches is None else self._batches.run_count
-
-    @property
-    def together(self) -> int:
-        """The number of calls that a run of a batched engine waits for."""
-        return 0 if self._batches is None else self._batches.together
-
-    @together.setter
-    def together(self, count: int) -> None:
-        if self._batches is not None:
-            self._batches.together = count
+        return 0 if self.batches is None else self.batches.run_count
 
     def wrap(
         self, function: Callable[P, R], *, cut: Callable[[R, float], R] | None = None
     ) -> Callable[P, R]:
         """
-        Return *function* as an engine call: it is counted, and disturbed where a test requests it.
+        Return *function* as an engine call: counted, and intercepted where a test requests it.
 
         Wrap what runs the model once and may fail, no more and no less: a wrapped function calls
         no other wrapped function.  It takes and returns what *function* does, may be called from
         several threads at once where *function* may, and keeps nothing of a stream.
 
-        *cut* takes an answer and returns it with a share of its text.  Hypothesis and
-        AlignedHypothesis need none, nor does any other answer with a method `cut_short`.
+        *cut* takes an answer and returns it with a share of its text, as if the engine had ended
+        its text early; Hypothesis and AlignedHypothesis need none.
         """
 
         @wraps(function, updated=())  # a callable object keeps its attributes to itself
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            number = self._begin()
-            _fail(self.fail_before, [number], when="before")
-            result = function(*args, **kwargs)
-            _fail(self.fail_after, [number], when="after")
-            return self._end(number, result, cut)
+            number, intercept = self._next_number(), self.intercept
+            if intercept is None:
+                return function(*args, **kwargs)
+
+            def answer() -> tuple[R]:
+                return (function(*args, **kwargs),)
+
+            answers: Sequence[R] = intercept(EngineRun(numbers=(number,), answer=answer, cut=cut))
+            return answers[0]
 
         return call
 
@@ -157,47 +126,23 @@ class EngineCalls:
         alone never waits.  It runs in the thread of any of them, one run at a time.  It must leave
         the arguments as they are, because after a failure each call is made again alone.
 
-        The seams are those of each call, as with `wrap`.  A fault that a test requested fails the
-        run of its batch, as a fault of the engine does, and then that call alone.  Call
-        `wrap_batch` once for each stream.
+        Call `wrap_batch` once for each stream; *cut* is that of `wrap`.
         """
-        run, batches, caller = _BatchedFunction(self, function), self._batches, object()
+        run, caller = _BatchedFunction(self, function, cut), object()
 
         @wraps(function, updated=())
         def call(argument: Q) -> R:
-            numbered = (self._begin(), argument)
-            if batches is None:
-                result = run([numbered])[0]
-            else:
-                result = batches.call(run, numbered, caller=caller)
-            return self._end(numbered[0], result, cut)
+            numbered = (self._next_number(), argument)
+            if self.batches is None:
+                return run([numbered])[0]
+            return self.batches.call(run, numbered, caller=caller)
 
         return call
 
-    def _begin(self) -> int:
-        """Wait as long as a test holds the engine, and return the number of the call."""
-        if (hold := self.before_call) is not None:
-            hold()
+    def _next_number(self) -> int:
         with self._counting:
             self._count += 1
             return self._count
-
-    def _end(self, number: int, result: R, cut: Callable[[R, float], R] | None) -> R:
-        """Return the answer of call *number*, cut short where a test requests it."""
-        share = self.cut_short.get(number)
-        return result if share is None else self._cut(result, share, cut)
-
-    def _cut(self, result: R, share: float, cut: Callable[[R, float], R] | None) -> R:
-        """Return *result* with a share of its text, or whole where it cannot be cut."""
-        if cut is not None:
-            shortened = cut(result, share)
-        elif isinstance(result, CanBeCutShort):
-            shortened = cast("R", result.cut_short(share))
-        else:
-            return result
-        with self._counting:
-            self._cut_count += 1
-        return shortened
 
 
 @attrs.frozen
@@ -206,17 +151,13 @@ class _BatchedFunction(Generic[Q, R]):
 
     calls: EngineCalls
     function: Callable[[Sequence[Q]], Sequence[R]]
+    # Each stream may bring a cut of its own, such as a new partial, and is batched all the same.
+    cut: Callable[[R, float], R] | None = attrs.field(eq=False)
 
     def __call__(self, numbered: Sequence[tuple[int, Q]]) -> Sequence[R]:
-        numbers = [number for number, _ in numbered]
-        _fail(self.calls.fail_before, numbers, when="before")
-        results = self.function([argument for _, argument in numbered])
-        _fail(self.calls.fail_after, numbers, when="after")
-        return results
-
-
-def _fail(faults: frozenset[int], numbers: Sequence[int], *, when: str) -> None:
-    """Raise EngineFault where one of the calls *numbers* is to fail."""
-    for number in numbers:
-        if number in faults:
-            raise EngineFault(f"engine call {number} failed on request, {when} the engine ran")
+        answer = partial(self.function, [argument for _, argument in numbered])
+        intercept = self.calls.intercept
+        if intercept is None:
+            return answer()
+        numbers = tuple(number for number, _ in numbered)
+        return intercept(EngineRun(numbers=numbers, answer=answer, cut=self.cut))

@@ -1,15 +1,18 @@
-"""Audio and silences that a stream was given and its recognizer was not, in order."""
+"""The entrance of a stream and of a session: audio and what lies between, in order."""
 
 from __future__ import annotations
 
 from collections import deque
+from enum import Enum
+from fractions import Fraction
 import math
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+import attrs
 import numpy as np
 
-from wlk_core.audio.convert import validate_audio
+from wlk_core.audio.valid import ValidAudio, sealed, valid_copy
 from wlk_core.errors import ClockError, StreamClosed
 from wlk_core.processor import EPS, MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.streaming.timeline import Timeline
@@ -20,31 +23,62 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["InputQueue"]
+__all__ = ["MAX_PIECE", "Command", "InputQueue", "Item", "Mark"]
 
+MAX_PIECE = 60 * SAMPLE_RATE  # the longest audio that a session gives to a model at once
 _ROUNDING = 1e-6  # seconds: callers sum their own times in floating point
+
+
+class Command(Enum):
+    """What a session is asked for between its audio."""
+
+    COMMIT = "commit"
+    END = "end"
+
+
+@attrs.frozen
+class Mark:
+    """A place in the audio of a session whose passing is reported."""
+
+    name: str
+
+
+Item: TypeAlias = ValidAudio | Fraction | Command | Mark
+"""Audio, a silence in seconds, or a request."""
 
 
 class InputQueue:
     """
-    The entrance of a stream: checks audio, keeps the clock, never waits for the model.
+    What was put in and not taken yet, and the clock of all of it; never waits for the model.
 
-    Any thread may put; one thread at a time takes.  A silence is a boundary: the audio after it
-    belongs to the next utterance.
+    Audio is validated and copied here, once: what comes from another queue is neither.  Any thread
+    may put; one thread at a time takes.  A silence is a boundary: the audio after it belongs to the
+    next utterance.  `refusal` is the message for what comes after `shut`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, refusal: str) -> None:
+        self._refusal = refusal
         self._lock = threading.Lock()
         self._timeline = Timeline(SAMPLE_RATE)
-        self._items: deque[NDArray[np.float32] | float] = deque()
-        self._taken = 0  # samples taken so far
-        self._waiting = 0  # samples put and not taken yet
-        self._is_shut = False
+        self._items: deque[Item] = deque()
+        self.taken = 0  #: samples taken so far
+        self._commands = 0  # that wait
+        self.is_shut = False  #: whether everything is refused
 
     @property
     def has_items(self) -> bool:
-        """Whether audio or a silence waits to be taken."""
+        """Whether something waits to be taken."""
         return bool(self._items)
+
+    @property
+    def has_command(self) -> bool:
+        """Whether a command waits to be taken."""
+        return self._commands > 0
+
+    @property
+    def end(self) -> float:
+        """The stream time of the end of everything put in, in seconds."""
+        return self._timeline.end
 
     @property
     def samples(self) -> int:
@@ -52,11 +86,11 @@ class InputQueue:
         return self._timeline.samples
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of audio waiting here."""
-        return 4 * self._waiting
+    def waiting_samples(self) -> int:
+        """Samples of audio that wait to be taken."""
+        return self._timeline.samples - self.taken
 
-    def put_audio(self, audio: NDArray[np.float32], end_time: float | None) -> None:
+    def put_audio(self, audio: NDArray[np.float32], end_time: float | None = None) -> None:
         """
         Append a copy of *audio*; a gap before it becomes a silence.
 
@@ -65,25 +99,19 @@ class InputQueue:
             StreamClosed: the queue is shut.
 
         """
-        validate_audio(audio)
+        audio = valid_copy(audio)
         with self._lock:
-            if self._is_shut:
-                raise StreamClosed("the stream is being finished; no more audio can be inserted")
-            gap = self._gap_before(len(audio), end_time)
+            if self.is_shut:
+                raise StreamClosed(self._refusal)
+            gap = 0.0 if end_time is None else self._gap_before(len(audio), end_time)
             self._check_length(gap + len(audio) / SAMPLE_RATE)
             if gap > 0:
-                self._put_silence(gap)
+                self._append_silence(Fraction(gap))
             if len(audio):
-                self._items.append(np.array(audio))  # a plain array, whatever the caller's class
+                self._items.append(audio)
                 self._timeline.append_audio(len(audio))
-                self._waiting += len(audio)
 
-    def shut(self, *, is_shut: bool) -> None:
-        """Refuse audio from now on, or accept it again after a finish that failed."""
-        with self._lock:
-            self._is_shut = is_shut
-
-    def put_silence(self, seconds: float) -> None:
+    def put_silence(self, seconds: float | Fraction) -> None:
         """
         Append a silence of exactly *seconds*; zero changes nothing.
 
@@ -98,9 +126,55 @@ class InputQueue:
         if not math.isfinite(number) or number < 0:
             raise ClockError(f"a silence lasts 0 seconds or more, got {shown(seconds)}")
         with self._lock:
+            if self.is_shut:
+                raise StreamClosed(self._refusal)
             self._check_length(number)
             if number > 0:
-                self._put_silence(number)
+                exact = seconds if isinstance(seconds, Fraction) else Fraction(number)
+                self._append_silence(exact)
+
+    def put(self, item: Command | Mark) -> None:
+        """Append a request; StreamClosed where the queue is shut."""
+        with self._lock:
+            if self.is_shut:
+                raise StreamClosed(self._refusal)
+            self._commands += isinstance(item, Command)
+            self._items.append(item)
+
+    def shut(self, *, is_shut: bool = True) -> None:
+        """Refuse everything from now on, or accept it again after a finish that failed."""
+        with self._lock:
+            self.is_shut = is_shut
+
+    def clear(self) -> None:
+        """Drop what waits."""
+        with self._lock:
+            self._items.clear()
+            self.taken, self._commands = self._timeline.samples, 0
+
+    def take(self, *, joins_audio: bool = False) -> Item | None:
+        """
+        Return the next item, None where nothing waits.
+
+        With `joins_audio` the chunks that follow a chunk directly are joined to it, up to a minute.
+        """
+        with self._lock:
+            if not self._items:
+                return None
+            item = self._items.popleft()
+            self._commands -= isinstance(item, Command)
+            self._timeline.forget_before(self.taken)
+            if not isinstance(item, ValidAudio):
+                return item
+            chunks, samples = [item], len(item)
+            while joins_audio and self._items and isinstance(chunk := self._items[0], ValidAudio):
+                if samples + len(chunk) > MAX_PIECE:
+                    break
+                chunks.append(chunk)
+                samples += len(chunk)
+                self._items.popleft()
+            self.taken += samples
+        return item if len(chunks) == 1 else sealed(np.concatenate(chunks))
 
     def take_audio(self, until: int, consume: Callable[[NDArray[np.float32]], None]) -> None:
         """
@@ -108,34 +182,26 @@ class InputQueue:
 
         An array on which *consume* raises stays in the queue, so that no audio is lost.
         """
-        while self._items and self._taken < until:
+        while self._items and self.taken < until:
             audio = self._items[0]
-            if isinstance(audio, float):
+            if not isinstance(audio, ValidAudio):
                 return
             consume(audio)
             with self._lock:
                 self._items.popleft()
-                self._taken += len(audio)
-                self._waiting -= len(audio)
+                self.taken += len(audio)
 
     def at_silence(self) -> bool:
         """Return whether a silence is next in line."""
-        return bool(self._items) and isinstance(self._items[0], float)
-
-    def take_silence(self) -> None:
-        """Pass the silence that is next in line."""
-        with self._lock:
-            self._items.popleft()
+        return bool(self._items) and isinstance(self._items[0], Fraction)
 
     def taken_time(self) -> float:
         """Return the stream time of the end of everything taken, silences included."""
         with self._lock:
-            self._timeline.forget_before(self._taken)
-            return self._timeline.time_of(self._taken, before_silence=self.at_silence())
+            self._timeline.forget_before(self.taken)
+            return self._timeline.time_of(self.taken, before_silence=self.at_silence())
 
-    def _gap_before(self, samples: int, end_time: float | None) -> float:
-        if end_time is None:
-            return 0.0
+    def _gap_before(self, samples: int, end_time: float) -> float:
         time = real_number(end_time)
         if time is None or not math.isfinite(time):
             raise ClockError(f"expected a stream time in seconds or None, got {shown(end_time)}")
@@ -151,12 +217,13 @@ class InputQueue:
 
     def _check_length(self, seconds: float) -> None:
         """Refuse what would move the clock beyond MAX_STREAM_SECONDS."""
-        if self._timeline.end + seconds > MAX_STREAM_SECONDS:
+        end = self._timeline.end
+        if end + seconds > MAX_STREAM_SECONDS:
             raise ClockError(
                 f"a stream lasts {MAX_STREAM_SECONDS:.0f} s (ten years) at most, and {seconds:g} s "
-                f"were to follow {self._timeline.end:.3f} s; check the unit, times are seconds"
+                f"were to follow {end:.3f} s; check the unit, times are seconds"
             )
 
-    def _put_silence(self, seconds: float) -> None:
+    def _append_silence(self, seconds: Fraction) -> None:
         self._timeline.append_silence(seconds)
         self._items.append(seconds)

@@ -32,10 +32,6 @@ class Hypothesis:
     language: str | None = None
     work: WorkCounters = attrs.field(factory=WorkCounters)
 
-    def cut_short(self, share: float) -> Hypothesis:
-        """Return the hypothesis as if the engine had ended its text early; see EngineCalls."""
-        return attrs.evolve(self, words=self.words[: int(share * len(self.words))])
-
 
 class Transcriber(Protocol):
     """An engine call: audio in, timed words out; all that a LocalAgreement backend provides."""
@@ -119,7 +115,7 @@ class LocalAgreementRecognizer:
 
     def feed(self, audio: NDArray[np.float32]) -> None:
         """Append float32[n] to the buffer."""
-        self._window.append(audio)
+        self._window.buffer.append(audio)
 
     def step(self, *, is_last: bool) -> Step | None:
         """Transcribe up to the next tick, or to the end of a complete utterance."""

@@ -142,8 +142,8 @@ class LongFormRecognizer:
         begin = max(last.middle, min(last.end, following) - SEARCH_SECONDS)
         cut = quietest_sample(self._audio, begin, following - SEARCH_SECONDS / 2)
         cut = min(stop, max(cut, self._audio.start + MIN_ADVANCE))
-        # The cut may lie in the last word, whose rest is no word.  A word that follows is known by
-        # its middle, which is nearer to it than to the rest.
+        # The cut may lie in the last word, whose rest is not a word.  A word that follows is known
+        # by its middle, which is nearer to it than to the rest.
         rest = (cut / SAMPLE_RATE + max(cut / SAMPLE_RATE, last.end)) / 2
         self._overlap_end = rest
         if upcoming:

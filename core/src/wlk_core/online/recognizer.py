@@ -1,4 +1,4 @@
-"""The inner seam of a stream: what decodes one utterance, step by step."""
+"""The protocol between a stream and what decodes its utterances, step by step."""
 
 from __future__ import annotations
 

@@ -18,9 +18,8 @@ from wlk_core.errors import (
     StreamBroken,
     StreamClosed,
 )
-from wlk_core.online.engine_errors import described, engine_errors
+from wlk_core.online.engine_errors import OwnerProcess, described, engine_errors
 from wlk_core.online.input_queue import InputQueue
-from wlk_core.online.owner_process import OwnerProcess
 from wlk_core.online.transcript_builder import TranscriptBuilder, Utterance
 from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, StreamStats, SupportsTickSkipping
 from wlk_core.tokens import Emission, Transcript
@@ -63,7 +62,7 @@ class OnlineStream:
     def _begin(self, recognizer: Recognizer) -> None:
         work, held_bytes = recognizer.work, recognizer.state_bytes  # may fail: nothing has changed
         self._recognizer = recognizer
-        self._input = InputQueue()
+        self._input = InputQueue("the stream is being finished; no more audio can be inserted")
         self._transcript = TranscriptBuilder()
         self._committed: list[ASRToken] = []  # tokens that no Emission has carried yet
         self._hypothesis = Transcript()
@@ -86,6 +85,7 @@ class OnlineStream:
         self, audio: NDArray[np.float32], audio_stream_end_time: float | None = None
     ) -> None:
         """Append a copy of *audio*; see OnlineProcessor."""
+        self._owner.check()
         self._check_open()
         self._input.put_audio(audio, audio_stream_end_time)
 
@@ -110,7 +110,7 @@ class OnlineStream:
         return StreamStats(
             **attrs.asdict(self._work),
             audio_seconds=self._input.samples / SAMPLE_RATE,
-            state_bytes=None if held is None else held + self._input.nbytes,
+            state_bytes=None if held is None else held + 4 * self._input.waiting_samples,
             busy_seconds=self._busy_seconds,
             misplaced_words=self._misplaced_words,
         )
@@ -168,7 +168,7 @@ class OnlineStream:
         with self._exclusive_call(may_be_finished=True):
             self._raise_postponed()
             if not self._is_finished:
-                self._input.shut(is_shut=True)
+                self._input.shut()
                 try:
                     self._flush(keeps_state=True)
                 except BaseException:
@@ -224,14 +224,15 @@ class OnlineStream:
             self._pass_silences()
 
     def _feed_audio(self, until: int) -> None:
-        with self._engine_call():  # runs no model, but a recognizer can run out of memory
-            self._input.take_audio(until, self._feed)
+        before = self._input.taken
+        try:
+            with self._engine_call():  # runs no model, but a recognizer can run out of memory
+                self._input.take_audio(until, self._recognizer.feed)
+        finally:  # some arrays may have been fed before one was refused
+            fed = self._input.taken - before
+            self._utterance_samples += fed
+            self._may_have_steps |= fed > 0
         self._fed_time = self._input.taken_time()
-
-    def _feed(self, audio: NDArray[np.float32]) -> None:
-        self._recognizer.feed(audio)
-        self._utterance_samples += len(audio)
-        self._may_have_steps = True
 
     def _step(self, *, is_last: bool) -> Step | None:
         """Run a step, or go on with one of which an earlier call could not apply everything."""
@@ -291,7 +292,7 @@ class OnlineStream:
     def _pass_silences(self) -> None:
         """Move the clock over the silences that are next in line; the utterance must be empty."""
         while self._input.at_silence():
-            self._input.take_silence()
+            self._input.take()
         self._start_utterance()
 
     def _start_utterance(self) -> None:
@@ -350,7 +351,6 @@ class OnlineStream:
         return broken
 
     def _check_open(self, *, may_be_finished: bool = False, may_be_broken: bool = False) -> None:
-        self._owner.check()
         if self._is_closing:
             raise StreamClosed("the stream was closed; create a new one")
         if self._failures > MAX_RETRIES and not may_be_broken:

@@ -45,7 +45,7 @@ class TranscriptBuilder:
     def __init__(self) -> None:
         self.prompt_tail = ""  #: the end of the transcript
         self.stable = 0.0  #: no later token starts before this stream time
-        self._is_seam = True  # the next token is the first of its utterance
+        self._is_first = True  # the next token is the first of its utterance
         self._turns: list[ChangeSpeaker] = []
 
     @property
@@ -60,20 +60,20 @@ class TranscriptBuilder:
         If a word is invalid, the error is passed on and nothing was changed.
         """
         tokens: list[ASRToken] = []
-        tail, stable, is_seam = self.prompt_tail, self.stable, self._is_seam
+        tail, stable, is_first = self.prompt_tail, self.stable, self._is_first
         for word in words:
-            token = self._token(word, utterance, stable, tail=tail if is_seam else None)
+            token = self._token(word, utterance, stable, tail=tail if is_first else None)
             tokens.append(token)
-            is_seam = False
+            is_first = False
             tail = (tail + token.text)[-PROMPT_TAIL_CHARACTERS:]
             stable = max(stable, min(token.end, utterance.end - LATEST_START))
-        self.prompt_tail, self.stable, self._is_seam = tail, stable, is_seam
+        self.prompt_tail, self.stable, self._is_first = tail, stable, is_first
         return tokens
 
     def preview(self, words: Sequence[Word], utterance: Utterance) -> Transcript:
         """Return the hypothesis as it would be committed now; changes nothing."""
         tokens: list[ASRToken] = []
-        floor, tail = self.stable, self.prompt_tail if self._is_seam else None
+        floor, tail = self.stable, self.prompt_tail if self._is_first else None
         for word in words:
             tokens.append(self._token(word, utterance, floor, tail=tail))
             floor, tail = tokens[-1].start, None
@@ -81,7 +81,7 @@ class TranscriptBuilder:
 
     def end_utterance(self, time: float) -> None:
         """End the utterance at the stream time *time*: no later token starts before it."""
-        self._is_seam = True
+        self._is_first = True
         self.stable = max(self.stable, time)
         current = [turn for turn in self._turns if turn.start <= time][-1:]
         self._turns = current + [turn for turn in self._turns if turn.start > time]
@@ -91,7 +91,7 @@ class TranscriptBuilder:
         Return *change* with a plain number as its time.
 
         Raises:
-            OptionError: it is no ChangeSpeaker, or its speaker is neither a number nor a text.
+            OptionError: it is not a ChangeSpeaker, or its speaker is neither a number nor a string.
             ClockError: it does not start at a finite stream time of 0 s or more.
 
         """
@@ -102,7 +102,7 @@ class TranscriptBuilder:
         if isinstance(speaker, str) and is_text(speaker):
             name = str(speaker)
         elif isinstance(speaker, bool) or not isinstance(speaker, Integral):
-            raise OptionError(f"a speaker is a whole number or a text, got {shown(speaker)}")
+            raise OptionError(f"a speaker is a whole number or a string, got {shown(speaker)}")
         else:
             name = int(speaker)
         start = real_number(change.start)

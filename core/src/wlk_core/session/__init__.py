@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wlk_core.session.async_processor import AsyncProcessor
-from wlk_core.session.event_streams import astream, stream
+from wlk_core.session.event_streams import astream, stream, transcribe_stream
 from wlk_core.session.events import (
     AudioGap,
     Commit,
@@ -13,17 +13,17 @@ from wlk_core.session.events import (
     Failure,
     HypothesisChange,
     Lag,
+    LatencySummary,
     Marked,
     SilenceSpan,
     SpeakerTurn,
     SpeechStarted,
     Translation,
 )
-from wlk_core.session.latency import Latencies, LatencySummary
-from wlk_core.session.pipeline import transcribe_stream
 from wlk_core.session.session import Session
 from wlk_core.session.timeline import Timeline
 from wlk_core.session.transcription import Transcription, atranscribe, transcribe
+from wlk_core.session.worker import Latencies
 
 __all__ = [
     "AsyncProcessor",

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import Future
-import contextvars
 import logging
-import threading
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from wlk_core.errors import ConcurrentCallError
@@ -47,10 +44,9 @@ class AsyncProcessor:
 
     def __init__(self, processor: OnlineProcessor) -> None:
         self._processor = processor
-        self._last: Future[None] | None = None  # done when the last call that was begun has ended
+        self._last: asyncio.Task[Any] | None = None  # the last call that was begun
         self._is_awaited = False
         self._kept: list[ASRToken] = []  # committed, and returned by no call yet
-        self._keeping = threading.Lock()
 
     def insert_audio_chunk(
         self, audio: NDArray[np.float32], audio_stream_end_time: float | None = None
@@ -95,13 +91,7 @@ class AsyncProcessor:
 
     async def reset(self) -> None:
         """Return to the state of a new processor, and drop what cancelled calls committed."""
-
-        def reset() -> None:
-            self._processor.reset()
-            with self._keeping:
-                self._kept.clear()
-
-        await self._make(reset)
+        await self._make(self._processor.reset, drops_kept=True)
 
     async def close(self) -> None:
         """
@@ -111,7 +101,7 @@ class AsyncProcessor:
         """
         self._processor.close()
         if self._last is not None:
-            await asyncio.wait([asyncio.wrap_future(self._last)])
+            await asyncio.wait([self._last])
 
     async def __aenter__(self) -> Self:
         return self
@@ -127,80 +117,43 @@ class AsyncProcessor:
     async def _emission(self, call: Callable[[], Emission]) -> Emission:
         """Make the call and return its Emission, with the tokens of cancelled calls before it."""
         emission: Emission = await self._make(call)
-        with self._keeping:
-            kept, self._kept = self._kept, []
+        kept, self._kept = self._kept, []
         return emission.replace(committed=tuple(kept))
 
-    async def _make(self, call: Callable[[], Any]) -> Any:
+    async def _make(self, call: Callable[[], Any], *, drops_kept: bool = False) -> Any:
         """Make the call in a thread, after the one before it, also where it is cancelled."""
         if self._is_awaited:
             raise ConcurrentCallError(
                 "another call of this stream is awaited; wait for it before the next one"
             )
-        made = _Call(call, self._keep)
-        self._begin(made)
+        # A task of its own, because asyncio drops the result of a thread whose awaiting task was
+        # cancelled.
+        made = asyncio.create_task(self._made(call, self._last, drops_kept=drops_kept))
+        self._last = made
         self._is_awaited = True
         try:
-            await asyncio.wait([asyncio.wrap_future(made.ended)])
+            await asyncio.wait([made])
         except asyncio.CancelledError:
-            made.abandon()
+            made.add_done_callback(_log_error)
             raise
         finally:
             self._is_awaited = False
         return made.result()
 
-    def _begin(self, made: _Call) -> None:
-        """Run the call in a thread of asyncio, or in the one that ends the call before it."""
-        run = contextvars.copy_context().run
-        before, self._last = self._last, made.ended
-        loop, loop_thread = asyncio.get_running_loop(), threading.get_ident()
-
-        def begin(_: object = None) -> None:
-            if threading.get_ident() == loop_thread:  # also where the call before has just ended
-                loop.run_in_executor(None, run, made)
-            else:
-                run(made)
-
-        if before is None:
-            begin()
-        else:
-            before.add_done_callback(begin)
-
-    def _keep(self, result: object) -> None:
+    async def _made(
+        self, call: Callable[[], Any], before: asyncio.Task[Any] | None, *, drops_kept: bool
+    ) -> Any:
+        if before is not None:
+            await asyncio.wait([before])
+        result = await asyncio.to_thread(call)
+        if drops_kept:
+            self._kept.clear()
         if isinstance(result, Emission):
-            with self._keeping:
-                self._kept += result.committed
+            self._kept += result.committed
+        return result
 
 
-class _Call:
-    """A call that a thread makes: its result, or its error, and a future that it has ended."""
-
-    def __init__(self, call: Callable[[], Any], keep: Callable[[object], None]) -> None:
-        self._call = call
-        self._keep = keep
-        self._result: Any = None
-        self._error: BaseException | None = None
-        self.ended: Future[None] = Future()
-
-    def __call__(self) -> None:
-        """Make the call; never raises, so that the thread goes on to the next one."""
-        try:
-            self._result = self._call()
-            self._keep(self._result)
-        except BaseException as error:  # noqa: BLE001 -- raised by the task that awaits the call
-            self._error = error
-        self.ended.set_result(None)
-
-    def abandon(self) -> None:
-        """Log the error of a call that no task awaits any more, as soon as there is one."""
-        self.ended.add_done_callback(lambda _: self._log_error())
-
-    def _log_error(self) -> None:
-        if self._error is not None:
-            logger.warning("a cancelled call failed: %s", self._error)
-
-    def result(self) -> Any:
-        """Return what the call returned, or raise what it raised."""
-        if self._error is not None:
-            raise self._error
-        return self._result
+def _log_error(made: asyncio.Task[Any]) -> None:
+    """Log the error of a call that no task awaits any more."""
+    if not made.cancelled() and (error := made.exception()) is not None:
+        logger.warning("a cancelled call failed: %s", error)

@@ -1,57 +1,110 @@
-"""From chunks to events in one loop, and its twin for asyncio."""
+"""From audio to events in one loop, over a stream or a backend, and the twin for asyncio."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable, Iterator
 from contextlib import aclosing, closing, suppress
 from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+import logging
+import time
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wlk_core.audio.chunks import Chunker
-from wlk_core.audio.convert import validate_audio
-from wlk_core.errors import AudioFormatError, WLKError
-from wlk_core.session.async_events import RecoverableEvents
-from wlk_core.session.events import Commit, End, SilenceSpan
-from wlk_core.session.pipeline import chunk_samples, steps, transcribe_stream
+from wlk_core.audio.valid import sealed, valid_copy
+from wlk_core.errors import AudioFormatError, OptionError, WLKError
+from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
+from wlk_core.session.events import Commit, End, Event, Failure, SilenceSpan
 from wlk_core.session.session import Session
-from wlk_core.untrusted import shown
+from wlk_core.untrusted import real_number, shown
+from wlk_core.vad.parameters import silence_gate
 
 if TYPE_CHECKING:
-    from collections import deque
-    from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
-
     from numpy.typing import NDArray
 
     from wlk_core.annotators import Diarizer
+    from wlk_core.backend import Backend
     from wlk_core.processor import OnlineProcessor
-    from wlk_core.session.events import Event
     from wlk_core.vad.gate import SilenceGate
     from wlk_core.vad.parameters import GateParameters
 
-__all__ = ["astream", "stream"]
+__all__ = ["astream", "stream", "transcribe_stream"]
+
+logger = logging.getLogger(__name__)
 
 _STEP_EVENTS = 16  # more than a step has
 
 
-def stream(
+def transcribe_stream(
     processor: OnlineProcessor,
-    chunks: Iterable[NDArray[np.float32]],
+    pieces: Iterable[NDArray[np.float32]],
     *,
-    vad: bool | GateParameters = True,
     chunk_seconds: float = 1.0,
+    gate: SilenceGate | None = None,
+    realtime: bool = False,
     diarizer: Diarizer | None = None,
 ) -> Generator[Event]:
     """
-    Run *chunks* through *processor*, which is finished and closed afterwards.
+    Run *pieces*, float32 arrays of any lengths at 16 kHz, through *processor*.
 
-    Each chunk is float32[n] at 16 kHz of any length n >= 0; it is copied, so that its memory may be
-    reused.  The processor works whenever `chunk_seconds` of audio have come.  A loop that is left
-    early closes the processor without a finish; close the generator to do so at a known time.  The
-    spans of the diarizer, which the caller closes, are `SpeakerTurn` events.
+    The audio is given in chunks of `chunk_seconds`.  Each piece is copied, so that its memory may
+    be reused.  With a gate, pauses are left out and reported to the processor as silences.  With
+    `realtime` a chunk is given when it would have been spoken.  The caller closes the processor and
+    the diarizer.  Times come from whole sample counts.
+
+    Errors, those of *pieces* included, are raised when everything committed before them has been
+    yielded.  After an error of *pieces* the audio before it is finished first, so that a damaged
+    file gives all the text of its sound part.
+
+    Yields:
+        The events of a Session as they happen, and one End.
+
+    Raises:
+        AudioFormatError: a piece is not one channel of finite float32, or *pieces* raised it.
+        OSError: *pieces* raised it.
+        BackendError: the engine failed.
+        OptionError: `chunk_seconds` is not above 0.
+
+    """
+    session = Session(processor, gate=gate, diarizer=diarizer)
+    chunker = Chunker(_chunk_samples(chunk_seconds))
+    began = time.perf_counter() if realtime else None
+    valid_pieces = map(valid_copy, pieces)
+    failure: AudioFormatError | OSError | None = None
+    while not session.is_over:
+        try:
+            piece = next(valid_pieces, None)
+        except (AudioFormatError, OSError) as error:  # raised again below, after finish
+            piece, failure = None, error
+        ready = chunker.flush() if piece is None else chunker.push(piece)
+        for event in _events(session, ready, is_last=piece is None, began=began):
+            if failure is not None and isinstance(event, End):
+                raise failure
+            yield event
+
+
+def stream(
+    backend: Backend,
+    chunks: Iterable[NDArray[np.float32]],
+    *,
+    language: str | None = None,
+    task: str = "transcribe",
+    vad: bool | GateParameters = True,
+    chunk_seconds: float = 1.0,
+    **options: Any,
+) -> Generator[Event]:
+    """
+    Transcribe chunks of float32[n] at 16 kHz, n >= 0, and yield events as they happen.
+
+    `language`, `task` and `options` are those of `create_processor`.  Each chunk is copied, so that
+    its memory may be reused.  The model works whenever `chunk_seconds` of audio have come.  With
+    `vad` pauses are left out, because models invent words in silence; GateParameters choose when
+    speech begins and ends.  A loop that is left early closes the stream without a finish; close
+    the generator to do so at a known time.
 
     Yields:
         The events of a Session in the order in which they happen, and one End.
@@ -60,49 +113,62 @@ def stream(
         AudioFormatError: a chunk is not one channel of finite float32; raised after the text of
             the audio before it.
         BackendError: the engine failed for good; raised after everything that was committed.
-        OptionError: `chunk_seconds` is not above 0.
+        OptionError: an option is unknown or unsupported, or `chunk_seconds` is not above 0.
 
     """
-    with closing(processor):
-        _require_chunks(chunks)
-        pieces = map(_own_copy, chunks)
-        gate = _gate(vad=vad)
-        yield from transcribe_stream(
-            processor, pieces, chunk_seconds=chunk_seconds, gate=gate, diarizer=diarizer
-        )
+    processor = backend.create_processor(language=language, task=task, **options)
+    return _closing_stream(processor, chunks, vad=vad, chunk_seconds=chunk_seconds)
 
 
 def astream(
-    processor: OnlineProcessor | Callable[[], OnlineProcessor],
+    backend: Backend,
     chunks: AsyncIterable[NDArray[np.float32]] | Iterable[NDArray[np.float32]],
     *,
+    language: str | None = None,
+    task: str = "transcribe",
     vad: bool | GateParameters = True,
     chunk_seconds: float = 1.0,
+    **options: Any,
 ) -> AsyncGenerator[Event]:
     """
-    Run *chunks* through *processor* without blocking the event loop; see `stream`.
+    Transcribe chunks without blocking the event loop; see `stream`.
 
-    Every call of the processor runs in a thread of asyncio, one at a time.  A thread is held only
-    while the model works and, where *chunks* is a plain iterable, while its next chunk is awaited:
-    give live sources as async iterables.  Two calls may come from different threads; run a backend
-    that declares ``thread_affinity="same-thread"`` with `stream` in a thread of your own instead.
-    *processor* may also be a function that opens the stream, such as ``backend.create_processor``.
-    It is called in a thread too, with the first ``anext``, because it may wait for another server.
+    Every call of the model runs in a thread of asyncio, one at a time, and so does the opening of
+    the stream with the first ``anext``, because it may wait for another server.  A thread is held
+    only while the model works and, where *chunks* is a plain iterable, while its next chunk is
+    awaited: give live sources as async iterables.  Two calls may come from different threads; run
+    a backend that declares ``thread_affinity="same-thread"`` with `stream` in a thread of your own.
 
-    A consumer that is cancelled, or that closes the generator, closes the processor.  The
+    A consumer that is cancelled, or that closes the generator, closes the stream.  The
     cancellation waits for the step that is running, because no engine can be interrupted, so that
     the backend can be closed right afterwards.  Every event that was yielded before remains valid.
     What the running step committed comes with the next ``anext``, and then the events end; audio
     that was not decoded is dropped with the stream.  Where a stream must go on after a
     cancellation, use AsyncProcessor.
     """
-    return RecoverableEvents(
-        partial(_astream, processor, chunks, vad=vad, chunk_seconds=chunk_seconds)
+    backend.spec.stream_options(options)  # a wrong one is refused now, not with the first anext
+    opening = partial(backend.create_processor, language=language, task=task, **options)
+    return _RecoverableEvents(
+        partial(_astream, opening, chunks, vad=vad, chunk_seconds=chunk_seconds)
     )
 
 
+def _closing_stream(
+    processor: OnlineProcessor,
+    chunks: Iterable[NDArray[np.float32]],
+    *,
+    vad: bool | GateParameters,
+    chunk_seconds: float,
+) -> Generator[Event]:
+    with closing(processor):
+        _require_chunks(chunks)
+        yield from transcribe_stream(
+            processor, chunks, chunk_seconds=chunk_seconds, gate=silence_gate(vad)
+        )
+
+
 async def _astream(
-    processor: OnlineProcessor | Callable[[], OnlineProcessor],
+    opening: Callable[[], OnlineProcessor],
     chunks: AsyncIterable[NDArray[np.float32]] | Iterable[NDArray[np.float32]],
     late: deque[Event],
     *,
@@ -110,12 +176,11 @@ async def _astream(
     chunk_seconds: float,
 ) -> AsyncGenerator[Event]:
     failure: AudioFormatError | OSError | None = None
-    if callable(processor):
-        processor = await _opened(processor)
+    processor = await _opened(opening)
     with closing(processor):
         _require_chunks(chunks, may_be_async=True)
-        session = Session(processor, gate=await asyncio.to_thread(_gate, vad=vad))
-        chunker = Chunker(chunk_samples(chunk_seconds))
+        session = Session(processor, gate=await asyncio.to_thread(silence_gate, vad))
+        chunker = Chunker(_chunk_samples(chunk_seconds))
         async with aclosing(_async_pieces(chunks)) as pieces:
             while not session.is_over:
                 try:
@@ -130,32 +195,59 @@ async def _astream(
                     yield event
 
 
-async def _opened(open_processor: Callable[[], OnlineProcessor]) -> OnlineProcessor:
-    """Open a processor in a thread; when cancelled, wait for it and close it."""
-    opening = asyncio.create_task(asyncio.to_thread(open_processor))
-    try:
-        await asyncio.wait([opening])
-    except asyncio.CancelledError:
-        opening.add_done_callback(_close_opened)
-        await asyncio.wait([opening])
-        raise
-    return opening.result()
-
-
-def _close_opened(opening: asyncio.Task[OnlineProcessor]) -> None:
-    if not opening.cancelled() and opening.exception() is None:
-        opening.result().close()
-
-
 def _events(
-    session: Session, chunks: Iterable[NDArray[np.float32]], *, is_last: bool
+    session: Session,
+    chunks: Iterable[NDArray[np.float32]],
+    *,
+    is_last: bool,
+    began: float | None = None,
 ) -> Iterator[Event]:
+    """Give valid chunks to *session*, in real time from *began* on, and yield what happens."""
     for chunk in chunks:
-        session.receive(chunk)
-        yield from steps(session)
+        if began is not None:
+            due = began + session.audio_time + len(chunk) / SAMPLE_RATE
+            time.sleep(max(0.0, due - time.perf_counter()))
+        session.receive(sealed(chunk))
+        yield from _steps(session)
     if is_last:
         session.end_audio()
-        yield from steps(session)
+        yield from _steps(session)
+
+
+def _steps(session: Session) -> Iterator[Event]:
+    """
+    Do all the work that *session* has; yield each event as soon as its step is over.
+
+    Failures that pass are logged, because the words come all the same.
+
+    Raises:
+        BackendError: the session ended with a final failure; every event before it was yielded.
+
+    """
+    while session.has_work:
+        for event in session.step():
+            if isinstance(event, Failure):
+                if event.is_final:
+                    raise event.error
+                logger.warning("%s", event.error)
+            yield event
+
+
+async def _opened(opening: Callable[[], OnlineProcessor]) -> OnlineProcessor:
+    """Open a stream in a thread; when cancelled, wait for it and close it."""
+    opened = asyncio.create_task(asyncio.to_thread(opening))
+    try:
+        await asyncio.wait([opened])
+    except asyncio.CancelledError:
+        opened.add_done_callback(_close_opened)  # also where it is cancelled once more
+        await asyncio.wait([opened])
+        raise
+    return opened.result()
+
+
+def _close_opened(opened: asyncio.Task[OnlineProcessor]) -> None:
+    if not opened.cancelled() and opened.exception() is None:
+        opened.result().close()
 
 
 async def _step(
@@ -185,16 +277,47 @@ def _keep_events(
                 late.append(event)
 
 
+class _RecoverableEvents(AsyncGenerator[Event, None]):
+    """
+    The events of a generator, and after it was cancelled those that it had computed by then.
+
+    *generate* is called with a deque for these late events, and returns the generator.  The first
+    ``anext`` after a cancelled one returns the first of them, and after the last the events end.
+    """
+
+    def __init__(self, generate: Callable[[deque[Event]], AsyncGenerator[Event]]) -> None:
+        self._late: deque[Event] = deque()
+        self._events = generate(self._late)
+
+    async def asend(self, value: None) -> Event:
+        """Return the next event."""
+        try:
+            return await self._events.asend(value)
+        except StopAsyncIteration:
+            if not self._late:
+                raise
+        return self._late.popleft()
+
+    async def athrow(self, *exception: Any) -> Event:
+        """Raise an exception where the generator waits."""
+        return await self._events.athrow(*exception)
+
+    async def aclose(self) -> None:
+        """Close the generator and drop the late events."""
+        self._late.clear()
+        await self._events.aclose()
+
+
 async def _async_pieces(
     chunks: AsyncIterable[NDArray[np.float32]] | Iterable[NDArray[np.float32]],
 ) -> AsyncGenerator[NDArray[np.float32]]:
     if isinstance(chunks, AsyncIterable):
         async for chunk in chunks:
-            yield _own_copy(chunk)
+            yield valid_copy(chunk)
         return
     pull = partial(next, iter(chunks), None)
     while (piece := await asyncio.to_thread(pull)) is not None:
-        yield _own_copy(piece)
+        yield valid_copy(piece)
 
 
 def _require_chunks(chunks: object, *, may_be_async: bool = False) -> None:
@@ -211,15 +334,11 @@ def _require_chunks(chunks: object, *, may_be_async: bool = False) -> None:
         )
 
 
-def _own_copy(chunk: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Copy a chunk, because live sources reuse the memory of theirs."""
-    validate_audio(chunk)
-    return chunk.copy()
-
-
-def _gate(*, vad: bool | GateParameters) -> SilenceGate | None:
-    if vad is False:
-        return None
-    from wlk_core.vad import silence_gate  # noqa: PLC0415 -- loads a model
-
-    return silence_gate(vad)
+def _chunk_samples(chunk_seconds: float) -> int:
+    seconds = real_number(chunk_seconds)
+    if seconds is None or not 0 < seconds <= MAX_STREAM_SECONDS:
+        raise OptionError(
+            f"expected `chunk_seconds` above 0 and up to {MAX_STREAM_SECONDS:.0f}, "
+            f"got {shown(chunk_seconds)}"
+        )
+    return max(1, round(seconds * SAMPLE_RATE))

@@ -9,7 +9,6 @@ import attrs
 if TYPE_CHECKING:
     from wlk_core.errors import WLKError
     from wlk_core.processor import StreamStats
-    from wlk_core.session.latency import LatencySummary
     from wlk_core.tokens import ASRToken, Silence, SpeakerSpan, Transcript, TranslatedText
 
 __all__ = [
@@ -22,6 +21,7 @@ __all__ = [
     "Failure",
     "HypothesisChange",
     "Lag",
+    "LatencySummary",
     "Marked",
     "SilenceSpan",
     "SpeakerTurn",
@@ -154,6 +154,20 @@ class Failure:
     error: WLKError
     is_final: bool
     audio_time: float
+
+
+@attrs.frozen(kw_only=True)
+class LatencySummary:
+    """
+    Emission latency in seconds over the words of a session.
+
+    Computation-unaware: it runs from the end of the word, by the word's own time, to the stream
+    time of the audio received when it was committed.  The time that the model took is left out.
+    """
+
+    words: int
+    median: float
+    p90: float
 
 
 @attrs.frozen(kw_only=True)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 import math
 import threading
 from typing import TYPE_CHECKING
 
 from wlk_core.annotators import ANNOTATOR_CALLS
 from wlk_core.audio.pcm import PcmConverter
-from wlk_core.errors import ConcurrentCallError, OptionError
+from wlk_core.audio.valid import ValidAudio, sealed
+from wlk_core.errors import ClockError, ConcurrentCallError, OptionError, SessionOverloaded
+from wlk_core.online.input_queue import MAX_PIECE, Command, InputQueue, Mark
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session.annotations import Annotations
-from wlk_core.session.audio_queue import AudioQueue
 from wlk_core.session.worker import StepEnd, Worker
 from wlk_core.untrusted import real_number, shown
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from wlk_core.annotators import Diarizer, Translator, TurnDetector
     from wlk_core.audio.pcm import Audio, Encoding
     from wlk_core.errors import WLKError
@@ -24,6 +29,8 @@ if TYPE_CHECKING:
     from wlk_core.vad.gate import SilenceGate
 
 __all__ = ["Session"]
+
+_MAX_GAP_SECONDS = 366 * 86_400.0
 
 _PROCESSOR_CALLS = (
     *("insert_audio_chunk", "process_iter", "get_buffer", "start_silence", "end_silence"),
@@ -105,8 +112,11 @@ class Session:
         max_backlog_seconds = _seconds("max_backlog_seconds", max_backlog_seconds)
         if skip_ticks_after is not None:
             skip_ticks_after = _seconds("skip_ticks_after", skip_ticks_after)
-        converter = PcmConverter(encoding=encoding, rate=rate, channels=channels)
-        self._queue = AudioQueue(converter, max_backlog_seconds)
+        self._converter = PcmConverter(encoding=encoding, rate=rate, channels=channels)
+        self._is_plain = self._converter.rate == SAMPLE_RATE and self._converter.channels == 1
+        self._max_backlog = round(max_backlog_seconds * SAMPLE_RATE)
+        self._queue = InputQueue("the session has ended; open a new one for more audio")
+        self._receiving = threading.Lock()  # held while audio is converted, never for the model
         annotations = Annotations(diarizer, translator, turn_detector)
         self._worker = Worker(
             self._queue,
@@ -124,12 +134,12 @@ class Session:
     @property
     def audio_time(self) -> float:
         """Stream time of the end of the audio received, in seconds."""
-        return self._queue.received_seconds
+        return self._queue.end
 
     @property
     def backlog_seconds(self) -> float:
         """Seconds of audio that were received and that no step has taken yet."""
-        return self._queue.waiting_seconds
+        return self._queue.waiting_samples / SAMPLE_RATE
 
     @property
     def is_over(self) -> bool:
@@ -139,7 +149,7 @@ class Session:
     @property
     def has_work(self) -> bool:
         """Whether a step would do something now."""
-        return not self._is_over and (not self._worker.is_idle or len(self._queue) > 0)
+        return not self._is_over and (not self._worker.is_idle or self._queue.has_items)
 
     @property
     def is_ending_utterance(self) -> bool:
@@ -156,7 +166,23 @@ class Session:
             StreamClosed: `end_audio` was called, or the session is over.
 
         """
-        self._queue.put(audio)
+        with self._receiving:
+            waiting, samples = self._queue.waiting_samples, self._converter.samples_of(audio)
+            if waiting and waiting + samples > self._max_backlog:
+                raise SessionOverloaded(
+                    f"{waiting / SAMPLE_RATE:.1f} s of audio wait to be decoded and "
+                    f"{samples / SAMPLE_RATE:.1f} s more came, the bound is "
+                    f"{self._max_backlog / SAMPLE_RATE:.1f} s; step the session, then send again"
+                )
+            converted = self._converted(audio)
+            for start in range(0, max(1, len(converted)), MAX_PIECE):
+                self._queue.put_audio(converted[start : start + MAX_PIECE])
+
+    def _converted(self, audio: Audio) -> NDArray[np.float32]:
+        """Return *audio* as a stream takes it: validated and copied, unless it was before."""
+        if self._is_plain and isinstance(audio, ValidAudio):
+            return audio  # the queue looks closer
+        return sealed(self._converter.push(audio))
 
     def skip(self, seconds: float) -> None:
         """
@@ -169,7 +195,12 @@ class Session:
             StreamClosed: `end_audio` was called, or the session is over.
 
         """
-        self._queue.skip(seconds)
+        length = real_number(seconds)
+        if length is None or not 0 <= length <= _MAX_GAP_SECONDS:
+            raise ClockError(
+                f"expected a gap of 0 to {_MAX_GAP_SECONDS:.0f} seconds, got {shown(seconds)}"
+            )
+        self._queue.put_silence(Fraction(round(length * SAMPLE_RATE), SAMPLE_RATE))
 
     def commit(self) -> None:
         """
@@ -182,7 +213,7 @@ class Session:
             StreamClosed: `end_audio` was called, or the session is over.
 
         """
-        self._queue.commit()
+        self._queue.put(Command.COMMIT)  # also after another one: each has an endpoint
 
     def mark(self, name: str) -> None:
         """
@@ -195,11 +226,15 @@ class Session:
             StreamClosed: `end_audio` was called, or the session is over.
 
         """
-        self._queue.mark(name)
+        self._queue.put(Mark(name))
 
     def end_audio(self) -> None:
         """Declare that no more audio will come; may be called again."""
-        self._queue.end()
+        with self._receiving:
+            if not self._queue.is_shut:
+                self._queue.put_audio(sealed(self._converter.flush()))
+                self._queue.put(Command.END)
+                self._queue.shut()
 
     def step(self) -> list[Event]:
         """
@@ -250,7 +285,8 @@ class Session:
 
     def _end_session(self) -> None:
         self._is_over = True
-        self._queue.close()
+        self._queue.shut()
+        self._queue.clear()
 
     def feed(self, audio: Audio) -> list[Event]:
         """
@@ -261,7 +297,13 @@ class Session:
 
         """
         events: list[Event] = []
-        for _ in self._queue.put_in_pieces(audio):
+        with self._receiving:
+            converted = self._converted(audio)
+        self._work_off(events)  # what waited before
+        for start in range(0, max(1, len(converted)), MAX_PIECE):
+            if start and self._is_over:
+                break  # the session failed in an earlier piece
+            self._queue.put_audio(converted[start : start + MAX_PIECE])
             self._work_off(events)
         return events
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Line", "PauseLine", "TextLine", "Timeline"]
 
-_LEAST_SECONDS = 1e-3  # a token without length still overlaps the speaker at its time
+_MIN_SECONDS = 1e-3  # a token without length still overlaps the speaker at its time
 
 
 @attrs.frozen(kw_only=True)
@@ -164,7 +164,7 @@ class Timeline:
         index = bisect_right(self._spans, span.start, key=_start)
         self._spans.insert(index, span)
         self._span_times.insert(index, span.end)
-        first = self._token_times.first_after(span.start - _LEAST_SECONDS)
+        first = self._token_times.first_after(span.start - _MIN_SECONDS)
         if first == len(self._tokens) or self._tokens[first].start > span.end:
             return len(self._rows)
         return self._rebuild(bisect_right(self._rows, first, key=lambda row: row.tokens_before) - 1)
@@ -269,7 +269,7 @@ class Timeline:
 
     def _labelled(self, token: ASRToken) -> ASRToken:
         """Return a token with the speaker whose spans overlap it longest, or with its own."""
-        start, end = token.start, max(token.end, token.start + _LEAST_SECONDS)
+        start, end = token.start, max(token.end, token.start + _MIN_SECONDS)
         seconds: dict[int | str, float] = {}
         for span in self._spans[self._span_times.first_after(start) :]:
             if span.start >= end:

@@ -11,6 +11,7 @@ import numpy as np
 
 from wlk_core.audio.convert import validate_audio
 from wlk_core.audio.decode import decode_file
+from wlk_core.audio.valid import sealed
 from wlk_core.captions import srt_text, vtt_text
 from wlk_core.errors import AudioFormatError
 from wlk_core.processor import SAMPLE_RATE
@@ -25,12 +26,12 @@ from wlk_core.session.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator, Iterable
 
     from numpy.typing import NDArray
 
     from wlk_core.audio.source import AudioPath
-    from wlk_core.processor import OnlineProcessor
+    from wlk_core.backend import Backend
     from wlk_core.session.events import Event
     from wlk_core.tokens import ASRToken, Silence
     from wlk_core.vad.parameters import GateParameters
@@ -83,62 +84,83 @@ class Transcription:
 
 
 def transcribe(
-    processor: OnlineProcessor,
+    backend: Backend,
     audio: AudioPath | NDArray[np.float32],
     *,
     language: str | None = None,
+    task: str = "transcribe",
     vad: bool | GateParameters = True,
     chunk_seconds: float = 1.0,
+    **options: Any,
 ) -> Transcription:
     """
-    Transcribe a whole recording with *processor*, which is finished and closed afterwards.
+    Transcribe a whole recording.
 
     Args:
-        processor: a new stream of a backend.
+        backend: a loaded model.
         audio: a file of any format that FFmpeg reads, "-" for standard input, a binary file
             object, or float32[n] at 16 kHz.
-        language: the code that the stream was forced to, for a recording without words.
+        language: a code that the spec declares; None to detect it.
+        task: "transcribe" or "translate".
         vad: leave pauses out, because models invent words in silence; GateParameters choose
             when speech begins and ends.
-        chunk_seconds: how much audio the processor is given at a time.
+        chunk_seconds: how much audio the model is given at a time.
+        options: the spec's options of scope "stream".  Where they name neither a policy nor an
+            option of one, the policy for recordings is taken if the backend has it.
 
     Raises:
         AudioFormatError: the audio is not what `decode_file` or a stream accepts, or is damaged.
         OSError: the file cannot be read.
         BackendError: the engine failed for good.
-        OptionError: `chunk_seconds` is not above 0.
+        OptionError: an option is unknown or unsupported, or `chunk_seconds` is not above 0.
 
     """
-    builder = _TranscriptionBuilder(language)
-    with closing(processor), closing(_pieces(audio)) as pieces:
-        for event in stream(processor, pieces, vad=vad, chunk_seconds=chunk_seconds):
-            builder.add(event)
-    return builder.transcription()
+    options = backend.spec.recording_options(options)
+    with closing(_pieces(audio)) as pieces:
+        events = stream(
+            backend,
+            pieces,
+            language=language,
+            task=task,
+            vad=vad,
+            chunk_seconds=chunk_seconds,
+            **options,
+        )
+        with closing(events):
+            return _transcription(events, language)
 
 
 async def atranscribe(
-    processor: OnlineProcessor | Callable[[], OnlineProcessor],
+    backend: Backend,
     audio: AudioPath | NDArray[np.float32],
     *,
     language: str | None = None,
+    task: str = "transcribe",
     vad: bool | GateParameters = True,
     chunk_seconds: float = 1.0,
+    **options: Any,
 ) -> Transcription:
     """Transcribe a whole recording without blocking the event loop; see `transcribe`, `astream`."""
-    builder = _TranscriptionBuilder(language)
-    events = astream(processor, _pieces(audio), vad=vad, chunk_seconds=chunk_seconds)
+    options = backend.spec.recording_options(options)
+    events = astream(
+        backend,
+        _pieces(audio),
+        language=language,
+        task=task,
+        vad=vad,
+        chunk_seconds=chunk_seconds,
+        **options,
+    )
     async with aclosing(events):
-        async for event in events:
-            builder.add(event)
-    return builder.transcription()
+        return _transcription([event async for event in events if _is_kept(event)], language)
 
 
 def _pieces(audio: AudioPath | NDArray[np.float32]) -> Generator[NDArray[np.float32]]:
     """Yield the audio of a file or an array in pieces."""
     if isinstance(audio, np.ndarray):
-        validate_audio(audio)
+        validate_audio(audio)  # all of it, before the model works
         for start in range(0, len(audio), _PIECE_SAMPLES):
-            yield audio[start : start + _PIECE_SAMPLES]
+            yield sealed(np.array(audio[start : start + _PIECE_SAMPLES]))
     elif isinstance(audio, str | os.PathLike) or hasattr(audio, "read"):
         yield from decode_file(audio)
     else:
@@ -148,32 +170,28 @@ def _pieces(audio: AudioPath | NDArray[np.float32]) -> Generator[NDArray[np.floa
         )
 
 
-class _TranscriptionBuilder:
-    """Collect the events of a stream."""
+def _is_kept(event: Event) -> bool:
+    return isinstance(event, Commit | SilenceSpan | End)
 
-    def __init__(self, language: str | None) -> None:
-        self._language = language
-        self._words: list[ASRToken] = []
-        self._silences: list[Silence] = []
-        self._duration = 0.0
 
-    def add(self, event: Event) -> None:
-        """Keep what belongs into the result."""
+def _transcription(events: Iterable[Event], language: str | None) -> Transcription:
+    """Return the result of a stream; *language* is the one that it was forced to."""
+    words: list[ASRToken] = []
+    silences: list[Silence] = []
+    duration = 0.0
+    for event in events:
         if isinstance(event, Commit):
-            self._words += event.tokens
+            words += event.tokens
         elif isinstance(event, SilenceSpan):
-            self._silences.append(event.silence)
+            silences.append(event.silence)
         elif isinstance(event, End):
-            self._duration = event.audio_time
-
-    def transcription(self) -> Transcription:
-        """Return the result."""
-        detected = [word.detected_language for word in self._words if word.detected_language]
-        return Transcription(
-            text="".join(word.text for word in self._words).strip(),
-            words=tuple(self._words),
-            segments=segments_from_tokens(self._words),
-            silences=tuple(self._silences),
-            language=detected[-1] if detected else self._language,
-            duration=self._duration,
-        )
+            duration = event.audio_time
+    detected = [word.detected_language for word in words if word.detected_language]
+    return Transcription(
+        text="".join(word.text for word in words).strip(),
+        words=tuple(words),
+        segments=segments_from_tokens(words),
+        silences=tuple(silences),
+        language=detected[-1] if detected else language,
+        duration=duration,
+    )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from array import array
+from fractions import Fraction
 import math
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
+import numpy as np
 
+from wlk_core.audio.valid import sealed
 from wlk_core.errors import BackendError, StreamBroken
+from wlk_core.online.input_queue import Command, Mark
 from wlk_core.processor import SAMPLE_RATE, SupportsTickSkipping
-from wlk_core.session.audio_queue import Command, Gap, Mark
 from wlk_core.session.calls import MAX_ATTEMPTS
 from wlk_core.session.events import (
     AudioGap,
@@ -19,33 +23,54 @@ from wlk_core.session.events import (
     Failure,
     HypothesisChange,
     Lag,
+    LatencySummary,
     Marked,
     SilenceSpan,
     SpeechStarted,
 )
-from wlk_core.session.latency import Latencies
 from wlk_core.tokens import Silence
 from wlk_core.vad.gate import SilenceEnded, SilenceStarted, SpeechAudio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterable
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from wlk_core.errors import WLKError
+    from wlk_core.online.input_queue import InputQueue
     from wlk_core.processor import OnlineProcessor
     from wlk_core.session.annotations import Annotations
-    from wlk_core.session.audio_queue import AudioQueue
     from wlk_core.session.events import EndpointReason, Event
     from wlk_core.tokens import ASRToken, Emission
     from wlk_core.vad.gate import GateEvent, SilenceGate
 
-__all__ = ["StepEnd", "Work", "Worker"]
+__all__ = ["Latencies", "StepEnd", "Work", "Worker"]
 
 _TURN_PAUSE = 0.2  # seconds of quiet after which the turn detector is asked
 _TURN_SAMPLES = SAMPLE_RATE // 10  # how often a pause is looked for
 _TURN_THRESHOLD = 0.5  # probability from which a turn is over
+
+
+@attrs.define
+class Latencies:
+    """Collect emission latencies, four bytes a word."""
+
+    _seconds: array[float] = attrs.field(factory=lambda: array("f"))
+
+    def add(self, tokens: Iterable[ASRToken], audio_time: float) -> None:
+        """Add *tokens*, committed when audio up to `audio_time` had been received."""
+        self._seconds.extend(max(0.0, audio_time - token.end) for token in tokens)
+
+    def summary(self) -> LatencySummary | None:
+        """Return the figures so far, None where no word was committed."""
+        if not self._seconds:
+            return None
+        seconds = np.asarray(self._seconds)
+        return LatencySummary(
+            words=len(seconds),
+            median=float(np.median(seconds)),
+            p90=float(np.percentile(seconds, 90)),
+        )
 
 
 class StepEnd:
@@ -61,7 +86,7 @@ class Worker:
 
     def __init__(
         self,
-        queue: AudioQueue,
+        queue: InputQueue,
         processor: OnlineProcessor,
         gate: SilenceGate | None,
         annotations: Annotations,
@@ -92,7 +117,11 @@ class Worker:
 
     @property
     def _audio_time(self) -> float:
-        return self._queue.received_seconds
+        return self._queue.end
+
+    @property
+    def _waiting_seconds(self) -> float:
+        return self._queue.waiting_samples / SAMPLE_RATE
 
     def work(self) -> Work:
         """
@@ -103,7 +132,7 @@ class Worker:
         """
         try:
             while True:
-                if self._has_called and len(self._queue):
+                if self._has_called and self._queue.has_items:
                     yield from self._end_step()
                 yield from self._choose_ticks()
                 item = self._queue.take(joins_audio=self._skips_ticks)
@@ -117,8 +146,8 @@ class Worker:
                     yield from self._commit_utterance()
                 elif isinstance(item, Mark):
                     yield self._marked(item.name)
-                elif isinstance(item, Gap):
-                    yield from self._pass_gap(item.samples)
+                elif isinstance(item, Fraction):
+                    yield from self._pass_gap(round(item * SAMPLE_RATE))
                 else:
                     yield from self._report_lag()
                     yield from self._decode(item)
@@ -215,6 +244,8 @@ class Worker:
 
     def _insert(self, audio: NDArray[np.float32]) -> None:
         self._position += len(audio)
+        if self._gate is not None:
+            audio = sealed(audio)  # the gate's own copy of valid audio
         self._processor.insert_audio_chunk(audio, self._position / SAMPLE_RATE)
         self._annotations.insert_audio(audio)
 
@@ -286,21 +317,21 @@ class Worker:
     def _choose_ticks(self) -> Work:
         """Skip ticks from the bound on, until half of it waits, so that it does not flicker."""
         bound = self._skip_ticks_after / (2 if self._skips_ticks else 1)
-        skips_ticks = self._queue.waiting_seconds > bound
+        skips_ticks = self._waiting_seconds > bound
         if skips_ticks != self._skips_ticks and isinstance(self._processor, SupportsTickSkipping):
             self._skips_ticks = skips_ticks
             self._processor.skip_ticks(is_skipping=skips_ticks)
             if skips_ticks and not self._is_lagging:
                 self._is_lagging = True
-                yield Lag(self._queue.waiting_seconds, self._audio_time)
+                yield Lag(self._waiting_seconds, self._audio_time)
 
     def _report_lag(self) -> Work:
         """Report once that audio waits too long, and once that none does any more."""
         bound = 0.0 if self._is_lagging else self._lag_seconds
-        is_lagging = self._queue.waiting_seconds > bound
+        is_lagging = self._waiting_seconds > bound
         if is_lagging != self._is_lagging:
             self._is_lagging = is_lagging
-            yield Lag(self._queue.waiting_seconds, self._audio_time)
+            yield Lag(self._waiting_seconds, self._audio_time)
 
     def _marked(self, name: str) -> Marked:
         return Marked(

@@ -32,7 +32,7 @@ QUIET_DB = 35.0  # sound this far below the loudest moment of a word does not be
 QUIET_SHARE = 0.7  # ... or, in noise, sound this share of the way down to the background
 SILENCE_DB = -120.0  # digital silence
 BACKGROUND_PERCENTILE = 10  # of all frames: below speech, above single empty frames
-LONGEST_WORD = 120  # frames a word lasts at most
+MAX_WORD = 120  # frames that a word lasts
 PEAK_FRAMES = 60  # the loudest moment of a word lies within this many frames before its end
 PAUSE_FRAMES = 9  # longer than the closures inside most words
 
@@ -122,7 +122,7 @@ class EnergyContour:
         stop = min(round(now / FRAME_SECONDS), self._first + len(self._decibels))
         oldest = max(round((now - self._seconds) / FRAME_SECONDS), self._first)
         last = min(round(end / FRAME_SECONDS), stop)
-        first = max(round(after / FRAME_SECONDS), last - LONGEST_WORD, oldest)
+        first = max(round(after / FRAME_SECONDS), last - MAX_WORD, oldest)
         if first >= last:
             return min(after, end)
         span = self._frames(first, last)

@@ -20,7 +20,7 @@ FRAME_SAMPLES = 160  # 10 ms, the distance of two mel frames
 _LEAST = 1e-10  # energy that counts as silence
 _RANGE = 8.0  # decades below the ceiling; everything quieter is raised to that floor
 _LINEAR_MELS = 15  # 1000 Hz: the Slaney scale is linear below and logarithmic above
-_HIGHEST_MEL = 45.245640471924965  # 8000 Hz on the Slaney scale
+_MAX_MEL = 45.245640471924965  # 8000 Hz on the Slaney scale
 _LOG_STEP = np.log(6.4) / 27  # of the logarithmic part
 _WINDOW = np.hanning(WINDOW_SAMPLES + 1)[:-1]
 
@@ -33,7 +33,7 @@ def mel_filters(mels: int) -> NDArray[np.float64]:
     1998).  It is float64, because some models were trained with these values and others with the
     values rounded to float32; the caller casts.
     """
-    edges = np.linspace(0.0, _HIGHEST_MEL, mels + 2)
+    edges = np.linspace(0.0, _MAX_MEL, mels + 2)
     hertz = np.where(
         edges >= _LINEAR_MELS,
         1000 * np.exp(_LOG_STEP * (edges - _LINEAR_MELS)),

@@ -26,7 +26,7 @@ class Loop:
 
 def find_loop(tokens: Sequence[Hashable], *, times: int, longest: int) -> Loop | None:
     """
-    Return the first loop in *tokens*, or None if there is no loop.
+    Return the first loop in *tokens*, or None.
 
     A loop is an n-gram of 1 to *longest* tokens, *times* times in a row.  The first loop is the
     one that is complete first, by its shortest n-gram; so a loop that was found stays the first
@@ -36,7 +36,7 @@ def find_loop(tokens: Sequence[Hashable], *, times: int, longest: int) -> Loop |
         ValueError: *times* is below 2 (everything would be a loop) or *longest* below 1.
 
     """
-    if times < 2 or longest < 1:  # noqa: PLR2004 -- once is no repetition
+    if times < 2 or longest < 1:  # noqa: PLR2004 -- once is not a repetition
         raise ValueError(
             f"expected at least 2 times and 1 token, got times={times}, longest={longest}"
         )

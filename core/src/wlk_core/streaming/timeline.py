@@ -18,34 +18,29 @@ class Timeline:
 
     def __init__(self, rate: int) -> None:
         self._rate = rate
-        self._samples = 0
+        self.samples = 0  #: of audio so far
         self._silence = Fraction(0)  # of all silences so far
         self._passed: list[tuple[int, Fraction]] = []  # sample number, silence before that sample
         self._floor = Fraction(0)  # silence before the oldest entry
 
     @property
-    def samples(self) -> int:
-        """Samples of audio so far."""
-        return self._samples
-
-    @property
     def end(self) -> float:
         """The stream time now, in seconds: the end of everything appended."""
-        return self._seconds(self._silence, self._samples)
+        return self._seconds(self._silence, self.samples)
 
     def append_audio(self, samples: int) -> None:
         """Move the clock by *samples* of audio."""
-        self._samples += samples
+        self.samples += samples
 
-    def append_silence(self, seconds: float) -> None:
+    def append_silence(self, seconds: float | Fraction) -> None:
         """Move the clock by exactly *seconds*, a finite number >= 0."""
         if seconds == 0:
             return
         self._silence += Fraction(seconds)
-        if self._passed and self._passed[-1][0] == self._samples:
-            self._passed[-1] = (self._samples, self._silence)
+        if self._passed and self._passed[-1][0] == self.samples:
+            self._passed[-1] = (self.samples, self._silence)
         else:
-            self._passed.append((self._samples, self._silence))
+            self._passed.append((self.samples, self._silence))
 
     def time_of(self, sample: int, *, before_silence: bool = False) -> float:
         """
@@ -58,8 +53,8 @@ class Timeline:
             IndexError: the sample is not appended yet.
 
         """
-        if sample > self._samples:
-            raise IndexError(f"sample {sample} is not on the clock yet: {self._samples} are")
+        if sample > self.samples:
+            raise IndexError(f"sample {sample} is not on the clock yet: {self.samples} are")
         silence = self._floor
         for number, total in self._passed:
             if number > sample or (before_silence and number == sample):

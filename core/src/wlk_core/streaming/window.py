@@ -36,7 +36,7 @@ SEARCH_SECONDS = 0.1  # how far from a word boundary the quietest place for a cu
 ENERGY_WINDOW = SAMPLE_RATE // 10
 SHORT_ENERGY_WINDOW = SAMPLE_RATE // 50
 REMAINDER_SECONDS = 0.15  # by which the rest of a committed word may be placed too late
-LONGEST_REMAINDER = 1.0  # seconds; half of a long spoken word, since its middle is before the cut
+MAX_REMAINDER = 1.0  # seconds; half of a long spoken word, since its middle is before the cut
 
 T = TypeVar("T")
 
@@ -66,6 +66,7 @@ class BoundedWindow(Generic[T]):
 
     prefix: tuple[T, ...]  #: committed words whose audio is in the window
     processed: int  #: sample number up to which the engine has decoded the utterance
+    buffer: AudioBuffer  #: the audio; append to it
     overlap_end: float  #: seconds; a word with its middle before this was committed before
     dropped_end: float  #: seconds; where the last word whose audio was dropped ends
 
@@ -104,21 +105,21 @@ class BoundedWindow(Generic[T]):
     @property
     def start(self) -> int:
         """Number of the first sample held; a multiple of `cut_samples`."""
-        return self._audio.start
+        return self.buffer.start
 
     @property
     def remainder_samples(self) -> int:
         """
         Return how many samples from `start` on are the end of a word that became prompt.
 
-        It is 0 where that would be more than LONGEST_REMAINDER: a word of twice that length is an
+        It is 0 where that would be more than MAX_REMAINDER: a word of twice that length is an
         alignment error, and other words may lie in its time.
         """
         end = self.dropped_end
         if self.prefix:
             end = min(end, self._word_of(self.prefix[0]).start)
         seconds = end - self.start / SAMPLE_RATE
-        return round(seconds * SAMPLE_RATE) if 0 < seconds < LONGEST_REMAINDER else 0
+        return round(seconds * SAMPLE_RATE) if 0 < seconds < MAX_REMAINDER else 0
 
     @property
     def prompt(self) -> str:
@@ -129,21 +130,17 @@ class BoundedWindow(Generic[T]):
     def nbytes(self) -> int:
         """Bytes of audio and text held, the prompt at its bound."""
         text = sum(len(self._word_of(item).text) for item in self.prefix)
-        return self._audio.nbytes + PROMPT_CHARACTERS + text
+        return self.buffer.nbytes + PROMPT_CHARACTERS + text
 
     def reset(self, committed_text: str) -> None:
         """Begin a new utterance with the end of the transcript, if there is any, as prompt."""
-        self._audio = AudioBuffer()
+        self.buffer = AudioBuffer()
         self._prompt = last_words(committed_text or self._initial_prompt)
         self._was_quiet = False  # the last hypothesis contained no new word
         self.prefix = ()
         self.processed = 0
         self.overlap_end = 0.0
         self.dropped_end = 0.0
-
-    def append(self, audio: NDArray[np.float32]) -> None:
-        """Copy float32[n] to the end of the window."""
-        self._audio.append(audio)
 
     def next_stop(self, *, is_last: bool, skips_ticks: bool = False) -> int | None:
         """
@@ -154,11 +151,11 @@ class BoundedWindow(Generic[T]):
         """
         stop = self.processed - self.processed % self._tick + self._tick
         if skips_ticks:
-            latest = min(self._audio.end, self.start + self._max_samples + self._tick)
+            latest = min(self.buffer.end, self.start + self._max_samples + self._tick)
             stop = max(stop, latest - latest % self._tick)
-        if stop <= self._audio.end:
+        if stop <= self.buffer.end:
             return stop
-        return self._audio.end if is_last and self.processed < self._audio.end else None
+        return self.buffer.end if is_last and self.processed < self.buffer.end else None
 
     def is_on_grid(self, stop: int) -> bool:
         """Return whether a step that ends at sample *stop* is a tick."""
@@ -166,7 +163,7 @@ class BoundedWindow(Generic[T]):
 
     def audio(self, stop: int) -> NDArray[np.float32]:
         """Return the audio from `start` to sample *stop*, read-only and valid until append."""
-        return self._audio.view(self._audio.start, stop)
+        return self.buffer.view(self.buffer.start, stop)
 
     def commit(self, items: Sequence[T]) -> None:
         """Append committed words to the prefix."""
@@ -269,7 +266,7 @@ class BoundedWindow(Generic[T]):
         return self._quietest(start - 1.5 * SEARCH_SECONDS, start - SEARCH_SECONDS / 2)
 
     def _quietest(self, start: float, end: float) -> int:
-        return quietest_sample(self._audio, start, min(end, self.processed / SAMPLE_RATE))
+        return quietest_sample(self.buffer, start, min(end, self.processed / SAMPLE_RATE))
 
     def _on_whole_cut(self, sample: int) -> int:
         return sample // self._cut_samples * self._cut_samples
@@ -277,7 +274,7 @@ class BoundedWindow(Generic[T]):
     def _trim(self, sample: int, upcoming: Sequence[T]) -> None:
         """Drop the audio before *sample*; the words that lose theirs become prompt."""
         sample = self._on_whole_cut(max(self.start, sample))
-        self._audio.trim(sample)
+        self.buffer.trim(sample)
         cut = sample / SAMPLE_RATE
         count = sum(self._is_dropped(self._word_of(item), cut) for item in self.prefix)
         if count:

@@ -1,4 +1,4 @@
-"""Timed words, and how texts that were decoded apart are joined."""
+"""Timed words, and how text that was decoded in parts is joined."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Word:
         """
         Return whether the word begins more than MISPLACED_SECONDS outside *start* to *end*.
 
-        Such a time is no inaccuracy: it is no number of seconds, or counts from elsewhere.
+        Such a time is not merely inaccurate: it is not in seconds, or it counts from elsewhere.
         """
         return not start - MISPLACED_SECONDS <= self.start <= end + MISPLACED_SECONDS
 
@@ -51,7 +51,7 @@ class Word:
 
 def needs_space(before: str, after: str) -> bool:
     """
-    Return whether a space belongs between two texts that were decoded apart.
+    Return whether a space belongs between two parts of a text that were decoded apart.
 
     Scripts written without spaces take no space, nor does closing punctuation.  Text that brings
     its own space needs no other.

@@ -10,8 +10,7 @@ pytest.importorskip("openai", reason="needs: pip install 'wlk-whisper[openai]'")
 
 from api_server import KEY
 
-from wlk_conformance import BackendConformance
-from wlk_core.plugins import EngineCalls
+from wlk_conformance import BackendConformance, EngineFaults
 
 
 class LeftToTheEndpoint(frozenset):
@@ -23,22 +22,13 @@ class LeftToTheEndpoint(frozenset):
 
 
 def faults_at(server):
-    """Return a class of engine calls whose faults are the endpoint's own."""
+    """Return `EngineFaults.fail_before` for calls that are requests, and fail as endpoints do."""
 
-    class EndpointCalls(EngineCalls):
-        """Each call is one request, and fails in one of the ways that endpoints do."""
+    def fail_at_server(faults, numbers):
+        faults.left_to_the_endpoint = LeftToTheEndpoint(numbers)
+        server.fail_at = frozenset(server.arrivals + number - faults.count for number in numbers)
 
-        @property
-        def fail_before(self):
-            """The calls whose requests fail."""
-            return self._fail_before
-
-        @fail_before.setter
-        def fail_before(self, numbers):
-            self._fail_before = LeftToTheEndpoint(numbers)
-            server.fail_at = frozenset(server.arrivals + number - self.count for number in numbers)
-
-    return EndpointCalls
+    return property(lambda faults: faults.left_to_the_endpoint, fail_at_server)
 
 
 @pytest.fixture(scope="class", autouse=True)
@@ -50,7 +40,7 @@ def _endpoint(request, session_endpoint):
         patch.setenv("OPENAI_API_KEY", KEY)
         # The endpoint is in this process: audio that it keeps would count as memory of a stream.
         patch.setattr(server, "accepted", deque(maxlen=0))
-        patch.setattr("wlk_core.online.loaded_backend.EngineCalls", faults_at(server))
+        patch.setattr(EngineFaults, "fail_before", faults_at(server), raising=False)
         # Without retries of the client itself each request is one engine call.
         request.cls.options = {"base_url": server.url, "max_retries": 0}
         yield

@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("torch", reason="needs wlk-whisper[torch]")
 pytest.importorskip("transformers", reason="needs wlk-whisper[torch]")
 
+from wlk_conformance import EngineFaults
 from wlk_conformance.testing import StreamDriver, connected_digits
 from wlk_core import load_backend
 from wlk_whisper.engine.alignatt import AlignAttOptions, transcribe_aligned
@@ -56,7 +57,7 @@ def run(backend, audio, options):
 
 def run_in_batches(backend, audios):
     """Run a stream in a thread for each audio, in batches of all that go on."""
-    calls, ending = backend.engine_calls, threading.Lock()
+    calls, ending = EngineFaults.of(backend.engine_calls), threading.Lock()
 
     def run_one(audio, options):
         try:

@@ -17,8 +17,8 @@ import numpy as np
 
 from wlk_core.audio import decode_file
 from wlk_core.processor import SAMPLE_RATE
-from wlk_core.session import Failure, Session, stream
-from wlk_core.vad import SilenceGate, SileroDetector
+from wlk_core.session import Failure, Session, transcribe_stream
+from wlk_core.vad import SilenceGate, SileroDetector, silence_gate
 from wlk_serve.errors import RequestError
 from wlk_serve.models.engine_turns import EngineTurns
 from wlk_serve.models.stream import ServedStream
@@ -285,8 +285,9 @@ class Service:
                 diarizer = stack.enter_context(closing(self._diarizers.open()))
             options = self.card.spec.recording_options(self._options(request.prompt))
             processor = self._processor(request.task, request.language, options)
+            stack.enter_context(closing(processor))
             pieces = in_turns(decode_file(file), self._turns.recordings, use)
-            events = stream(processor, pieces, diarizer=diarizer)
+            events = transcribe_stream(processor, pieces, gate=silence_gate(), diarizer=diarizer)
             stack.enter_context(self._turns.recordings)
             stack.enter_context(closing(events))
             yield from events

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from wlk_conformance.engine_faults import EngineFault
 from wlk_conformance.sessions.clock import ROUNDING
 from wlk_conformance.sessions.violation import Violation
 from wlk_core.errors import BackendError, StreamBroken
-from wlk_core.plugins import EngineFault
 from wlk_core.processor import MAX_RETRIES
 
 if TYPE_CHECKING:

@@ -2,49 +2,48 @@
 
 from __future__ import annotations
 
-from functools import partial
 import logging
 from operator import itemgetter
 import threading
+from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import attrs
+import numpy as np
 
 from wlk_core.errors import StreamClosed
 from wlk_core.online.engine_calls import EngineCalls
-from wlk_core.online.engine_errors import engine_errors
-from wlk_core.online.owner_process import OwnerProcess
+from wlk_core.online.engine_errors import OwnerProcess, engine_errors
 from wlk_core.online.stream import OnlineStream
-from wlk_core.online.tick_choice import PROBE_SECONDS, measure_step, smallest_tick
 from wlk_core.options import AUTO
+from wlk_core.processor import SAMPLE_RATE
+from wlk_core.session import astream, atranscribe, stream, transcribe
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncGenerator,
-        AsyncIterable,
-        Callable,
-        Generator,
-        Iterable,
-        Mapping,
-    )
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from wlk_core.audio.source import AudioPath
     from wlk_core.backend import BackendSpec
     from wlk_core.online.recognizer import Recognizer
-    from wlk_core.session import Event, Transcription
-    from wlk_core.vad import GateParameters
 
-__all__ = ["LoadedBackend", "StreamConfig"]
+__all__ = ["LoadedBackend", "StreamConfig", "measure_step", "smallest_tick"]
 
 E = TypeVar("E")
 
 TICK = "tick_seconds"  # the option of that name
 MAX_TICKS = 16  # choices that a backend keeps
+
+# The tick of `tick_seconds=auto` is the smallest that the cost of a step leaves room for.
+TICKS = (0.25, 0.5, 1.0, 2.0)  # seconds
+# A step may take this share of a tick at most.  The rest is for the words, which the measured
+# silence does not have, for the voice activity detection, and for other load of the machine.
+SHARE = 0.25
+PROBE_SECONDS = 8.0  # of silence in a step: between a short buffer and one before its cut
+# Two hypotheses a quarter of a second apart agree on what a cut-off word made the model invent: 20
+# words wrong in 30 digits with faster-whisper.
+MIN_AGREEMENT_TICK = 0.5
+PROBES = 3  # the first one warms up
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -77,7 +76,7 @@ class LoadedBackend(Generic[E]):
     A Backend made of a spec, an engine and the functions that know the engine.
 
     It checks what a stream is opened with, opens streams, transcribes recordings and live audio
-    with them, warms up, closes, and has the seams that tests need (`engine_calls`).  A plugin
+    with them, warms up, closes, and counts its engine calls (`engine_calls`).  A plugin
     brings these functions:
 
     * ``open_stream(engine, config, calls)`` checks what only the model can decide, raising
@@ -135,32 +134,26 @@ class LoadedBackend(Generic[E]):
 
     @property
     def engine_calls(self) -> EngineCalls:
-        """The counter of engine calls, and the seams by which tests make them fail or wait."""
+        """The engine calls of all streams: counted, and intercepted by tests."""
         return self._engine_calls
 
     def create_processor(
         self, *, language: str | None = None, task: str = "transcribe", **options: Any
     ) -> OnlineStream:
         """
-        Return a new stream; see Backend.
+        Return a new stream; see Backend.  May block while the engine, or another machine, works.
 
         Raises:
             BackendError: the engine failed, or this is a fork of the process that loaded it.
 
         """
-        return self._open_processor(self.engine, self._config(language, task, options))
-
-    def _config(self, language: str | None, task: str, options: Mapping[str, Any]) -> StreamConfig:
-        """Check what a stream is opened with; raises OptionError."""
+        engine = self.engine
         self._spec.check_language(language)
         self._spec.check_task(task)
         values = self._spec.stream_options(options)
-        return StreamConfig(
+        config = StreamConfig(
             language=language, task=task, policy=values.get("policy"), options=values
         )
-
-    def _open_processor(self, engine: E, config: StreamConfig) -> OnlineStream:
-        """Return a new stream; may block while the engine, or another machine, works."""
         with engine_errors(f"{self._spec.name} could not open a stream"):
             if config.options.get(TICK) == AUTO:
                 config = self._with_tick(engine, config)
@@ -192,73 +185,11 @@ class LoadedBackend(Generic[E]):
                 )
         return attrs.evolve(config, options={**config.options, TICK: tick})
 
-    def transcribe(
-        self,
-        audio: AudioPath | NDArray[np.float32],
-        *,
-        language: str | None = None,
-        task: str = "transcribe",
-        vad: bool | GateParameters = True,
-        chunk_seconds: float = 1.0,
-        **options: Any,
-    ) -> Transcription:
-        """Transcribe a whole recording: a file, or float32[n] at 16 kHz; see Backend."""
-        from wlk_core.session import transcribe  # noqa: PLC0415 -- streams do without
-
-        options = self._spec.recording_options(options)
-        stream = self.create_processor(language=language, task=task, **options)
-        return transcribe(stream, audio, language=language, vad=vad, chunk_seconds=chunk_seconds)
-
-    def stream(
-        self,
-        chunks: Iterable[NDArray[np.float32]],
-        *,
-        language: str | None = None,
-        task: str = "transcribe",
-        vad: bool | GateParameters = True,
-        chunk_seconds: float = 1.0,
-        **options: Any,
-    ) -> Generator[Event]:
-        """Transcribe chunks of float32[n] at 16 kHz and yield events; see Backend."""
-        from wlk_core.session import stream  # noqa: PLC0415 -- streams do without
-
-        processor = self.create_processor(language=language, task=task, **options)
-        return stream(processor, chunks, vad=vad, chunk_seconds=chunk_seconds)
-
-    async def atranscribe(
-        self,
-        audio: AudioPath | NDArray[np.float32],
-        *,
-        language: str | None = None,
-        task: str = "transcribe",
-        vad: bool | GateParameters = True,
-        chunk_seconds: float = 1.0,
-        **options: Any,
-    ) -> Transcription:
-        """Transcribe a whole recording without blocking the event loop; see Backend."""
-        from wlk_core.session import atranscribe  # noqa: PLC0415 -- streams do without
-
-        options = self._spec.recording_options(options)
-        opening = partial(self._open_processor, self.engine, self._config(language, task, options))
-        return await atranscribe(
-            opening, audio, language=language, vad=vad, chunk_seconds=chunk_seconds
-        )
-
-    def astream(
-        self,
-        chunks: AsyncIterable[NDArray[np.float32]] | Iterable[NDArray[np.float32]],
-        *,
-        language: str | None = None,
-        task: str = "transcribe",
-        vad: bool | GateParameters = True,
-        chunk_seconds: float = 1.0,
-        **options: Any,
-    ) -> AsyncGenerator[Event]:
-        """Transcribe chunks without blocking the event loop; see Backend."""
-        from wlk_core.session import astream  # noqa: PLC0415 -- streams do without
-
-        opening = partial(self._open_processor, self.engine, self._config(language, task, options))
-        return astream(opening, chunks, vad=vad, chunk_seconds=chunk_seconds)
+    # The functions of wlk_core.session over any backend, as methods of this one.
+    transcribe = transcribe
+    stream = stream
+    atranscribe = atranscribe
+    astream = astream
 
     def warmup(self) -> None:
         """
@@ -289,3 +220,37 @@ class LoadedBackend(Generic[E]):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def smallest_tick(step_seconds: float, *, policy: str | None = None) -> float:
+    """
+    Return the smallest of TICKS that a step of *step_seconds* leaves room in, else the last.
+
+    For LocalAgreement the smallest tick is MIN_AGREEMENT_TICK.
+    """
+    least = MIN_AGREEMENT_TICK if policy == "local-agreement" else TICKS[0]
+    ticks = [tick for tick in TICKS if tick >= least]
+    return next((tick for tick in ticks if step_seconds <= SHARE * tick), TICKS[-1])
+
+
+def measure_step(
+    make_recognizer: Callable[[], Recognizer], *, clock: Callable[[], float] = perf_counter
+) -> float:
+    """
+    Return the seconds of the least disturbed step over PROBE_SECONDS of silence.
+
+    Runs the model PROBES times.  What the engine raises is passed on.
+    """
+    silence = np.zeros(round(PROBE_SECONDS * SAMPLE_RATE), dtype=np.float32)
+    seconds: list[float] = []
+    for _ in range(PROBES):
+        recognizer = make_recognizer()
+        try:
+            recognizer.feed(silence)
+            start = clock()
+            while recognizer.step(is_last=True) is not None:
+                pass
+            seconds.append(clock() - start)
+        finally:
+            recognizer.close()
+    return min(seconds[1:])

@@ -1,0 +1,155 @@
+"""Faults on request: engine calls that fail, wait, end early or are taken together."""
+
+from __future__ import annotations
+
+import threading
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from wlk_core.online.engine_batches import EngineBatches
+from wlk_core.plugins import AlignedHypothesis, Hypothesis
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping, Sequence
+
+    from wlk_core.online.engine_calls import EngineCalls, EngineRun
+
+__all__ = ["EngineFault", "EngineFaults"]
+
+_NO_CUTS: Mapping[int, float] = MappingProxyType({})
+
+
+class EngineFault(RuntimeError):  # noqa: N818 -- a fault that a test requested, no mistake
+    """The fault that `EngineFaults` raises in place of an engine, because a test requested it."""
+
+
+class EngineFaults:
+    """
+    What a test does to the engine calls of a backend, as its `EngineCalls.intercept`.
+
+    The attributes may be set from any thread and act on the next call:
+
+    * `fail_before` has the numbers of calls that raise EngineFault instead of running the engine.
+      The first call is number 1.  In a batch they fail the run, and then that call alone.
+    * `fail_after` has the numbers of calls that raise EngineFault after the engine ran, so that
+      its result is lost and a cache it changed is ahead of its stream.
+    * `cut_short` has the numbers of calls whose answer ends early, as at an end of text, a
+      repetition guard or a full context, each with the share of its text to keep, from 0 to 1.
+      `cut_count` is the number of answers that were cut; an answer that cannot be cut stays whole.
+    * `before_call`, where it is not None, is run by the calling thread before the engine.  It may
+      wait, which holds the engine; no lock is held meanwhile.
+    * `together` is the number of calls that each run of a batched engine waits for, however long
+      that takes; 0 for none.  So streams in threads have the same batches in every run.
+    """
+
+    def __init__(self, calls: EngineCalls) -> None:
+        self.calls = calls
+        self.fail_before: frozenset[int] = frozenset()
+        self.fail_after: frozenset[int] = frozenset()
+        self.cut_short: Mapping[int, float] = _NO_CUTS
+        self.cut_count = 0
+        self.before_call: Callable[[], None] | None = None
+        self._counting = threading.Lock()
+        self._batches: _HeldBatches | None = None
+        if calls.batches is not None:
+            self._batches = _HeldBatches(self)
+            self._batches.run_count = calls.batches.run_count
+            calls.batches = self._batches
+        calls.intercept = self
+
+    @classmethod
+    def of(cls, calls: EngineCalls) -> EngineFaults:
+        """Return what intercepts *calls*, set up by the first call of this function."""
+        return calls.intercept if isinstance(calls.intercept, cls) else cls(calls)
+
+    @property
+    def count(self) -> int:
+        """See EngineCalls."""
+        return self.calls.count
+
+    @property
+    def is_batching(self) -> bool:
+        """See EngineCalls."""
+        return self.calls.is_batching
+
+    @property
+    def batch_count(self) -> int:
+        """See EngineCalls."""
+        return self.calls.batch_count
+
+    @property
+    def together(self) -> int:
+        """The number of calls that a run of a batched engine waits for."""
+        return 0 if self._batches is None else self._batches.together
+
+    @together.setter
+    def together(self, count: int) -> None:
+        if self._batches is not None:
+            with self._batches.arrival:
+                self._batches.together = count
+                self._batches.arrival.notify_all()
+
+    def hold(self) -> None:
+        """Wait as long as a test holds the engine."""
+        if (before_call := self.before_call) is not None:
+            before_call()
+
+    def __call__(self, run: EngineRun) -> Sequence[Any]:
+        """Answer the calls of *run* with the faults that are set."""
+        if not self.is_batching:  # else each call was held before it was taken
+            self.hold()
+        _fail(self.fail_before, run.numbers, when="before")
+        answers = run.answer()
+        _fail(self.fail_after, run.numbers, when="after")
+        if not self.cut_short or len(answers) != len(run.numbers):
+            return answers
+        pairs = zip(run.numbers, answers, strict=True)
+        return [self._cut(number, answer, run.cut) for number, answer in pairs]
+
+    def _cut(self, number: int, answer: Any, cut: Callable[[Any, float], Any] | None) -> Any:
+        """Return the answer of call *number*, cut short where that was requested."""
+        share = self.cut_short.get(number)
+        if cut is None and isinstance(answer, Hypothesis | AlignedHypothesis):
+            cut = _fewer_words
+        if share is None or cut is None:
+            return answer
+        with self._counting:
+            self.cut_count += 1
+        return cut(answer, share)
+
+
+class _HeldBatches(EngineBatches):
+    """Batches whose calls are held one by one, and whose runs wait for `together` calls."""
+
+    def __init__(self, faults: EngineFaults) -> None:
+        super().__init__()
+        self.together = 0
+        self._faults = faults
+
+    def call(
+        self, function: Callable[[Sequence[Any]], Sequence[Any]], argument: Any, *, caller: Hashable
+    ) -> Any:
+        """Hold the call, and then let it wait for the engine."""
+        self._faults.hold()
+        return super().call(function, argument, caller=caller)
+
+    def gather(self) -> bool:
+        """Wait for `together` calls, however long that takes."""
+        if not self.together:
+            return super().gather()
+        self.arrival.wait_for(lambda: len(self.queue) >= self.together)
+        return False
+
+
+def _fewer_words(answer: Any, share: float) -> Any:
+    """Return a hypothesis as if the engine had ended its text early."""
+    return attrs.evolve(answer, words=answer.words[: int(share * len(answer.words))])
+
+
+def _fail(faults: frozenset[int], numbers: Sequence[int], *, when: str) -> None:
+    """Raise EngineFault where one of the calls *numbers* is to fail."""
+    for number in numbers:
+        if number in faults:
+            raise EngineFault(f"engine call {number} failed on request, {when} the engine ran")

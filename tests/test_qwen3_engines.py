@@ -14,8 +14,8 @@ from wlk_core import BackendUnavailable, load_backend
 pytest.importorskip("wlk_qwen3_simul", reason="pip install wlk-qwen3-simul")
 
 from wlk_qwen3_simul.checkpoint import BUNDLED
+from wlk_qwen3_simul.engine.decoder import transcribe
 from wlk_qwen3_simul.engine.engine import DecodingOptions
-from wlk_qwen3_simul.engine.transcribe import transcribe
 
 pytestmark = [
     pytest.mark.slow,

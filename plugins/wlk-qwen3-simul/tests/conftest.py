@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wlk_qwen3_simul.engine.network import DecoderOutput
+from wlk_qwen3_simul.engine.network import DecoderOutput, EncodedWindow
 from wlk_qwen3_simul.engine.vocabulary import Vocabulary
 
 
@@ -48,27 +48,6 @@ def checkpoint(tiny, tmp_path_factory):
     pytest.importorskip("torch", reason="needs wlk-qwen3-simul[torch]")
     pytest.importorskip("transformers", reason="needs wlk-qwen3-simul[torch]")
     return tiny.write_checkpoint(tmp_path_factory.mktemp("tiny") / "model")
-
-
-class ToyEncodedWindow:
-    """One vector a token: the mean of its frames."""
-
-    def __init__(self, vectors):
-        self.vectors = vectors
-
-    @property
-    def tokens(self):
-        """Count the tokens."""
-        return len(self.vectors)
-
-    @property
-    def nbytes(self):
-        """Return the bytes of the vectors."""
-        return self.vectors.nbytes
-
-    def without_first(self, tokens):
-        """Drop the first tokens."""
-        return ToyEncodedWindow(self.vectors[tokens:])
 
 
 class ToyKVCache:
@@ -126,7 +105,7 @@ class ToyNetwork:
         """Add the mean of the window to all of its tokens."""
         self.encoded += len(seconds)
         rows = np.concatenate(seconds)
-        return ToyEncodedWindow((rows + rows.mean()) @ self.projection)
+        return EncodedWindow((rows + rows.mean()) @ self.projection)
 
     def new_kv_cache(self):
         """Return a KV cache without positions."""
@@ -135,13 +114,13 @@ class ToyNetwork:
     def forward(self, kv_cache, parts, *, rows, audio):
         """Advance the state by one position after another."""
         self.forwards.append(
-            sum(part.tokens if isinstance(part, ToyEncodedWindow) else len(part) for part in parts)
+            sum(part.tokens if isinstance(part, EncodedWindow) else len(part) for part in parts)
         )
         state = kv_cache.states[-1] if kv_cache.length else np.zeros(len(self.recurrence))
         states = list(kv_cache.states)
         for part in parts:
-            is_audio = isinstance(part, ToyEncodedWindow)
-            vectors = part.vectors if is_audio else self.embedding[list(part)]
+            is_audio = isinstance(part, EncodedWindow)
+            vectors = part.embeddings if is_audio else self.embedding[list(part)]
             for vector in vectors:
                 state = np.tanh(state @ self.recurrence + vector)
                 states.append(state)

@@ -10,8 +10,8 @@ pytest.importorskip("transformers", reason="needs wlk-qwen3-simul[torch]")
 from wlk_conformance.testing import StreamDriver, connected_digits
 from wlk_core import BackendUnavailable, load_backend
 from wlk_qwen3_simul.checkpoint import BUNDLED
+from wlk_qwen3_simul.engine.decoder import transcribe
 from wlk_qwen3_simul.engine.engine import DecodingOptions
-from wlk_qwen3_simul.engine.transcribe import transcribe
 
 pytestmark = [
     pytest.mark.slow,

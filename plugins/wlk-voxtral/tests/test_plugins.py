@@ -269,15 +269,15 @@ def test_a_pass_that_fails_loses_nothing(backend, monkeypatch, share):
     """After a failure in the middle of a call the next call repeats it, and all words come."""
     audio = connected_digits(6, seed=2).audio
     network = backend.engine.network
-    forward, calls, failing = network.forward, [], 0
+    forward_batch, calls, failing = network.forward_batch, [], 0
 
-    def faulty(ids, *arguments, **options):
-        calls.append(ids)
+    def faulty(rows):
+        calls.append(rows)
         if len(calls) == failing:
             raise RuntimeError("CUDA out of memory")
-        return forward(ids, *arguments, **options)
+        return forward_batch(rows)
 
-    monkeypatch.setattr(network, "forward", faulty)
+    monkeypatch.setattr(network, "forward_batch", faulty)
     backend.warmup()  # computes the opening of every utterance once
     calls.clear()
     expected, no_faults = transcribed(backend, audio)

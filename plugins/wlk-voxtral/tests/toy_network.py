@@ -52,26 +52,33 @@ class ToyNetwork:
         """Prepare nothing."""
         return nullcontext()
 
-    def encode(self, mel, cache, *, delay_steps):
-        """Return one value for each step: its number and the delay."""
-        before = cache.values if cache else ()
-        steps = tuple(range(len(before), len(before) + len(mel) // 8))
-        audio = [hash((step, delay_steps)) for step in steps]
+    def encode_batch(self, rows):
+        """Return one value for each step of a row: its number and the delay."""
+        return [self._encode(row) for row in rows]
+
+    def forward_batch(self, rows):
+        """Predict after each input of a row from all inputs so far."""
+        return [self._forward([row])[0] for row in rows]
+
+    def _encode(self, row):
+        before = row.cache.values if row.cache else ()
+        steps = tuple(range(len(before), len(before) + len(row.mel) // 8))
+        audio = [hash((step, row.delay_steps)) for step in steps]
         return audio, ToyCache((*before, *steps))
 
-    def forward(self, token_ids, audio, *, first, kv_cache, position):
-        """Predict after each input from all inputs so far."""
-        self.widths.append(len(token_ids))
+    def _forward(self, rows):
+        """Run the positions of *rows* in one pass."""
+        self.widths.append(sum(len(row.token_ids) for row in rows))
         if len(self.widths) == self.fail_at:
             raise RuntimeError("out of memory")
-        return self.pass_over(token_ids, audio, first=first, kv_cache=kv_cache, position=position)
+        return [self._pass_over(row) for row in rows]
 
-    def pass_over(self, token_ids, audio, *, first, kv_cache, position):
-        """Run the positions of one stream."""
-        values = kv_cache.values if kv_cache else ()
-        assert position == len(values)
+    def _pass_over(self, row):
+        values = row.kv_cache.values if row.kv_cache else ()
+        assert row.position == len(values)
         predictions = []
-        for value in zip(token_ids, audio[first : first + len(token_ids)], strict=True):
+        audio = row.audio[row.first : row.first + len(row.token_ids)]
+        for value in zip(row.token_ids, audio, strict=True):
             values = (*values, value)
             share = hash((self.seed, values)) % 1000 / 1000
             token_id = PAD if share < self.pads else 3 + int(1000 * share) % 5
@@ -88,25 +95,11 @@ class ToyBatchNetwork(ToyNetwork):
     That is what the rounding of a wider sum may do.
     """
 
-    def encode_batch(self, rows):
-        """Encode each row."""
-        return [self.encode(row.mel, row.cache, delay_steps=row.delay_steps) for row in rows]
-
     def forward_batch(self, rows):
-        """Run each row; a close prediction has another id."""
-        self.widths.append(sum(len(row.token_ids) for row in rows))
-        if len(self.widths) == self.fail_at:
-            raise RuntimeError("out of memory")
-        passes = [
-            self.pass_over(
-                row.token_ids,
-                row.audio,
-                first=row.first,
-                kv_cache=row.kv_cache,
-                position=row.position,
-            )
-            for row in rows
-        ]
+        """Run all rows in one pass; where it is wide, a close prediction has another id."""
+        passes = self._forward(rows)
+        if self.widths[-1] == 1:
+            return passes
         return [attrs.evolve(p, predictions=list(map(_rounded, p.predictions))) for p in passes]
 
 

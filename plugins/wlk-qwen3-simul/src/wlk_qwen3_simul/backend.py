@@ -1,9 +1,10 @@
-"""Streams of either policy on one loaded Qwen3-ASR, whatever framework runs it."""
+"""Load a checkpoint, and open streams of either policy on it, whatever framework runs it."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+import logging
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -13,25 +14,81 @@ from wlk_core.plugins import (
     AlignAtt,
     AlignAttRecognizer,
     AlignedWord,
+    LoadedBackend,
     LocalAgreementRecognizer,
     OptionError,
     Word,
+    locate,
 )
-from wlk_qwen3_simul.engine.decoder import CachedDecoder
+from wlk_qwen3_simul.checkpoint import BUNDLED, Checkpoint
+from wlk_qwen3_simul.engine.decoder import CachedDecoder, transcribe
 from wlk_qwen3_simul.engine.detokenize import WordToken
-from wlk_qwen3_simul.engine.engine import DecodingOptions
+from wlk_qwen3_simul.engine.engine import DecodingOptions, Engine
+from wlk_qwen3_simul.engine.find_heads import find_heads
 from wlk_qwen3_simul.engine.frames import FRAME_SAMPLES, HOP_SAMPLES
-from wlk_qwen3_simul.engine.transcribe import transcribe
+from wlk_qwen3_simul.engine.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-    from wlk_core.plugins import EngineCalls, Recognizer, StreamConfig
-    from wlk_qwen3_simul.engine.engine import Engine
+    from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
+    from wlk_qwen3_simul.engine.alignment_heads import AlignmentHeads
+    from wlk_qwen3_simul.engine.network import AnyNetwork
 
-__all__ = ["open_stream", "warmup"]
+__all__ = ["Loading", "open_stream", "warmup"]
+
+logger = logging.getLogger(__name__)
 
 WARMUP_TEXT = " a"  # any text
+
+
+class Loading:
+    """
+    The load of a model, but for the network itself: its files, tokenizer and alignment heads.
+
+    Raises:
+        ModelNotFoundError: the model is missing or damaged, or *check_directory* raises it.
+
+    """
+
+    def __init__(
+        self,
+        spec: BackendSpec,
+        model: str | None,
+        *,
+        cache_dir: str | None,
+        check_directory: Callable[[Path], object],
+    ) -> None:
+        self._spec = spec
+        self.name = model or str(spec.default_model)
+        self.directory = locate(self.name, spec=spec, bundled=BUNDLED, cache_dir=cache_dir)
+        self.checkpoint = Checkpoint.read(self.directory, name=self.name)
+        check_directory(self.directory)  # before the tokenizer, which takes a second
+        self._vocabulary = Vocabulary.read(self.directory)
+
+    def find_heads(self, option: str | None, text_config: Any) -> AlignmentHeads:
+        """Return the alignment heads; raises OptionError where they are unknown or do not fit."""
+        return find_heads(
+            option,
+            self.directory,
+            name=self.name,
+            layers=text_config.num_hidden_layers,
+            heads=text_config.num_attention_heads,
+        )
+
+    def backend(
+        self, network: AnyNetwork, heads: AlignmentHeads, *, dtype: Any, device: Any
+    ) -> LoadedBackend[Engine]:
+        """Return the backend around *network*."""
+        logger.info("%s runs in %s on %s", self.name, dtype, device)
+        engine = Engine(
+            network=network,
+            vocabulary=self._vocabulary,
+            checkpoint=self.checkpoint,
+            by_self=heads.row == "self",
+        )
+        return LoadedBackend(self._spec, engine, open_stream=open_stream, warmup=warmup)
 
 
 def open_stream(

@@ -5,15 +5,51 @@ from __future__ import annotations
 import platform
 from typing import TYPE_CHECKING
 
-from wlk_core.plugins import BackendSpec, hookimpl, standard_options
+import attrs
+
+from wlk_core.plugins import BackendSpec, Option, hookimpl, standard_options
 from wlk_qwen3_simul.languages import LANGUAGES
 from wlk_qwen3_simul.models import FILES, MODELS
-from wlk_qwen3_simul.options import OPTIONS, TORCH_DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["QWEN3_MLX_SIMUL", "QWEN3_SIMUL", "wlk_backends"]
+__all__ = ["QWEN3_MLX_SIMUL", "QWEN3_SIMUL", "TORCH_DEVICES", "wlk_backends"]
+
+TORCH_DEVICES = ("auto", "cpu", "cuda", "mps")
+
+_OPTIONS = (
+    attrs.evolve(
+        standard_options.ALIGNMENT_HEADS,
+        help="decoder heads that attend to the spoken word: predict:layer.head,layer.head, or "
+        "self:..., or a file written by wlk_qwen3_simul.detect_heads; auto takes those known for "
+        "the model",
+    ),
+    standard_options.CACHE_DIR,
+    attrs.evolve(
+        standard_options.PROMPT,
+        help="text of the system turn before the audio: names, spelling",
+    ),
+    standard_options.KEYTERMS,
+    standard_options.TICK_SECONDS,
+    attrs.evolve(
+        standard_options.BUFFER_SECONDS,
+        minimum=8.0,
+        help="length in seconds from which the buffer is cut after committed words, with "
+        "policy=alignatt by whole windows of 8 s; auto takes what the checkpoint declares, else 12",
+    ),
+    Option(
+        name="max_new_tokens",
+        type=int,
+        default=256,
+        minimum=16,
+        maximum=4096,
+        help="tokens one hypothesis may have beyond committed text, however long its audio",
+        scope="stream",
+    ),
+    standard_options.BORDER_SECONDS,
+    standard_options.REWIND_SECONDS,
+)
 
 # MLX is made for Apple Silicon; elsewhere torch is faster.
 _IS_APPLE_SILICON = platform.system() == "Darwin" and platform.machine() == "arm64"
@@ -41,7 +77,7 @@ QWEN3_SIMUL = BackendSpec(
     options=(
         standard_options.device(*TORCH_DEVICES),
         standard_options.dtype("float32", "float16", "bfloat16"),
-        *OPTIONS,
+        *_OPTIONS,
     ),
     capabilities=_CAPABILITIES,
     languages=tuple(LANGUAGES),
@@ -66,7 +102,7 @@ QWEN3_MLX_SIMUL = BackendSpec(
     options=(
         standard_options.device("cpu", "gpu"),
         standard_options.dtype("float32", "float16", "bfloat16"),
-        *OPTIONS,
+        *_OPTIONS,
     ),
     capabilities=_CAPABILITIES,
     languages=tuple(LANGUAGES),

@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch", reason="needs wlk-qwen3-simul[torch]")
 pytest.importorskip("transformers", reason="needs wlk-qwen3-simul[torch]")
 
 # Imported after the lines that skip this module where there is no torch.
-from wlk_qwen3_simul.detect_heads.forward import AllHeads  # noqa: E402
+from wlk_qwen3_simul.detect_heads.clips import AllHeads  # noqa: E402
 from wlk_qwen3_simul.torch.attention import ATTENTION_NAME  # noqa: E402
 from wlk_qwen3_simul.torch.checkpoint import load_model  # noqa: E402
 

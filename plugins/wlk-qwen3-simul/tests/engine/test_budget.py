@@ -11,8 +11,7 @@ import pytest
 from wlk_core.plugins import AlignedWord
 from wlk_core.streaming import Word
 from wlk_qwen3_simul.checkpoint import Checkpoint
-from wlk_qwen3_simul.engine.budget import SPARE_TOKENS, token_budget
-from wlk_qwen3_simul.engine.decoder import CachedDecoder
+from wlk_qwen3_simul.engine.decoder import SPARE_TOKENS, CachedDecoder, token_budget
 from wlk_qwen3_simul.engine.detokenize import WordToken
 from wlk_qwen3_simul.engine.engine import DecodingOptions, Engine
 from wlk_qwen3_simul.languages import LANGUAGES

@@ -11,8 +11,7 @@ from wlk_core.plugins import BackendError, WorkCounters
 from wlk_qwen3_simul.checkpoint import Checkpoint
 from wlk_qwen3_simul.engine.decoder import CachedDecoder
 from wlk_qwen3_simul.engine.engine import DecodingOptions, Engine
-from wlk_qwen3_simul.engine.header import MAX_HEADER_TOKENS
-from wlk_qwen3_simul.engine.prompt import ChatPrompt
+from wlk_qwen3_simul.engine.prompt import MAX_HEADER_TOKENS, ChatPrompt
 from wlk_qwen3_simul.engine.vocabulary import TEXT_START
 
 RATE = 16_000

@@ -35,7 +35,7 @@ def full(network, audio):
 
 def vectors(encoded):
     """Return the embeddings of all windows."""
-    return np.concatenate([window.vectors for window in encoded.windows])
+    return np.concatenate([window.embeddings for window in encoded.windows])
 
 
 @settings(max_examples=12)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wlk_qwen3_simul.engine.header import MAX_HEADER_TOKENS, Header, read_header
-from wlk_qwen3_simul.engine.prompt import ChatPrompt
+from wlk_qwen3_simul.engine.prompt import MAX_HEADER_TOKENS, ChatPrompt, Header, read_header
 from wlk_qwen3_simul.languages import LANGUAGES
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_qwen3_simul.engine.word_split import split_words
+from wlk_qwen3_simul.engine.detokenize import split_words
 
 
 def texts(vocabulary, text, *, is_complete=True):

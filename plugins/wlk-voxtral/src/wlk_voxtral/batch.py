@@ -2,68 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import attrs
-
-from wlk_voxtral.step import STEP_FRAMES
+from wlk_voxtral.network import DecoderRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from wlk_core.streaming import SpeculativeDecoding
-    from wlk_voxtral.engine import Cache, ForwardPass, Network
+    from wlk_voxtral.network import Cache, ForwardPass, Network
 
-__all__ = ["BatchNetwork", "DecoderRow", "EncoderRow", "RowDecoder", "decode_rows", "encode_rows"]
+__all__ = ["RowDecoder", "decode_rows"]
 
 A = TypeVar("A")
-E = TypeVar("E", bound="Cache")
 K = TypeVar("K", bound="Cache")
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class EncoderRow(Generic[E]):
-    """The arguments of `Network.encode` for one stream."""
-
-    mel: NDArray[np.float32]
-    cache: E | None
-    delay_steps: int
-
-    @property
-    def steps(self) -> int:
-        """The number of steps of the mel frames."""
-        return len(self.mel) // STEP_FRAMES
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class DecoderRow(Generic[A, K]):
-    """The arguments of `Network.forward` for one stream."""
-
-    token_ids: Sequence[int]
-    audio: A
-    first: int
-    kv_cache: K | None
-    position: int
-
-
-@runtime_checkable
-class BatchNetwork(Protocol[A, E, K]):
-    """
-    A Network that can also run several streams in one pass.
-
-    The answer of each row is that of `encode` or `forward` for it alone, up to rounding.
-    """
-
-    def encode_batch(self, rows: Sequence[EncoderRow[E]]) -> Sequence[tuple[A, E]]:
-        """Return what `encode` returns for each row."""
-        ...
-
-    def forward_batch(self, rows: Sequence[DecoderRow[A, K]]) -> Sequence[ForwardPass[K]]:
-        """Return what `forward` returns for each row."""
-        ...
 
 
 class RowDecoder(Generic[A, K]):
@@ -99,14 +51,7 @@ class RowDecoder(Generic[A, K]):
         self.positions += width
 
 
-def encode_rows(network: Network[A, E, K], rows: Sequence[EncoderRow[E]]) -> Sequence[tuple[A, E]]:
-    """Encode the next steps of each row, in one pass where the network can."""
-    if len(rows) > 1 and isinstance(network, BatchNetwork):
-        return network.encode_batch(rows)
-    return [network.encode(row.mel, row.cache, delay_steps=row.delay_steps) for row in rows]
-
-
-def decode_rows(network: Network[A, E, K], rows: Sequence[RowDecoder[A, K]]) -> None:
+def decode_rows(network: Network[Any, Any, K], rows: Sequence[RowDecoder[Any, K]]) -> None:
     """
     Decode all steps of each row, with the next positions of all rows in each pass.
 
@@ -115,26 +60,9 @@ def decode_rows(network: Network[A, E, K], rows: Sequence[RowDecoder[A, K]]) -> 
     while waiting := [row for row in rows if not row.decoding.is_complete]:
         together = [row for row in waiting if not row.decoding.is_alone]
         for group in (together, *([row] for row in waiting if row.decoding.is_alone)):
-            if group:
-                _run_pass(network, group)
-
-
-def _run_pass(network: Network[A, E, K], group: Sequence[RowDecoder[A, K]]) -> None:
-    rows = [row.next_row() for row in group]
-    is_wide = sum(len(row.token_ids) for row in rows) > 1
-    forwards: Sequence[ForwardPass[K]]
-    if len(rows) > 1 and isinstance(network, BatchNetwork):
-        forwards = network.forward_batch(rows)
-    else:
-        forwards = [
-            network.forward(
-                row.token_ids,
-                row.audio,
-                first=row.first,
-                kv_cache=row.kv_cache,
-                position=row.position,
-            )
-            for row in rows
-        ]
-    for decoder, forward in zip(group, forwards, strict=True):
-        decoder.accept(forward, is_wide=is_wide)
+            if not group:
+                continue
+            inputs = [row.next_row() for row in group]
+            is_wide = sum(len(row.token_ids) for row in inputs) > 1
+            for row, forward in zip(group, network.forward_batch(inputs), strict=True):
+                row.accept(forward, is_wide=is_wide)

@@ -1,4 +1,4 @@
-"""Words out of a stream of token ids with one id for each step and a marker at each word's end."""
+"""Assemble words from token ids: one id for each step, and a marker at the end of each word."""
 
 from __future__ import annotations
 

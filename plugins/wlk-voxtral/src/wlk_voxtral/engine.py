@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 import attrs
 
 from wlk_core.plugins import WorkCounters
 from wlk_core.streaming import SpeculativeDecoding, TokenPrediction
-from wlk_voxtral.batch import EncoderRow, RowDecoder, decode_rows, encode_rows
+from wlk_voxtral.batch import RowDecoder, decode_rows
+from wlk_voxtral.network import EncoderRow
 from wlk_voxtral.recognizer import silence_features
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from contextlib import AbstractContextManager
 
     import numpy as np
     from numpy.typing import NDArray
 
     from wlk_voxtral.checkpoint import CheckpointSettings
+    from wlk_voxtral.network import Cache, Network
 
 __all__ = [
-    "Cache",
     "DecodeAnswer",
     "DecodeRequest",
-    "ForwardPass",
-    "Network",
     "StreamState",
     "VoxtralEngine",
     "cut_answer",
@@ -34,76 +32,9 @@ __all__ = [
 ]
 
 
-class Cache(Protocol):
-    """Tensors of a stream between two calls: a value, never changed in place."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held on any device."""
-        ...
-
-
 A = TypeVar("A")  # audio embeddings of a call
-E = TypeVar("E", bound=Cache)  # the encoder's cache
-K = TypeVar("K", bound=Cache)  # the decoder's KV cache
-K_co = TypeVar("K_co", bound=Cache, covariant=True)
-
-
-class ForwardPass(Protocol[K_co]):
-    """The outcome of one forward pass of the decoder over several positions."""
-
-    @property
-    def predictions(self) -> Sequence[TokenPrediction]:
-        """The most probable id after each position, end of text excepted."""
-        ...
-
-    @property
-    def kv_cache(self) -> K_co:
-        """The KV cache after all positions."""
-        ...
-
-    def truncated(self, count: int) -> K_co:
-        """Return the KV cache after the first *count* positions, 0 < count."""
-        ...
-
-
-class Network(Protocol[A, E, K]):
-    """
-    A loaded model on its framework: weights and forward passes, nothing of a stream.
-
-    `encode` may return lazy tensors.  After a `forward` over its audio embeddings all caches are
-    computed, because the next call of a stream may come from another thread.
-    """
-
-    @property
-    def min_margin(self) -> float:
-        """Logits by which a prediction of a pass over several positions must lead to be final."""
-        ...
-
-    def running(self) -> AbstractContextManager[None]:
-        """Prepare the calling thread for the methods below, and wait for the device."""
-        ...
-
-    def encode(self, mel: NDArray[np.float32], cache: E | None, *, delay_steps: int) -> tuple[A, E]:
-        """Return the audio embeddings of float32[8 n, mels], n steps, and the encoder's cache."""
-        ...
-
-    def forward(
-        self,
-        token_ids: Sequence[int],
-        audio: A,
-        *,
-        first: int,
-        kv_cache: K | None,
-        position: int,
-    ) -> ForwardPass[K]:
-        """
-        Run the decoder over the steps of *audio* from *first* on, one for each of *token_ids*.
-
-        *position* is the number of the first of them in the utterance, and *kv_cache* the one in
-        front of it.
-        """
-        ...
+E = TypeVar("E", bound="Cache")  # the encoder's cache
+K = TypeVar("K", bound="Cache")  # the decoder's KV cache
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -184,7 +115,7 @@ class VoxtralEngine(Generic[A, E, K]):
 
     def decode_batch(self, requests: Sequence[DecodeRequest[E, K]]) -> list[DecodeAnswer[E, K]]:
         """
-        Decode the next steps of several utterances, in common passes where the network can.
+        Decode the next steps of several utterances, in common passes where the network has them.
 
         The answers are those of `decode`.  If it raises, every request can be made again.
         """
@@ -231,7 +162,7 @@ class VoxtralEngine(Generic[A, E, K]):
             EncoderRow(mel=request.mel, cache=state.encoder_cache, delay_steps=request.delay_steps)
             for request, state in zip(requests, states, strict=True)
         ]
-        encoded = encode_rows(self.network, encoder_rows)
+        encoded = self.network.encode_batch(encoder_rows)
         rows = [
             RowDecoder(
                 audio,

@@ -1,4 +1,4 @@
-"""The declarations that both backends share; importing this module brings no numpy."""
+"""The declarations that both backends share; importing this module does not import numpy."""
 
 from __future__ import annotations
 

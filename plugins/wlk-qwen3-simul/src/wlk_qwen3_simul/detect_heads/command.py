@@ -12,8 +12,7 @@ import wlk_qwen3_simul.detect_heads
 from wlk_qwen3_simul.detect_heads.manifest import EXAMPLE, read_manifest
 from wlk_qwen3_simul.detect_heads.scores import best_heads
 from wlk_qwen3_simul.engine.alignment_heads import DETECT_COMMAND, AlignmentHeads
-from wlk_qwen3_simul.options import TORCH_DEVICES
-from wlk_qwen3_simul.plugin import QWEN3_SIMUL
+from wlk_qwen3_simul.plugin import QWEN3_SIMUL, TORCH_DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The AlignAtt engine call over a KV cache: new audio after the committed text."""
+"""The engine calls of both policies: decode new audio after the committed text."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from wlk_core.plugins import SAMPLE_RATE, AlignedHypothesis, BackendError, WorkCounters
+from wlk_core.plugins import (
+    SAMPLE_RATE,
+    AlignedHypothesis,
+    BackendError,
+    Hypothesis,
+    WorkCounters,
+)
 from wlk_qwen3_simul.engine.alignment import align_tokens
-from wlk_qwen3_simul.engine.budget import token_budget
 from wlk_qwen3_simul.engine.decoding import decode
 from wlk_qwen3_simul.engine.detokenize import draft_tokens, forced_tokens, words_from_tokens
 from wlk_qwen3_simul.engine.encoder import IncrementalEncoder
 from wlk_qwen3_simul.engine.frames import HOP_SAMPLES, SECOND_TOKENS, TOKEN_MEL_FRAMES
-from wlk_qwen3_simul.engine.header import MAX_HEADER_TOKENS, read_header
-from wlk_qwen3_simul.engine.prompt import ChatPrompt
+from wlk_qwen3_simul.engine.prompt import MAX_HEADER_TOKENS, ChatPrompt, read_header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,9 +34,15 @@ if TYPE_CHECKING:
     from wlk_qwen3_simul.engine.engine import DecodingOptions, Engine
     from wlk_qwen3_simul.engine.network import EncodedWindow, KVCache
 
-__all__ = ["CachedDecoder"]
+__all__ = ["CachedDecoder", "token_budget", "transcribe"]
 
 TOKEN_SAMPLES = TOKEN_MEL_FRAMES * HOP_SAMPLES
+TOKENS_PER_SECOND = 15  # faster than speech, in scripts that the vocabulary has words for
+SPELLED_TOKENS_PER_SECOND = 45  # 15 characters of three bytes each
+SPARE_TOKENS = 16  # punctuation of the shortest stretch
+
+# Scripts that the vocabulary has few words for, so that most characters are spelled by byte.
+_SPELLED = frozenset({"el", "fa", "hi", "mk", "th"})
 
 
 class CachedDecoder:
@@ -58,7 +68,7 @@ class CachedDecoder:
 
     def reset(self) -> None:
         """Clear the cache, because the utterance has ended."""
-        self._encoder: IncrementalEncoder[Any, Any] = IncrementalEncoder(self._engine.network)
+        self._encoder: IncrementalEncoder[Any] = IncrementalEncoder(self._engine.network)
         # A window, how many of its first tokens were left out, and the rest of it.
         self._shortened: tuple[Any, int, Any] = (None, 0, None)
         self._call = 0  # number of the latest call in this utterance; tokens carry it
@@ -126,7 +136,7 @@ class CachedDecoder:
         work += attrs.evolve(result.work, detokenised_ids=len(result.ids))
         return AlignedHypothesis(words=words, language=language, work=work)
 
-    def _without_first(self, encoded: EncodedAudio[Any], tokens: int) -> EncodedAudio[Any]:
+    def _without_first(self, encoded: EncodedAudio, tokens: int) -> EncodedAudio:
         """
         Return *encoded* without its first audio tokens; the same windows from call to call.
 
@@ -166,7 +176,7 @@ class CachedDecoder:
 
     def _decode(
         self,
-        encoded: EncodedAudio[Any],
+        encoded: EncodedAudio,
         *,
         forced: Sequence[int],
         draft: Sequence[int],
@@ -227,3 +237,42 @@ class CachedDecoder:
         tokens = align_tokens(ids[first:], steps[first:], by_self=self._engine.by_self)
         farthest = max((token.frame for token in tokens), default=0)
         return bool(tokens) and tokens[-1].frame < farthest - rewind
+
+
+def token_budget(samples: int, language: str | None, *, limit: int) -> int:
+    """
+    Return how many tokens the text of *samples* of speech at 16 kHz may have, up to *limit*.
+
+    *samples* counts all audio without committed text, new audio and audio decoded before.  An
+    unknown *language* gets the larger budget, because it may be a spelled one.
+    """
+    is_spelled = language is None or language in _SPELLED
+    rate = SPELLED_TOKENS_PER_SECOND if is_spelled else TOKENS_PER_SECOND
+    return min(limit, SPARE_TOKENS + round(rate * samples / SAMPLE_RATE))
+
+
+def transcribe(
+    audio: NDArray[np.float32],
+    *,
+    engine: Engine,
+    options: DecodingOptions,
+    prompt: str,
+    language: str | None,
+) -> Hypothesis:
+    """
+    Transcribe float32[n] at 16 kHz, n > 0, on its own.
+
+    The model does not receive *prompt*, the transcript so far: its system turn holds the hotwords,
+    and it was not trained on earlier text.  *prompt* only decides the spacing of the first word.
+    """
+    hypothesis = CachedDecoder(engine, options)(
+        audio,
+        first_sample=0,
+        remainder_samples=0,
+        context=(),
+        prompt=prompt,
+        language=language,
+        is_last=True,
+    )
+    words = tuple(aligned.word for aligned in hypothesis.words)
+    return Hypothesis(words=words, language=hypothesis.language, work=hypothesis.work)

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wlk_qwen3_simul.engine.alignment import DecoderStep
-    from wlk_qwen3_simul.engine.network import CacheT, Network, WindowT
+    from wlk_qwen3_simul.engine.network import CacheT, EncodedWindow, Network
 
 __all__ = ["DecodingResult", "decode"]
 
 # More repeats than real speech has in one buffer; decoding stops here.
 LOOP_TIMES = 12
-LOOP_LONGEST = 16  # tokens of the longest repeated n-gram that is detected
+MAX_LOOP_TOKENS = 16  # tokens of the longest repeated n-gram that is detected
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -53,9 +53,9 @@ class DecodingResult:
 
 
 def decode(
-    network: Network[Any, WindowT, CacheT],
+    network: Network[Any, CacheT],
     kv_cache: CacheT,
-    parts: Sequence[WindowT | Sequence[int]],
+    parts: Sequence[EncodedWindow | Sequence[int]],
     *,
     forced: Sequence[int],
     draft: Sequence[int],
@@ -97,7 +97,7 @@ def decode(
     ids, steps = list(draft[:accepted]), steps[: accepted + 1]
     while True:
         token = steps[-1].token
-        loop = find_loop(ids, times=LOOP_TIMES, longest=LOOP_LONGEST)
+        loop = find_loop(ids, times=LOOP_TIMES, longest=MAX_LOOP_TOKENS)
         ended = token in ends
         if ended or loop or len(ids) >= room or (ids and halt and halt(ids, steps)):
             return DecodingResult(
@@ -122,7 +122,7 @@ def _count_accepted(
     *halt* is called again for every draft token, because with more audio the same tokens attend
     to other frames.
     """
-    loop = find_loop(draft, times=LOOP_TIMES, longest=LOOP_LONGEST)
+    loop = find_loop(draft, times=LOOP_TIMES, longest=MAX_LOOP_TOKENS)
     most = loop.end if loop else len(draft)
     for count, token in enumerate(draft[:most]):
         if steps[count].token != token or token in ends:

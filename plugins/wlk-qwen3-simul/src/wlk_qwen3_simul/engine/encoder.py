@@ -9,18 +9,18 @@ import numpy as np
 
 from wlk_qwen3_simul.engine.frames import HOP_SAMPLES, LEAD_SAMPLES, SECOND_MEL_FRAMES
 from wlk_qwen3_simul.engine.mel import DYNAMIC_RANGE, MelStream, normalise
-from wlk_qwen3_simul.engine.network import ConvT, WindowT
+from wlk_qwen3_simul.engine.network import ConvT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wlk_qwen3_simul.engine.network import Network
+    from wlk_qwen3_simul.engine.network import EncodedWindow, Network
 
 __all__ = ["EncodedAudio", "IncrementalEncoder"]
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class EncodedAudio(Generic[WindowT]):
+class EncodedAudio:
     """
     The encoder's output for the audio of a buffer.
 
@@ -32,12 +32,12 @@ class EncodedAudio(Generic[WindowT]):
 
     """
 
-    closed: tuple[WindowT, ...]
-    open: WindowT | None
+    closed: tuple[EncodedWindow, ...]
+    open: EncodedWindow | None
     frames: int
 
     @property
-    def windows(self) -> tuple[WindowT, ...]:
+    def windows(self) -> tuple[EncodedWindow, ...]:
         """All windows, the open one last."""
         return self.closed if self.open is None else (*self.closed, self.open)
 
@@ -57,14 +57,14 @@ class _Second(Generic[ConvT]):
 
 
 @attrs.frozen(eq=False)
-class _Window(Generic[ConvT, WindowT]):
+class _Window(Generic[ConvT]):
     """A window, closed or open: the seconds it was encoded from, and its output."""
 
     seconds: tuple[ConvT, ...]
-    encoded: WindowT
+    encoded: EncodedWindow
 
 
-class IncrementalEncoder(Generic[ConvT, WindowT]):
+class IncrementalEncoder(Generic[ConvT]):
     """
     Encode a growing utterance with the same result as if all of it were encoded at once.
 
@@ -81,13 +81,13 @@ class IncrementalEncoder(Generic[ConvT, WindowT]):
     After a call that fails, the same call can be made again with the same result.
     """
 
-    def __init__(self, network: Network[ConvT, WindowT, Any]) -> None:
+    def __init__(self, network: Network[ConvT, Any]) -> None:
         self._network = network
         self._window_seconds = network.window_frames // SECOND_MEL_FRAMES
         self._mel = MelStream(network.mel_bands)
         self._mel.push(np.zeros(LEAD_SAMPLES, np.float32))
         self._seconds: dict[int, _Second[ConvT]] = {}
-        self._windows: dict[int, _Window[ConvT, WindowT]] = {}
+        self._windows: dict[int, _Window[ConvT]] = {}
         self._peak = -np.inf  # the loudest bin of the final frames
         self._peak_frames = 0  # number of final frames that _peak covers
         self._latest: tuple[NDArray[np.float32], ConvT] | None = None  # features and their output
@@ -101,7 +101,7 @@ class IncrementalEncoder(Generic[ConvT, WindowT]):
         windows = sum(window.encoded.nbytes for window in self._windows.values())
         return self._mel.nbytes + seconds + latest + windows
 
-    def encode(self, audio: NDArray[np.float32], *, first_sample: int) -> EncodedAudio[WindowT]:
+    def encode(self, audio: NDArray[np.float32], *, first_sample: int) -> EncodedAudio:
         """
         Return the audio tokens of float32[n], the utterance from *first_sample* on.
 
@@ -177,7 +177,7 @@ class IncrementalEncoder(Generic[ConvT, WindowT]):
             self._latest = (features, self._network.convolve(features))
         return self._latest[1]
 
-    def _encode_window(self, number: int, seconds: tuple[ConvT, ...]) -> WindowT:
+    def _encode_window(self, number: int, seconds: tuple[ConvT, ...]) -> EncodedWindow:
         """Return window *number*, encoded again only where one of its seconds has changed."""
         window = self._windows.get(number)
         if window is None or [*map(id, window.seconds)] != [*map(id, seconds)]:

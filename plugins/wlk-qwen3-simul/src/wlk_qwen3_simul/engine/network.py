@@ -1,8 +1,8 @@
-"""The seam between decoding and the framework that runs the layers of Qwen3-ASR."""
+"""The interface of a loaded Qwen3-ASR, whatever framework runs its layers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import attrs
 
@@ -21,7 +21,6 @@ __all__ = [
     "EncodedWindow",
     "KVCache",
     "Network",
-    "WindowT",
 ]
 
 
@@ -34,22 +33,29 @@ class ConvOutput(Protocol):
         ...
 
 
-class EncodedWindow(Protocol):
-    """The encoder's output for one window; opaque but for its length, compared by identity."""
+@attrs.frozen(eq=False)
+class EncodedWindow:
+    """
+    The encoder's output for one window, compared by identity.
+
+    `embeddings` is an array of the framework, [audio tokens, width].
+    """
+
+    embeddings: Any
 
     @property
     def tokens(self) -> int:
         """Audio tokens of the window."""
-        ...
+        return int(self.embeddings.shape[0])
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        ...
+        return int(self.embeddings.nbytes)
 
-    def without_first(self, tokens: int) -> Self:
+    def without_first(self, tokens: int) -> EncodedWindow:
         """Return a new window without the first *tokens* audio tokens."""
-        ...
+        return EncodedWindow(self.embeddings[tokens:])
 
 
 class KVCache(Protocol):
@@ -91,16 +97,15 @@ class DecoderOutput:
 
 
 ConvT = TypeVar("ConvT", bound=ConvOutput)
-WindowT = TypeVar("WindowT", bound=EncodedWindow)
 CacheT = TypeVar("CacheT", bound=KVCache)
 
 
-class Network(Protocol[ConvT, WindowT, CacheT]):
+class Network(Protocol[ConvT, CacheT]):
     """
     A loaded Qwen3-ASR, shared by all streams and called from any thread.
 
-    The type variables are the framework's own types: the output of the convolutions, the encoder
-    output of a window, and the KV cache.
+    The type variables are the framework's own types: the output of the convolutions for a second,
+    and the KV cache.
     """
 
     @property
@@ -122,7 +127,7 @@ class Network(Protocol[ConvT, WindowT, CacheT]):
         """Convolve float32[mel_bands, frames], normalised: one second, or the start of one."""
         ...
 
-    def encode(self, seconds: Sequence[ConvT]) -> WindowT:
+    def encode(self, seconds: Sequence[ConvT]) -> EncodedWindow:
         """Encode the seconds of one window, or of the start of one; the last may be short."""
         ...
 
@@ -133,7 +138,7 @@ class Network(Protocol[ConvT, WindowT, CacheT]):
     def forward(
         self,
         kv_cache: CacheT,
-        parts: Sequence[WindowT | Sequence[int]],
+        parts: Sequence[EncodedWindow | Sequence[int]],
         *,
         rows: int,
         audio: tuple[int, int],
@@ -153,4 +158,4 @@ class Network(Protocol[ConvT, WindowT, CacheT]):
 
 
 #: A network of whatever framework, for code that passes its types on unseen.
-AnyNetwork: TypeAlias = Network[Any, Any, Any]
+AnyNetwork: TypeAlias = Network[Any, Any]

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from wlk_core.frameworks.mlx import choose_dtype, shared_stream
-from wlk_core.plugins import LoadedBackend, locate
-from wlk_qwen3_simul.backend import open_stream, warmup
-from wlk_qwen3_simul.checkpoint import BUNDLED, Checkpoint
-from wlk_qwen3_simul.engine.engine import Engine
-from wlk_qwen3_simul.engine.find_heads import find_heads
-from wlk_qwen3_simul.engine.vocabulary import Vocabulary
+from wlk_qwen3_simul.backend import Loading
 from wlk_qwen3_simul.mlx.checkpoint import check_directory, load_model
 from wlk_qwen3_simul.mlx.network import MlxNetwork
 
 if TYPE_CHECKING:
-    from wlk_core.plugins import BackendSpec
+    from wlk_core.plugins import BackendSpec, LoadedBackend
+    from wlk_qwen3_simul.engine.engine import Engine
 
 __all__ = ["load"]
-
-logger = logging.getLogger(__name__)
 
 GPU_COMMAND = "pip install 'wlk-qwen3-simul[mlx-cuda]'"
 
@@ -45,28 +38,11 @@ def load(
 
     """
     stream = shared_stream(device, install_hint=GPU_COMMAND)
-    name = model or str(spec.default_model)
-    directory = locate(name, spec=spec, bundled=BUNDLED, cache_dir=cache_dir)
-    checkpoint = Checkpoint.read(directory, name=name)
-    check_directory(directory)  # before the tokenizer, which takes a second
-    vocabulary = Vocabulary.read(directory)
-    chosen = choose_dtype(dtype, is_gpu=stream.is_gpu, declared=checkpoint.compute_type)
+    loading = Loading(spec, model, cache_dir=cache_dir, check_directory=check_directory)
+    declared = loading.checkpoint.compute_type
+    chosen = choose_dtype(dtype, is_gpu=stream.is_gpu, declared=declared)
     with stream.acquire():
-        loaded = load_model(directory, dtype=chosen)
-    text = loaded.config.text_config
-    heads = find_heads(
-        alignment_heads,
-        directory,
-        name=name,
-        layers=text.num_hidden_layers,
-        heads=text.num_attention_heads,
-    )
+        loaded = load_model(loading.directory, dtype=chosen)
+    heads = loading.find_heads(alignment_heads, loaded.config.text_config)
     network = MlxNetwork(loaded, alignment_heads=heads.pairs, stream=stream, dtype=chosen)
-    logger.info("%s runs in %s on %s", name, chosen, stream.device)
-    engine = Engine(
-        network=network,
-        vocabulary=vocabulary,
-        checkpoint=checkpoint,
-        by_self=heads.row == "self",
-    )
-    return LoadedBackend(spec, engine, open_stream=open_stream, warmup=warmup)
+    return loading.backend(network, heads, dtype=chosen, device=stream.device)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import attrs
 from mlx import nn
 import mlx.core as mx
 from mlx_qwen3_asr.mrope import apply_rotary_pos_emb
 import numpy as np
 
 from wlk_qwen3_simul.engine.frames import SECOND_MEL_FRAMES, token_count
-from wlk_qwen3_simul.engine.network import DecoderOutput
-from wlk_qwen3_simul.mlx.kv_cache import MlxKVCache
+from wlk_qwen3_simul.engine.network import DecoderOutput, EncodedWindow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,31 +19,28 @@ if TYPE_CHECKING:
 
     from wlk_core.frameworks.mlx import SharedStream
 
-__all__ = ["MlxEncodedWindow", "MlxNetwork"]
+__all__ = ["MlxKVCache", "MlxNetwork"]
 
 BLOCK = 512  # addends of a partial sum
 _Pair = tuple[Any, Any]  # keys and values, [1, heads, positions, size]
 
 
-@attrs.frozen(eq=False)
-class MlxEncodedWindow:
-    """Embeddings of the audio tokens of one window, [tokens, width]."""
+class MlxKVCache:
+    """The keys and values of one stream; arrays are replaced, never written to. See KVCache."""
 
-    embeddings: Any
-
-    @property
-    def tokens(self) -> int:
-        """Audio tokens of the window."""
-        return int(self.embeddings.shape[0])
+    def __init__(self) -> None:
+        self.length = 0  #: positions held
+        #: keys and values of each layer, [1, heads, positions, size]
+        self.layers: list[tuple[Any, Any]] = []
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the embeddings."""
-        return int(self.embeddings.nbytes)
+        """Bytes of the arrays, which are as long as the latest forward left them."""
+        return sum(int(keys.nbytes + values.nbytes) for keys, values in self.layers)
 
-    def without_first(self, tokens: int) -> MlxEncodedWindow:
-        """Return a new window without the first *tokens* audio tokens."""
-        return MlxEncodedWindow(self.embeddings[tokens:])
+    def truncate(self, length: int) -> None:
+        """Drop all but the first *length* positions."""
+        self.length = min(self.length, length)
 
 
 class MlxNetwork:
@@ -111,7 +106,7 @@ class MlxNetwork:
             # `encode` starts the evaluation, because a trip to the device takes longer than this.
             return states[: token_count(frames)]
 
-    def encode(self, seconds: Sequence[Any]) -> MlxEncodedWindow:
+    def encode(self, seconds: Sequence[Any]) -> EncodedWindow:
         """Encode the seconds of at most one window, without waiting for the result."""
         encoder = self._model.audio_tower
         with self._stream.acquire():
@@ -121,7 +116,7 @@ class MlxNetwork:
             states = nn.gelu(encoder.proj1(encoder.ln_post(states[0])))
             embeddings = encoder.proj2(states)
             mx.async_eval(embeddings, *seconds)
-        return MlxEncodedWindow(embeddings)
+        return EncodedWindow(embeddings)
 
     def new_kv_cache(self) -> MlxKVCache:
         """Return a KV cache without positions."""
@@ -130,7 +125,7 @@ class MlxNetwork:
     def forward(
         self,
         kv_cache: MlxKVCache,
-        parts: Sequence[MlxEncodedWindow | Sequence[int]],
+        parts: Sequence[EncodedWindow | Sequence[int]],
         *,
         rows: int,
         audio: tuple[int, int],
@@ -188,8 +183,8 @@ class MlxNetwork:
             attention=arrived[:, 3:],
         )
 
-    def _embed(self, part: MlxEncodedWindow | Sequence[int]) -> Any:
-        if isinstance(part, MlxEncodedWindow):
+    def _embed(self, part: EncodedWindow | Sequence[int]) -> Any:
+        if isinstance(part, EncodedWindow):
             return part.embeddings.astype(self._dtype)
         return self._model.model.embed_tokens(mx.array(list(part))).astype(self._dtype)
 

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from wlk_core.frameworks.torch import choose_device, choose_dtype
-from wlk_core.plugins import LoadedBackend, locate
-from wlk_qwen3_simul.backend import open_stream, warmup
-from wlk_qwen3_simul.checkpoint import BUNDLED, Checkpoint
-from wlk_qwen3_simul.engine.engine import Engine
-from wlk_qwen3_simul.engine.find_heads import find_heads
-from wlk_qwen3_simul.engine.vocabulary import Vocabulary
+from wlk_qwen3_simul.backend import Loading
 from wlk_qwen3_simul.torch.checkpoint import check_directory, load_model
 from wlk_qwen3_simul.torch.network import TorchNetwork
 
 if TYPE_CHECKING:
-    from wlk_core.plugins import BackendSpec
+    from wlk_core.plugins import BackendSpec, LoadedBackend
+    from wlk_qwen3_simul.engine.engine import Engine
 
 __all__ = ["load"]
-
-logger = logging.getLogger(__name__)
 
 
 def load(
@@ -44,32 +37,14 @@ def load(
 
     """
     chosen = choose_device(device)
-    name = model or str(spec.default_model)
-    directory = locate(name, spec=spec, bundled=BUNDLED, cache_dir=cache_dir)
-    checkpoint = Checkpoint.read(directory, name=name)
-    check_directory(directory)  # before the tokenizer, which takes a second
-    vocabulary = Vocabulary.read(directory)
+    loading = Loading(spec, model, cache_dir=cache_dir, check_directory=check_directory)
+    declared = loading.checkpoint.compute_type
     loaded = load_model(
-        directory,
+        loading.directory,
         device=chosen,
-        dtype=choose_dtype(
-            dtype, device=chosen, declared=checkpoint.compute_type, accelerated=torch.bfloat16
-        ),
+        dtype=choose_dtype(dtype, device=chosen, declared=declared, accelerated=torch.bfloat16),
     )
     text: Any = loaded.config.text_config
-    heads = find_heads(
-        alignment_heads,
-        directory,
-        name=name,
-        layers=text.num_hidden_layers,
-        heads=text.num_attention_heads,
-    )
+    heads = loading.find_heads(alignment_heads, text)
     network = TorchNetwork(loaded, alignment_heads=heads.pairs)
-    logger.info("%s runs in %s on %s", name, network.dtype, network.device)
-    engine = Engine(
-        network=network,
-        vocabulary=vocabulary,
-        checkpoint=checkpoint,
-        by_self=heads.row == "self",
-    )
-    return LoadedBackend(spec, engine, open_stream=open_stream, warmup=warmup)
+    return loading.backend(network, heads, dtype=network.dtype, device=network.device)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import numpy as np
 import torch
 from torch.nn import functional
 
 from wlk_qwen3_simul.engine.frames import SECOND_MEL_FRAMES, token_count
-from wlk_qwen3_simul.engine.network import DecoderOutput
+from wlk_qwen3_simul.engine.network import DecoderOutput, EncodedWindow
 from wlk_qwen3_simul.torch.attention import AttentionCapture
-from wlk_qwen3_simul.torch.kv_cache import TorchKVCache
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,28 +18,53 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers import Qwen3ASRForConditionalGeneration
 
-__all__ = ["TorchEncodedWindow", "TorchNetwork"]
+__all__ = ["TorchKVCache", "TorchNetwork"]
+
+BLOCK = 256  # positions by which a buffer grows
 
 
-@attrs.frozen(eq=False)
-class TorchEncodedWindow:
-    """Embeddings of the audio tokens of one window, [tokens, width]."""
+class TorchKVCache:
+    """
+    A KV cache with the interface of transformers' caches; see KVCache.
 
-    embeddings: torch.Tensor
+    A forward writes after `length`, which the network raises only once the forward is complete.
+    """
 
-    @property
-    def tokens(self) -> int:
-        """Audio tokens of the window."""
-        return int(self.embeddings.shape[0])
+    def __init__(self) -> None:
+        self.length = 0  #: positions held
+        self._layers: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the embeddings."""
-        return int(self.embeddings.nbytes)
+        """Bytes of the buffers, which are as long as the longest forward and never shrink."""
+        return sum(keys.nbytes + values.nbytes for keys, values in self._layers.values())
 
-    def without_first(self, tokens: int) -> TorchEncodedWindow:
-        """Return a new window without the first *tokens* audio tokens."""
-        return TorchEncodedWindow(self.embeddings[tokens:])
+    def truncate(self, length: int) -> None:
+        """Drop all but the first *length* positions."""
+        self.length = min(self.length, length)
+
+    def update(
+        self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: object
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write [1, heads, new, size] after the held positions; return held and new together."""
+        end = self.length + keys.shape[2]
+        buffers = self._layers.get(layer_idx)
+        if buffers is None or buffers[0].shape[2] < end:
+            buffers = (self._grow(buffers, 0, keys, end), self._grow(buffers, 1, values, end))
+            self._layers[layer_idx] = buffers
+        for buffer, new in zip(buffers, (keys, values), strict=True):
+            buffer[:, :, self.length : end] = new
+        return buffers[0][:, :, :end], buffers[1][:, :, :end]
+
+    def _grow(
+        self, buffers: Sequence[torch.Tensor] | None, index: int, new: torch.Tensor, end: int
+    ) -> torch.Tensor:
+        """Return a buffer of whole blocks that holds *end* positions, the held ones copied."""
+        positions = -(-end // BLOCK) * BLOCK
+        grown = new.new_empty((new.shape[0], new.shape[1], positions, new.shape[3]))
+        if buffers is not None:
+            grown[:, :, : self.length] = buffers[index][:, :, : self.length]
+        return grown
 
 
 class TorchNetwork:
@@ -111,7 +134,7 @@ class TorchNetwork:
             output: torch.Tensor = states + positions.to(states.dtype)
             return output[: token_count(frames)].clone()
 
-    def encode(self, seconds: Sequence[torch.Tensor]) -> TorchEncodedWindow:
+    def encode(self, seconds: Sequence[torch.Tensor]) -> EncodedWindow:
         """Encode the seconds of at most one window."""
         encoder = self._model.model.audio_tower
         with torch.inference_mode():
@@ -120,7 +143,7 @@ class TorchNetwork:
             for layer in encoder.layers:
                 states = layer(states, boundaries, max_seqlen=len(states))[0]
             states = encoder.ln_post(states)
-            return TorchEncodedWindow(self._model.model.multi_modal_projector(states))
+            return EncodedWindow(self._model.model.multi_modal_projector(states))
 
     def new_kv_cache(self) -> TorchKVCache:
         """Return a KV cache without positions."""
@@ -129,7 +152,7 @@ class TorchNetwork:
     def forward(
         self,
         kv_cache: TorchKVCache,
-        parts: Sequence[TorchEncodedWindow | Sequence[int]],
+        parts: Sequence[EncodedWindow | Sequence[int]],
         *,
         rows: int,
         audio: tuple[int, int],
@@ -170,9 +193,10 @@ class TorchNetwork:
             attention=packed[:, 3:],
         )
 
-    def _embed(self, part: TorchEncodedWindow | Sequence[int]) -> torch.Tensor:
-        if isinstance(part, TorchEncodedWindow):
-            return part.embeddings
+    def _embed(self, part: EncodedWindow | Sequence[int]) -> torch.Tensor:
+        if isinstance(part, EncodedWindow):
+            window: torch.Tensor = part.embeddings
+            return window
         ids = torch.tensor(part, dtype=torch.long, device=self.device)
         embedded: torch.Tensor = self._model.model.language_model.embed_tokens(ids)
         return embedded

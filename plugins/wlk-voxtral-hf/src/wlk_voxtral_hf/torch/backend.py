@@ -41,7 +41,7 @@ def load(
     a CPU.
 
     Raises:
-        ModelNotFoundError: the model is absent, or no Voxtral Realtime model of transformers.
+        ModelNotFoundError: the model is absent, or not a Voxtral Realtime model of transformers.
         BackendUnavailable: the device is absent, or has too little memory.
 
     """

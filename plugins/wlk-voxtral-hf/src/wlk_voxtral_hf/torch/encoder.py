@@ -1,4 +1,4 @@
-"""The causal audio encoder over the next frames of several streams."""
+"""Run the causal audio encoder, and the attention of its modules, over several streams at once."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import torch
 from torch.nn import functional
+from transformers.models.voxtral_realtime import modeling_voxtral_realtime
 
 from wlk_core.frameworks.packed_attention import AttentionPass
-from wlk_voxtral_hf.torch.attention import attend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from wlk_core.frameworks.kv_pages import PagedCache, PagePool
 
-__all__ = ["EncoderCache", "encode"]
+__all__ = ["EncoderCache", "attend", "encode"]
 
 CONVOLUTIONS = ("conv1", "conv2")
 
@@ -99,3 +99,29 @@ def _layers(encoder: Any, attention: AttentionPass, states: Tensor) -> Tensor:
         states = states + layer.mlp(layer.final_layer_norm(states))
     normalized: Tensor = encoder.norm(states)
     return normalized
+
+
+def attend(
+    attention_pass: AttentionPass,
+    attention: Any,
+    layer: int,
+    states: Tensor,
+    rotation: tuple[Tensor, Tensor],
+) -> Tensor:
+    """Return the self-attention of *layer* for packed states; writes keys and values."""
+    modeling: Any = modeling_voxtral_realtime
+    size = attention.head_dim
+    # [1, heads, positions, size], as the rotation takes them
+    queries = attention.q_proj(states).view(1, len(states), -1, size).transpose(1, 2)
+    keys = attention.k_proj(states).view(1, len(states), -1, size).transpose(1, 2)
+    values = attention.v_proj(states).view(len(states), -1, size)
+    queries, keys = modeling.apply_rotary_pos_emb(queries, keys, *rotation)
+    mixed = attention_pass.mix(
+        layer,
+        queries[0].transpose(0, 1),
+        keys[0].transpose(0, 1),
+        values,
+        scale=attention.scaling,
+    )
+    output: Tensor = attention.o_proj(mixed)
+    return output

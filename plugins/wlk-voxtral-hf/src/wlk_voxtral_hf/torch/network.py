@@ -11,20 +11,17 @@ import torch
 
 from wlk_core.frameworks.kv_pages import PagePool
 from wlk_core.frameworks.packed_attention import AttentionPass
-from wlk_voxtral.batch import DecoderRow, EncoderRow
 from wlk_voxtral.engine import predictions_of
-from wlk_voxtral_hf.torch.attention import attend
-from wlk_voxtral_hf.torch.encoder import encode
+from wlk_voxtral_hf.torch.encoder import attend, encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
     from torch import Tensor
 
     from wlk_core.frameworks.kv_pages import PagedCache
     from wlk_core.streaming import TokenPrediction
+    from wlk_voxtral.network import DecoderRow, EncoderRow
     from wlk_voxtral_hf.torch.encoder import EncoderCache
 
 __all__ = ["TorchNetwork"]
@@ -56,7 +53,7 @@ class TorchPass:
 
 class TorchNetwork:
     """
-    A VoxtralRealtimeForConditionalGeneration; see wlk_voxtral.batch.BatchNetwork.
+    A VoxtralRealtimeForConditionalGeneration; see wlk_voxtral.network.Network.
 
     Its modules are called one by one, because the forward passes of transformers have one position
     and one delay for all rows.  Keys and values of all streams are in two pools of pages.
@@ -91,12 +88,6 @@ class TorchNetwork:
         with self._lock, torch.inference_mode():
             yield
 
-    def encode(
-        self, mel: NDArray[np.float32], cache: EncoderCache | None, *, delay_steps: int
-    ) -> tuple[AudioSteps, EncoderCache]:
-        """Return the audio embeddings of float32[8 n, mels] and the encoder's cache."""
-        return self.encode_batch([EncoderRow(mel=mel, cache=cache, delay_steps=delay_steps)])[0]
-
     def encode_batch(
         self, rows: Sequence[EncoderRow[EncoderCache]]
     ) -> list[tuple[AudioSteps, EncoderCache]]:
@@ -115,21 +106,6 @@ class TorchNetwork:
             (AudioSteps(embeddings=embedded, delay_steps=row.delay_steps), cache)
             for row, embedded, cache in zip(rows, steps, caches, strict=True)
         ]
-
-    def forward(
-        self,
-        token_ids: Sequence[int],
-        audio: AudioSteps,
-        *,
-        first: int,
-        kv_cache: PagedCache | None,
-        position: int,
-    ) -> TorchPass:
-        """Run the decoder over the steps of *audio* from *first* on."""
-        row = DecoderRow(
-            token_ids=token_ids, audio=audio, first=first, kv_cache=kv_cache, position=position
-        )
-        return self.forward_batch([row])[0]
 
     def forward_batch(self, rows: Sequence[DecoderRow[AudioSteps, PagedCache]]) -> list[TorchPass]:
         """Run the decoder over positions of several streams in one pass."""

@@ -48,7 +48,7 @@ def load(
     With `dtype` "auto" the checkpoint decides, else weights keep the type they are stored in.
 
     Raises:
-        ModelNotFoundError: the model is absent, or no Voxtral Realtime model.
+        ModelNotFoundError: the model is absent, or not a Voxtral Realtime model.
         BackendUnavailable: the device or voxmlx is absent, or memory is short.
 
     """

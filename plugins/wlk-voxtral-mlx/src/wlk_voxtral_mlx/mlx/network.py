@@ -14,11 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from wlk_core.frameworks.mlx import SharedStream
     from wlk_core.streaming import TokenPrediction
+    from wlk_voxtral.network import DecoderRow, EncoderRow
     from wlk_voxtral_mlx.checkpoint import ModelConfig
 
 __all__ = ["MlxNetwork"]
@@ -39,7 +37,7 @@ class AudioSteps:
 
 @attrs.frozen(kw_only=True, eq=False)
 class MlxPass:
-    """A forward pass of the decoder; see wlk_voxtral.engine.ForwardPass."""
+    """A forward pass of the decoder; see wlk_voxtral.network.ForwardPass."""
 
     predictions: list[TokenPrediction]
     kv_cache: KVCache
@@ -55,7 +53,7 @@ class MlxPass:
 
 
 class MlxNetwork:
-    """A model of MLX modules; see wlk_voxtral.engine.Network."""
+    """A model of MLX modules; see wlk_voxtral.network.Network."""
 
     def __init__(
         self, model: Any, config: ModelConfig, *, eos_id: int, stream: SharedStream
@@ -77,46 +75,44 @@ class MlxNetwork:
         """Take the MLX stream that all threads share."""
         return self._stream.acquire()
 
-    def encode(
-        self, mel: NDArray[np.float32], cache: EncoderCache | None, *, delay_steps: int
-    ) -> tuple[AudioSteps, EncoderCache]:
-        """Return the audio embeddings of float32[8 n, mels] and the encoder's cache."""
+    def encode_batch(
+        self, rows: Sequence[EncoderRow[EncoderCache]]
+    ) -> list[tuple[AudioSteps, EncoderCache]]:
+        """Encode the next steps of each stream."""
+        return [self._encode(row) for row in rows]
+
+    def forward_batch(self, rows: Sequence[DecoderRow[AudioSteps, KVCache]]) -> list[MlxPass]:
+        """Run the decoder over the positions of each stream."""
+        return [self._forward(row) for row in rows]
+
+    def _encode(self, row: EncoderRow[EncoderCache]) -> tuple[AudioSteps, EncoderCache]:
         embeddings, new_cache = encode(
             self.model,
-            mx.array(mel),
-            cache or EncoderCache.at_start(self.model),
+            mx.array(row.mel),
+            row.cache or EncoderCache.at_start(self.model),
             window=self.config.encoder.window,
             downsampling=self.config.downsampling,
         )
-        condition = self.model.time_embedding(mx.array([delay_steps], dtype=mx.float32))
+        condition = self.model.time_embedding(mx.array([row.delay_steps], dtype=mx.float32))
         audio = AudioSteps(embeddings=embeddings, condition=condition, encoder_cache=new_cache)
         return audio, new_cache
 
-    def forward(
-        self,
-        token_ids: Sequence[int],
-        audio: AudioSteps,
-        *,
-        first: int,
-        kv_cache: KVCache | None,
-        position: int,
-    ) -> MlxPass:
-        """Run the decoder over the steps of *audio* from *first* on."""
+    def _forward(self, row: DecoderRow[AudioSteps, KVCache]) -> MlxPass:
         window = self.config.decoder.window
         logits, whole = decode(
             self.model,
-            audio.embeddings[first : first + len(token_ids)],
-            token_ids,
-            kv_cache or KVCache(),
-            condition=audio.condition,
-            position=position,
+            row.audio.embeddings[row.first : row.first + len(row.token_ids)],
+            row.token_ids,
+            row.kv_cache or KVCache(),
+            condition=row.audio.condition,
+            position=row.position,
             window=window,
         )
         trimmed = whole.truncated(0, window=window)
         is_eos = mx.arange(logits.shape[-1]) == self._eos_id  # end of text never ends a stream
         rows: Any = _best(mx.where(is_eos, -mx.inf, logits))
         # Nothing lazy may remain after a call, because the next one may come from another thread.
-        mx.eval(rows, audio.encoder_cache.arrays, trimmed.arrays)
+        mx.eval(rows, row.audio.encoder_cache.arrays, trimmed.arrays)
         return MlxPass(
             predictions=predictions_of(rows.tolist()),
             kv_cache=trimmed,

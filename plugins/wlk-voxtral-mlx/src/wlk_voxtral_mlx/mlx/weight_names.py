@@ -133,7 +133,7 @@ _LAYER = re.compile(r"^(?P<stack>.*?layers)\.(?P<number>\d+)\.(?P<part>.+)$")
 
 
 def module_weight(name: str) -> WeightName | None:
-    """Return the parameter that a tensor called *name* in any layout is; None for no parameter."""
+    """Return the parameter that a tensor of any layout called *name* is; None where it is none."""
     plain = _PREFIX.sub("", name).replace("language_model.model.", "language_model.")
     module, _, kind = plain.rpartition(".")
     layer = _LAYER.match(module)

@@ -62,7 +62,7 @@ def renamed_tensors(tensors: Mapping[str, mx.array], config: ModelConfig) -> dic
     Return *tensors* under the names and in the row order of our modules, lazily.
 
     Raises:
-        WeightError: some are no parameter of the model.
+        WeightError: some are not parameters of the model.
 
     """
     weights: dict[str, mx.array] = {}

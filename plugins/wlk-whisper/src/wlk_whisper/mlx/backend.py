@@ -5,17 +5,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from faster_whisper.feature_extractor import FeatureExtractor
-from faster_whisper.tokenizer import Tokenizer
-
 from wlk_core.frameworks.mlx import choose_dtype, shared_stream
 from wlk_core.models import locate
 from wlk_whisper.backend import loaded_backend
-from wlk_whisper.checkpoint import Checkpoint, transformers_digits
+from wlk_whisper.checkpoint import Checkpoint, GenerationConfig, transformers_digits
 from wlk_whisper.engine.alignment_heads import choose_alignment_heads
 from wlk_whisper.engine.engine import WhisperEngine
-from wlk_whisper.engine.generation_config import GenerationConfig
-from wlk_whisper.engine.tokenizer import require_special_tokens
+from wlk_whisper.engine.model_files import require_special_tokens
 from wlk_whisper.mlx.checkpoint import load_model
 from wlk_whisper.mlx.network import MlxNetwork
 from wlk_whisper.mlx.tokenizer import load_tokenizer
@@ -77,8 +73,6 @@ def load(
     engine = WhisperEngine(
         network=network,
         hf_tokenizer=hf_tokenizer,
-        tokenizer_class=Tokenizer,
-        feature_extractor=FeatureExtractor(feature_size=network.n_mels),
         checkpoint=checkpoint,
         alignment_heads=heads,
         begin_suppress_tokens=generation_config.begin_suppress_tokens,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import attrs
-from faster_whisper.feature_extractor import FeatureExtractor
-from faster_whisper.tokenizer import Tokenizer
 import numpy as np
 import pytest
 import tokenizers
@@ -15,11 +13,14 @@ from wlk_conformance.testing import noise
 import wlk_whisper
 from wlk_whisper.checkpoint import Checkpoint
 from wlk_whisper.engine.alignment_heads import AlignmentHeads
-from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine
-from wlk_whisper.engine.language_detection import detect_language
+from wlk_whisper.engine.engine import (
+    DecodingOptions,
+    WhisperEngine,
+    detect_language,
+    transcribe,
+)
 from wlk_whisper.engine.network import DecoderOutput
 from wlk_whisper.engine.passes import run_alone
-from wlk_whisper.engine.transcribe import transcribe
 
 TOKENIZER_FILE = Path(wlk_whisper.__file__).parent / "digits/ctranslate2/tokenizer.json"
 HF_TOKENIZER = tokenizers.Tokenizer.from_file(str(TOKENIZER_FILE))
@@ -120,8 +121,6 @@ def run(network, *, audio=AUDIO, prompt="", language="en", languages=None, **opt
     engine = WhisperEngine(
         network=network,
         hf_tokenizer=HF_TOKENIZER,
-        tokenizer_class=Tokenizer,
-        feature_extractor=FeatureExtractor(),
         checkpoint=Checkpoint(name="script", languages=languages),
         alignment_heads=AlignmentHeads(pairs=network.alignment_heads, are_known=True),
     )

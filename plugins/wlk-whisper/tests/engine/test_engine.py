@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import attrs
+from faster_whisper.feature_extractor import FeatureExtractor
+from faster_whisper.tokenizer import Tokenizer
 import numpy as np
 import pytest
 import tokenizers
@@ -121,6 +123,8 @@ def run(network, *, audio=AUDIO, prompt="", language="en", languages=None, **opt
     engine = WhisperEngine(
         network=network,
         hf_tokenizer=HF_TOKENIZER,
+        tokenizer_class=Tokenizer,
+        feature_extractor=FeatureExtractor(),
         checkpoint=Checkpoint(name="script", languages=languages),
         alignment_heads=AlignmentHeads(pairs=network.alignment_heads, are_known=True),
     )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
-from faster_whisper.feature_extractor import FeatureExtractor
-from faster_whisper.tokenizer import Tokenizer
 import numpy as np
 
 from wlk_core.plugins import Hypothesis, WorkCounters
@@ -23,6 +21,8 @@ from wlk_whisper.languages import LANGUAGES
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from faster_whisper.feature_extractor import FeatureExtractor
+    from faster_whisper.tokenizer import Tokenizer
     from numpy.typing import NDArray
     from tokenizers import Tokenizer as HfTokenizer
 
@@ -67,6 +67,8 @@ class WhisperEngine:
     Attributes:
         network: runs the layers.
         hf_tokenizer: the tokenizer.json of the model.
+        tokenizer_class: makes a tokenizer of a language and a task from it.
+        feature_extractor: makes log-mel features with as many bands as the network takes.
         checkpoint: limits and defaults of the model.
         alignment_heads: the heads whose attention times the words.
         begin_suppress_tokens: tokens that a transcript must not begin with; None means a blank and
@@ -76,15 +78,12 @@ class WhisperEngine:
 
     network: Network
     hf_tokenizer: HfTokenizer
+    tokenizer_class: Callable[..., Tokenizer]
+    feature_extractor: FeatureExtractor
     checkpoint: Checkpoint
     alignment_heads: AlignmentHeads
     begin_suppress_tokens: tuple[int, ...] | None = None
-    _feature_extractor: FeatureExtractor = attrs.field(init=False)
     _non_speech_tokens: tuple[int, ...] = attrs.field(init=False)  # the same in every language
-
-    @_feature_extractor.default
-    def _make_feature_extractor(self) -> FeatureExtractor:
-        return FeatureExtractor(feature_size=self.network.n_mels)
 
     @_non_speech_tokens.default
     def _find_non_speech_tokens(self) -> tuple[int, ...]:
@@ -110,7 +109,7 @@ class WhisperEngine:
     ) -> Passes[tuple[EncoderOutput, WorkCounters]]:
         """Return the encoder output of *audio* in its window, and the work counters."""
         mel_frames = window_mel_frames(len(audio), context)
-        features = log_mel(self._feature_extractor, audio, mel_frames)
+        features = log_mel(self.feature_extractor, audio, mel_frames)
         output = yield EncoderPass(features=features, is_padded=context == "padded")
         return output, WorkCounters(encoder_frames=mel_frames)
 
@@ -122,7 +121,9 @@ class WhisperEngine:
 
     def tokenizer(self, language: str, task: str) -> Tokenizer:
         """Return the tokenizer for a language and a task."""
-        return Tokenizer(self.hf_tokenizer, self.is_multilingual, task=task, language=language)
+        return self.tokenizer_class(
+            self.hf_tokenizer, self.is_multilingual, task=task, language=language
+        )
 
     def logit_filter(self, tokenizer: Tokenizer, *, has_timestamps: bool) -> LogitFilter:
         """Return the filter of tokens that the decoder may emit."""

@@ -12,8 +12,7 @@ from mutations import damaged
 import pytest
 
 from wlk_core.untrusted import mask_secrets
-from wlk_whisper.openai_api.response import ResponseError, TranscriptionResponse
-from wlk_whisper.openai_api.spelling import divide_text
+from wlk_whisper.openai_api.response import ResponseError, TranscriptionResponse, divide_text
 
 pytestmark = pytest.mark.slow
 

@@ -30,7 +30,7 @@ from wlk_core.audio.decode import decode_file
 from wlk_core.plugins import SAMPLE_RATE, Word
 from wlk_core.streaming.energy import FRAME_SAMPLES, background_level, loud_frames, loudness
 from wlk_whisper.ctranslate2.checkpoint import check_files
-from wlk_whisper.engine.word_times import tighten_to_speech
+from wlk_whisper.engine.words import tighten_to_speech
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import wlk_whisper
-from wlk_whisper.engine.tokenizer import read_tokenizer
-from wlk_whisper.options import MAX_CONTEXT_TOKENS
+from wlk_whisper.engine.model_files import read_tokenizer
+from wlk_whisper.plugin import MAX_CONTEXT_TOKENS
 
 CHARACTERS = 200  # of earlier text that the core passes on
 ENGLISH = (

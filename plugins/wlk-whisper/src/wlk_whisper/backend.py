@@ -1,9 +1,9 @@
-"""Streams and warmup on an engine over any Network, with either policy."""
+"""Streams and warmup: recognizers of every policy, on an engine over any Network."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -18,32 +18,79 @@ from wlk_core.plugins import (
     Word,
 )
 from wlk_whisper.engine.alignatt import AlignAttOptions, transcribe_aligned
-from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine
+from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine, transcribe
 from wlk_whisper.engine.features import SAMPLES_PER_ENCODER_FRAME
 from wlk_whisper.engine.timing import ENCODER_FRAME_SECONDS
-from wlk_whisper.engine.transcribe import transcribe
-from wlk_whisper.options import beam_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
+    from wlk_core.plugins import BackendSpec, EngineCalls, Hypothesis, Recognizer, StreamConfig
+    from wlk_whisper.checkpoint import Checkpoint
     from wlk_whisper.engine.passes import Passes
 
-__all__ = ["loaded_backend", "open_stream", "warm_up"]
+__all__ = ["decoding_options", "loaded_backend", "window_recognizer"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+LONG_FORM_BEAM_SIZE = 5  # Whisper's own for recordings
 WARMUP_WORD = " a"  # any text of one token
 
 
 def loaded_backend(spec: BackendSpec, engine: WhisperEngine) -> LoadedBackend[WhisperEngine]:
     """Return the backend of *engine*."""
-    return LoadedBackend(spec, engine, open_stream=open_stream, warmup=warm_up)
+    return LoadedBackend(spec, engine, open_stream=_open_stream, warmup=_warm_up)
 
 
-def open_stream(
+def decoding_options(
+    checkpoint: Checkpoint, config: StreamConfig, *, is_multilingual: bool, hf_tokenizer: Any
+) -> DecodingOptions:
+    """
+    Return the options of a stream's engine calls.
+
+    Raises:
+        OptionError: the checkpoint cannot decode the language, the task or the windows.
+
+    """
+    checkpoint.check(
+        language=config.language,
+        task=config.task,
+        is_multilingual=is_multilingual,
+        hf_tokenizer=hf_tokenizer,
+    )
+    # Greedy where words are decoded again at the next tick.
+    auto_beam_size = LONG_FORM_BEAM_SIZE if config.policy == "long-form" else 1
+    return DecodingOptions(
+        task=config.task,
+        beam_size=config.options["beam_size"] or auto_beam_size,
+        context=checkpoint.context(config.options["audio_context"]),
+        keyterms=config.options["keyterms"] or "",
+    )
+
+
+def window_recognizer(
+    call: Callable[..., Hypothesis], config: StreamConfig, *, buffer_seconds: float
+) -> Callable[[], Recognizer]:
+    """Return what makes a recognizer that decodes windows: LocalAgreement or long-form."""
+    options: dict[str, Any] = {
+        "language": config.language,
+        "prompt": config.options["prompt"] or "",
+    }
+    if config.policy == "long-form":
+        return partial(LongFormRecognizer, call, **options)
+    buffer_seconds = config.options["buffer_seconds"] or buffer_seconds
+    return partial(
+        LocalAgreementRecognizer,
+        call,
+        **options,
+        tick_seconds=config.options["tick_seconds"],
+        buffer_seconds=buffer_seconds,
+        kept_seconds=buffer_seconds / 2,
+    )
+
+
+def _open_stream(
     engine: WhisperEngine, config: StreamConfig, calls: EngineCalls
 ) -> Callable[[], Recognizer]:
     """
@@ -54,38 +101,21 @@ def open_stream(
             are unknown and the policy is AlignAtt.
 
     """
-    engine.checkpoint.check(
-        language=config.language,
-        task=config.task,
+    options, checkpoint = config.options, engine.checkpoint
+    decoding = decoding_options(
+        checkpoint,
+        config,
         is_multilingual=engine.is_multilingual,
         hf_tokenizer=engine.hf_tokenizer,
     )
-    options = config.options
-    decoding = DecodingOptions(
-        task=config.task,
-        beam_size=beam_size(config),
-        context=engine.checkpoint.context(options["audio_context"]),
-        keyterms=options["keyterms"] or "",
-    )
-    buffer_seconds = options["buffer_seconds"] or engine.checkpoint.buffer_seconds
-    prompt = options["prompt"] or ""
     if config.policy != "alignatt":
         call = _engine_call(engine, calls, partial(transcribe, engine=engine, options=decoding))
-        if config.policy == "long-form":
-            return partial(LongFormRecognizer, call, language=config.language, prompt=prompt)
-        return partial(
-            LocalAgreementRecognizer,
-            call,
-            language=config.language,
-            prompt=prompt,
-            tick_seconds=options["tick_seconds"],
-            buffer_seconds=buffer_seconds,
-            kept_seconds=buffer_seconds / 2,
-        )
-    engine.alignment_heads.require_known(engine.checkpoint.name)
+        return window_recognizer(call, config, buffer_seconds=checkpoint.buffer_seconds)
+    engine.alignment_heads.require_known(checkpoint.name)
+    buffer_seconds = options["buffer_seconds"] or checkpoint.buffer_seconds
     rewind_frames = _encoder_frames(options["rewind_seconds"])
     alignatt = AlignAttOptions(
-        static_prompt=f"{decoding.keyterms} {prompt}".strip(),
+        static_prompt=f"{decoding.keyterms} {options['prompt'] or ''}".strip(),
         max_context_tokens=options["max_context_tokens"],
         rewind_frames=rewind_frames,
     )
@@ -119,7 +149,7 @@ def _engine_call(
     return call
 
 
-def warm_up(engine: WhisperEngine, calls: EngineCalls) -> None:
+def _warm_up(engine: WhisperEngine, calls: EngineCalls) -> None:
     """
     Run the model on a second of silence, in every way that its streams run it.
 

@@ -1,13 +1,13 @@
-"""The settings that a checkpoint declares in its wlk.json."""
+"""The settings beside the weights of a checkpoint: its wlk.json and its generation_config.json."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import attrs
+import msgspec
 from msgspec import Meta, Struct
 
-from wlk_core.models import read_json_table
+from wlk_core.models import Index, read_json_table
 from wlk_core.plugins import ModelNotFoundError, OptionError
 
 if TYPE_CHECKING:
@@ -17,26 +17,37 @@ if TYPE_CHECKING:
 
     from wlk_whisper.engine.features import AudioContext
 
-__all__ = ["Checkpoint", "transformers_digits"]
+__all__ = ["Checkpoint", "GenerationConfig", "transformers_digits"]
 
-FILE_NAME = "wlk.json"
 # Half of it stays when the buffer is cut.  On 158 s of English with tiny.en and AlignAtt, 10.1 % of
 # the words were wrong where a cut left the newest words only, and 7.2 % so, for a quarter more
 # encoder frames.
 BUFFER_SECONDS = 8.0
 
 
-class _Settings(Struct):
-    languages: Annotated[list[str], Meta(min_length=1)] | None = None
-    tasks: Annotated[list[Literal["transcribe", "translate"]], Meta(min_length=1)] | None = None
-    dtype: str | None = None
-    shorter_input: bool | None = None
-    buffer_seconds: Annotated[float, Meta(ge=2, le=25)] | None = None
-    cpu_threads: Annotated[int, Meta(ge=0, le=1024)] | None = None
+class GenerationConfig(Struct, frozen=True, kw_only=True):
+    """
+    The entries of generation_config.json that decoding uses; None where the file has none.
+
+    transformers writes the file for every model, and converters to other formats often copy it.
+    """
+
+    alignment_heads: tuple[tuple[Index, Index], ...] | None = None  #: (layer, head), both from 0
+    begin_suppress_tokens: tuple[Index, ...] | None = None
+
+    @classmethod
+    def read(cls, directory: Path) -> GenerationConfig:
+        """
+        Return the generation config in *directory*, empty where there is no file.
+
+        Raises:
+            ModelNotFoundError: the file exists and is invalid.
+
+        """
+        return msgspec.convert(read_json_table(directory / "generation_config.json", cls), cls)
 
 
-@attrs.frozen(kw_only=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True, kw_only=True):
     """
     Limits and defaults of a checkpoint; a ``wlk.json`` in its directory declares them.
 
@@ -51,13 +62,15 @@ class Checkpoint:
 
     """
 
-    name: str
-    languages: tuple[str, ...] | None = None
-    tasks: tuple[str, ...] | None = None
+    name: str = ""
+    languages: Annotated[tuple[str, ...], Meta(min_length=1)] | None = None
+    tasks: Annotated[tuple[Literal["transcribe", "translate"], ...], Meta(min_length=1)] | None = (
+        None
+    )
     dtype: str | None = None
-    takes_shorter_input: bool = False
-    buffer_seconds: float = BUFFER_SECONDS
-    cpu_threads: int | None = None
+    takes_shorter_input: bool = msgspec.field(default=False, name="shorter_input")
+    buffer_seconds: Annotated[float, Meta(ge=2, le=25)] = BUFFER_SECONDS
+    cpu_threads: Annotated[int, Meta(ge=0, le=1024)] | None = None
 
     @classmethod
     def read(cls, directory: Path, *, name: str) -> Checkpoint:
@@ -68,17 +81,8 @@ class Checkpoint:
             ModelNotFoundError: its wlk.json is damaged, or has an invalid value.
 
         """
-        table = read_json_table(directory / FILE_NAME, _Settings)
-        languages, tasks = table.get("languages"), table.get("tasks")
-        return cls(
-            name=name,
-            languages=None if languages is None else tuple(languages),
-            tasks=None if tasks is None else tuple(tasks),
-            dtype=table.get("dtype"),
-            takes_shorter_input=table.get("shorter_input") or False,
-            buffer_seconds=table.get("buffer_seconds") or BUFFER_SECONDS,
-            cpu_threads=table.get("cpu_threads"),
-        )
+        table = read_json_table(directory / "wlk.json", cls)
+        return msgspec.convert(table | {"name": name}, cls)
 
     def check(
         self, *, language: str | None, task: str, is_multilingual: bool, hf_tokenizer: HfTokenizer

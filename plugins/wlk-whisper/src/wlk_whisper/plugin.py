@@ -18,12 +18,18 @@ from wlk_whisper.models import (
     TRANSFORMERS_FILES,
     TRANSFORMERS_MODELS,
 )
-from wlk_whisper.options import AUDIO_CONTEXT, LORA_PATH, MAX_CONTEXT_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["FASTER_WHISPER", "MLX_WHISPER", "OPENAI_API", "WHISPER", "wlk_backends"]
+__all__ = [
+    "FASTER_WHISPER",
+    "MAX_CONTEXT_TOKENS",
+    "MLX_WHISPER",
+    "OPENAI_API",
+    "WHISPER",
+    "wlk_backends",
+]
 
 CAPABILITIES = frozenset(
     {
@@ -47,6 +53,36 @@ COMPUTE_TYPES = (
     "default", "fastest", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16",
     "float16", "bfloat16", "float32",
 )  # fmt: skip
+
+AUDIO_CONTEXT = Option(
+    name="audio_context",
+    choices=("padded", "full", "fitted"),
+    is_auto_allowed=True,
+    help="encode windows of 30 s (full), the buffer alone, for models trained on such windows "
+    "(fitted), or the buffer with the encoder output of silence after it (padded); auto takes "
+    "fitted where the checkpoint allows it, else padded",
+    scope="stream",
+)
+
+LORA_PATH = Option(
+    name="lora_path",
+    help="directory of a LoRA adapter (peft) that is merged into the model",
+)
+
+MAX_CONTEXT_TOKENS = Option(
+    name="max_context_tokens",
+    type=int,
+    # Committed words are forced while their audio is in the buffer.  Earlier text costs its
+    # positions at every tick, and no encoder frames: of 465 words of English with tiny.en, 82 were
+    # wrong without it, 78 with it or with a buffer of 12 s, and 70 in whole recordings.
+    default=50,
+    minimum=0,
+    maximum=223,
+    help="most tokens of earlier text in the prompt; earlier text has at most 200 characters, so "
+    "values above 50 change nothing in English, and prompt and earlier text share 223 tokens",
+    scope="stream",
+    policies=("alignatt",),
+)
 
 DECODING = (
     standard_options.BEAM_SIZE,
@@ -72,6 +108,13 @@ ALIGNATT = (
     attrs.evolve(standard_options.BORDER_SECONDS, default=0.3),
     standard_options.REWIND_SECONDS,
     MAX_CONTEXT_TOKENS,
+)
+#: Options of the engines that decode with either policy: those of AlignAtt, too.
+LAYERS = (
+    standard_options.CACHE_DIR,
+    *DECODING,
+    *_live_options("alignatt", "local-agreement"),
+    *ALIGNATT,
 )
 
 # MLX is made for Apple Silicon; on other machines the other engines are faster.
@@ -124,10 +167,7 @@ MLX_WHISPER = BackendSpec(
         standard_options.device("cpu", "gpu"),
         standard_options.dtype("float32", "float16"),
         standard_options.ALIGNMENT_HEADS,
-        standard_options.CACHE_DIR,
-        *DECODING,
-        *_live_options("alignatt", "local-agreement"),
-        *ALIGNATT,
+        *LAYERS,
     ),
     capabilities=CAPABILITIES,
     languages=LANGUAGES,
@@ -220,10 +260,7 @@ WHISPER = BackendSpec(
         standard_options.dtype("float32", "float16", "bfloat16"),
         standard_options.ALIGNMENT_HEADS,
         LORA_PATH,
-        standard_options.CACHE_DIR,
-        *DECODING,
-        *_live_options("alignatt", "local-agreement"),
-        *ALIGNATT,
+        *LAYERS,
     ),
     capabilities=CAPABILITIES | {"batching"},
     languages=LANGUAGES,

@@ -87,7 +87,7 @@ def test_a_damaged_tokenizer_is_named(tmp_path):
     shutil.copytree(DIGITS, tmp_path, dirs_exist_ok=True)
     (tmp_path / "tokenizer.json").write_bytes((DIGITS / "tokenizer.json").read_bytes()[:1000])
 
-    with pytest.raises(ModelNotFoundError, match=r"tokenizer\.json is no tokenizer: .*or copy"):
+    with pytest.raises(ModelNotFoundError, match=r"tokenizer\.json is not a tokenizer: .*or copy"):
         load_backend("faster-whisper", str(tmp_path))
 
 

@@ -13,8 +13,7 @@ import pytest
 
 from wlk_core import ModelNotFoundError
 import wlk_whisper
-from wlk_whisper.ctranslate2.checkpoint import check_files
-from wlk_whisper.ctranslate2.model_header import read_model_header
+from wlk_whisper.ctranslate2.checkpoint import check_files, read_model_header
 
 DIGITS = Path(wlk_whisper.__file__).parent / "digits" / "ctranslate2"
 

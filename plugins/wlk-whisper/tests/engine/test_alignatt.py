@@ -16,6 +16,7 @@ from wlk_core.plugins import AlignAttRecognizer, AlignedWord, OnlineStream, Work
 from wlk_core.streaming import AlignAtt, Word
 import wlk_whisper
 from wlk_whisper.engine.alignatt import AlignAttOptions, transcribe_aligned
+from wlk_whisper.engine.alignment_heads import AlignmentHeads
 from wlk_whisper.engine.engine import DecodingOptions
 from wlk_whisper.engine.features import SAMPLES_PER_ENCODER_FRAME
 from wlk_whisper.engine.logit_filters import LogitFilter
@@ -103,6 +104,9 @@ class ScriptedEngine:
     is_silent: bool = False
     n_text_ctx: int = 448
     n_vocab: int = 51865
+    alignment_heads: AlignmentHeads = attrs.Factory(
+        lambda: AlignmentHeads(pairs=(), are_known=False)
+    )
     inputs: list[list[int]] = attrs.Factory(list)
 
     @property

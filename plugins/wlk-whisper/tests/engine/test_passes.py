@@ -11,8 +11,8 @@ import pytest
 
 from wlk_whisper.engine.decoding import decode
 from wlk_whisper.engine.logit_filters import LogitFilter
-from wlk_whisper.engine.network import ALONE, ChoiceTooClose, DecoderOutput, Rounding
-from wlk_whisper.engine.passes import encoder_pass, run, run_alone, run_together
+from wlk_whisper.engine.network import ALONE, ChoiceTooClose, DecoderOutput, EncoderPass, Rounding
+from wlk_whisper.engine.passes import run, run_alone, run_together
 
 SOT, EOT = 21, 20
 ROUNDING = Rounding(margin=0.2, attention=0.05)
@@ -56,7 +56,7 @@ class NoisyBatch:
 
 def search(network, *, frames=24, prompt=(SOT, 23), budget=6, beam_size=1, has_attention=True):
     """Return an engine call: an encoder pass and a search."""
-    encoder_output = yield from encoder_pass(np.zeros((80, 2 * frames), dtype=np.float32))
+    encoder_output = yield EncoderPass(features=np.zeros((80, 2 * frames), dtype=np.float32))
     logit_filter = LogitFilter(
         sot=SOT,
         eot=EOT,
@@ -129,7 +129,7 @@ def test_a_choice_that_is_too_close_is_made_again_alone(toy):
 
     def close_in_a_batch():
         begun.append(len(begun))
-        output = yield from encoder_pass(np.zeros((80, 8), dtype=np.float32))
+        output = yield EncoderPass(features=np.zeros((80, 8), dtype=np.float32))
         if len(begun) == 1:
             raise ChoiceTooClose
         return output.frames

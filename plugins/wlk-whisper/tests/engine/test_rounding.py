@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from wlk_whisper.engine.decoding import DecodingResult
-from wlk_whisper.engine.engine import contains_no_speech
-from wlk_whisper.engine.language_detection import detect_language
+from wlk_whisper.engine.engine import contains_no_speech, detect_language
 from wlk_whisper.engine.logit_filters import LogitFilter
 from wlk_whisper.engine.network import ALONE, PROBES, ChoiceTooClose, DecoderOutput, Rounding
 from wlk_whisper.engine.timing import token_boundaries

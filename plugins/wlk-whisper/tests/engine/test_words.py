@@ -1,4 +1,4 @@
-"""From tokens to words: grouping, punctuation, incomplete characters."""
+"""From tokens to words: grouping, punctuation, silence removed from their times, loops cut."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ import numpy as np
 import pytest
 import tokenizers
 
+from wlk_conformance.testing import noise
+from wlk_core.streaming import Word
 import wlk_whisper
-from wlk_whisper.engine.words import words_from_tokens
+from wlk_whisper.engine.words import drop_loop, tighten_to_speech, words_from_tokens
 
+RATE = 16_000
 TOKENIZER_FILE = Path(wlk_whisper.__file__).parent / "digits/ctranslate2/tokenizer.json"
 HF_TOKENIZER = tokenizers.Tokenizer.from_file(str(TOKENIZER_FILE))
 
@@ -91,3 +94,87 @@ def test_words_joined_are_the_text(text):
     assert "\ufffd" in decoded or "".join(decoded.split()) == "".join(joined.split())
     assert all(0.0 <= span.word.probability <= 1.0 for span in words)
     assert all(a.stop <= b.first for a, b in pairwise(words))
+
+
+def sounding(*spans, seconds=4.0, level=1e-4):
+    """Return audio with noise in *spans* (seconds) and nearly nothing elsewhere."""
+    audio = noise(seconds, level=level, seed=1)
+    for start, end in spans:
+        samples = slice(round(start * RATE), round(end * RATE))
+        audio[samples] = noise(end - start, level=0.1, seed=2)
+    return audio
+
+
+@given(st.floats(0.0, 0.9), st.floats(1.6, 3.0))
+def test_silence_around_a_word_is_removed(before, after):
+    """Whatever pause the span includes, the word begins and ends with its sound."""
+    (word,) = tighten_to_speech([Word(before, after, " one")], sounding((1.0, 1.5)))
+
+    assert 1.0 == pytest.approx(word.start, abs=0.011)
+    assert 1.5 == pytest.approx(word.end, abs=0.011)
+
+
+def test_the_end_of_a_neighbour_is_removed():
+    """A short sound at the very edge of the span, separated by a pause, is the neighbour's."""
+    audio = sounding((0.5, 1.0), (1.3, 1.8), (2.1, 2.6))
+    (word,) = tighten_to_speech([Word(0.95, 2.15, " one")], audio)
+
+    assert 1.3 == pytest.approx(word.start, abs=0.011)
+    assert 1.8 == pytest.approx(word.end, abs=0.011)
+
+
+def test_a_stop_inside_a_word_does_not_divide_it():
+    """The closure of a consonant is part of the word."""
+    (word,) = tighten_to_speech([Word(0.8, 2.0, " six")], sounding((1.0, 1.3), (1.38, 1.6)))
+
+    assert (1.0, 1.6) == (pytest.approx(word.start, abs=0.011), pytest.approx(word.end, abs=0.011))
+
+
+@given(st.floats(0, 3.9), st.floats(0, 1.0), st.integers(0, 20))
+def test_a_word_never_leaves_its_span(start, length, seed):
+    """Times are only ever moved inwards."""
+    word = Word(start, min(4.0, start + length), " one")
+    (tightened,) = tighten_to_speech([word], noise(4.0, level=0.05, seed=seed))
+
+    assert word.start <= tightened.start <= tightened.end <= max(word.end, word.start)
+
+
+def test_audio_too_short_for_energy_changes_nothing():
+    """Fewer than 160 samples have no loudness."""
+    words = (Word(0.0, 0.005, " one"),)
+
+    assert words == tighten_to_speech(words, np.zeros(80, dtype=np.float32))
+
+
+@given(st.integers(0, 6), st.integers(0, 6))
+def test_a_loop_is_cut_where_it_begins(spoken, looping):
+    """Three or more words in a row without audio are a loop, and all of them are dropped."""
+    words = [Word(i * 0.5, i * 0.5 + 0.4, " one") for i in range(spoken)]
+    words += [Word(spoken * 0.5, spoken * 0.5, " one")] * looping
+    expected = spoken if looping >= 3 else spoken + looping
+
+    assert expected == len(drop_loop(words))
+
+
+def test_a_boundary_within_sound_is_moved_to_the_pause_close_by():
+    """When the attention moves on too early, the word still begins after the pause."""
+    audio = sounding((0.5, 1.0), (1.4, 1.9))
+    before, after = tighten_to_speech([Word(0.4, 0.85, " six"), Word(0.85, 2.0, " two")], audio)
+
+    assert (0.5, 1.0) == (
+        pytest.approx(before.start, abs=0.011),
+        pytest.approx(before.end, abs=0.011),
+    )
+    assert (1.4, 1.9) == (
+        pytest.approx(after.start, abs=0.011),
+        pytest.approx(after.end, abs=0.011),
+    )
+
+
+def test_words_without_a_pause_keep_the_boundary_of_the_model():
+    """Where two words have no pause between them, the boundary does not move."""
+    before, after = tighten_to_speech(
+        [Word(0.4, 1.2, " six"), Word(1.2, 2.0, " two")], sounding((0.5, 1.9))
+    )
+
+    assert 1.2 == before.end == after.start

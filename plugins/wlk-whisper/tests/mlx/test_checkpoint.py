@@ -154,17 +154,17 @@ def test_a_quantised_model_stays_close(tmp_path, bits):
         ),
         ({"decoder__ln__weight": mx.zeros(65)}, r"shape \(64,\) but received shape \(65,\)"),
         ({"config": SMALL | {"n_text_layer": 3}}, "has n_text_layer=3, and the weights have 2;"),
-        ({"config": {"d_model": 64, "model_type": "whisper"}}, "gives no number for n_mels"),
+        ({"config": {"n_mels": 80}}, "missing required field `n_audio_ctx`"),
         ({"config": [1]}, r"config\.json is invalid: Expected `object`"),
         ({"decoder__blocks__1__ln__weight": mx.zeros(64)}, "not in model: decoder"),
         (
             {"without": ["decoder.blocks.1.mlp_ln.bias"]},
             r"Missing 1 parameters: decoder\.blocks\.1\.mlp_ln",
         ),
-        ({"config": SMALL | {"n_audio_ctx": 10**6}}, "n_audio_ctx=1000000, more than 30000"),
+        ({"config": SMALL | {"n_audio_ctx": 10**6}}, r"<= 30000 - at `\$\.n_audio_ctx`"),
         ({"config": SMALL | {"n_vocab": 10**6}}, "has n_vocab=1000000, and the weights have 96"),
         ({"config": SMALL | {"n_mels": 128}}, "has n_mels=128, and the weights have 80"),
-        ({"config": SMALL | {"n_text_layer": 0}}, "gives no number for n_text_layer"),
+        ({"config": SMALL | {"n_text_layer": 0}}, r">= 1 - at `\$\.n_text_layer`"),
         ({"config": SMALL | {"n_audio_head": 3}}, "divides 64 audio channels among 3 heads"),
         ({"config": SMALL | {"quantization": 4}}, r"quantization in config\.json should be"),
         ({"alignment_heads": mx.array([0, 1])}, r"should be pairs, got shape \(2,\)"),
@@ -220,23 +220,24 @@ def test_a_damaged_file_is_named(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("write", "reason"),
+    "content",
     [
-        (lambda file: file.writestr("a.npy", b"no array"), "magic string is not correct"),
-        (lambda file: file.writestr("a.npy", npy(np.zeros(9))[:-8]), "size of 'a.npy' is not"),
-        (lambda file: file.writestr("a.npy", npy(np.array([{}]))), "size of 'a.npy' is not"),
-        (lambda file: file.writestr("a.npy", b"\x93NUMPY\x07\x00"), "unknown version|must be one"),
+        lambda: b"no array",
+        lambda: npy(np.zeros(9))[:-8],
+        lambda: npy(np.array([{}])),
+        lambda: b"\x93NUMPY\x07\x00",
     ],
     ids=["no array", "cut", "objects", "version"],
 )
-def test_an_npz_is_judged_by_its_header(tmp_path, write, reason):
-    """Nothing is unpacked before the sizes were compared with the config."""
+def test_a_damaged_npz_is_refused_in_one_line(tmp_path, content):
+    """MLX reads no pickled objects, and arrays only after their sizes fit the config."""
     save(tmp_path, npz=True)
     with zipfile.ZipFile(tmp_path / "weights.npz", "w", zipfile.ZIP_DEFLATED) as file:
-        write(file)
+        file.writestr("a.npy", content())
 
-    with pytest.raises(ModelNotFoundError, match=rf"weights\.npz is damaged: .*({reason})"):
+    with pytest.raises(ModelNotFoundError, match=r"cannot be read|does not fit") as caught:
         load_model(tmp_path, dtype=mx.float32)
+    assert "\n" not in str(caught.value)
 
 
 def npy(array):

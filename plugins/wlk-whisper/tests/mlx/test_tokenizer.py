@@ -113,7 +113,7 @@ def test_a_damaged_tokenizer_is_never_replaced_by_whispers(tmp_path):
     """Its tokens may be others, so the error names the file and the remedy."""
     (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
 
-    with pytest.raises(ModelNotFoundError, match=r"tokenizer\.json is no tokenizer.*; pull"):
+    with pytest.raises(ModelNotFoundError, match=r"tokenizer\.json is not a tokenizer.*; pull"):
         load_tokenizer(tmp_path, ROWS)
 
 

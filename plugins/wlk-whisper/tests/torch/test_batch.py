@@ -16,7 +16,7 @@ pytest.importorskip("transformers", reason="needs wlk-whisper[torch]")
 import torch
 from transformers import WhisperConfig, WhisperForConditionalGeneration
 
-from wlk_whisper.engine.passes import DecoderPass, EncoderPass
+from wlk_whisper.engine.network import DecoderPass, EncoderPass
 from wlk_whisper.torch.network import TorchNetwork
 
 HEADS = ((1, 1), (0, 0), (1, 0))

@@ -17,9 +17,8 @@ from wlk_conformance import EngineFaults
 from wlk_conformance.testing import StreamDriver, connected_digits
 from wlk_core import load_backend
 from wlk_whisper.engine.alignatt import AlignAttOptions, transcribe_aligned
-from wlk_whisper.engine.engine import DecodingOptions
+from wlk_whisper.engine.engine import DecodingOptions, transcribe
 from wlk_whisper.engine.passes import run_alone
-from wlk_whisper.engine.transcribe import transcribe
 
 RATE = 16_000
 COUNTERS = (

@@ -120,7 +120,7 @@ def test_a_padded_window_goes_on_with_the_encoder_output_of_silence(network):
 
     assert 1500 == padded.frames
     for own, silent, joined in zip(
-        audio.cross_kv, network.silence.cross_kv, padded.cross_kv, strict=True
+        audio.cross_kv, network.encoder.silence.cross_kv, padded.cross_kv, strict=True
     ):
         for part in range(2):
             assert torch.equal(own[part], joined[part][:, :, :100])

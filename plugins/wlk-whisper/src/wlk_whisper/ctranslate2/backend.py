@@ -17,17 +17,15 @@ from wlk_core.plugins import (
     SAMPLE_RATE,
     BackendUnavailable,
     LoadedBackend,
-    LocalAgreementRecognizer,
-    LongFormRecognizer,
     ModelNotFoundError,
     OptionError,
 )
+from wlk_whisper.backend import decoding_options, window_recognizer
 from wlk_whisper.checkpoint import Checkpoint
 from wlk_whisper.ctranslate2.checkpoint import check_files
 from wlk_whisper.ctranslate2.engine import FasterWhisperEngine
 from wlk_whisper.engine.engine import DecodingOptions
 from wlk_whisper.models import DIGITS
-from wlk_whisper.options import beam_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,18 +106,11 @@ def _choose_compute_type(dtype: str, checkpoint: Checkpoint, device: str) -> str
     return dtype
 
 
-def _choose_workers(device: str, cpu_threads: int) -> int:
-    """
-    Return how many calls CTranslate2 runs at once, on the same weights.
-
-    Where a call has fewer threads than the machine has cores, other streams get the rest.
-    """
-    if device != "cpu" or not cpu_threads:
-        return 1  # a call takes all there is
-    return max(1, (os.cpu_count() or 1) // cpu_threads)
-
-
 def _load_model(directory: Path, device: str, compute_type: str, cpu_threads: int) -> WhisperModel:
+    # CTranslate2 runs as many calls at once as it has workers, on the same weights.  Where a call
+    # has fewer threads than the machine has cores, other streams get the rest.
+    has_spare_cores = device == "cpu" and cpu_threads > 0
+    workers = max(1, (os.cpu_count() or 1) // cpu_threads) if has_spare_cores else 1
     level = ctranslate2.get_log_level()
     # It warns where the processor has no float16, the format of most published weights, and takes
     # float32; the caller logs the type that the model runs in.
@@ -130,7 +121,7 @@ def _load_model(directory: Path, device: str, compute_type: str, cpu_threads: in
             device=device,
             compute_type=compute_type,
             cpu_threads=cpu_threads,
-            num_workers=_choose_workers(device, cpu_threads),
+            num_workers=workers,
             local_files_only=True,
         )
     except (RuntimeError, ValueError) as error:
@@ -145,33 +136,14 @@ def _load_model(directory: Path, device: str, compute_type: str, cpu_threads: in
 def _open_stream(
     engine: FasterWhisperEngine, config: StreamConfig, calls: EngineCalls
 ) -> Callable[[], Recognizer]:
-    engine.checkpoint.check(
-        language=config.language,
-        task=config.task,
+    decoding = decoding_options(
+        engine.checkpoint,
+        config,
         is_multilingual=engine.is_multilingual,
         hf_tokenizer=engine.model.hf_tokenizer,
     )
-    options = config.options
-    buffer_seconds = options["buffer_seconds"] or engine.checkpoint.buffer_seconds
-    decoding = DecodingOptions(
-        task=config.task,
-        beam_size=beam_size(config),
-        context=engine.checkpoint.context(options["audio_context"]),
-        keyterms=options["keyterms"] or "",
-    )
     call = calls.wrap(partial(engine.transcribe, options=decoding))
-    prompt = options["prompt"] or ""
-    if config.policy == "long-form":
-        return partial(LongFormRecognizer, call, language=config.language, prompt=prompt)
-    return partial(
-        LocalAgreementRecognizer,
-        call,
-        language=config.language,
-        prompt=prompt,
-        tick_seconds=options["tick_seconds"],
-        buffer_seconds=buffer_seconds,
-        kept_seconds=buffer_seconds / 2,
-    )
+    return window_recognizer(call, config, buffer_seconds=engine.checkpoint.buffer_seconds)
 
 
 def _warm_up(engine: FasterWhisperEngine, calls: EngineCalls) -> None:

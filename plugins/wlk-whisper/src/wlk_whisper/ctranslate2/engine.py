@@ -12,7 +12,6 @@ from faster_whisper.transcribe import get_suppressed_tokens
 import numpy as np
 
 from wlk_core.plugins import Hypothesis, WorkCounters
-from wlk_whisper.engine.dtw import first_columns
 from wlk_whisper.engine.engine import NO_SPEECH_THRESHOLD
 from wlk_whisper.engine.features import (
     SAMPLES_PER_MEL_FRAME,
@@ -20,10 +19,9 @@ from wlk_whisper.engine.features import (
     silence_features,
     window_mel_frames,
 )
-from wlk_whisper.engine.prompt import previous_tokens
-from wlk_whisper.engine.token_budget import token_budget
-from wlk_whisper.engine.word_times import drop_loop, tighten_to_speech
-from wlk_whisper.engine.words import words_from_tokens
+from wlk_whisper.engine.prompt import previous_tokens, token_budget
+from wlk_whisper.engine.timing import first_columns
+from wlk_whisper.engine.words import drop_loop, tighten_to_speech, words_from_tokens
 
 if TYPE_CHECKING:
     from faster_whisper import WhisperModel

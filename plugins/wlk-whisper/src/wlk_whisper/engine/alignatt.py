@@ -19,22 +19,20 @@ from wlk_core.streaming import keep_spoken_repetitions
 from wlk_whisper.engine.decoding import decode
 from wlk_whisper.engine.engine import contains_no_speech
 from wlk_whisper.engine.features import audio_encoder_frames
-from wlk_whisper.engine.prompt import build_prompt
+from wlk_whisper.engine.prompt import build_prompt, token_budget
 from wlk_whisper.engine.timing import token_boundaries
-from wlk_whisper.engine.token_budget import token_budget
-from wlk_whisper.engine.word_times import drop_loop, tighten_to_speech
-from wlk_whisper.engine.words import words_from_tokens
+from wlk_whisper.engine.words import drop_loop, tighten_to_speech, words_from_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from faster_whisper.tokenizer import Tokenizer
     from numpy.typing import NDArray
 
     from wlk_whisper.engine.decoding import DecodingResult
     from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine
     from wlk_whisper.engine.passes import Passes
     from wlk_whisper.engine.prompt import Prompt
-    from wlk_whisper.engine.tokenizer import Tokenizer
 
 __all__ = ["AlignAttOptions", "transcribe_aligned"]
 
@@ -44,7 +42,7 @@ class AlignAttOptions:
     """Options of one stream with AlignAtt, beside DecodingOptions."""
 
     static_prompt: str = ""  #: precedes the audio for the whole stream
-    max_context_tokens: int = 223  #: most tokens of earlier text, the static prompt excluded
+    max_context_tokens: int = 223  #: of earlier text, the static prompt excluded
     rewind_frames: int = 200  #: a larger jump back of the attention stops decoding
 
 
@@ -97,7 +95,7 @@ def transcribe_aligned(
     result = yield from decode(
         engine.network,
         encoder_output,
-        forced.tokens,
+        [*forced.start, *forced.prefix],
         logit_filter=logit_filter,
         budget=forced.budget,
         beam_size=options.beam_size,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import TYPE_CHECKING
 
 import attrs
@@ -19,43 +20,42 @@ logger = logging.getLogger(__name__)
 Heads = tuple[tuple[int, int], ...]
 """Pairs of layer and head, counted from 0, in ascending order."""
 
-# OpenAI's lists for its models (openai/whisper, whisper/__init__.py, MIT), as layer.head.  A model
-# that was fine-tuned from one of them keeps its shape and its alignment heads.
+# OpenAI's lists for its models (openai/whisper, whisper/__init__.py, MIT), as layer.head, after the
+# decoder's layers, the heads in each and the rows of the vocabulary.  A model that was fine-tuned
+# from one of them keeps its shape and its alignment heads.  Sizes of one shape are distinguished by
+# the name of the model, or not at all.
 _PUBLISHED = {
-    "tiny.en": "1.0 2.0 2.5 3.0 3.1 3.2 3.3 3.4",
-    "tiny": "2.2 3.0 3.2 3.3 3.4 3.5",
-    "base.en": "3.3 4.7 5.1 5.5 5.7",
-    "base": "3.1 4.2 4.3 4.7 5.1 5.2 5.4 5.6",
-    "small.en": "6.6 7.0 7.3 7.8 8.2 8.5 8.7 9.0 9.4 9.8 9.10 10.0 10.1 10.2 10.3 10.6 10.11 11.2 "
-    "11.4",
-    "small": "5.3 5.9 8.0 8.4 8.7 8.8 9.0 9.7 9.9 10.5",
-    "medium.en": "11.4 14.1 14.12 14.14 15.4 16.0 16.4 16.9 17.12 17.14 18.7 18.10 18.15 20.0 20.3 "
-    "20.9 20.14 21.12",
-    "medium": "13.15 15.4 15.15 16.1 20.0 23.4",
-    "large-v1": "9.19 11.2 11.4 11.17 22.7 22.11 22.17 23.2 23.15",
-    "large-v2": "10.12 13.17 16.11 16.12 16.13 17.15 17.16 18.4 18.11 18.19 19.11 21.2 21.3 22.3 "
-    "22.9 22.12 23.5 23.7 23.13 25.5 26.1 26.12 27.15",
-    "large-v3": "7.0 10.17 12.18 13.12 16.1 17.14 19.11 21.4 24.1 25.6",
-    "turbo": "2.4 2.11 3.3 3.6 3.11 3.14",
+    "tiny.en": ((4, 6, 51864), "1.0 2.0 2.5 3.0 3.1 3.2 3.3 3.4"),
+    "tiny": ((4, 6, 51865), "2.2 3.0 3.2 3.3 3.4 3.5"),
+    "base.en": ((6, 8, 51864), "3.3 4.7 5.1 5.5 5.7"),
+    "base": ((6, 8, 51865), "3.1 4.2 4.3 4.7 5.1 5.2 5.4 5.6"),
+    "small.en": (
+        (12, 12, 51864),
+        "6.6 7.0 7.3 7.8 8.2 8.5 8.7 9.0 9.4 9.8 9.10 10.0 10.1 10.2 10.3 10.6 10.11 11.2 11.4",
+    ),
+    "small": ((12, 12, 51865), "5.3 5.9 8.0 8.4 8.7 8.8 9.0 9.7 9.9 10.5"),
+    "medium.en": (
+        (24, 16, 51864),
+        (
+            "11.4 14.1 14.12 14.14 15.4 16.0 16.4 16.9 17.12 17.14 18.7 18.10 18.15 20.0 20.3 20.9 "
+            "20.14 21.12"
+        ),
+    ),
+    "medium": ((24, 16, 51865), "13.15 15.4 15.15 16.1 20.0 23.4"),
+    "large-v1": ((32, 20, 51865), "9.19 11.2 11.4 11.17 22.7 22.11 22.17 23.2 23.15"),
+    "large-v2": (
+        (32, 20, 51865),
+        (
+            "10.12 13.17 16.11 16.12 16.13 17.15 17.16 18.4 18.11 18.19 19.11 21.2 21.3 22.3 22.9 "
+            "22.12 23.5 23.7 23.13 25.5 26.1 26.12 27.15"
+        ),
+    ),
+    "large-v3": ((32, 20, 51866), "7.0 10.17 12.18 13.12 16.1 17.14 19.11 21.4 24.1 25.6"),
+    "turbo": ((4, 20, 51866), "2.4 2.11 3.3 3.6 3.11 3.14"),
 }
 # Seconds by which these heads move to the next word later than its sound begins: the mean over 421
 # words of flite in three voices, whose true times are known.  Other models were not measured.
 _LAG_SECONDS = {"tiny.en": 0.10, "base": -0.05}
-# By decoder layers, heads in each, and rows of the vocabulary.  Two sizes of one shape are
-# distinguished by the name of the model, or not at all.
-_SHAPES: dict[tuple[int, int, int], tuple[str, ...]] = {
-    (4, 6, 51864): ("tiny.en",),
-    (4, 6, 51865): ("tiny",),
-    (6, 8, 51864): ("base.en",),
-    (6, 8, 51865): ("base",),
-    (12, 12, 51864): ("small.en",),
-    (12, 12, 51865): ("small",),
-    (24, 16, 51864): ("medium.en",),
-    (24, 16, 51865): ("medium",),
-    (32, 20, 51865): ("large-v1", "large-v2"),
-    (32, 20, 51866): ("large-v3",),
-    (4, 20, 51866): ("turbo",),
-}
 
 
 @attrs.frozen(kw_only=True)
@@ -79,13 +79,7 @@ class AlignmentHeads:
         )
 
     def require_known(self, name: str) -> None:
-        """
-        Check that AlignAtt can run on the model *name*.
-
-        Raises:
-            OptionError: no source names the heads; the message names the remedies.
-
-        """
+        """Raise OptionError, with the remedies, unless AlignAtt can run on the model *name*."""
         if not self.are_known:
             raise OptionError(
                 f"policy=alignatt needs the alignment heads of the model {name}, and neither its "
@@ -107,18 +101,12 @@ def choose_alignment_heads(
     """
     Return the alignment heads: those of the option, else the model's, else the published ones.
 
+    The option is ``"layer.head,layer.head"``, the model's are those of its *generation_config* or
+    among its *weights*, and *name* is a size, a repository or a directory.
+
     Distilled checkpoints often keep the list of their parent, most of whose layers are gone.  Heads
     that the decoder does not have do not fail the load: a warning names them, and the model's own
     heads count as unknown.
-
-    Args:
-        option: ``"layer.head,layer.head"``.
-        generation_config: the list in generation_config.json; None or empty where it has none.
-        weights: the list among the weights; None or empty where they have none.
-        name: the model: a size, a repository or a directory.
-        n_layers: number of decoder layers.
-        n_heads: number of heads in each layer.
-        n_vocab: rows of the logits.
 
     Raises:
         OptionError: the option is not such a list, or names a head that the model does not have.
@@ -139,28 +127,25 @@ def choose_alignment_heads(
         ]
         if absent:
             are_foreign = True
-            _warn(name, absent[0], n_layers=n_layers, n_heads=n_heads)
+            logger.warning(
+                "the model %s names the alignment head %d.%d, and its decoder has %d layers of %d "
+                "heads; these are heads of the model it was distilled from, so its own are "
+                "unknown; name them with --option alignment_heads=LAYER.HEAD,LAYER.HEAD",
+                name,
+                *absent[0],
+                n_layers,
+                n_heads,
+            )
         elif own not in ((), uninformative):
             return AlignmentHeads(pairs=own, are_known=True)
     # A model with the heads of another was distilled from it, so its shape does not count either.
-    sizes = () if are_foreign else _SHAPES.get((n_layers, n_heads, n_vocab), ())
+    shape = (n_layers, n_heads, n_vocab)
+    sizes = [size for size, (own_shape, _) in _PUBLISHED.items() if own_shape == shape]
     if len(sizes) > 1:
-        sizes = tuple(size for size in sizes if size in name)
-    if len(sizes) == 1:
+        sizes = [size for size in sizes if size in name]
+    if len(sizes) == 1 and not are_foreign:
         return AlignmentHeads(pairs=_pairs_of(sizes[0]), are_known=True)
     return AlignmentHeads(pairs=upper, are_known=False)
-
-
-def _warn(name: str, absent: tuple[int, int], *, n_layers: int, n_heads: int) -> None:
-    logger.warning(
-        "the model %s names the alignment head %d.%d, and its decoder has %d layers of %d heads; "
-        "these are heads of the model it was distilled from, so its own are unknown; "
-        "name them with --option alignment_heads=LAYER.HEAD,LAYER.HEAD",
-        name,
-        *absent,
-        n_layers,
-        n_heads,
-    )
 
 
 def parse_heads(text: str, *, n_layers: int, n_heads: int) -> Heads:
@@ -171,10 +156,7 @@ def parse_heads(text: str, *, n_layers: int, n_heads: int) -> Heads:
         OptionError: the text is not such a list, or names a head that the decoder does not have.
 
     """
-    try:
-        pairs = _pairs(text.split(","))
-    except ValueError:
-        pairs = ()
+    pairs = _pairs(text.split(","))
     if not pairs:
         raise OptionError(
             f"alignment_heads={text!r}: expected layer.head,layer.head with both counted from 0, "
@@ -190,15 +172,11 @@ def parse_heads(text: str, *, n_layers: int, n_heads: int) -> Heads:
 
 
 def _pairs_of(size: str) -> Heads:
-    return _pairs(_PUBLISHED[size].split())
+    return _pairs(_PUBLISHED[size][1].split())
 
 
 def _pairs(parts: Iterable[str]) -> Heads:
-    """Return the pairs in ascending order; ValueError unless each is two natural numbers."""
-    pairs = set()
-    for part in parts:
-        layer, head = part.strip().split(".")
-        if not (layer.isdecimal() and head.isdecimal()):
-            raise ValueError(part)
-        pairs.add((int(layer), int(head)))
-    return tuple(sorted(pairs))
+    """Return the pairs in ascending order; none unless each is two natural numbers."""
+    matches = [re.fullmatch(r"\s*(\d+)\.(\d+)\s*", part) for part in parts]
+    pairs = {(int(match[1]), int(match[2])) for match in matches if match}
+    return tuple(sorted(pairs)) if all(matches) else ()

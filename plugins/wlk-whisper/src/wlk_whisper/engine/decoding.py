@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 import numpy as np
 
 from wlk_core.plugins import WorkCounters
 from wlk_core.streaming import Loop, find_loop
-from wlk_whisper.engine.network import ALONE, ChoiceTooClose
-from wlk_whisper.engine.passes import decoder_pass
+from wlk_whisper.engine.network import ALONE, ChoiceTooClose, DecoderPass
 from wlk_whisper.engine.timing import AttentionStatistics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -36,20 +35,14 @@ LOOP_REPEATS = 12
 LOOP_MAX_TOKENS = 16  # length of the longest n-gram searched for
 
 
-class StopCondition(Protocol):
-    """Decide after every token whether decoding stops."""
+StopCondition: TypeAlias = "Callable[[Sequence[int], Sequence[int]], bool]"
+"""
+Whether decoding stops after the last token of the best hypothesis.
 
-    def __call__(self, tokens: Sequence[int], frames: Sequence[int]) -> bool:
-        """
-        Return true to stop after the last of *tokens*.
-
-        Args:
-            tokens: the best hypothesis after the prompt, without the end of text.
-            frames: for each of *tokens*, the most attended encoder frame when it was predicted
-                (see AttentionStatistics); empty without attention.
-
-        """
-        ...
+It is called with the tokens after the prompt, without the end of text, and for each of them the
+most attended encoder frame when it was predicted (see AttentionStatistics); no frames without
+attention.
+"""
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -258,9 +251,9 @@ class _Search:
     def _forward(
         self, tokens: NDArray[np.int64], logits_to_keep: tuple[int, ...]
     ) -> Passes[DecoderOutput]:
-        output = yield from decoder_pass(
-            self.decoder,
-            tokens,
+        output: DecoderOutput = yield DecoderPass(
+            decoder=self.decoder,
+            tokens=tokens,
             logits_to_keep=logits_to_keep,
             output_attention=self.output_attention,
         )

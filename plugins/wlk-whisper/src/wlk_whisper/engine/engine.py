@@ -1,4 +1,4 @@
-"""WhisperEngine: a loaded network with its tokenizer, features and checkpoint."""
+"""WhisperEngine: a loaded network with what decoding needs, and the call of LocalAgreement."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING, TypeVar
 import attrs
 import numpy as np
 
-from wlk_core.plugins import WorkCounters
+from wlk_core.plugins import Hypothesis, WorkCounters
+from wlk_whisper.engine.decoding import decode
 from wlk_whisper.engine.features import audio_encoder_frames, log_mel, window_mel_frames
-from wlk_whisper.engine.language_detection import detect_language, is_multilingual
 from wlk_whisper.engine.logit_filters import LogitFilter, log_softmax
-from wlk_whisper.engine.passes import decoder_pass, encoder_pass, run
+from wlk_whisper.engine.network import DecoderPass, EncoderPass
+from wlk_whisper.engine.passes import run
+from wlk_whisper.engine.prompt import previous_tokens, token_budget
 from wlk_whisper.engine.timing import token_boundaries
-from wlk_whisper.engine.words import words_from_tokens
+from wlk_whisper.engine.words import drop_loop, tighten_to_speech, words_from_tokens
+from wlk_whisper.languages import LANGUAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from faster_whisper.feature_extractor import FeatureExtractor
+    from faster_whisper.tokenizer import Tokenizer
     from numpy.typing import NDArray
     from tokenizers import Tokenizer as HfTokenizer
 
@@ -26,16 +30,23 @@ if TYPE_CHECKING:
     from wlk_whisper.engine.alignment_heads import AlignmentHeads
     from wlk_whisper.engine.decoding import DecodingResult
     from wlk_whisper.engine.features import AudioContext
-    from wlk_whisper.engine.network import EncoderOutput, Network
+    from wlk_whisper.engine.network import DecoderOutput, EncoderOutput, Network
     from wlk_whisper.engine.passes import Passes
-    from wlk_whisper.engine.tokenizer import Tokenizer
     from wlk_whisper.engine.words import WordSpan
 
-__all__ = ["NO_SPEECH_THRESHOLD", "DecodingOptions", "WhisperEngine", "contains_no_speech"]
+__all__ = [
+    "NO_SPEECH_THRESHOLD",
+    "DecodingOptions",
+    "WhisperEngine",
+    "contains_no_speech",
+    "detect_language",
+    "transcribe",
+]
 
 T = TypeVar("T")
 
 NO_SPEECH_THRESHOLD = 0.9  # a window whose probability of no speech is above it has no words
+MULTILINGUAL_ROWS = 51865  # n_vocab of multilingual Whisper; English-only models have fewer
 
 
 @attrs.frozen(kw_only=True)
@@ -60,8 +71,8 @@ class WhisperEngine:
         feature_extractor: makes log-mel features with as many bands as the network takes.
         checkpoint: limits and defaults of the model.
         alignment_heads: the heads whose attention times the words.
-        begin_suppress_tokens: tokens that a text must not begin with; None means a blank and the
-            end of text.
+        begin_suppress_tokens: tokens that a transcript must not begin with; None means a blank and
+            the end of text.
 
     """
 
@@ -77,18 +88,19 @@ class WhisperEngine:
     @_non_speech_tokens.default
     def _find_non_speech_tokens(self) -> tuple[int, ...]:
         # A hundred calls of the tokenizer, made once instead of at every tick.
-        return self.tokenizer("en", "transcribe").non_speech_tokens
+        tokens: tuple[int, ...] = self.tokenizer("en", "transcribe").non_speech_tokens
+        return tokens
 
     @property
     def is_multilingual(self) -> bool:
         """Whether the model has language and task tokens."""
-        return is_multilingual(self.network)
+        return self.network.n_vocab >= MULTILINGUAL_ROWS
 
     def run(self, calls: Sequence[Callable[[], Passes[T]]]) -> list[T]:
         """
         Return the answers of engine calls of several streams, each as alone.
 
-        What a call raises is raised for all: make each of them again alone.
+        What a call raises is raised for all: repeat each of them alone.
         """
         return run(self.network, calls)
 
@@ -98,7 +110,7 @@ class WhisperEngine:
         """Return the encoder output of *audio* in its window, and the work counters."""
         mel_frames = window_mel_frames(len(audio), context)
         features = log_mel(self.feature_extractor, audio, mel_frames)
-        output = yield from encoder_pass(features, is_padded=context == "padded")
+        output = yield EncoderPass(features=features, is_padded=context == "padded")
         return output, WorkCounters(encoder_frames=mel_frames)
 
     def detect_language(self, encoder_output: EncoderOutput) -> Passes[tuple[str, WorkCounters]]:
@@ -139,9 +151,9 @@ class WhisperEngine:
         forced = [*tokenizer.sot_sequence, tokenizer.no_timestamps, *tokens, tokenizer.eot]
         forced = forced[: self.network.n_text_ctx]
         tokens = forced[first_row + 1 : -1]
-        output = yield from decoder_pass(
-            self.network.new_decoder(encoder_output),
-            np.array([forced], dtype=np.int64),
+        output: DecoderOutput = yield DecoderPass(
+            decoder=self.network.new_decoder(encoder_output),
+            tokens=np.array([forced], dtype=np.int64),
             logits_to_keep=range(first_row, first_row + len(tokens)),
             output_attention=True,
         )
@@ -182,3 +194,84 @@ def contains_no_speech(result: DecodingResult) -> bool:
     # A probability moves by less than the logits that it comes from.
     result.rounding.require_lead(abs(result.no_speech_prob - NO_SPEECH_THRESHOLD))
     return result.no_speech_prob > NO_SPEECH_THRESHOLD
+
+
+def detect_language(
+    network: Network,
+    encoder_output: EncoderOutput,
+    hf_tokenizer: HfTokenizer,
+    *,
+    languages: Sequence[str] | None = None,
+) -> Passes[tuple[str, WorkCounters]]:
+    """
+    Return the likeliest language of an encoder output, and the work counters.
+
+    *languages* are the candidates, None for all of Whisper's.  An English-only model returns
+    English without a forward pass.
+
+    Raises:
+        ChoiceTooClose: a choice may be another one in a pass without other streams.
+
+    """
+    if network.n_vocab < MULTILINGUAL_ROWS:
+        return "en", WorkCounters()
+    codes = [code for code in LANGUAGES if languages is None or code in languages]
+    ids = {code: hf_tokenizer.token_to_id(f"<|{code}|>") for code in codes}
+    # Codes without a token (yue, before large-v3) are left out.
+    ids_with_token = {code: token for code, token in ids.items() if token is not None}
+    start = np.array([[hf_tokenizer.token_to_id("<|startoftranscript|>")]], dtype=np.int64)
+    output: DecoderOutput = yield DecoderPass(
+        decoder=network.new_decoder(encoder_output), tokens=start
+    )
+    logits = {code: float(output.logits[0, -1, token]) for code, token in ids_with_token.items()}
+    language = max(logits, key=logits.__getitem__)
+    for code in logits.keys() - {language}:
+        output.rounding.require_lead(logits[language] - logits[code])
+    return language, WorkCounters(decoder_positions=1, decoder_forwards=1, host_syncs=1)
+
+
+def transcribe(
+    audio: NDArray[np.float32],
+    *,
+    engine: WhisperEngine,
+    options: DecodingOptions,
+    prompt: str,
+    language: str | None,
+) -> Passes[Hypothesis]:
+    """
+    Transcribe float32[n] at 16 kHz, 0 < n <= 30 s, without state of other calls.
+
+    The text is decoded with timestamps, as in Whisper's training, and aligned in a second pass
+    without them.  Words have times in seconds from the start of the audio and the mean probability
+    of their tokens.  A window whose probability of no speech is above NO_SPEECH_THRESHOLD has no
+    words.
+
+    Raises:
+        ChoiceTooClose: a choice may be another one in a pass without other streams.
+
+    """
+    encoder_output, work = yield from engine.encode(audio, options.context)
+    if language is None:
+        language, detection_work = yield from engine.detect_language(encoder_output)
+        work += detection_work
+    tokenizer = engine.tokenizer(language, options.task)
+    previous = previous_tokens(
+        tokenizer, prompt, n_text_ctx=engine.network.n_text_ctx, keyterms=options.keyterms
+    )
+    result = yield from decode(
+        engine.network,
+        encoder_output,
+        [*previous, *tokenizer.sot_sequence],
+        logit_filter=engine.logit_filter(tokenizer, has_timestamps=True),
+        budget=token_budget(len(audio), language, task=options.task),
+        beam_size=options.beam_size,
+    )
+    work += result.work
+    tokens = [token for token in result.tokens if token < tokenizer.eot]
+    if not tokens or contains_no_speech(result):
+        return Hypothesis(language=language, work=work)
+    spans, alignment_work = yield from engine.align(tokenizer, encoder_output, tokens, len(audio))
+    words = drop_loop([span.word for span in spans])
+    return Hypothesis(
+        words=tighten_to_speech(words, audio), language=language, work=work + alignment_work
+    )

@@ -12,10 +12,10 @@ from wlk_whisper.engine.network import ALONE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from faster_whisper.tokenizer import Tokenizer
     from numpy.typing import NDArray
 
     from wlk_whisper.engine.network import Rounding
-    from wlk_whisper.engine.tokenizer import Tokenizer
 
 __all__ = ["LogitFilter", "log_softmax"]
 
@@ -25,7 +25,7 @@ MAX_INITIAL_TIMESTAMP = 50  # steps of 20 ms: the first segment begins within a 
 @attrs.frozen(kw_only=True, eq=False)
 class LogitFilter:
     """
-    The tokens that may follow a text, by the rules of openai/whisper and CTranslate2.
+    The tokens that may follow a transcript, by the rules of openai/whisper and CTranslate2.
 
     With timestamps, these come in pairs around text and never decrease, and a timestamp is chosen
     where all timestamps together are likelier than the likeliest text token.  Without timestamps,

@@ -1,4 +1,4 @@
-"""The Network protocol: how decoding calls the framework that runs Whisper's layers."""
+"""The Network protocol: how decoding calls the framework that runs Whisper's layers, in passes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wlk_whisper.engine.passes import DecoderPass, EncoderPass
-
 __all__ = [
     "ALONE",
     "MEL_FRAMES_PER_ENCODER_FRAME",
@@ -22,7 +20,9 @@ __all__ = [
     "ChoiceTooClose",
     "Decoder",
     "DecoderOutput",
+    "DecoderPass",
     "EncoderOutput",
+    "EncoderPass",
     "Network",
     "Rounding",
 ]
@@ -31,7 +31,7 @@ PROBES = 4  # two pairs
 MEL_FRAMES_PER_ENCODER_FRAME = 2  # the stride of the encoder's second convolution: 20 ms
 
 
-class ChoiceTooClose(Exception):  # noqa: N818 -- no error: the call is made again alone
+class ChoiceTooClose(Exception):  # noqa: N818 -- not an error: the call is repeated alone
     """A choice that the same engine call could make differently when it runs alone."""
 
 
@@ -109,6 +109,24 @@ class DecoderOutput:
     rounding: Rounding = ALONE
 
 
+@attrs.frozen(kw_only=True, eq=False)
+class EncoderPass:
+    """The arguments of `Network.encode`."""
+
+    features: NDArray[np.float32]
+    is_padded: bool = False
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class DecoderPass:
+    """A decoder, and the arguments of its `forward`."""
+
+    decoder: Any
+    tokens: NDArray[np.int64]
+    logits_to_keep: Sequence[int] = (-1,)
+    output_attention: bool = False
+
+
 class Decoder(Protocol):
     """
     The decoder over one encoder output, for one or several rows side by side.
@@ -142,25 +160,11 @@ class Decoder(Protocol):
 class Network(Protocol):
     """A loaded Whisper; any number of decoders may be open, in any thread."""
 
-    @property
-    def n_mels(self) -> int:
-        """Mel bands of a frame: 80, or 128 since large-v3."""
-        ...
-
-    @property
-    def n_vocab(self) -> int:
-        """Rows of the logits; models with 51865 or more have language and task tokens."""
-        ...
-
-    @property
-    def n_text_ctx(self) -> int:
-        """Positions of the decoder: 448."""
-        ...
-
-    @property
-    def alignment_heads(self) -> tuple[tuple[int, int], ...]:
-        """The (layer, head) pairs of `DecoderOutput.cross_attention`, in that order."""
-        ...
+    n_mels: int  #: mel bands of a frame: 80, or 128 since large-v3
+    n_vocab: int  #: rows of the logits; models with 51865 or more have language and task tokens
+    n_text_ctx: int  #: positions of the decoder: 448
+    #: The (layer, head) pairs of `DecoderOutput.cross_attention`, in that order.
+    alignment_heads: tuple[tuple[int, int], ...]
 
     def encode(self, features: NDArray[np.float32], *, is_padded: bool = False) -> EncoderOutput:
         """
@@ -187,7 +191,7 @@ class Batch(Protocol):
         """Return what `Network.encode` returns for each stream, for decoders of this batch."""
         ...
 
-    def forward(self, passes: Sequence[DecoderPass[Any]]) -> Sequence[DecoderOutput]:
+    def forward(self, passes: Sequence[DecoderPass]) -> Sequence[DecoderOutput]:
         """Return what `Decoder.forward` returns for each stream."""
         ...
 
@@ -200,6 +204,6 @@ class BatchNetwork(Network, Protocol):
         """
         Return what runs several streams; `new_decoder` takes its encoder outputs, too.
 
-        None where the arithmetic is so coarse that common passes would leave few choices certain.
+        None where the arithmetic is so coarse that rounding could decide most choices.
         """
         ...

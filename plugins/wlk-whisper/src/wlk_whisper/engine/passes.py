@@ -1,88 +1,29 @@
 """
 Engine calls as generators of passes, which run alone or with those of other streams.
 
-An engine call yields what it wants the network to run and is sent the output.  So one text of the
-decoding serves both: `run_alone` makes each pass at once, `run_together` makes the next passes of
-several calls in one pass of the network.
+An engine call yields an EncoderPass or a DecoderPass and is sent the output.  The same decoding
+code therefore serves both: `run_alone` runs each pass at once, `run_together` runs the next passes
+of several calls in one pass of the network.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-import attrs
-
-from wlk_whisper.engine.network import BatchNetwork, ChoiceTooClose
+from wlk_whisper.engine.network import BatchNetwork, ChoiceTooClose, DecoderPass, EncoderPass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
+    from wlk_whisper.engine.network import Batch, DecoderOutput, EncoderOutput, Network
 
-    from wlk_whisper.engine.network import Batch, Decoder, DecoderOutput, EncoderOutput, Network
+__all__ = ["Passes", "run", "run_alone", "run_together"]
 
-__all__ = [
-    "DecoderPass",
-    "EncoderPass",
-    "Passes",
-    "decoder_pass",
-    "encoder_pass",
-    "run",
-    "run_alone",
-    "run_together",
-]
-
-D = TypeVar("D")
 T = TypeVar("T")
 
-
-@attrs.frozen(kw_only=True, eq=False)
-class EncoderPass:
-    """The arguments of `Network.encode`."""
-
-    features: NDArray[np.float32]
-    is_padded: bool = False
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class DecoderPass(Generic[D]):
-    """A decoder, and the arguments of its `forward`."""
-
-    decoder: D
-    tokens: NDArray[np.int64]
-    logits_to_keep: Sequence[int] = (-1,)
-    output_attention: bool = False
-
-
-Passes: TypeAlias = Generator["EncoderPass | DecoderPass[Decoder]", Any, T]
+Passes: TypeAlias = Generator["EncoderPass | DecoderPass", Any, T]
 """An engine call that returns T: it yields passes and is sent their outputs."""
-
-
-def encoder_pass(
-    features: NDArray[np.float32], *, is_padded: bool = False
-) -> Passes[EncoderOutput]:
-    """Return the output of `Network.encode`."""
-    output: EncoderOutput = yield EncoderPass(features=features, is_padded=is_padded)
-    return output
-
-
-def decoder_pass(
-    decoder: Decoder,
-    tokens: NDArray[np.int64],
-    *,
-    logits_to_keep: Sequence[int] = (-1,),
-    output_attention: bool = False,
-) -> Passes[DecoderOutput]:
-    """Return the output of `Decoder.forward`."""
-    output: DecoderOutput = yield DecoderPass(
-        decoder=decoder,
-        tokens=tokens,
-        logits_to_keep=logits_to_keep,
-        output_attention=output_attention,
-    )
-    return output
 
 
 def run(network: Network, calls: Sequence[Callable[[], Passes[T]]]) -> list[T]:
@@ -117,13 +58,14 @@ def run_together(
     """
     Return the answers of engine calls whose next passes run together, each as alone.
 
-    A call whose choice is too close for the rounding of common passes is made again alone, from its
-    start.  What a call raises is raised for all: make each of them again alone.
+    Common passes round differently from passes alone.  A call in which rounding could decide a
+    choice (ChoiceTooClose) is repeated alone, from its start, so that no stream's transcript
+    depends on the others.  What a call raises is raised for all: repeat each of them alone.
 
     Args:
-        network: runs the passes of a call that is made again.
+        network: runs the passes of repeated calls.
         batch: runs the common passes.
-        calls: functions that begin an engine call, at any time anew.
+        calls: functions that begin an engine call, again each time.
 
     """
     answers: dict[int, T] = {}
@@ -132,7 +74,7 @@ def run_together(
     close: list[int] = []
     while running:
         encoders: dict[int, EncoderPass] = {}
-        decoders: dict[int, DecoderPass[Decoder]] = {}
+        decoders: dict[int, DecoderPass] = {}
         for index, passes in list(running.items()):
             try:
                 item = passes.send(outputs.pop(index))

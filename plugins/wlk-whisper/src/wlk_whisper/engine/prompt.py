@@ -1,4 +1,4 @@
-"""The decoder's prompt: earlier text, start of transcript and committed prefix."""
+"""The decoder's prompt, and how many tokens may follow it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,37 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from wlk_core.plugins import SAMPLE_RATE
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wlk_whisper.engine.tokenizer import Tokenizer
+    from faster_whisper.tokenizer import Tokenizer
 
-__all__ = ["Prompt", "build_prompt", "previous_tokens"]
+__all__ = ["Prompt", "build_prompt", "previous_tokens", "token_budget"]
 
 # New tokens for which AlignAtt keeps positions, however long the committed prefix is.
 MIN_NEW_TOKENS = 64
+# Bounds for a decoder that does not stop.
+TOKENS_PER_SECOND = 15  # faster than anyone speaks, in scripts with words in the vocabulary
+BYTE_TOKENS_PER_SECOND = 45  # 15 characters of three bytes, one token a byte
+SPARE_TOKENS = 16  # timestamps and punctuation of the shortest stretch
+
+# Languages whose scripts have few words in the multilingual vocabulary.  Their everyday sentences
+# take 0.7 (Thai) to 3.0 (Tibetan) tokens a character; English takes 0.3, Japanese 0.5.  Measured.
+_BYTE_LEVEL_LANGUAGES = frozenset(
+    {
+        "am", "as", "bn", "bo", "gu", "hi", "hy", "ka", "km", "kn", "lo", "ml", "mn", "mr", "my",
+        "ne", "pa", "sa", "si", "ta", "te", "th",
+    }
+)  # fmt: skip
+
+
+def token_budget(samples: int, language: str | None, *, task: str = "transcribe") -> int:
+    """Return how many tokens the text of *samples* of speech at 16 kHz may have."""
+    is_byte_level = task == "transcribe" and language in _BYTE_LEVEL_LANGUAGES
+    rate = BYTE_TOKENS_PER_SECOND if is_byte_level else TOKENS_PER_SECOND
+    return SPARE_TOKENS + round(rate * samples / SAMPLE_RATE)
 
 
 @attrs.frozen(kw_only=True)
@@ -33,11 +55,6 @@ class Prompt:
     prefix: list[int]
     budget: int
 
-    @property
-    def tokens(self) -> list[int]:
-        """All forced tokens."""
-        return [*self.start, *self.prefix]
-
 
 def previous_tokens(
     tokenizer: Tokenizer, prompt: str, *, n_text_ctx: int, keyterms: str = ""
@@ -48,10 +65,10 @@ def previous_tokens(
     These are the beginning of *keyterms* and then the end of *prompt*.  Without either there are no
     tokens at all, because an empty previous text changes the transcript.
     """
-    most = n_text_ctx // 2 - 1
-    terms = tokenizer.encode(f" {keyterms}")[:most] if keyterms else []
+    room = n_text_ctx // 2 - 1
+    terms = tokenizer.encode(f" {keyterms}")[:room] if keyterms else []
     text = tokenizer.encode(f" {prompt}") if prompt else []
-    previous = [*terms, *text[max(0, len(text) - (most - len(terms))) :]]
+    previous = [*terms, *text[max(0, len(text) - (room - len(terms))) :]]
     return [tokenizer.sot_prev, *previous] if previous else []
 
 
@@ -77,7 +94,7 @@ def build_prompt(
         prefix: tokens of the committed words.
         static_prompt: text that precedes the audio for the whole stream.
         scrolling_prompt: the end of the earlier text.
-        max_context_tokens: the most tokens of *scrolling_prompt*.
+        max_context_tokens: the maximum number of tokens of *scrolling_prompt*.
         budget: how many new tokens the audio can contain.
         n_text_ctx: positions of the decoder.
 
@@ -91,8 +108,8 @@ def build_prompt(
     static = tokenizer.encode(f" {static_prompt}") if static_prompt else []
     static = static[: max(0, left)]
     scrolling = tokenizer.encode(f" {scrolling_prompt}") if scrolling_prompt else []
-    most = min(len(scrolling), max_context_tokens, max(0, left - len(static)))
-    previous = [*static, *scrolling[len(scrolling) - most :]]
+    kept = min(len(scrolling), max_context_tokens, max(0, left - len(static)))
+    previous = [*static, *scrolling[len(scrolling) - kept :]]
     return Prompt(
         start=[*([tokenizer.sot_prev, *previous] if previous else []), *start],
         prefix=list(prefix),

@@ -1,4 +1,4 @@
-"""Words with times from tokens and their boundaries."""
+"""Words with times from tokens and their boundaries, and corrections of these times."""
 
 from __future__ import annotations
 
@@ -7,23 +7,36 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from wlk_core.plugins import Word
+from wlk_core.plugins import SAMPLE_RATE, Word
 from wlk_core.streaming import is_unspaced
+from wlk_core.streaming.energy import (
+    FRAME_SAMPLES,
+    background_level,
+    loud_frames,
+    loudness,
+    true_runs,
+)
 from wlk_whisper.engine.timing import ENCODER_FRAME_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from faster_whisper.tokenizer import Tokenizer
     from numpy.typing import NDArray
 
-    from wlk_whisper.engine.tokenizer import Tokenizer
 
-__all__ = ["APPENDED", "INCOMPLETE_CHARACTER", "PREPENDED", "WordSpan", "words_from_tokens"]
+__all__ = ["WordSpan", "drop_loop", "tighten_to_speech", "words_from_tokens"]
 
 # Punctuation that belongs to the next word, and to the previous; faster_whisper/transcribe.py.
 PREPENDED = "\"'“¿([{-"
 APPENDED = "\"'.。,，!！?？:：”)]}、"  # noqa: RUF001 -- the punctuation of Whisper's languages
 INCOMPLETE_CHARACTER = "\ufffd"
+# Frames of 10 ms, as in wlk_core.streaming.energy.
+SPILL_FRAMES = 8  # a sound shorter than this at the edge of a span belongs to the neighbour ...
+PAUSE_FRAMES = 5  # ... if a pause of at least this length separates it
+SHIFT_FRAMES = 25  # how far a boundary within sound is moved to the nearest pause ...
+GAP_FRAMES = 7  # ... of at least this length: longer than the closures inside most words
+LOOP_WORDS = 3  # words without duration in a row: the decoder continues without audio
 
 
 @attrs.frozen
@@ -112,3 +125,89 @@ def _extended(span: WordSpan, piece: WordSpan) -> WordSpan:
     mean = ((span.word.probability or 0) * old + (piece.word.probability or 0) * new) / (old + new)
     word = Word(span.word.start, piece.word.end, text, mean)
     return attrs.evolve(span, word=word, stop=piece.stop)
+
+
+def drop_loop(words: Sequence[Word]) -> tuple[Word, ...]:
+    """
+    Return *words* up to where the decoder repeats itself without audio.
+
+    Words of a repetition loop have no duration, because the alignment has no audio for them.
+    """
+    idle = 0
+    for index, word in enumerate(words):
+        idle = idle + 1 if word.end <= word.start else 0
+        if idle == LOOP_WORDS:
+            return tuple(words[: index - LOOP_WORDS + 1])
+    return tuple(words)
+
+
+def tighten_to_speech(words: Sequence[Word], audio: NDArray[np.float32]) -> tuple[Word, ...]:
+    """
+    Return *words* without the silence that the alignment included in their spans.
+
+    The alignment determines where attention moves from one token to the next to about 0.2 s, and
+    the pause between two words is inside the span of one of them.  A boundary within sound is
+    therefore moved to a pause close by, if there is one.  Quiet frames at the edges of a span are
+    removed, and so is a short sound at the very edge that a pause separates from the word, because
+    it belongs to the neighbour.  In audio without pauses the times of the model remain.  *audio*,
+    float32[n], is what the times count in.
+    """
+    decibels = loudness(audio)
+    if len(decibels) == 0:
+        return tuple(words)
+    background = background_level(decibels)
+    moved = _move_boundaries(words, decibels, background)
+    return tuple(_tighten(word, decibels, background) for word in moved)
+
+
+def _move_boundaries(
+    words: Sequence[Word], decibels: NDArray[np.float64], background: float
+) -> list[Word]:
+    """Return *words* with each boundary that two of them share moved into a pause nearby."""
+    moved = list(words)
+    reach = SHIFT_FRAMES + GAP_FRAMES  # includes a pause that begins at the limit
+    for index in range(1, len(moved)):
+        before, after = moved[index - 1], moved[index]
+        boundary = _frame(after.start)
+        if after.start - before.end > FRAME_SAMPLES / SAMPLE_RATE:
+            continue  # the model itself found a pause
+        first = max(_frame(before.middle), boundary - reach)
+        stop = min(_frame(after.middle), boundary + reach)
+        pauses = true_runs(~loud_frames(decibels[first:stop], background=background))
+        pauses = [p for p in pauses if p[1] - p[0] >= GAP_FRAMES]
+        if not pauses or any(a <= boundary - first <= b for a, b in pauses):
+            continue
+        nearest = min(
+            pauses, key=lambda p: min(abs(p[0] + first - boundary), abs(p[1] + first - boundary))
+        )
+        time = (first + (nearest[0] + nearest[1]) // 2) * FRAME_SAMPLES / SAMPLE_RATE
+        moved[index - 1] = attrs.evolve(before, end=time)
+        moved[index] = attrs.evolve(after, start=time)
+    return moved
+
+
+def _tighten(word: Word, decibels: NDArray[np.float64], background: float) -> Word:
+    first, stop = _frame(word.start), _frame(word.end)
+    span = decibels[first:stop]
+    if len(span) == 0:
+        return word
+    sounds = true_runs(loud_frames(span, background=background))
+    if len(sounds) > 1 and sounds[0][0] == 0 and _is_spill(sounds[0], sounds[1][0] - sounds[0][1]):
+        sounds = sounds[1:]
+    if (
+        len(sounds) > 1
+        and sounds[-1][1] == len(span)
+        and _is_spill(sounds[-1], sounds[-1][0] - sounds[-2][1])
+    ):
+        sounds = sounds[:-1]
+    start = max(word.start, (first + sounds[0][0]) * FRAME_SAMPLES / SAMPLE_RATE)
+    end = min(word.end, (first + sounds[-1][1]) * FRAME_SAMPLES / SAMPLE_RATE)
+    return attrs.evolve(word, start=start, end=max(start, end))
+
+
+def _frame(seconds: float) -> int:
+    return round(seconds * SAMPLE_RATE / FRAME_SAMPLES)
+
+
+def _is_spill(sound: tuple[int, int], pause: int) -> bool:
+    return sound[1] - sound[0] < SPILL_FRAMES and pause >= PAUSE_FRAMES

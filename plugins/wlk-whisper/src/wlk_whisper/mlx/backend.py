@@ -11,11 +11,10 @@ from faster_whisper.tokenizer import Tokenizer
 from wlk_core.frameworks.mlx import choose_dtype, shared_stream
 from wlk_core.models import locate
 from wlk_whisper.backend import loaded_backend
-from wlk_whisper.checkpoint import Checkpoint, transformers_digits
+from wlk_whisper.checkpoint import Checkpoint, GenerationConfig, transformers_digits
 from wlk_whisper.engine.alignment_heads import choose_alignment_heads
 from wlk_whisper.engine.engine import WhisperEngine
-from wlk_whisper.engine.generation_config import GenerationConfig
-from wlk_whisper.engine.tokenizer import require_special_tokens
+from wlk_whisper.engine.model_files import require_special_tokens
 from wlk_whisper.mlx.checkpoint import load_model
 from wlk_whisper.mlx.network import MlxNetwork
 from wlk_whisper.mlx.tokenizer import load_tokenizer

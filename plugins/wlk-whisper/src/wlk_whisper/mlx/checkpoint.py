@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 from mlx import nn
 import mlx.core as mx
 from mlx_whisper.whisper import ModelDimensions, Whisper
+from msgspec import Meta, Struct
 import numpy as np
 
 from wlk_core.frameworks.memory import require_memory
 from wlk_core.frameworks.mlx import available_memory
-from wlk_core.models import (
-    LayerCount,
-    TensorHeader,
-    TensorSize,
-    check_sizes,
-    read_json_table,
-    read_safetensors_header,
-    read_safetensors_headers,
-)
+from wlk_core.models import LayerCount, Size, TensorSize, check_sizes, read_json_table
 from wlk_core.plugins import ModelNotFoundError
-from wlk_whisper.engine.transformers_config import check_config, read_config
-from wlk_whisper.engine.weight_files import weight_files
-from wlk_whisper.mlx.npz_header import read_npz_header
+from wlk_core.untrusted import one_line
+from wlk_whisper.engine.model_files import read_checkpoint
 from wlk_whisper.mlx.transformers_format import (
     convert_config,
     convert_weights,
@@ -42,8 +34,8 @@ __all__ = ["LoadedModel", "load_model"]
 WEIGHTS = ("weights.safetensors", "weights.npz")
 ALIGNMENT_HEADS = "alignment_heads"  # the name among the weights that mlx-whisper's converter uses
 REMEDY = "get one with: wlk-core pull SIZE --backend mlx-whisper"
-# mlx-whisper computes the sinusoids of its encoder, so that no weights have their number.
-MAX_AUDIO_POSITIONS = 30_000  # ten minutes; every Whisper has 1,500
+MAX_NAMED = 4  # files that an error message lists
+# The sizes that the weights have, too.  mlx-whisper computes the sinusoids of its encoder.
 _SIZES = (
     LayerCount("n_audio_layer", ("encoder.blocks.",)),
     LayerCount("n_text_layer", ("decoder.blocks.",)),
@@ -53,9 +45,19 @@ _SIZES = (
     TensorSize("n_vocab", ("decoder.token_embedding.weight",)),
     TensorSize("n_text_ctx", ("decoder.positional_embedding",)),
 )
-DIMENSIONS = tuple(ModelDimensions.__dataclass_fields__)
-MAX_NAMED = 3  # culprits that an error message lists
-MAX_QUOTED = 200  # characters of a message of MLX
+
+
+class _Dimensions(Struct):
+    n_mels: Size
+    n_audio_ctx: Annotated[int, Meta(ge=1, le=30_000)]  # ten minutes; every Whisper has 1,500
+    n_audio_state: Size
+    n_audio_head: Size
+    n_audio_layer: Size
+    n_vocab: Size
+    n_text_ctx: Size
+    n_text_state: Size
+    n_text_head: Size
+    n_text_layer: Size
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -84,25 +86,39 @@ def load_model(directory: Path, *, dtype: mx.Dtype) -> LoadedModel:
         BackendUnavailable: it does not fit into memory.
 
     """
-    config = read_json_table(directory / "config.json", remedy=REMEDY)
-    quantization = config.get("quantization")
+    path = directory / "config.json"
+    config = read_json_table(path, remedy=REMEDY)
     if is_transformers_format(config):
         if (difference := find_unsupported(config)) is not None:
             raise _rejection(directory, difference)
-        dims = _read_dimensions(directory, convert_config(config))
-        files = weight_files(directory, backend="whisper")
-        tensors = read_safetensors_headers(files)
-        check_config(directory, read_config(directory), tensors)
-        _require_memory(directory, tensors, dtype)
-        weights: dict[str, mx.array] = {}
+        sizes, files, _ = read_checkpoint(directory)
+        dims = convert_config(sizes)
+        weights: dict[str, Any] = {}
         for file in files:
             weights |= convert_weights(_read_weights(file))
     else:
-        dims = _read_dimensions(directory, config)
-        weights = _read_own_format(directory, config, dtype)
+        weights = _read_weights(_weights_file(directory))
+        dims = read_json_table(path, _Dimensions, remedy=REMEDY)
+    check_sizes(dims, _SIZES, weights, path=path, remedy=REMEDY)
+    device = mx.default_device().type.name
+    require_memory(
+        str(directory),
+        needed=sum(weight.size for weight in weights.values()) * dtype.size,
+        available=available_memory(device),
+        device=device,
+        remedy="choose a smaller model",
+    )
     heads = _read_heads(directory, weights.pop(ALIGNMENT_HEADS, None))
-    whisper = _new_modules(dims, dtype)
-    if quantization is not None:
+    for part in ("audio", "text"):
+        width, count = dims[f"n_{part}_state"], dims[f"n_{part}_head"]
+        if width % (2 * count):
+            raise _rejection(
+                directory, f"config.json divides {width} {part} channels among {count} heads"
+            )
+    whisper = _new_modules(
+        ModelDimensions(**{key: dims[key] for key in _Dimensions.__struct_fields__}), dtype
+    )
+    if (quantization := config.get("quantization")) is not None:
         _quantize(directory, whisper, quantization, weights)
     placed = {
         key: value.astype(dtype) if mx.issubdtype(value.dtype, mx.floating) else value
@@ -111,40 +127,12 @@ def load_model(directory: Path, *, dtype: mx.Dtype) -> LoadedModel:
     placed[ALIGNMENT_HEADS] = whisper.alignment_heads  # a parameter of the modules
     try:
         whisper.load_weights(list(placed.items()), strict=True)
-    except ValueError as error:
+        mx.eval(whisper.parameters())  # arrays of a file are read here
+    except (RuntimeError, ValueError) as error:
         raise _rejection(
-            directory, f"the weights do not fit config.json: {_one_line(error)}"
+            directory, f"the weights do not fit config.json: {one_line(str(error))}"
         ) from error
-    mx.eval(whisper.parameters())
     return LoadedModel(whisper=whisper, alignment_heads=heads)
-
-
-def _read_own_format(
-    directory: Path, config: Mapping[str, Any], dtype: mx.Dtype
-) -> dict[str, mx.array]:
-    """Return the weights in mlx-whisper's format, whose sizes are those of *config*."""
-    positions = config["n_audio_ctx"]
-    if positions > MAX_AUDIO_POSITIONS:
-        raise _rejection(
-            directory, f"config.json has n_audio_ctx={positions}, more than {MAX_AUDIO_POSITIONS}"
-        )
-    file = _weights_file(directory)
-    is_npz = file.suffix == ".npz"
-    tensors = read_npz_header(file) if is_npz else read_safetensors_header(file)
-    check_sizes(config, _SIZES, tensors, path=directory / "config.json", remedy=REMEDY)
-    _require_memory(directory, tensors, dtype)
-    return _read_weights(file)
-
-
-def _require_memory(directory: Path, tensors: Mapping[str, TensorHeader], dtype: mx.Dtype) -> None:
-    device = mx.default_device().type.name
-    require_memory(
-        str(directory),
-        needed=sum(tensor.size for tensor in tensors.values()) * dtype.size,
-        available=available_memory(device),
-        device=device,
-        remedy="choose a smaller model",
-    )
 
 
 def _new_modules(dims: ModelDimensions, dtype: mx.Dtype) -> Whisper:
@@ -164,37 +152,22 @@ def _new_modules(dims: ModelDimensions, dtype: mx.Dtype) -> Whisper:
         return pool.submit(make).result()
 
 
-def _read_dimensions(directory: Path, config: Mapping[str, Any]) -> ModelDimensions:
-    missing = [key for key in DIMENSIONS if type(config.get(key)) is not int or config[key] < 1]
-    if missing:
-        raise _rejection(directory, f"config.json gives no number for {_some(missing)}")
-    for part in ("audio", "text"):
-        width, heads = config[f"n_{part}_state"], config[f"n_{part}_head"]
-        if width % (2 * heads):
-            raise _rejection(
-                directory, f"config.json divides {width} {part} channels among {heads} heads"
-            )
-    return ModelDimensions(**{key: config[key] for key in DIMENSIONS})
-
-
 def _weights_file(directory: Path) -> Path:
     path = next((directory / name for name in WEIGHTS if (directory / name).is_file()), None)
     if path is None:
-        found = sorted(entry.name for entry in directory.iterdir())
-        raise _rejection(directory, f"it has no {' or '.join(WEIGHTS)}, but {_some(found)}")
+        found = ", ".join(sorted(entry.name for entry in directory.iterdir())[:MAX_NAMED])
+        raise _rejection(directory, f"it has no {' or '.join(WEIGHTS)}, but {found}")
     return path
 
 
 def _read_weights(path: Path) -> dict[str, mx.array]:
+    """Return the arrays of a file by their names, with their shapes but not read yet."""
     try:
-        weights = mx.load(str(path))
-        mx.eval(weights)
+        weights: Any = mx.load(str(path))
     except (RuntimeError, ValueError) as error:
-        reason = f"{path.name} cannot be read ({_one_line(error)})"
+        reason = f"{path.name} cannot be read ({one_line(str(error))})"
         raise _rejection(path.parent, reason) from error
-    if not isinstance(weights, dict):
-        raise _rejection(path.parent, f"{path.name} contains no named weights")
-    return weights
+    return dict(weights)
 
 
 def _read_heads(directory: Path, saved: mx.array | None) -> tuple[tuple[int, int], ...] | None:
@@ -223,7 +196,7 @@ def _quantize(
         nn.quantize(whisper, **settings, class_predicate=is_quantised)
     except (TypeError, ValueError) as error:
         raise _rejection(
-            directory, f"it is quantised in an unknown way ({_one_line(error)})"
+            directory, f"it is quantised in an unknown way ({one_line(str(error))})"
         ) from error
 
 
@@ -232,12 +205,3 @@ def _rejection(directory: Path, reason: str) -> ModelNotFoundError:
         f"{directory} is not a Whisper in mlx-whisper's format (config.json with "
         f"weights.safetensors or weights.npz) or in transformers': {reason}; {REMEDY}"
     )
-
-
-def _some(names: list[str]) -> str:
-    rest = len(names) - MAX_NAMED
-    return ", ".join(names[:MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "") or "nothing"
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:MAX_QUOTED]

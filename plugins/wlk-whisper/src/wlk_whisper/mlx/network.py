@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 import mlx.core as mx
@@ -48,35 +48,18 @@ class MlxNetwork:
         self, whisper: Whisper, *, alignment_heads: Heads, stream: SharedStream, dtype: mx.Dtype
     ) -> None:
         self._whisper = whisper
-        self._alignment_heads = alignment_heads
         self._stream = stream
         self._dtype = dtype
         dims = whisper.dims
+        self.alignment_heads = alignment_heads
+        self.n_mels = int(dims.n_mels)
+        self.n_vocab = int(dims.n_vocab)
+        self.n_text_ctx = int(dims.n_text_ctx)
         # The encoder has its own copy under a private name.
         with stream.acquire():
             embedding = sinusoids(dims.n_audio_ctx, dims.n_audio_state).astype(dtype)
             mx.eval(embedding)
         self._positional_embedding = embedding
-
-    @property
-    def n_mels(self) -> int:
-        """Mel bands of a frame."""
-        return int(self._whisper.dims.n_mels)
-
-    @property
-    def n_vocab(self) -> int:
-        """Rows of the logits."""
-        return int(self._whisper.dims.n_vocab)
-
-    @property
-    def n_text_ctx(self) -> int:
-        """Positions of the decoder."""
-        return int(self._whisper.dims.n_text_ctx)
-
-    @property
-    def alignment_heads(self) -> Heads:
-        """The (layer, head) pairs whose attention is returned, in ascending order."""
-        return self._alignment_heads
 
     def encode(self, features: NDArray[np.float32], *, is_padded: bool = False) -> MlxEncoderOutput:
         """
@@ -89,13 +72,13 @@ class MlxNetwork:
             ValueError: the features have another shape.
 
         """
-        most = MEL_FRAMES_PER_ENCODER_FRAME * len(self._positional_embedding)
+        max_frames = MEL_FRAMES_PER_ENCODER_FRAME * len(self._positional_embedding)
         bands, mel_frames = features.shape
         is_whole = mel_frames % MEL_FRAMES_PER_ENCODER_FRAME == 0
-        if bands != self.n_mels or not is_whole or not 0 < mel_frames <= most:
+        if bands != self.n_mels or not is_whole or not 0 < mel_frames <= max_frames:
             raise ValueError(
                 f"expected features of {self.n_mels} bands and an even number of frames up to "
-                f"{most}, got {bands} and {mel_frames}"
+                f"{max_frames}, got {bands} and {mel_frames}"
             )
         silence = self.silence.cross_kv if is_padded else ()
         encoder, decoder = self._whisper.encoder, self._whisper.decoder
@@ -131,7 +114,7 @@ class MlxNetwork:
 
     def new_decoder(self, encoder_output: MlxEncoderOutput) -> MlxDecoder:
         """Return a decoder of one row without tokens."""
-        return MlxDecoder(self._whisper, encoder_output, self._alignment_heads, self._stream)
+        return MlxDecoder(self._whisper, encoder_output, self.alignment_heads, self._stream)
 
 
 class MlxDecoder:
@@ -236,7 +219,7 @@ def _self_attention(
     # MLX aligns the mask with the end of the keys, so every position attends to the whole cache.
     mask = "causal" if causal and x.shape[1] > 1 else None
     mixed = mx.fast.scaled_dot_product_attention(
-        queries, keys, values, scale=_scale(queries), mask=mask
+        queries, keys, values, scale=queries.shape[-1] ** -0.5, mask=mask
     )
     return x + attention.out(_merge_heads(mixed)), (keys, values)
 
@@ -255,7 +238,7 @@ def _cross_attention(
     keys, values = cross_kv
     projected = attention.query(block.cross_attn_ln(x)).reshape(1, rows * new, width)
     queries = _split_heads(projected, attention.n_head)
-    scale = _scale(queries)
+    scale = queries.shape[-1] ** -0.5
     mixed = mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale)
     x = x + attention.out(_merge_heads(mixed).reshape(rows, new, width))
     if not heads:
@@ -298,8 +281,3 @@ def _merge_heads(x: mx.array) -> mx.array:
     """Return [rows, heads, positions, size] as [rows, positions, heads * size]."""
     rows, _, positions, _ = x.shape
     return x.swapaxes(1, 2).reshape(rows, positions, -1)
-
-
-def _scale(queries: mx.array) -> float:
-    size: Any = queries.shape[-1]
-    return float(size**-0.5)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import attrs
 from mlx_whisper.tokenizer import get_encoding
 
 from wlk_core.plugins import ModelNotFoundError
-from wlk_whisper.engine.tokenizer import TOKENIZER_FILE, read_tokenizer
+from wlk_whisper.engine.model_files import TOKENIZER_FILE, read_tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,13 +22,6 @@ __all__ = ["TiktokenTokenizer", "load_tokenizer"]
 
 # By rows: English-only models, multilingual ones, and those since large-v3 with one more language.
 ENCODINGS = {51864: ("gpt2", 99), 51865: ("multilingual", 99), 51866: ("multilingual", 100)}
-
-
-@attrs.frozen
-class Encoding:
-    """The ids of a text, under the name that `tokenizers` uses."""
-
-    ids: list[int]
 
 
 @attrs.frozen(eq=False)
@@ -47,11 +41,11 @@ class TiktokenTokenizer:
             return None
         return int(self.encoding.encode_single_token(token))
 
-    def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
-        """Return the ids of *text*, in which special tokens are text like any other."""
+    def encode(self, text: str, *, add_special_tokens: bool = False) -> SimpleNamespace:
+        """Return the `ids` of *text*, in which special tokens are text like any other."""
         if add_special_tokens:
             raise ValueError("expected add_special_tokens=False: the prompt contains them already")
-        return Encoding(self.encoding.encode_ordinary(text))
+        return SimpleNamespace(ids=self.encoding.encode_ordinary(text))
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of *tokens* without special ones; incomplete characters are U+FFFD."""

@@ -12,13 +12,12 @@ from faster_whisper.tokenizer import Tokenizer
 from wlk_core.frameworks.torch import choose_device, choose_dtype
 from wlk_core.models import locate
 from wlk_whisper.backend import loaded_backend
-from wlk_whisper.checkpoint import Checkpoint, transformers_digits
+from wlk_whisper.checkpoint import Checkpoint, GenerationConfig, transformers_digits
 from wlk_whisper.engine.alignment_heads import choose_alignment_heads
 from wlk_whisper.engine.engine import WhisperEngine
-from wlk_whisper.engine.generation_config import GenerationConfig
-from wlk_whisper.engine.tokenizer import TOKENIZER_FILE, read_tokenizer, require_special_tokens
+from wlk_whisper.engine.model_files import TOKENIZER_FILE, read_tokenizer, require_special_tokens
 from wlk_whisper.models import DIGITS
-from wlk_whisper.torch.checkpoint import check_directory, load_whisper
+from wlk_whisper.torch.checkpoint import load_whisper
 from wlk_whisper.torch.network import TorchNetwork
 
 if TYPE_CHECKING:
@@ -54,11 +53,10 @@ def load(
     directory = locate(name, spec=spec, bundled=bundled, cache_dir=cache_dir)
     checkpoint = Checkpoint.read(directory, name=name)
     generation_config = GenerationConfig.read(directory)
-    config, _ = check_directory(directory)  # before the tokenizer, which takes a second
-    hf_tokenizer = read_tokenizer(directory / TOKENIZER_FILE)
-    require_special_tokens(hf_tokenizer, directory, n_vocab=config.vocab_size)
     torch_dtype = choose_dtype(dtype, device=torch_device, declared=checkpoint.dtype)
     whisper = load_whisper(directory, device=torch_device, dtype=torch_dtype)
+    hf_tokenizer = read_tokenizer(directory / TOKENIZER_FILE)
+    require_special_tokens(hf_tokenizer, directory, n_vocab=int(whisper.config.vocab_size))
     if lora_path is not None:
         from wlk_whisper.torch.lora import merge_adapter  # noqa: PLC0415 -- imports peft
 

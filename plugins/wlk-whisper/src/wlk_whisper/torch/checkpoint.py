@@ -12,28 +12,15 @@ from transformers import WhisperConfig, WhisperForConditionalGeneration
 
 from wlk_core.frameworks.memory import require_memory
 from wlk_core.frameworks.torch import available_memory
-from wlk_core.models import read_safetensors_headers
 from wlk_core.plugins import ModelNotFoundError
-from wlk_whisper.engine.transformers_config import check_config, read_config
-from wlk_whisper.engine.weight_files import weight_files
+from wlk_core.untrusted import one_line
+from wlk_whisper.engine.model_files import REMEDY, check_config, read_checkpoint
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wlk_core.models import TensorHeader
+__all__ = ["load_whisper"]
 
-__all__ = ["check_directory", "load_whisper"]
-
-# What transformers raises over a config.json with a value of the wrong type.
-_CONFIG_ERRORS = (
-    ArithmeticError,
-    AttributeError,
-    KeyError,
-    RuntimeError,
-    StrictDataclassError,
-    TypeError,
-    ValueError,
-)
 TIED_WEIGHT = "proj_out.weight"  # the token embedding, in every Whisper that OpenAI published
 
 
@@ -51,7 +38,7 @@ def load_whisper(
         BackendUnavailable: it does not fit into memory.
 
     """
-    config, tensors = check_directory(directory)
+    table, files, tensors = read_checkpoint(directory)
     require_memory(
         str(directory),
         needed=sum(tensor.size for tensor in tensors.values()) * dtype.itemsize,
@@ -59,67 +46,30 @@ def load_whisper(
         device=device.type,
         remedy="choose a smaller model, or another device",
     )
-    whisper = _empty_model(directory, config)
-    state: dict[str, torch.Tensor] = {}
-    for path in weight_files(directory, backend="whisper"):
-        state |= _read_weights(path)
-    placed = {name: tensor.to(device, dtype) for name, tensor in state.items()}
-    embedding = placed.get("model.decoder.embed_tokens.weight")
-    if embedding is not None:
-        placed.setdefault(TIED_WEIGHT, embedding)
     try:
+        config = WhisperConfig.from_dict(table)
+        # transformers has further names for the same sizes, and the last in the file counts.
+        check_config(directory / "config.json", config.to_dict(), tensors)
+        with torch.device("meta"):  # modules without memory or random weights
+            whisper = WhisperForConditionalGeneration(config)
+    # What transformers raises over a value of the wrong type or an unknown activation.
+    except (AttributeError, KeyError, StrictDataclassError, TypeError, ValueError) as error:
+        raise ModelNotFoundError(
+            f"{directory / 'config.json'} does not describe a Whisper: {one_line(str(error))}; "
+            f"{REMEDY}"
+        ) from error
+    try:
+        state = {name: tensor for path in files for name, tensor in load_file(path).items()}
+        placed = {name: tensor.to(device, dtype) for name, tensor in state.items()}
+        embedding = placed.get("model.decoder.embed_tokens.weight")
+        if embedding is not None:
+            placed.setdefault(TIED_WEIGHT, embedding)
         whisper.load_state_dict(placed, assign=True)
-    except RuntimeError as error:
+    except (SafetensorError, OSError, RuntimeError) as error:
         raise ModelNotFoundError(
             f"the weights in {directory} do not fit its config.json: "
-            f"{' '.join(str(error).split())[:300]}; pull or convert the model again"
+            f"{' '.join(str(error).split())[:300]}; {REMEDY}"
         ) from error
     whisper.train(mode=False)
     whisper.requires_grad_(False)
     return whisper
-
-
-def check_directory(directory: Path) -> tuple[WhisperConfig, dict[str, TensorHeader]]:
-    """
-    Return the config of *directory* and the header of its weights, which have the same sizes.
-
-    Raises:
-        ModelNotFoundError: it contains no Whisper in transformers' format, or the two differ.
-
-    """
-    table = read_config(directory)
-    tensors = read_safetensors_headers(weight_files(directory, backend="whisper"))
-    check_config(directory, table, tensors)
-    try:
-        config = WhisperConfig.from_dict(table)
-    except _CONFIG_ERRORS as error:
-        raise _no_whisper(directory, error) from error
-    # transformers has further names for the same sizes, and the last in the file counts.
-    check_config(directory, config.to_dict(), tensors)
-    return config, tensors
-
-
-def _read_weights(path: Path) -> dict[str, torch.Tensor]:
-    try:
-        state: dict[str, torch.Tensor] = load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise ModelNotFoundError(
-            f"{path} is damaged: {error}; pull or convert the model again"
-        ) from error
-    return state
-
-
-def _empty_model(directory: Path, config: WhisperConfig) -> WhisperForConditionalGeneration:
-    """Return the modules that *config* describes, without memory or random weights."""
-    try:
-        with torch.device("meta"):
-            return WhisperForConditionalGeneration(config)
-    except _CONFIG_ERRORS as error:
-        raise _no_whisper(directory, error) from error
-
-
-def _no_whisper(directory: Path, error: Exception) -> ModelNotFoundError:
-    return ModelNotFoundError(
-        f"{directory / 'config.json'} does not describe a Whisper: "
-        f"{' '.join(str(error).split())[:300]}; pull or convert the model again"
-    )

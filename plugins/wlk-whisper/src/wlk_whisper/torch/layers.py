@@ -1,14 +1,13 @@
-"""The layers of transformers' Whisper, each around an attention that the caller brings."""
+"""Parts of the layers of transformers' Whisper that the encoder and both decoders share."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.nn import functional
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -17,8 +16,6 @@ __all__ = [
     "AttendingHeads",
     "KeysValues",
     "attention_weights",
-    "embed_audio",
-    "encoder_layer",
     "keys_and_values",
     "merge_heads",
     "mlp",
@@ -55,28 +52,6 @@ class AttendingHeads:
     def in_order(self, weights: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return the weights of all layers, each [rows, heads, ...], in the order of the heads."""
         return torch.cat(list(weights), dim=1)[:, self._order]
-
-
-def embed_audio(encoder: Any, inputs: torch.Tensor) -> torch.Tensor:
-    """Return [rows, encoder frames, width] of log-mel features [rows, mels, mel frames]."""
-    states = functional.gelu(encoder.conv1(inputs))
-    states = functional.gelu(encoder.conv2(states)).transpose(1, 2)
-    embedded: torch.Tensor = states + encoder.embed_positions.weight[: states.shape[1]]
-    return embedded
-
-
-def encoder_layer(
-    layer: Any,
-    states: torch.Tensor,
-    attend: Callable[[Any, torch.Tensor], torch.Tensor],
-) -> torch.Tensor:
-    """Return *states* after a layer whose self-attention is *attend*, before the projection out."""
-    mixed = attend(layer.self_attn, layer.self_attn_layer_norm(states))
-    states = mlp(layer, states + layer.self_attn.out_proj(mixed))
-    if states.dtype == torch.float16:  # large models overflow it (transformers #18146)
-        limit = torch.finfo(states.dtype).max - 1000
-        states = states.clamp(min=-limit, max=limit)
-    return states
 
 
 def mlp(layer: Any, states: torch.Tensor) -> torch.Tensor:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import numpy as np
 import torch
 from torch.nn import functional
 
-from wlk_whisper.engine.features import silence_features
-from wlk_whisper.engine.network import MEL_FRAMES_PER_ENCODER_FRAME, DecoderOutput, Rounding
+from wlk_whisper.engine.network import DecoderOutput, EncoderPass, Rounding
 from wlk_whisper.torch.batch import BatchEncoderOutput, TorchBatch
+from wlk_whisper.torch.encoder import TorchEncoder, TorchEncoderOutput
 from wlk_whisper.torch.layers import (
     AttendingHeads,
     KeysValues,
     attention_weights,
-    embed_audio,
-    encoder_layer,
     keys_and_values,
     merge_heads,
     mlp,
@@ -43,101 +39,30 @@ __all__ = ["TorchNetwork"]
 ROUNDING = Rounding(margin=1e-3, attention=1e-4)
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class TorchEncoderOutput:
-    """The cross-attention keys and values of each decoder layer."""
-
-    frames: int
-    cross_kv: tuple[KeysValues, ...]
-
-
 class TorchNetwork:
     """
     A Whisper on torch, shared by all streams; see BatchNetwork.
 
     The modules are never changed.  Their layers are called one by one here, because transformers'
-    own forward pass takes only windows of 30 s and returns no attention from a fused kernel.
+    own forward pass returns no attention from a fused kernel.
     """
 
     def __init__(self, whisper: WhisperForConditionalGeneration, *, alignment_heads: Heads) -> None:
         self._whisper: Any = whisper
-        self._alignment_heads = alignment_heads
         self._heads = AttendingHeads(alignment_heads)
-
-    @property
-    def n_mels(self) -> int:
-        """Mel bands of a frame."""
-        return int(self._whisper.config.num_mel_bins)
-
-    @property
-    def n_vocab(self) -> int:
-        """Rows of the logits."""
-        return int(self._whisper.config.vocab_size)
-
-    @property
-    def n_text_ctx(self) -> int:
-        """Positions of the decoder."""
-        return int(self._whisper.config.max_target_positions)
-
-    @property
-    def alignment_heads(self) -> Heads:
-        """The (layer, head) pairs whose attention is returned."""
-        return self._alignment_heads
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the weights."""
-        return torch.device(self._whisper.device)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The arithmetic of the model."""
-        dtype: torch.dtype = self._whisper.dtype
-        return dtype
+        self.alignment_heads = alignment_heads
+        self.encoder = TorchEncoder(whisper)
+        self.n_mels = int(self._whisper.config.num_mel_bins)
+        self.n_vocab = int(self._whisper.config.vocab_size)
+        self.n_text_ctx = int(self._whisper.config.max_target_positions)
+        self.device: torch.device = self._whisper.device
+        self.dtype: torch.dtype = self._whisper.dtype
 
     def encode(
         self, features: NDArray[np.float32], *, is_padded: bool = False
     ) -> TorchEncoderOutput:
-        """
-        Encode float32[mels, frames]; the encoder output of silence follows where it *is_padded*.
-
-        Raises:
-            ValueError: the number of mel frames is zero, odd or too large for the encoder.
-
-        """
-        self._check_window(features)
-        encoder = self._whisper.model.encoder
-        with torch.inference_mode():
-            inputs = torch.from_numpy(np.ascontiguousarray(features)).to(self.device, self.dtype)
-            states = embed_audio(encoder, inputs[None])
-            for layer in encoder.layers:
-                states = encoder_layer(layer, states, _attend)
-            states = encoder.layer_norm(states)
-            cross_kv = tuple(
-                keys_and_values(layer.encoder_attn, states)
-                for layer in self._whisper.model.decoder.layers
-            )
-            if is_padded:
-                frames = states.shape[1]
-                cross_kv = tuple(
-                    (
-                        torch.cat((keys, silent_keys[:, :, frames:]), dim=2),
-                        torch.cat((values, silent_values[:, :, frames:]), dim=2),
-                    )
-                    for (keys, values), (silent_keys, silent_values) in zip(
-                        cross_kv, self.silence.cross_kv, strict=True
-                    )
-                )
-        return TorchEncoderOutput(frames=cross_kv[0][0].shape[2], cross_kv=cross_kv)
-
-    @cached_property
-    def silence(self) -> TorchEncoderOutput:
-        """The encoder output of a window of silence."""
-        return self.encode(silence_features(self.n_mels, self._window_mel_frames))
-
-    @property
-    def _window_mel_frames(self) -> int:
-        return MEL_FRAMES_PER_ENCODER_FRAME * int(self._whisper.config.max_source_positions)
+        """Encode float32[mels, frames]; see `TorchEncoder.encode`."""
+        return self.encoder.encode([EncoderPass(features=features, is_padded=is_padded)])[0]
 
     def new_decoder(self, encoder_output: TorchEncoderOutput | BatchEncoderOutput) -> Decoder:
         """Return a decoder of one row without tokens."""
@@ -149,19 +74,7 @@ class TorchNetwork:
         """Return what runs several streams together; None in half precision."""
         if self.dtype != torch.float32:
             return None
-        return TorchBatch(
-            self._whisper,
-            heads=self._heads,
-            rounding=ROUNDING,
-            check_window=self._check_window,
-            silence=lambda: self.silence.cross_kv,
-        )
-
-    def _check_window(self, features: NDArray[np.float32]) -> None:
-        mel_frames = features.shape[1]
-        most = self._window_mel_frames
-        if not 0 < mel_frames <= most or mel_frames % MEL_FRAMES_PER_ENCODER_FRAME:
-            raise ValueError(f"expected an even number of frames up to {most}, got {mel_frames}")
+        return TorchBatch(self._whisper, self.encoder, heads=self._heads, rounding=ROUNDING)
 
 
 class TorchDecoder:
@@ -191,9 +104,9 @@ class TorchDecoder:
 
         """
         decoder, device = self._whisper.model.decoder, self._whisper.device
-        length, most = self._length + tokens.shape[1], self._whisper.config.max_target_positions
-        if length > most:
-            raise ValueError(f"expected at most {most} tokens in a row, got {length}")
+        length, limit = self._length + tokens.shape[1], self._whisper.config.max_target_positions
+        if length > limit:
+            raise ValueError(f"expected at most {limit} tokens in a row, got {length}")
         with torch.inference_mode():
             ids = torch.from_numpy(np.ascontiguousarray(tokens)).to(device)
             states = decoder.embed_tokens(ids)
@@ -227,12 +140,6 @@ class TorchDecoder:
                 (keys.index_select(0, index), values.index_select(0, index))
                 for keys, values in self._kv_cache
             ]
-
-
-def _attend(attention: Any, states: torch.Tensor) -> torch.Tensor:
-    keys, values = keys_and_values(attention, states)
-    mixed = functional.scaled_dot_product_attention(queries(attention, states), keys, values)
-    return merge_heads(mixed)
 
 
 def _self_attention(

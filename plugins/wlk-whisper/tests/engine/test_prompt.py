@@ -9,7 +9,7 @@ import pytest
 import tokenizers
 
 import wlk_whisper
-from wlk_whisper.engine.token_budget import token_budget
+from wlk_whisper.engine.prompt import token_budget
 
 TOKENIZER_FILE = Path(wlk_whisper.__file__).parent / "digits/ctranslate2/tokenizer.json"
 HF_TOKENIZER = tokenizers.Tokenizer.from_file(str(TOKENIZER_FILE))

@@ -10,7 +10,7 @@ import pytest
 
 from wlk_core import ModelNotFoundError
 import wlk_whisper
-from wlk_whisper.engine.tokenizer import read_tokenizer, require_special_tokens
+from wlk_whisper.engine.model_files import read_tokenizer, require_special_tokens
 
 DIGITS = Path(wlk_whisper.__file__).parent / "digits" / "ctranslate2" / "tokenizer.json"
 
@@ -36,7 +36,7 @@ def test_a_damaged_tokenizer_is_named_with_a_remedy(tmp_path, damaged):
 
     with pytest.raises(
         ModelNotFoundError,
-        match=r"tokenizer\.json is (damaged|invalid|no tokenizer): .*copy",
+        match=r"tokenizer\.json is (damaged|invalid|not a tokenizer): .*copy",
     ) as caught:
         read_tokenizer(path)
     assert str(path) in str(caught.value)

@@ -15,11 +15,14 @@ from wlk_conformance.testing import noise
 import wlk_whisper
 from wlk_whisper.checkpoint import Checkpoint
 from wlk_whisper.engine.alignment_heads import AlignmentHeads
-from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine
-from wlk_whisper.engine.language_detection import detect_language
+from wlk_whisper.engine.engine import (
+    DecodingOptions,
+    WhisperEngine,
+    detect_language,
+    transcribe,
+)
 from wlk_whisper.engine.network import DecoderOutput
 from wlk_whisper.engine.passes import run_alone
-from wlk_whisper.engine.transcribe import transcribe
 
 TOKENIZER_FILE = Path(wlk_whisper.__file__).parent / "digits/ctranslate2/tokenizer.json"
 HF_TOKENIZER = tokenizers.Tokenizer.from_file(str(TOKENIZER_FILE))

@@ -1,0 +1,173 @@
+"""Read and check the files of a Whisper: in transformers' format, and its tokenizer.json."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from tokenizers import Tokenizer as HfTokenizer
+
+from wlk_core.models import (
+    LayerCount,
+    Size,
+    TensorSize,
+    check_sizes,
+    read_json_table,
+    read_limited,
+    read_safetensors_headers,
+    weight_names,
+)
+from wlk_core.plugins import ModelNotFoundError
+from wlk_core.untrusted import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from wlk_core.models import TensorHeader
+
+__all__ = [
+    "TOKENIZER_FILE",
+    "check_config",
+    "read_checkpoint",
+    "read_tokenizer",
+    "require_special_tokens",
+]
+
+REMEDY = "pull or convert the model again"
+PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt")
+MAX_NAMED = 6  # files that an error message lists
+TOKENIZER_FILE = "tokenizer.json"
+TOKENIZER_REMEDY = (
+    f"pull the model again, or copy the {TOKENIZER_FILE} of the model it was made from into its "
+    "directory"
+)
+SPECIAL_TOKENS = ("<|startoftranscript|>", "<|endoftext|>", "<|notimestamps|>")
+_SIZES = (
+    LayerCount("encoder_layers", ("model.encoder.layers.",)),
+    LayerCount("decoder_layers", ("model.decoder.layers.",)),
+    TensorSize("d_model", ("model.encoder.layer_norm.bias",)),
+    TensorSize("d_model", ("model.decoder.layer_norm.bias",)),
+    TensorSize("encoder_ffn_dim", ("model.encoder.layers.0.fc1.bias",)),
+    TensorSize("decoder_ffn_dim", ("model.decoder.layers.0.fc1.bias",)),
+    TensorSize("num_mel_bins", ("model.encoder.conv1.weight",), axis=1),
+    TensorSize("vocab_size", ("model.decoder.embed_tokens.weight",)),
+    TensorSize("max_source_positions", ("model.encoder.embed_positions.weight",)),
+    TensorSize("max_target_positions", ("model.decoder.embed_positions.weight",)),
+)
+
+
+class _Config(Struct):
+    encoder_layers: Size
+    decoder_layers: Size
+    d_model: Size
+    encoder_ffn_dim: Size
+    decoder_ffn_dim: Size
+    num_mel_bins: Size
+    vocab_size: Size
+    max_source_positions: Size
+    max_target_positions: Size
+    encoder_attention_heads: Size
+    decoder_attention_heads: Size
+    activation_function: str | None = None
+    scale_embedding: bool | None = None
+    tie_word_embeddings: bool | None = None
+
+
+def read_checkpoint(directory: Path) -> tuple[dict[str, Any], list[Path], dict[str, TensorHeader]]:
+    """
+    Return the config.json of a Whisper, its safetensors files and the headers of these.
+
+    The files are one, or the shards that an index names.  Pickled weights are not read, because
+    they can run code.  The sizes of the config are those of the weights: frameworks allocate what
+    a config asks for.
+
+    Raises:
+        ModelNotFoundError: a file is missing, damaged or pickled, the config describes another
+            model or lacks a size, or the two do not fit.
+
+    """
+    path = directory / "config.json"
+    model_type = read_json_table(path).get("model_type")
+    if model_type != "whisper":
+        raise ModelNotFoundError(
+            f"expected a Whisper in transformers' format in {directory}, and its config.json has "
+            f"model_type={str(model_type)[:60]!r}"
+        )
+    config = read_json_table(path, _Config, remedy=REMEDY)
+    names = weight_names(directory)
+    for name in names:
+        if not (directory / name).is_file():
+            raise ModelNotFoundError(_missing_message(directory, name))
+    files = [directory / name for name in names]
+    tensors = read_safetensors_headers(files)
+    check_config(path, config, tensors)
+    return config, files, tensors
+
+
+def check_config(
+    path: Path, config: Mapping[str, Any], tensors: Mapping[str, TensorHeader]
+) -> None:
+    """Raise ModelNotFoundError unless the sizes of *config*, read from *path*, are the weights'."""
+    check_sizes(config, _SIZES, tensors, path=path, remedy=REMEDY)
+    for key in ("encoder_attention_heads", "decoder_attention_heads"):
+        if config["d_model"] % config[key]:
+            raise ModelNotFoundError(
+                f"{path} is invalid: expected {key} to divide the width {config['d_model']}, got "
+                f"{config[key]}; {REMEDY}"
+            )
+
+
+def _missing_message(directory: Path, name: str) -> str:
+    pickles = [pickle for pickle in PICKLES if (directory / pickle).exists()]
+    if pickles:
+        return (
+            f"expected {name} in {directory}, found {pickles[0]}: pickled weights can run code and "
+            "are not read; convert them once, on a machine that may run them, with transformers: "
+            "WhisperForConditionalGeneration.from_pretrained(DIR).save_pretrained(OUT)"
+        )
+    entries = sorted(entry.name for entry in directory.iterdir())
+    return (
+        f"expected a Whisper in transformers' format (config.json, {name}, tokenizer.json) in "
+        f"{directory}, found {', '.join(entries[:MAX_NAMED]) or 'nothing'}; pull one with: "
+        f"wlk-core pull base --backend whisper"
+    )
+
+
+def read_tokenizer(path: Path) -> HfTokenizer:
+    """
+    Return the tokenizer in the file *path*.
+
+    Raises:
+        ModelNotFoundError: the file is missing or is not a tokenizer.
+
+    """
+    content = read_limited(path, remedy=TOKENIZER_REMEDY)
+    if content is None:
+        raise ModelNotFoundError(f"{path} is missing; {TOKENIZER_REMEDY}")
+    try:
+        # From a file, tokenizers raises a bare Exception; from bytes, a ValueError.
+        return HfTokenizer.from_buffer(content)
+    except ValueError as error:
+        raise ModelNotFoundError(
+            f"{path} is not a tokenizer: {one_line(str(error))}; {TOKENIZER_REMEDY}"
+        ) from error
+
+
+def require_special_tokens(hf_tokenizer: HfTokenizer, directory: Path, *, n_vocab: int) -> None:
+    """
+    Check that a tokenizer belongs to a Whisper whose decoder has *n_vocab* rows.
+
+    Raises:
+        ModelNotFoundError: it lacks a token that begins or ends a transcript, or the decoder has
+            no row for it.
+
+    """
+    for text in SPECIAL_TOKENS:
+        token = hf_tokenizer.token_to_id(text)
+        if token is None or token >= n_vocab:
+            found = "no such token" if token is None else f"it as {token} of {n_vocab} rows"
+            raise ModelNotFoundError(
+                f"{directory / TOKENIZER_FILE} does not fit the model: expected {text}, and it has "
+                f"{found}; {TOKENIZER_REMEDY}"
+            )

@@ -136,6 +136,22 @@ def test_the_dtype_of_the_user_overrides_the_checkpoint(dtype):
         assert loaded.engine.compute_type in expected.get(dtype, ALL_TYPES)
 
 
+@pytest.mark.parametrize(
+    ("machine", "compute_type"), [("x86_64", "int8_float32"), ("arm64", "float32")]
+)
+def test_a_checkpoint_without_a_dtype_runs_in_int8_on_x86(
+    monkeypatch, tmp_path, machine, compute_type
+):
+    """Elsewhere it runs in the type of its weights, because int8 was not measured there."""
+    directory = tmp_path / "model"
+    shutil.copytree(DIGITS, directory)
+    (directory / "wlk.json").unlink()
+    monkeypatch.setattr("platform.machine", lambda: machine)
+
+    with load_backend("faster-whisper", str(directory), device="cpu") as loaded:
+        assert compute_type == loaded.engine.compute_type
+
+
 def test_the_digits_checkpoint_runs_in_float32(backend):
     """The checkpoint declares float32, because int8 costs a small model its accuracy."""
     assert "float32" == backend.engine.compute_type

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from functools import partial
 import hashlib
-from itertools import count
+from itertools import chain, count
 import os
 from pathlib import Path
+import re
 import shutil
 import time
 import tomllib
@@ -34,22 +35,18 @@ EXAMPLES = [ROOT / "examples" / name for name in ("wlk-hello", "wlk-pocketsphinx
 # torch is pinned and installed first, so that one build serves all; the newest one may be gigabytes
 # of CUDA.  It is installed for PYTHON only: tests that need it are skipped on the newer Pythons.
 TORCH = "torch==2.13.0"
+PLUGINS = {
+    path.name: nox.project.load_toml(path / "pyproject.toml")["project"]
+    for path in DISTRIBUTIONS
+    if path.parent.name == "plugins"
+}
+# Extras of a plugin, without those for CUDA.
 EXTRAS = {
-    "wlk-qwen3-simul": ("mlx", "torch"),
-    "wlk-voxtral-mlx": ("cpu", "voxmlx"),
-    "wlk-whisper": ("lora", "mlx", "openai", "torch"),
+    name: tuple(extra for extra in project["optional-dependencies"] if "cuda" not in extra)
+    for name, project in PLUGINS.items()
+    if "optional-dependencies" in project
 }
-TORCH_EXTRAS = {"lora", "mlx", "torch"}  # mlx-whisper requires torch
-TORCH_FREE = {
-    "wlk-qwen3-simul": (),
-    "wlk-voxtral-mlx": ("cpu", "voxmlx"),
-    "wlk-whisper": ("openai",),
-}
-# Distributions that a plugin requires beside the core.
-SHARED_PARTS = {
-    "wlk-voxtral-mlx": ["plugins/wlk-voxtral"],
-    "wlk-whisper": ["plugins/wlk-whisper-digits"],  # of the extras torch and mlx
-}
+TORCH_EXTRAS = {"lora", "mlx", "torch"}  # mlx-whisper and mlx-qwen3-asr require torch
 # wlk-voxtral-mlx is compared with transformers' Voxtral where torch is installed.
 REFERENCES = ("transformers>=5.23,<6",)
 # The published package that benchmarks/whisper.py compares with; safetensors loads our checkpoint.
@@ -303,12 +300,16 @@ def lowest_qwen3(session: nox.Session) -> None:
 
 
 @nox.session(python=NEWER_PYTHONS, tags=["matrix"], default=False)
-@nox.parametrize("name", [*TORCH_FREE], ids=[*TORCH_FREE])
+@nox.parametrize("name", [*EXTRAS], ids=[*EXTRAS])
 def plugin(session: nox.Session, name: str) -> None:
     """Test a plugin without torch, in an environment of its own, on the newer Pythons."""
-    parts = SHARED_PARTS.get(name, [])  # tested in the same run
+    project = PLUGINS[name]
+    required = chain(project["dependencies"], *project["optional-dependencies"].values())
+    names = {re.split(r"[^a-z0-9-]", requirement)[0] for requirement in required}
+    parts = sorted(f"plugins/{part}" for part in PLUGINS if part in names - {name})
     sources = _sources("core", "conformance", *parts)
-    chosen = _editable(ROOT / "plugins" / name, TORCH_FREE[name])
+    extras = tuple(extra for extra in EXTRAS[name] if extra not in TORCH_EXTRAS)
+    chosen = _editable(ROOT / "plugins" / name, extras)
     session.install(*_group("test"), *sources, *chosen)
     rooms = [f"{path}/tests" for path in (*parts, f"plugins/{name}")]
     _pytest(session, "-n", "2", "--ignore-glob=*/test_*conformance*.py", *rooms)

@@ -103,10 +103,15 @@ def quiet_environment(monkeypatch, tmp_path):
 
 @pytest.fixture(autouse=True)
 def own_signals():
-    """Restore the handlers that the command line installs, and forget the signals it received."""
+    """
+    Restore the handlers that the command line installs, and forget the signals it received.
+
+    Tests begin with the handlers of a terminal, because nohup and a shell's `&` ignore signals.
+    """
     names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM")
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    before = {number: signal.getsignal(number) for number in numbers}
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     for number, handler in before.items():
         signal.signal(number, handler)

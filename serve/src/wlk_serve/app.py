@@ -26,8 +26,7 @@ from wlk_serve.http.page import is_page, page_routes
 from wlk_serve.models.pool import ModelPool
 from wlk_serve.ops.limits import Limits, Usage
 from wlk_serve.ops.running import RunningSessions
-from wlk_serve.realtime.config import default_config, model_name, update_config
-from wlk_serve.realtime.marks import MARKS
+from wlk_serve.realtime.config import MARKS, default_config, model_name, update_config
 from wlk_serve.realtime.route import RealtimeRoute
 from wlk_serve.transcriptions.meter import UploadMeter
 from wlk_serve.transcriptions.route import transcribe_upload

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import attrs
 
 from wlk_serve.errors import invalid
-from wlk_serve.realtime.marks import MARKS
 from wlk_serve.realtime.streams import GateTimes
 
 if TYPE_CHECKING:
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HYPOTHESIS",
     "LOGPROBS",
+    "MARKS",
     "AudioFormat",
     "RealtimeConfig",
     "ServerVad",
@@ -30,6 +30,7 @@ __all__ = [
 
 LOGPROBS = "item.input_audio_transcription.logprobs"
 HYPOTHESIS = "wlk.hypothesis"
+MARKS = "wlk.marks"
 _INCLUDES = {LOGPROBS, HYPOTHESIS, MARKS}
 _RATES = (8_000, 48_000)  # samples a second; OpenAI's own clients send 24,000
 _MAX_MILLISECONDS = 60_000

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from wlk_core.tokens import ASRToken
     from wlk_serve.realtime.messages import Message
 
-__all__ = ["MARK", "MARKS", "Marks", "check_name"]
+__all__ = ["MARK", "Marks", "check_name"]
 
-MARKS = "wlk.marks"  # in `include`
 MARK = "wlk.mark"  # the client's event
 _MAX_ID_CHARACTERS = 200
 

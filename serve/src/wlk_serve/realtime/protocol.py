@@ -23,12 +23,13 @@ from wlk_serve.realtime.beta import BETA_UPDATE, from_beta_session, to_beta_mess
 from wlk_serve.realtime.config import (
     HYPOTHESIS,
     LOGPROBS,
+    MARKS,
     RealtimeConfig,
     default_config,
     update_config,
 )
 from wlk_serve.realtime.items import Conversation
-from wlk_serve.realtime.marks import MARK, MARKS, Marks, check_name
+from wlk_serve.realtime.marks import MARK, Marks, check_name
 from wlk_serve.realtime.messages import APPEND, ClientMessage, decode_audio, parse_message
 from wlk_serve.realtime.segments import StreamSegments, stream_config
 

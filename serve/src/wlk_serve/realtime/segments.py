@@ -12,7 +12,7 @@ from wlk_core.processor import StreamStats
 from wlk_core.session.events import Marked
 from wlk_core.tokens import Transcript
 from wlk_serve.errors import RequestError
-from wlk_serve.realtime.marks import MARKS
+from wlk_serve.realtime.config import MARKS
 from wlk_serve.realtime.streams import StreamConfig
 
 if TYPE_CHECKING:

@@ -129,8 +129,8 @@ FASTER_WHISPER = BackendSpec(
         standard_options.device("cpu", "cuda"),
         attrs.evolve(
             standard_options.dtype(*COMPUTE_TYPES),
-            help="arithmetic of the model; auto takes what the checkpoint declares, else int8 on x86, "
-            "else default: the type of its weights, or float32 without float16",
+            help="arithmetic of the model; auto takes what the checkpoint declares, else int8 on "
+            "x86, else default: the type of its weights, or float32 without float16",
         ),
         Option(
             name="cpu_threads",

@@ -82,7 +82,8 @@ def choose_settings(
     config = read_config()
     chosen = _choose("backend", backend, config)
     with _naming(chosen.origin, BackendUnavailable):
-        spec = registry.spec(chosen.value) if chosen.value else registry.default_backend()
+        name = chosen.value
+        spec = registry.default_backend() if name is None else registry.spec(name)
     chosen_model = _choose("model", model, config)
     if chosen_model.rank > chosen.rank:  # a model belongs to the backend it was written for
         chosen_model = _Setting()
@@ -98,7 +99,7 @@ def choose_settings(
     options |= {name: _Setting(value, _FLAG) for name, value in parse_pairs(pairs).items()}
     return Settings(
         spec=spec,
-        model=chosen_model.value or spec.default_model,
+        model=spec.default_model if chosen_model.value is None else chosen_model.value,
         model_origin=chosen_model.origin,
         language=_language(spec, _choose("language", language, config)),
         options=_resolve(spec, options),

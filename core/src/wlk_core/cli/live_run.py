@@ -69,8 +69,7 @@ class LiveRun:
                 if stop.number != signal.SIGINT:  # Ctrl-C is how a run usually ends
                     status = stop.status
                     self.outcome.incomplete = str(stop)
-            except BrokenPipeError as error:
-                self.outcome.incomplete = str(error)
+            except BrokenPipeError:
                 raise  # the reader of standard output has left, and needs no line
             except (AudioFormatError, OSError) as error:
                 self._fail(error)
@@ -80,6 +79,9 @@ class LiveRun:
                 self._work_off()
             self.session.end_audio()
             self._work_off()
+        except BrokenPipeError as error:
+            self.outcome.incomplete = str(error)
+            raise
         except WLKError as error:
             self._fail(error)
         finally:

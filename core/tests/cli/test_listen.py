@@ -137,6 +137,24 @@ def test_the_files_are_whole_while_it_runs(listen, microphone, spoken, tmp_path)
     assert len(audio) - 16_000 <= seen[1]  # the header is brought up to date each second
 
 
+def test_a_reader_that_leaves_costs_no_file_a_word(
+    listen, microphone, spoken, tmp_path, monkeypatch
+):
+    """What standard output did not take any more is in the files, and no line is needed."""
+
+    def write(_self, text):
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr("wlk_core.cli.outputs.StandardOutput.write", write)
+    microphone(blocks_of(spoken(1, 2, 3)))
+    document = tmp_path / "talk.json"
+
+    assert (141, "", "") == listen("--save", document)
+    result = json.loads(document.read_text())
+    assert result["text"].startswith("one")
+    assert "[Errno 32] Broken pipe" == result["incomplete"]
+
+
 def test_words_of_a_talk_without_pauses_are_kept_while_it_runs(
     listen, microphone, spoken, tmp_path
 ):

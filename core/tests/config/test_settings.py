@@ -180,7 +180,7 @@ def test_an_option_of_another_policy_in_one_layer_is_a_mistake(registry, write, 
         ("language = 'xx'", ", key language: toy does not support the language 'xx'"),
     ],
 )
-def test_a_mistake_in_the_file_names_file_line_and_key(registry, write, path, text, message):
+def test_a_mistake_in_the_file_names_file_and_key(registry, write, path, text, message):
     """What the backend does not take is named by its origin."""
     write(text)
 
@@ -266,7 +266,21 @@ def test_the_whole_file_can_be_checked(registry, write, path):
         check_config(read_config(), registry)
 
 
-@pytest.mark.parametrize("name", ["toy", "whisper"])
+@pytest.mark.parametrize(
+    "check",
+    [choose_settings, lambda registry: check_config(read_config(), registry)],
+    ids=["to run", "to report"],
+)
+def test_options_of_a_misspelt_backend_are_refused(registry, write, path, check):
+    """Their absence would go unnoticed."""
+    write("[options.tyo]\nbeam_size = 2\n")
+    message = f"{path}, key options.tyo: no backend called 'tyo' (did you mean toy?)"
+
+    with pytest.raises(OptionError, match=f"^{re.escape(message)}$"):
+        check(registry)
+
+
+@pytest.mark.parametrize("name", ["toy", "whisper", "something-else"])
 def test_a_command_leaves_options_of_other_backends_alone(registry, write, name):
     """Whether they are installed or not."""
     write(f"[options.{name}]\nbeam_size = 2\n")

@@ -69,6 +69,8 @@ class LiveRun:
                 if stop.number != signal.SIGINT:  # Ctrl-C is how a run usually ends
                     status = stop.status
                     self.outcome.incomplete = str(stop)
+            except BrokenPipeError:
+                raise  # the reader of standard output has left, and needs no line
             except (AudioFormatError, OSError) as error:
                 self._fail(error)
             STOPS.hold()
@@ -77,6 +79,9 @@ class LiveRun:
                 self._work_off()
             self.session.end_audio()
             self._work_off()
+        except BrokenPipeError as error:
+            self.outcome.incomplete = str(error)
+            raise
         except WLKError as error:
             self._fail(error)
         finally:
@@ -119,8 +124,8 @@ class LiveRun:
                 self.outcome.end(event, perf_counter() - self._began)
             else:
                 self.outcome.add(event)
-            self.writer.write(event, self.outcome)
             self._save(self.saves, methodcaller("write", event, self.outcome))
+            self.writer.write(event, self.outcome)
             self.view.show(event)
             if isinstance(event, Failure):
                 if event.is_final:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+import difflib
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import attrs
 from wlk_core.config.file import config_path, read_config
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError, OptionError
 from wlk_core.option_values import NO_POLICIES, OptionValues, parse_pairs, split_options
+from wlk_core.registry import known_backends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -80,9 +82,11 @@ def choose_settings(
 
     """
     config = read_config()
+    _check_tables(config, registry)
     chosen = _choose("backend", backend, config)
     with _naming(chosen.origin, BackendUnavailable):
-        spec = registry.spec(chosen.value) if chosen.value else registry.default_backend()
+        name = chosen.value
+        spec = registry.default_backend() if name is None else registry.spec(name)
     chosen_model = _choose("model", model, config)
     if chosen_model.rank > chosen.rank:  # a model belongs to the backend it was written for
         chosen_model = _Setting()
@@ -98,7 +102,7 @@ def choose_settings(
     options |= {name: _Setting(value, _FLAG) for name, value in parse_pairs(pairs).items()}
     return Settings(
         spec=spec,
-        model=chosen_model.value or spec.default_model,
+        model=spec.default_model if chosen_model.value is None else chosen_model.value,
         model_origin=chosen_model.origin,
         language=_language(spec, _choose("language", language, config)),
         options=_resolve(spec, options),
@@ -110,16 +114,27 @@ def check_config(config: ConfigFile, registry: Registry) -> None:
     Check every value of config.toml that an installed backend decides on.
 
     Raises:
-        OptionError: an option or a language that its backend does not take.
+        OptionError: an option or a language that its backend does not take, or options of a
+            misspelt backend.
         BackendUnavailable: the default backend is not installed.
 
     """
+    _check_tables(config, registry)
     if config.backend:
         with _naming(_origin("backend"), BackendUnavailable):
             default = registry.spec(config.backend)
         _language(default, _Setting(config.language or None, _FILE, _origin("language")))
     for spec in registry.specs():
         _resolve(spec, _file_options(spec, config))
+
+
+def _check_tables(config: ConfigFile, registry: Registry) -> None:
+    """Refuse options of a misspelt backend, which would be left out silently."""
+    known = registry.names() | known_backends().keys()
+    for name in config.options.keys() - known:
+        if close := difflib.get_close_matches(name, known, n=1):
+            origin = _origin("options", name)
+            raise OptionError(f"{origin}: no backend called {name!r} (did you mean {close[0]}?)")
 
 
 def _choose(name: str, flag: str | None, config: ConfigFile) -> _Setting:

@@ -54,7 +54,7 @@ class Diarizer(Protocol):
 
     Spans come late, at most `max_delay` seconds after they end, and in any order.  A diarizer is
     called by one thread at a time.  If `process_iter` raises, it must not have changed anything: it
-    is called again, and after three failures in a row the session continues without the diarizer.
+    is retried, at most three times in a row, and then the session continues without the diarizer.
     If an insert raises, the session drops the diarizer at once, because audio would be missing.
     The session never closes it; the program that loaded it does so, after the End event.
     """

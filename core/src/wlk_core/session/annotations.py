@@ -126,7 +126,7 @@ class _Annotator(Generic[A]):
         return result
 
     def insert(self, call: Callable[[A], None], failures: list[BackendError]) -> None:
-        """Pass input on; a failure switches the annotator off at once, because input would be lost."""
+        """Pass input on; a failure switches the annotator off, because input would be missing."""
         attempts, self._failed = self._failed, MAX_ATTEMPTS
         if self.part is not None:
             self.call(call, failures)

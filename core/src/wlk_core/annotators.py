@@ -1,4 +1,4 @@
-"""What a session can add to words: speakers, translations and ends of turns."""
+"""Annotators, which add speakers, translations and ends of turns to a session."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = [
 
 AnnotatorKind = Literal["diarizer", "translator", "turn-detector"]
 
-#: What an annotator of each kind can do.
+#: The methods of each kind of annotator.
 ANNOTATOR_CALLS: Mapping[str, tuple[str, ...]] = {
     "diarizer": ("insert_audio_chunk", "insert_silence", "process_iter", "reset", "close"),
     "translator": ("insert_tokens", "process_iter", "reset", "close"),
@@ -52,16 +52,16 @@ class Diarizer(Protocol):
     """
     Find who speaks when in one stream of audio.
 
-    Spans come late, at most `max_delay` seconds after they end, and in any order.  One thread at a
-    time calls a diarizer.  A call of `process_iter` that raises has changed nothing: it is made
-    again, at most three times in a row, and then the session goes on without the diarizer.  An
-    insert that raises switches it off at once, because audio would miss.  A session never closes
-    it: the program that loaded it does, after the End.
+    Spans come late, at most `max_delay` seconds after they end, and in any order.  A diarizer is
+    called by one thread at a time.  If `process_iter` raises, it must not have changed anything: it
+    is retried, at most three times in a row, and then the session continues without the diarizer.
+    If an insert raises, the session drops the diarizer at once, because audio would be missing.
+    The session never closes it; the program that loaded it does so, after the End event.
     """
 
     @property
     def max_delay(self) -> float:
-        """How many seconds after its end a span comes at most, if `process_iter` is called."""
+        """The maximum seconds between the end of a span and the `process_iter` that returns it."""
         ...
 
     def insert_audio_chunk(self, audio: NDArray[np.float32]) -> None:
@@ -69,11 +69,11 @@ class Diarizer(Protocol):
         ...
 
     def insert_silence(self, seconds: float) -> None:
-        """Move the clock over a pause whose audio is not given."""
+        """Advance the clock over a pause whose audio is left out."""
         ...
 
     def process_iter(self, is_last: bool = False) -> Iterable[SpeakerSpan]:  # noqa: FBT001, FBT002 -- as OnlineProcessor
-        """Return the spans that are certain by now, with `is_last` all of them; each span once."""
+        """Return the spans that are certain by now, all with `is_last`; each span once."""
         ...
 
     def reset(self) -> None:
@@ -86,7 +86,7 @@ class Diarizer(Protocol):
 
     @property
     def stats(self) -> WorkCounters:
-        """What the model computed so far."""
+        """The work that the model has done so far."""
         ...
 
 
@@ -95,7 +95,7 @@ class Translator(Protocol):
     Translate committed text as it comes.
 
     A translation is final and is returned once, with the times of the tokens that it translates.
-    Calls and failures are those of a `Diarizer`.
+    Threads, failures and closing are as for a `Diarizer`.
     """
 
     def insert_tokens(self, tokens: tuple[ASRToken, ...]) -> None:
@@ -103,7 +103,7 @@ class Translator(Protocol):
         ...
 
     def process_iter(self, is_last: bool = False) -> Iterable[TranslatedText]:  # noqa: FBT001, FBT002 -- as OnlineProcessor
-        """Return the clauses that can be translated by now; with `is_last` an utterance is over."""
+        """Translate the clauses that are complete; with `is_last` the utterance has ended."""
         ...
 
     def reset(self) -> None:
@@ -116,7 +116,7 @@ class Translator(Protocol):
 
     @property
     def stats(self) -> WorkCounters:
-        """What the model computed so far."""
+        """The work that the model has done so far."""
         ...
 
 
@@ -124,8 +124,8 @@ class TurnDetector(Protocol):
     """
     Decide in a short pause whether the speaker has finished.
 
-    A session asks in each pause, 0.2 s after the last frame of speech, and again when the text has
-    changed since.  Calls and failures are those of a `Diarizer`.
+    A session asks in each pause, 0.2 s after the last frame of speech, and again if the text has
+    changed since.  Threads, failures and closing are as for a `Diarizer`.
     """
 
     def insert_audio_chunk(self, audio: NDArray[np.float32]) -> None:
@@ -137,7 +137,7 @@ class TurnDetector(Protocol):
         ...
 
     def reset(self) -> None:
-        """Forget the audio, because another utterance begins."""
+        """Discard the audio, because another utterance begins."""
         ...
 
     def close(self) -> None:
@@ -146,7 +146,7 @@ class TurnDetector(Protocol):
 
     @property
     def stats(self) -> WorkCounters:
-        """What the model computed so far."""
+        """The work that the model has done so far."""
         ...
 
 
@@ -157,21 +157,21 @@ def _are_options(value: object) -> bool:
 @attrs.frozen(kw_only=True)
 class AnnotatorSpec:
     """
-    An annotator as its plugin declares it: constant data, and the name of what loads it.
+    The declaration of an annotator: constant data, and the name of its loader.
 
     The hooks `wlk_diarizers`, `wlk_translators` and `wlk_turn_detectors` return such specs.
 
     Attributes:
         kind: "diarizer", "translator" or "turn-detector".
         name: what users type, of ``[a-z][a-z0-9-]*``; also the name of the entry point.
-        api: the plugin API this spec was written for, a literal number.
+        api: the plugin API that this spec was written for, a literal number.
         summary: one line.
         load: the name of the loader, "package.module:function", which is called as
             ``load(spec, model, **options)`` for each session and returns the annotator.
         options: every option, declared once.
         languages: the codes that a translator writes; empty for the other kinds.
         default_model: the model when none is named.
-        requires: the distributions it needs at run time, each with the command that installs it.
+        requires: the distributions needed at run time, each with the command that installs it.
 
     """
 
@@ -182,17 +182,21 @@ class AnnotatorSpec:
     )
     name: str = attrs.field(validator=check_name)
     api: int = attrs.field(validator=check("a whole number", is_whole))
-    summary: str = attrs.field(validator=check("a text", is_text))
+    summary: str = attrs.field(validator=check("a non-empty string", is_text))
     load: str = attrs.field(validator=check_loader)
     options: tuple[Option, ...] = attrs.field(
         default=(), converter=to_tuple, validator=check("a list of Option objects", _are_options)
     )
     languages: tuple[str, ...] = attrs.field(
-        default=(), converter=to_tuple, validator=check("a list of texts", is_tuple_of_texts)
+        default=(),
+        converter=to_tuple,
+        validator=check("a list of non-empty strings", is_tuple_of_texts),
     )
     default_model: str | None = attrs.field(
         default=None,
-        validator=check("a text or None", lambda value: value is None or is_text(value)),
+        validator=check(
+            "a non-empty string or None", lambda value: value is None or is_text(value)
+        ),
     )
     requires: Mapping[str, str] = attrs.field(
         factory=dict,
@@ -201,5 +205,5 @@ class AnnotatorSpec:
     )
 
     def resolved_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return every option, defaults filled in; OptionError on others."""
+        """Return every option with its value or default; raise OptionError for unknown ones."""
         return resolve_options(self.options, values, scope="backend", owner=self.name)

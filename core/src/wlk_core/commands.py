@@ -1,4 +1,4 @@
-"""A command of the command line as its plugin declares it."""
+"""The declaration of a subcommand of ``wlk-core`` by a plugin."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class CommandSpec:
 
     name: str = attrs.field(validator=check_name)
     api: int = attrs.field(validator=check("a whole number", is_whole))
-    summary: str = attrs.field(validator=check("a text", is_text))
+    summary: str = attrs.field(validator=check("a non-empty string", is_text))
     load: str = attrs.field(validator=check_loader)
     requires: Mapping[str, str] = attrs.field(
         factory=dict,

@@ -53,13 +53,13 @@ class OptionValues(NamedTuple):
 
 def parse_options(spec: DeclaresOptions, pairs: Iterable[str]) -> OptionValues:
     """
-    Return the options that the KEY=VALUE texts *pairs* set, by scope, converted and checked.
+    Parse KEY=VALUE strings into converted and checked option values by scope.
 
     Only the options that *pairs* names are returned; their policy is the one that *pairs* or
     *spec* chooses.
 
     Raises:
-        OptionError: a text is not KEY=VALUE, one key has two values, or an option is unknown or
+        OptionError: a string is not KEY=VALUE, one key has two values, or an option is unknown or
             does not take its value; the message suggests the right option of this backend.
 
     """
@@ -68,10 +68,10 @@ def parse_options(spec: DeclaresOptions, pairs: Iterable[str]) -> OptionValues:
 
 def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
     """
-    Return the values of KEY=VALUE texts, unchecked.
+    Return the values of KEY=VALUE strings, unchecked.
 
     Raises:
-        OptionError: a text is not KEY=VALUE, or one key has two values.
+        OptionError: a string is not KEY=VALUE, or one key has two values.
 
     """
     values: dict[str, str] = {}

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-import difflib
 from importlib import metadata
 from itertools import chain
-import json
 import logging
 import os
 from pathlib import Path
@@ -327,6 +325,8 @@ class Registry:
                     f"(WLK_STRICT_PLUGINS=1 shows the traceback; "
                     f"remove it with: pip uninstall {plugin.distribution})"
                 )
+        import difflib  # noqa: PLC0415 -- only for a mistake
+
         installed = sorted(self._offers())
         broken = sorted({info.distribution for info in self.plugins() if info.error is not None})
         excuse = f"could not be loaded: {', '.join(broken)} (see: wlk-core plugins)"
@@ -362,6 +362,8 @@ def load_backend(
 
 def known_backends() -> dict[str, str]:
     """Return the backends of this project and the command that installs each, the first to try."""
+    import json  # noqa: PLC0415 -- only where a backend is missing
+
     text = Path(__file__).with_name("known_backends.json").read_text(encoding="utf-8")
     known: dict[str, str] = json.loads(text)
     return known
@@ -374,17 +376,20 @@ def _plugins(entry_points: Iterable[EntryPoint]) -> list[tuple[PluginInfo, Entry
     Equal entry points of one distribution are one: an editable install beside a wheel shows
     every entry point twice.
     """
+    owners: dict[metadata.Distribution | None, tuple[str, str]] = {None: (_UNKNOWN, "")}
     grouped: dict[tuple[str, str], dict[str, EntryPoint]] = {}
     for point in entry_points:
-        owner = re.sub(r"[-_.]+", "-", point.dist.name).lower() if point.dist else ""  # PEP 503
+        if point.dist is not None and point.dist not in owners:
+            # Its `name` and `version` would each parse the whole METADATA, with the readme in it.
+            headers = point.dist.metadata
+            owners[point.dist] = (headers["Name"], headers["Version"])
+        owner = re.sub(r"[-_.]+", "-", owners[point.dist][0]).lower()  # PEP 503
         grouped.setdefault((owner, point.value), {}).setdefault(point.name, point)
     plugins = []
     for _, points in sorted(grouped.items(), key=lambda item: item[0]):
         names = tuple(sorted(points))
         point = points[names[0]]
-        distribution, version = (
-            (point.dist.name, point.dist.version) if point.dist else (_UNKNOWN, "")
-        )
+        distribution, version = owners[point.dist]
         plugins.append((PluginInfo(names=names, distribution=distribution, version=version), point))
     return plugins
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 import ipaddress
 import math
-from numbers import Real
 import re
 from typing import TYPE_CHECKING
 
@@ -129,6 +127,9 @@ def real_number(value: object) -> float | None:
     Python's, numpy's and the standard library's numbers are real; a bool is not.  NaN and infinity
     are returned, and a number beyond the range of floats is infinity.
     """
+    from decimal import Decimal  # noqa: PLC0415 -- 3 ms that `wlk-core --help` need not spend
+    from numbers import Real  # noqa: PLC0415 -- as above
+
     if isinstance(value, bool) or not isinstance(value, (Real, Decimal)):
         return None
     try:

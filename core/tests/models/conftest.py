@@ -13,6 +13,7 @@ from huggingface_hub import constants
 import pytest
 
 from wlk_core import BackendSpec
+from wlk_core.models import locate
 
 REVISION = "a" * 40
 
@@ -193,6 +194,18 @@ def lay_out(cache):
         return snapshot
 
     return write
+
+
+@pytest.fixture
+def locate_offline(monkeypatch):
+    """Return `locate` as it works while HF_HUB_OFFLINE is set."""
+
+    def locate_without_network(ref, **options):
+        with monkeypatch.context() as patch:
+            patch.setenv("HF_HUB_OFFLINE", "1")
+            return locate(ref, **options)
+
+    return locate_without_network
 
 
 @pytest.fixture

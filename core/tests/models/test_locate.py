@@ -120,14 +120,13 @@ def test_a_pulled_model_needs_no_network_again(spec, hub, refuse_network):
 
 
 @pytest.mark.usefixtures("no_network")
-@pytest.mark.parametrize("how", ["argument", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
-def test_offline_an_absent_model_names_the_command(spec, how, monkeypatch):
+@pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
+def test_offline_an_absent_model_names_the_command(spec, variable, monkeypatch):
     """Offline mode never touches the network, and names what to run while online."""
-    if how != "argument":
-        monkeypatch.setenv(how, "1")
+    monkeypatch.setenv(variable, "1")
 
     with pytest.raises(ModelNotFoundError) as caught:
-        locate("base", spec=spec, offline=True if how == "argument" else None)
+        locate("base", spec=spec)
 
     assert str(caught.value) == (
         "model base is not on this machine and the network is switched off; "
@@ -154,21 +153,23 @@ def test_another_cache_is_honoured(spec, hub, tmp_path):
 
 
 @pytest.mark.usefixtures("no_network")
-def test_a_model_of_another_tool_is_used_without_network(spec, lay_out):
+def test_a_model_of_another_tool_is_used_without_network(spec, lay_out, locate_offline):
     """A model that another tool fetched is used in its snapshot."""
     snapshot = lay_out(FILES)
 
-    assert snapshot == locate("base", spec=spec, offline=True)
+    assert snapshot == locate_offline("base", spec=spec)
     assert [row.state for row in list_models([spec])] == ["cached", "bundled"]
 
 
-def test_a_model_that_the_hubs_library_fetched_is_used_offline(spec, hub, cache, refuse_network):
+def test_a_model_that_the_hubs_library_fetched_is_used_offline(
+    spec, hub, cache, refuse_network, locate_offline
+):
     """A snapshot of huggingface_hub itself is a model."""
     hub.publish("acme/base", FILES)
     path = snapshot_download("acme/base", cache_dir=cache)
     refuse_network()
 
-    assert path == str(locate("base", spec=spec, offline=True))
+    assert path == str(locate_offline("base", spec=spec))
 
 
 def test_the_hubs_library_finds_a_pulled_model_offline(spec, hub, cache):
@@ -192,33 +193,37 @@ def test_the_hubs_library_finds_a_pulled_model_offline(spec, hub, cache):
     ],
     ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else "",
 )
-def test_an_incomplete_model_of_another_tool_does_not_count(spec, lay_out, files, reason):
+def test_an_incomplete_model_of_another_tool_does_not_count(
+    spec, lay_out, files, reason, locate_offline
+):
     """A snapshot that lacks weights or a needed file is no model."""
     lay_out(files)
 
     with pytest.raises(ModelNotFoundError, match="base is not complete in the cache and the netw"):
-        locate("base", spec=spec, offline=True)
+        locate_offline("base", spec=spec)
     assert reason
 
 
 @pytest.mark.usefixtures("no_network")
-def test_a_pointer_that_leads_nowhere_is_no_file(spec, lay_out):
+def test_a_pointer_that_leads_nowhere_is_no_file(spec, lay_out, locate_offline):
     """A snapshot whose blob is gone does not count."""
     snapshot = lay_out(FILES)
     (snapshot / "model.bin").resolve().unlink()
 
     with pytest.raises(ModelNotFoundError, match="is not complete"):
-        locate("base", spec=spec, offline=True)
+        locate_offline("base", spec=spec)
     assert list_models([spec])[0].state == "incomplete"
 
 
 @pytest.mark.usefixtures("no_network")
-def test_a_pointer_to_a_file_that_the_backend_does_not_load_may_lead_nowhere(spec, lay_out):
+def test_a_pointer_to_a_file_that_the_backend_does_not_load_may_lead_nowhere(
+    spec, lay_out, locate_offline
+):
     """Only the files of the model have to be there."""
     snapshot = lay_out(FILES)
     (snapshot / "README.md").resolve().unlink()
 
-    assert snapshot == locate("base", spec=spec, offline=True)
+    assert snapshot == locate_offline("base", spec=spec)
 
 
 @pytest.mark.parametrize("content", [None, b"short"], ids=["missing", "short"])

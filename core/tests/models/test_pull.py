@@ -75,7 +75,9 @@ def test_a_pull_without_a_terminal_prints_nothing(spec, hub, capfd):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(errno.ENOSPC, "as worded")])
-def test_the_next_pull_fetches_the_rest_of_an_interrupted_one(spec, hub, monkeypatch, error):
+def test_the_next_pull_fetches_the_rest_of_an_interrupted_one(
+    spec, hub, monkeypatch, error, locate_offline
+):
     """A Ctrl-C or a full disk between two files leaves no model, and what is complete is kept."""
     hub.publish("acme/base", FILES)
     library = huggingface_hub.file_download
@@ -92,7 +94,7 @@ def test_the_next_pull_fetches_the_rest_of_an_interrupted_one(spec, hub, monkeyp
     assert caught.type is KeyboardInterrupt or "hub is full; make room or" in str(caught.value)
     assert [row.state for row in list_models([spec])] == ["incomplete", "bundled"]
     with pytest.raises(ModelNotFoundError, match="base is not complete in the cache and the netwo"):
-        locate("base", spec=spec, offline=True)
+        locate_offline("base", spec=spec)
 
     monkeypatch.setattr(library, "http_get", fetch)
     hub.requests.clear()
@@ -116,7 +118,7 @@ def test_pulling_again_repairs_a_damaged_file(spec, hub, damage):
     assert hub.fetched() == ["model.bin"]
 
 
-def test_an_older_revision_stays_usable_until_the_newer_is_complete(spec, hub):
+def test_an_older_revision_stays_usable_until_the_newer_is_complete(spec, hub, locate_offline):
     """An update that fails leaves the model as it was; one that succeeds is used."""
     hub.publish("acme/base", FILES)
     old = pull("base", spec)
@@ -125,13 +127,13 @@ def test_an_older_revision_stays_usable_until_the_newer_is_complete(spec, hub):
     with pytest.raises(ModelNotFoundError):
         pull("base", spec)
 
-    assert old.path == locate("base", spec=spec, offline=True)
+    assert old.path == locate_offline("base", spec=spec)
 
     hub.file_answer = None
     new = pull("base", spec)
 
     assert (new.path / "model.bin").read_bytes() == b"new"
-    assert new.path == locate("base", spec=spec, offline=True)
+    assert new.path == locate_offline("base", spec=spec)
 
 
 def test_a_damaged_record_is_no_record(spec, hub, records):
@@ -231,12 +233,13 @@ def test_an_unreachable_hub_names_the_command_to_run_again(failure, monkeypatch)
     assert "s3cr3t" not in text
 
 
-def test_a_path_that_cannot_hold_a_cache_is_named(spec, hub, tmp_path):
+def test_a_path_that_cannot_hold_a_cache_is_named(spec, hub, tmp_path, monkeypatch):
     """A cache directory below a file is not a bad connection."""
     hub.publish("acme/base", FILES)
     (tmp_path / "file").touch()
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "file" / "cache"))
 
     with pytest.raises(
         ModelNotFoundError, match="cannot be written; make room or set HF_HUB_CACHE"
     ):
-        pull("base", spec, cache_dir=tmp_path / "file" / "cache")
+        pull("base", spec)

@@ -1,19 +1,21 @@
 """A server for any backend, which the clients of OpenAI's audio API use unmodified."""
 
+# The names are listed in the stub beside this file.  They are loaded lazily because the help of
+# ``wlk-core`` imports this package for its plugin module.
+
 from __future__ import annotations
 
 from typing import Any
 
-from wlk_serve.errors import RequestError
-from wlk_serve.models.card import ModelCard
+from wlk_core._lazy import lazy_names
 
-__all__ = ["ModelCard", "RequestError"]
+_load, __dir__, __all__ = lazy_names(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
-    """Look the version up on first use."""
+    """Load a public name, or the version, on first use."""
     if name == "__version__":
         from importlib.metadata import version  # noqa: PLC0415 -- costs 20 ms, rarely needed
 
         return version("wlk-serve")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _load(name)

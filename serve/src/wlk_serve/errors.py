@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING, Any
 
 from wlk_core.errors import (
@@ -99,6 +98,8 @@ def as_request_error(error: Exception) -> RequestError:
 
 def error_response(error: RequestError) -> Response:
     """Return the response of HTTP with a request id."""
+    import secrets  # noqa: PLC0415 -- loads OpenSSL, 4 ms of every `wlk-core --help`
+
     from starlette.responses import JSONResponse  # noqa: PLC0415 -- protocols need none
 
     headers = {"x-request-id": f"req_{secrets.token_hex(12)}"}

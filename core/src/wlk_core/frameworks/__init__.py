@@ -1,1 +1,1 @@
-"""What plugins on one framework share; plugins import these modules where they run a model."""
+"""Code that plugins share by framework; import these modules only where a model runs."""

@@ -1,4 +1,4 @@
-"""Keys and values of all streams in pages of one preallocated pool; a cache is a list of pages."""
+"""A paged KV cache: the caches of all streams are lists of pages in one preallocated pool."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 __all__ = ["PAGE", "PagePool", "PagedCache"]
 
-PAGE = 16  # positions of a page: 1.3 s of the decoder
-FIRST_PAGES = 16  # of a new pool
-GROWTH = 1.5  # of a pool that is full
-EMPTY = 0  # the number of a page of zeros, which stands for the pages that a shorter cache lacks
+PAGE = 16  # positions in a page: 1.3 s of the decoder
+FIRST_PAGES = 16  # the least that a pool grows by
+GROWTH = 1.5  # factor by which a full pool grows
+EMPTY = 0  # number of a page of zeros, which pads shorter caches
 
 
 class _Page:
-    """A page that caches hold; the pool gets it back when the last of them is gone."""
+    """A page that caches share; it returns to the pool when the last of them is collected."""
 
     def __init__(self, pool: PagePool, number: int) -> None:
         self._pool = pool
@@ -35,10 +35,10 @@ class _Page:
 @attrs.frozen(kw_only=True, eq=False)
 class PagedCache:
     """
-    Keys and values of a stream in front of a position: a value, so that a call can be repeated.
+    The keys and values of a stream up to a position; immutable, so that a call can be repeated.
 
-    Pages are shared with the caches that it was made from and those that are made from it.  What a
-    cache contains is never overwritten, except by `PagePool.truncated`.
+    Pages are shared with the caches that it was made from and those made from it.  Its contents are
+    never overwritten, except after `PagePool.truncated`.
     """
 
     pool: PagePool
@@ -48,7 +48,7 @@ class PagedCache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its pages, shared ones included."""
+        """Bytes of its pages, including shared ones."""
         return len(self.pages) * self.pool.page_bytes
 
     @property
@@ -70,15 +70,15 @@ class PagePool:
     """
     The memory of all caches of a stack of attention layers.
 
-    It grows while more pages are in use than ever before, and keeps its memory for later streams.
-    A page is zeroed before it is used again, so that no stream reads what another one left.  Only
-    one thread at a time may use a pool.
+    It grows when no page is free, and keeps its memory for later streams.  A page is zeroed before
+    it is reused, so that no stream reads the data of another.  Only one thread at a time may use a
+    pool.
 
     Args:
         layers: attention layers.
         heads: heads of keys and values.
         size: of a head.
-        window: positions that a query attends to, itself included.
+        window: positions that a query attends to, including its own.
         device: of the memory.
         dtype: of the memory.
 
@@ -105,7 +105,7 @@ class PagePool:
 
     @property
     def capacity(self) -> int:
-        """Pages that memory is allocated for."""
+        """The number of pages allocated."""
         return self._capacity
 
     def new_cache(self) -> PagedCache:
@@ -114,11 +114,11 @@ class PagePool:
 
     def extended(self, caches: Sequence[PagedCache], counts: Sequence[int]) -> list[PagedCache]:
         """
-        Return the caches with room for so many more positions; the caller writes them.
+        Return the caches with room for *counts* more positions, which the caller writes.
 
-        Pages that have left the window are not part of the new caches.
+        The new caches lack the pages that have left the window.
         """
-        # One after the other, because several of them may end in the same page.
+        # In sequence, because several caches may end in the same page.
         copied = [self._claim(cache, n) for cache, n in zip(caches, counts, strict=True)]
         needs = [
             -(-(cache.positions - cache.start + count) // PAGE) - len(cache.pages) + is_copied
@@ -143,17 +143,17 @@ class PagePool:
         return attrs.evolve(cache, pages=pages, positions=positions)
 
     def gathered(self, layer: int, numbers: Tensor, *, rows: int) -> Tensor:
-        """Return the pages of int64[rows * n] as [rows, n * PAGE, 2 for keys and values, ...]."""
+        """Return the pages *numbers*, int64[rows * n], as [rows, n * PAGE, 2 (k and v), ...]."""
         memory = self._memory[layer]
         return memory.index_select(0, numbers).view(rows, -1, *memory.shape[2:])
 
     def write(self, layer: int, places: Tensor, keys: Tensor, values: Tensor) -> None:
-        """Write [n, heads, size] at int64[n], the place of a position in the memory of a layer."""
+        """Write [n, heads, size] to *places*, int64[n], flat positions in the memory of a layer."""
         memory = self._memory[layer]
         memory.view(-1, *memory.shape[2:]).index_copy_(0, places, torch.stack((keys, values), 1))
 
     def _claim(self, cache: PagedCache, count: int) -> bool:
-        """Reserve the rest of the last page; return whether it is another's and must be copied."""
+        """Reserve the rest of the last page; return whether it is taken and must be copied."""
         filled = cache.positions % PAGE
         if not filled:
             return False
@@ -194,7 +194,7 @@ class PagePool:
 
     def _grow(self, count: int) -> None:
         capacity = self._capacity + max(count, FIRST_PAGES)
-        for layer, memory in enumerate(self._memory):  # one after the other, to copy little at once
+        for layer, memory in enumerate(self._memory):  # one at a time, to hold few of them twice
             if len(memory) < capacity:
                 grown = memory.new_zeros((capacity, *memory.shape[1:]))
                 grown[: len(memory)] = memory

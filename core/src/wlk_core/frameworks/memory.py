@@ -1,4 +1,4 @@
-"""Whether a model fits into memory, found out before it is loaded."""
+"""Check that a model fits into memory before it is loaded."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def require_memory(
     model: str, *, needed: int, available: int | None, device: str, remedy: str
 ) -> None:
     """
-    Make sure that *model* with its *needed* bytes fits into the *available* ones of *device*.
+    Check that *model*, which takes *needed* bytes, fits into the *available* bytes of *device*.
 
-    Check before loading, because where memory is overcommitted, as on Linux, the system ends the
-    process instead of raising MemoryError.  Where *available* is None nothing is checked.
+    This has to happen before loading: where memory is overcommitted, as on Linux, the system kills
+    the process instead of raising MemoryError.  If *available* is None, nothing is checked.
 
     Raises:
         BackendUnavailable: the model does not fit; the message ends with *remedy*.
@@ -35,7 +35,7 @@ def out_of_memory(
 
 
 def physical_memory() -> int | None:
-    """Return the bytes of memory of this machine, None where the system does not report them."""
+    """Return the bytes of memory of this machine, None if the system does not report them."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # Windows has no sysconf

@@ -1,4 +1,4 @@
-"""One MLX stream for all threads of the process, its arithmetic and its memory."""
+"""Choose the device, dtype and memory limit of MLX; share one MLX stream among threads."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class SharedStream:
 
     MLX gives each thread a default stream, which only that thread can evaluate on and which it
     never frees: on the CPU every thread that ever used MLX leaves a worker thread (mlx 0.32).
-    Audio is served by whatever thread calls, so all threads share one stream and its lock.  This
-    costs nothing, because a device runs one command at a time anyway.
+    Any thread may process audio, so all threads share one stream and its lock.  This costs
+    nothing, because a device runs one command at a time anyway.
     """
 
     def __init__(self, device: mx.DeviceType) -> None:
@@ -64,7 +64,7 @@ def shared_stream(device: str, *, install_hint: str) -> SharedStream:
 
     Raises:
         OptionError: *device* is not one of DEVICES.
-        BackendUnavailable: MLX has no such device here, or computes nothing on it.
+        BackendUnavailable: MLX has no such device here, or cannot compute on it.
 
     """
     if device not in DEVICES:
@@ -100,10 +100,10 @@ def choose_dtype(
     accelerated: mx.Dtype = mx.float16,
 ) -> mx.Dtype:
     """
-    Return the arithmetic called *name*.
+    Return the dtype called *name*.
 
-    auto is what the checkpoint declared, where that is one of DTYPES; else float32 on the CPU and
-    *accelerated* on a GPU.
+    "auto" is the dtype that the checkpoint declares, if it is one of DTYPES; else float32 on the
+    CPU and *accelerated* on a GPU.
 
     Raises:
         OptionError: *name* is neither auto nor one of DTYPES.
@@ -118,9 +118,9 @@ def choose_dtype(
 
 def available_memory(device: str) -> int | None:
     """
-    Return the bytes that a model can have on the MLX device cpu or gpu.
+    Return the bytes available to a model on the MLX device cpu or gpu.
 
-    None where neither MLX nor the system reports them.
+    None if neither MLX nor the system reports them.
     """
     info = mx.device_info(mx.DeviceType[device])
     for key in _MEMORY_KEYS:

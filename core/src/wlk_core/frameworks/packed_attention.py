@@ -1,4 +1,4 @@
-"""Attention of several streams in one pass: each row to the positions of its own cache."""
+"""Batched attention over paged caches: each row attends to the positions of its own cache."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["AttentionPass", "Packing"]
 @attrs.frozen(kw_only=True, eq=False)
 class Packing:
     """
-    Positions of several rows one after the other, and the same padded to the longest row.
+    Conversion between packed rows, one after the other, and rows padded to the longest.
 
-    Layers run on packed positions, because rows may have different numbers of them.  Only
-    attention needs a rectangle.
+    Layers run on packed positions, because rows differ in length.  Only attention needs a
+    rectangle.
 
     Attributes:
         counts: positions of each row, at least one.
-        padded: int64[positions], where each position is in the rectangle; None where all rows are
+        padded: int64[positions], the place of each position in the rectangle; None if all rows are
             equally long.
 
     """
@@ -40,7 +40,7 @@ class Packing:
 
     @classmethod
     def of(cls, counts: Sequence[int], device: torch.device) -> Packing:
-        """Return the packing of rows with so many positions each."""
+        """Return the packing of rows with *counts* positions."""
         longest = max(counts)
         if min(counts) == longest:
             return cls(counts=tuple(counts), padded=None)
@@ -65,7 +65,7 @@ class Packing:
 @attrs.frozen(kw_only=True, eq=False)
 class AttentionPass:
     """
-    New positions of several caches, which go through a stack of layers together.
+    A batch of new positions of several caches on its way through a stack of layers.
 
     Hidden states are packed, [positions, width], row after row; see Packing.
 
@@ -92,7 +92,7 @@ class AttentionPass:
     def of(
         cls, pool: PagePool, caches: Sequence[PagedCache], counts: Sequence[int]
     ) -> AttentionPass:
-        """Extend *caches* by so many positions each."""
+        """Extend *caches* by *counts* positions."""
         extended = pool.extended(caches, counts)
         longest, pages = max(counts), max(len(cache.pages) for cache in extended)
         positions, places, queries = list[int](), list[int](), list[list[int]]()
@@ -103,7 +103,7 @@ class AttentionPass:
                 cache.pages[(position - cache.start) // PAGE].number * PAGE + position % PAGE
                 for position in new
             ]
-            # A padded query repeats the last one, because a softmax over nothing is not a number.
+            # A padded query repeats the last one, because a softmax over no keys is NaN.
             queries.append([*new, *[new[-1]] * (longest - count)])
         device = pool.device
         keys = torch.tensor([cache.start for cache in extended], device=device)[:, None]
@@ -133,7 +133,7 @@ class AttentionPass:
         self, layer: int, queries: Tensor, keys: Tensor, values: Tensor, *, scale: float
     ) -> Tensor:
         """
-        Return the mixed values of *layer*, [positions, heads * size]; writes keys and values.
+        Write the keys and values, and return the attention of *layer*, [positions, heads * size].
 
         All are packed, [positions, heads, size]; keys and values may have fewer heads.
         """

@@ -1,4 +1,4 @@
-"""Where torch runs a model, in which arithmetic, and how much memory is there."""
+"""Choose the device and dtype of torch, and query its memory."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def choose_dtype(
     accelerated: torch.dtype = torch.float16,
 ) -> torch.dtype:
     """
-    Return the arithmetic called *name*.
+    Return the dtype called *name*.
 
-    auto is what the checkpoint declared, where that is one of DTYPES; else float32 on the CPU and
-    *accelerated* on other devices.
+    "auto" is the dtype that the checkpoint declares, if it is one of DTYPES; else float32 on the
+    CPU and *accelerated* on other devices.
 
     Raises:
         OptionError: *name* is neither auto nor one of DTYPES.
@@ -72,7 +72,7 @@ def choose_dtype(
 
 def available_memory(device: torch.device) -> int | None:
     """
-    Return the bytes that a model can have on *device*, None where no framework reports them.
+    Return the bytes available to a model on *device*, None if unknown.
 
     That is the free memory of a CUDA device, the recommended maximum of an Apple GPU, and all the
     memory of the machine for the CPU.

@@ -1,4 +1,4 @@
-"""What the Hugging Face cache holds of a repository, and the records of what pulls brought."""
+"""Inspect the Hugging Face cache, and keep a record of each pull."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ WEIGHTS = (".bin", ".npz", ".safetensors")
 
 def cache_directory(cache_dir: str | os.PathLike[str] | None = None) -> Path:
     """
-    Return *cache_dir*, else the cache of every tool of the hub.
+    Return *cache_dir*, else the directory that huggingface_hub uses.
 
-    That is $HF_HUB_CACHE, else the folder ``hub`` of $HF_HOME, as in huggingface_hub, which a
-    listing does not import.
+    Its rules are repeated here, because a listing should not wait half a second for its import.
     """
     variables = os.environ
     caches = variables.get("XDG_CACHE_HOME") or "~/.cache"
@@ -36,11 +35,8 @@ def cache_directory(cache_dir: str | os.PathLike[str] | None = None) -> Path:
     return Path(chosen or Path(home, "hub")).expanduser()
 
 
-def offline_mode(*, offline: bool | None = None) -> bool:
-    """Return whether the network is forbidden: by the argument, else by HF_HUB_OFFLINE."""
-    if offline is not None:
-        return offline
-    # huggingface_hub reads both variables, the second for the sake of transformers.
+def offline_mode() -> bool:
+    """Return whether HF_HUB_OFFLINE forbids the network, or TRANSFORMERS_OFFLINE, its old name."""
     value = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE") or ""
     return value.lower() in ("1", "on", "yes", "true")
 
@@ -58,13 +54,13 @@ def matching(names: Iterable[str], patterns: Sequence[str]) -> set[str]:
 
 
 class PullRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pull for a backend brought, or was about to bring when it was interrupted."""
+    """The files that a pull for a backend downloaded, or had yet to when it was interrupted."""
 
     backend: str
     repo: str
     revision: str  #: the commit
-    files: dict[str, int]  #: name in the snapshot, and size in bytes
-    found: frozenset[str] = frozenset()  #: files that another tool had fetched before
+    files: dict[str, int]  #: bytes by name in the snapshot
+    found: frozenset[str] = frozenset()  #: files that another tool had downloaded before
 
     @property
     def path(self) -> Path:
@@ -73,8 +69,8 @@ class PullRecord(msgspec.Struct, frozen=True, kw_only=True):
         return data_directory() / "pulled" / self.backend / repo / f"{self.revision}.json"
 
     @property
-    def brought(self) -> set[tuple[str, str]]:
-        """The revision and the name of each file that no other tool had fetched."""
+    def downloaded(self) -> set[tuple[str, str]]:
+        """The revision and name of each file that no other tool had downloaded."""
         return {(self.revision, name) for name in self.files.keys() - self.found}
 
     def write(self) -> None:
@@ -84,13 +80,13 @@ class PullRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def records(*, backend: str = "*", repo: str = "*") -> Iterator[PullRecord]:
-    """Iterate over the records of a backend, a repository or both, in a fixed order."""
+    """Iterate over the records of a backend, a repository or both, sorted by path."""
     folder = data_directory() / "pulled"
     for path in sorted(folder.glob(f"{backend}/{repo.replace('/', '--')}/*.json")):
         try:
             yield msgspec.json.decode(path.read_bytes(), type=PullRecord)
         except (OSError, ValueError):
-            continue  # it was cut short: what it names is treated as another tool's
+            continue  # truncated: its files count as another tool's
 
 
 @attrs.frozen
@@ -116,26 +112,26 @@ class CachedRepo:
         return self.folder / "snapshots" / revision
 
     def sizes(self, revision: str) -> dict[str, int]:
-        """Return the files of a revision with their bytes, without pointers that lead nowhere."""
+        """Return the bytes of each file of a revision; dangling links are left out."""
         root = self.snapshot(revision)
         files = (path for path in root.rglob("*") if path.is_file())
         return {path.relative_to(root).as_posix(): path.stat().st_size for path in files}
 
     def is_complete(self, revision: str, patterns: Sequence[str]) -> bool:
-        """Return whether a revision that some tool fetched holds all that a backend loads."""
+        """Return whether a revision that any tool downloaded holds all that a backend loads."""
         from huggingface_hub import errors, get_cached_repo_tree  # noqa: PLC0415 -- half a second
 
-        there = self.sizes(revision)
+        cached = self.sizes(revision)
         try:
             tree = get_cached_repo_tree(self.repo, revision=revision, cache_dir=self.cache)
         except errors.CachedRepoTreeNotFoundError:
-            # Only `snapshot_download` leaves such a list; other tools may fetch single files.
+            # Only `snapshot_download` stores the list; other tools may fetch single files.
             weights = [part for part in "|".join(patterns).split("|") if part.endswith(WEIGHTS)]
-            has_weights = any(fnmatchcase(name, part) for name in there for part in weights)
+            has_weights = any(fnmatchcase(name, part) for name in cached for part in weights)
             is_unfinished = any((self.folder / "blobs").glob("*.incomplete"))
-            return bool(there) and (has_weights or not weights) and not is_unfinished
+            return bool(cached) and (has_weights or not weights) and not is_unfinished
         listed = {file.path: file.size for file in tree}
-        return all(there.get(name) == listed[name] for name in matching(listed, patterns))
+        return all(cached.get(name) == listed[name] for name in matching(listed, patterns))
 
     def state(self, spec: BackendSpec) -> tuple[str, str | None]:
         """

@@ -22,22 +22,23 @@ if TYPE_CHECKING:
 
 __all__ = ["Removal", "download"]
 
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-UNWRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST})
+FAULTS_OF_DISKS = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "is full") | dict.fromkeys(
+    (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST), "cannot be written"
+)
 
 
 def download(repo: CachedRepo, *, backend: str, patterns: Sequence[str], command: str) -> str:
     """
-    Bring the newest revision of *repo* into its cache and return the revision.
+    Download the newest revision of *repo* and return its commit.
 
-    `patterns` are those of BackendSpec.model_files, and *command* is for error messages.  Where all
-    files are there, their checksums are verified, and damaged ones are fetched again.
+    `patterns` are those of BackendSpec.model_files; error messages suggest *command*.  If all files
+    are cached already, their checksums are verified and damaged ones are downloaded again.
     """
     import huggingface_hub as library  # noqa: PLC0415 -- half a second
     from huggingface_hub import constants  # noqa: PLC0415 -- as above
     from huggingface_hub.utils.tqdm import disable_progress_bars  # noqa: PLC0415 -- as above
 
-    # Otherwise it asks for a list of programs that may run it, and keeps that in the cache.
+    # Telemetry would also download a list of agent programs and keep it in the cache.
     constants.HF_HUB_DISABLE_TELEMETRY = True
     if not sys.stderr.isatty():
         disable_progress_bars()
@@ -52,20 +53,20 @@ def download(repo: CachedRepo, *, backend: str, patterns: Sequence[str], command
                 f"{repo.repo} holds none of the files that {backend} needs "
                 f"({', '.join(patterns)}); is it a model for another backend?"
             )
-        there = repo.sizes(revision).keys() & names
-        ours = {file for earlier in records(repo=repo.repo) for file in earlier.brought}
+        cached = repo.sizes(revision).keys() & names
+        ours = {file for earlier in records(repo=repo.repo) for file in earlier.downloaded}
         record = PullRecord(
             backend=backend,
             repo=repo.repo,
             revision=revision,
             files={name: sizes[name] for name in names},
-            found=frozenset(name for name in there if (revision, name) not in ours),
+            found=frozenset(name for name in cached if (revision, name) not in ours),
         )
         record.write()  # now, so that `rm` does not ask about the rest of an interrupted pull
         library.snapshot_download(
             repo.repo, cache_dir=repo.cache, allow_patterns=[glob.escape(name) for name in names]
         )
-        if there == names:
+        if cached == names:
             verified = hub.verify_repo_checksums(
                 repo.repo, revision=revision, cache_dir=str(repo.cache)
             )
@@ -82,11 +83,11 @@ def download(repo: CachedRepo, *, backend: str, patterns: Sequence[str], command
 
 @attrs.frozen(kw_only=True)
 class Removal:
-    """A repository that `execute` removes from the cache, with the records of its pulls."""
+    """A repository to remove from the cache, with the records of its pulls."""
 
     repo: CachedRepo
     pulls: tuple[PullRecord, ...]
-    users: tuple[str, ...]  #: other backends, or "another tool", that may still need its files
+    users: tuple[str, ...]  #: other backends, or "another tool", that may still need the files
 
     @property
     def size(self) -> int:
@@ -95,7 +96,7 @@ class Removal:
         return sum(path.stat().st_size for path in files if "snapshots" not in path.parts)
 
     def execute(self) -> None:
-        """Remove it; raise OSError if a file cannot be removed."""
+        """Remove it, or raise OSError."""
         from huggingface_hub import scan_cache_dir  # noqa: PLC0415 -- half a second
 
         folder = self.repo.folder
@@ -106,7 +107,7 @@ class Removal:
             commits = [revision.commit_hash for repo in mine for revision in repo.revisions]
             dataclasses.replace(scan, repos=mine).delete_revisions(*commits).execute()
         if folder.is_dir():
-            shutil.rmtree(folder)  # the library passes over damaged entries and interrupted pulls
+            shutil.rmtree(folder)  # the library skips damaged entries and interrupted pulls
         for record in self.pulls:
             record.path.unlink(missing_ok=True)
 
@@ -120,33 +121,35 @@ def _explained(repo: CachedRepo, command: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, RuntimeError, client_error) as error:
-        reason, remedy = _explanation(error, repo, command)
-        raise ModelNotFoundError(f"{repo.repo} was not pulled: {reason}; {remedy}") from error
+        explanation = _explanation(error, repo, command)
+        raise ModelNotFoundError(f"{repo.repo} was not pulled: {explanation}") from error
 
 
-def _explanation(error: BaseException, repo: CachedRepo, command: str) -> tuple[str, str]:
-    """Return the reason for a failure and what helps."""
+def _explanation(error: BaseException, repo: CachedRepo, command: str) -> str:
+    """Return the reason for a failure and its remedy; the library wraps what it runs into."""
     from huggingface_hub import errors  # noqa: PLC0415 -- half a second
 
-    chain = [error]
-    while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
-        chain.append(cause)
     login = f"hf auth login && {command}"
-    for link in chain:
+    reason = type(error).__name__
+    link: BaseException | None = error
+    while link is not None:
         if isinstance(link, errors.GatedRepoError):
-            return "it is gated", f"accept its conditions on its page, then: {login}"
+            return f"it is gated; accept its conditions on its page, then: {login}"
         if isinstance(link, errors.RepositoryNotFoundError):
-            reason = "the hub has no public model of that name"
-            return reason, f"check the name, or for a private one: {login}"
+            return (
+                "the hub has no public model of that name; check the name, or for a private one: "
+                f"{login}"
+            )
         if isinstance(link, errors.HfHubHTTPError):
             status = link.response.status_code
             remedy = login if status in {401, 403} else f"try again later with: {command}"
-            return f"the hub refuses the request ({status})", remedy
-        code = link.errno if isinstance(link, OSError) else None
-        if code in FULL | UNWRITABLE:
-            fault = "is full" if code in FULL else "cannot be written"
-            remedy = f"make room or set HF_HUB_CACHE to another directory, then: {command}"
-            return f"the disk of {repo.cache} {fault}", remedy
-    reason = next(filter(None, (one_line(str(link)) for link in reversed(chain))), "")
+            return f"the hub refuses the request ({status}); {remedy}"
+        if isinstance(link, OSError) and link.errno in FAULTS_OF_DISKS:
+            return (
+                f"the disk of {repo.cache} {FAULTS_OF_DISKS[link.errno]}; make room or set "
+                f"HF_HUB_CACHE to another directory, then: {command}"
+            )
+        reason = one_line(str(link)) or reason
+        link = link.__cause__ or link.__context__
     kept = "files that are complete are kept and not fetched again"
-    return reason or type(error).__name__, f"check the connection, then: {command} ({kept})"
+    return f"{reason}; check the connection, then: {command} ({kept})"

@@ -1,9 +1,9 @@
 """
 Read the JSON files of a model directory, which anybody may have written.
 
-msgspec decodes them and checks them against a schema, usually a `msgspec.Struct` that declares the
-keys a program reads.  Its errors name the path of the key.  The value is returned as it stands in
-the file, because frameworks read further keys of it.
+msgspec checks them against a schema, usually a `msgspec.Struct` with the keys that a program reads;
+its errors name the path of the key.  The value is returned unconverted, because frameworks read
+further keys of it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["REMEDY", "Index", "Size", "parse_json", "read_json", "read_json_table", "read_limited"]
 
-# Of any file beside the weights.  The largest published ones are a tekken.json of 20 MB and a
-# tokenizer.json of 12 MB.
+# The largest published files beside weights are a tekken.json of 20 MB and a tokenizer.json of 12.
 MAX_BYTES = 32 * 2**20
 REMEDY = "pull the model again"
 
@@ -41,11 +40,8 @@ def read_json(
     """
     Return the value in a JSON file of a model, None if there is no file.
 
-    Args:
-        path: the file.
-        schema: a type that msgspec can convert the value to.
-        remedy: the end of an error message.
-        error: the class of the errors.
+    The file must fit *schema*, a type that msgspec can convert to.  Error messages end with
+    *remedy*.
 
     Raises:
         ModelNotFoundError: or *error*: the file cannot be read, is larger than 32 MiB, is damaged,
@@ -66,12 +62,9 @@ def read_json_table(path: Path, schema: Any = dict[str, Any], **options: Any) ->
 def read_limited(
     path: Path, *, remedy: str = REMEDY, error: type[WLKError] = ModelNotFoundError
 ) -> bytes | None:
-    """
-    Return the bytes of a file beside a model's weights, None if there is no file; see `read_json`.
-
-    A directory, a FIFO or a device of that name is never opened.
-    """
+    """Return the bytes of a file beside the weights, None if there is no file; see `read_json`."""
     try:
+        # Opening a FIFO would block until another process writes to it.
         if not stat.S_ISREG(path.stat().st_mode):
             raise error(f"{path} is invalid: expected a file, got a folder or device; {remedy}")
         with path.open("rb") as file:

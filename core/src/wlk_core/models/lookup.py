@@ -1,4 +1,4 @@
-"""From a model reference to a directory: local, bundled, cached, or pulled from the hub."""
+"""Resolve a model reference to a directory: local, bundled, cached, or pulled from the hub."""
 
 from __future__ import annotations
 
@@ -44,23 +44,19 @@ class Model:
     is_default: bool = False  #: the backend takes it when no model is named
 
 
-def list_models(
-    specs: Iterable[BackendSpec], *, cache_dir: str | os.PathLike[str] | None = None
-) -> tuple[Model, ...]:
+def list_models(specs: Iterable[BackendSpec]) -> tuple[Model, ...]:
     """Return the models that *specs* name, and those pulled for them; never uses the network."""
     models = []
     for spec in specs:
         pulled = {record.repo for record in records(backend=spec.name)}
         names = [*spec.models, *sorted(pulled - set(spec.models.values()))]
-        models += [describe_model(name, spec, cache_dir=cache_dir) for name in names]
+        models += [describe_model(name, spec) for name in names]
     return tuple(models)
 
 
-def describe_model(
-    name: str, spec: BackendSpec, *, cache_dir: str | os.PathLike[str] | None = None
-) -> Model:
+def describe_model(name: str, spec: BackendSpec) -> Model:
     """Return the state of one model, named by its alias, its repository or its directory."""
-    word = _packaged_word(name, spec)
+    word = _local_or_bundled(name, spec)
     model = Model(
         backend=spec.name,
         name=name,
@@ -71,7 +67,7 @@ def describe_model(
     )
     if model.repo is None:
         return model
-    repo = CachedRepo(cache_directory(cache_dir), model.repo)
+    repo = CachedRepo(cache_directory(), model.repo)
     state, revision = repo.state(spec)
     if revision is None:
         return attrs.evolve(model, state=state)
@@ -87,23 +83,22 @@ def locate(
     spec: BackendSpec,
     bundled: Mapping[str, Path] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
-    offline: bool | None = None,
     needs: Sequence[str] = ("config.json",),
 ) -> Path:
     """
     Return the directory of the model *ref*: a size alias, a repository id or a local directory.
 
-    An alias is an alias even beside a directory of that name; ``./name`` is the directory.  A
-    model of the hub that is not in the cache is pulled, unless `offline` or HF_HUB_OFFLINE forbids
-    it; nothing else touches the network.  `bundled` maps the aliases in the plugin's wheel to their
-    directories, and `needs` are glob patterns that a model must hold.
+    An alias precedes a directory of the same name, which is ``./name``.  A model that is not in the
+    cache is pulled, unless HF_HUB_OFFLINE forbids it; nothing else uses the network.  `bundled`
+    maps the aliases in the plugin's wheel to their directories; each of the glob patterns `needs`
+    has to match a file.
 
     Raises:
         ModelNotFoundError: the model is not available; the message names the command that gets it.
 
     """
     hint = f"get one with: wlk-core pull MODEL --backend {spec.name}"
-    word = _packaged_word(ref, spec)
+    word = _local_or_bundled(ref, spec)
     if word == "local":
         directory = expanded(ref)
         missing = _missing(directory, needs)
@@ -124,7 +119,7 @@ def locate(
     if state == "cached" and _missing(repo.snapshot(str(revision)), needs):
         state = "incomplete"  # by the standard of the backend
     if revision is None or state == "incomplete":
-        revision = _pull(ref, repo, spec, offline=offline)
+        revision = _pull(ref, repo, spec)
     directory = repo.snapshot(revision)
     if missing := _missing(directory, needs):
         raise ModelNotFoundError(
@@ -133,56 +128,50 @@ def locate(
     return directory
 
 
-def pull(ref: str, spec: BackendSpec, *, cache_dir: str | os.PathLike[str] | None = None) -> Model:
+def pull(ref: str, spec: BackendSpec) -> Model:
     """
-    Bring the newest revision of a model into the hub's cache; a bundled one is returned as it is.
+    Download the newest revision of a model into the cache; a bundled one is returned as it is.
 
-    Raises ModelNotFoundError if it cannot be fetched; the message has the reason and what helps.
+    Raises ModelNotFoundError with the reason and a remedy.
     """
-    word = _packaged_word(ref, spec)
+    word = _local_or_bundled(ref, spec)
     if word == "local":
         raise ModelNotFoundError(
             f"{ref} is a directory and needs no pulling; use it with: --model {ref}"
         )
     if word is None:
-        repo = CachedRepo(cache_directory(cache_dir), _repository(ref, spec))
-        _pull(ref, repo, spec, offline=None)
-    return describe_model(ref, spec, cache_dir=cache_dir)
+        _pull(ref, CachedRepo(cache_directory(), _repository(ref, spec)), spec)
+    return describe_model(ref, spec)
 
 
-def plan_removal(
-    ref: str, spec: BackendSpec, *, cache_dir: str | os.PathLike[str] | None = None
-) -> Removal:
-    """Return what removing *ref* would take away, or raise ModelNotFoundError; remove nothing."""
-    if word := _packaged_word(ref, spec):
+def plan_removal(ref: str, spec: BackendSpec) -> Removal:
+    """Return what there is to remove of *ref*, or raise ModelNotFoundError; removes nothing."""
+    if word := _local_or_bundled(ref, spec):
         raise ModelNotFoundError(f"{ref} is {word} and was never pulled: nothing can be removed")
-    repo = CachedRepo(cache_directory(cache_dir), _repository(ref, spec))
+    repo = CachedRepo(cache_directory(), _repository(ref, spec))
     pulls = tuple(records(repo=repo.repo))
     if not pulls and not repo.folder.is_dir():
         raise ModelNotFoundError(
             f"{ref} is not in the cache; what is: wlk-core models --backend {spec.name}"
         )
-    brought = {file for record in pulls for file in record.brought}
-    there = {
-        (folder.name, name)
-        for folder in repo.folder.glob("snapshots/*")
-        for name in repo.sizes(folder.name)
-    }
+    ours = {file for record in pulls for file in record.downloaded}
+    revisions = [folder.name for folder in repo.folder.glob("snapshots/*")]
+    cached = {(revision, name) for revision in revisions for name in repo.sizes(revision)}
     users = sorted({record.backend for record in pulls} - {spec.name})
-    if there - brought or not pulls:
+    if cached - ours or not pulls:
         users.append("another tool")
     return Removal(repo=repo, pulls=pulls, users=tuple(users))
 
 
 def _missing(directory: Path, needs: Sequence[str]) -> str:
-    """Return those of the glob patterns *needs* that no file below *directory* matches."""
+    """Return the glob patterns in *needs* that no file in *directory* matches."""
     return ", ".join(
         need for need in needs if not any(path.is_file() for path in directory.glob(need))
     )
 
 
-def _packaged_word(ref: str, spec: BackendSpec) -> str | None:
-    """Return the word for a model that comes from no hub: "local", or the spec's ("bundled")."""
+def _local_or_bundled(ref: str, spec: BackendSpec) -> str | None:
+    """Return "local", or the word in *spec* such as "bundled"; None for a model of the hub."""
     if ref in spec.models:
         source = spec.models[ref]
         return None if _REPOSITORY.fullmatch(source) else source
@@ -202,9 +191,9 @@ def _repository(ref: str, spec: BackendSpec) -> str:
     )
 
 
-def _pull(ref: str, repo: CachedRepo, spec: BackendSpec, *, offline: bool | None) -> str:
+def _pull(ref: str, repo: CachedRepo, spec: BackendSpec) -> str:
     command = f"wlk-core pull {ref} --backend {spec.name}"
-    if offline_mode(offline=offline):
+    if offline_mode():
         fault = "is not complete in the cache" if repo.folder.is_dir() else "is not on this machine"
         raise ModelNotFoundError(
             f"model {ref} {fault} and the network is switched off; "

@@ -1,8 +1,8 @@
 """
-The header of safetensors files, and whether a config has the sizes of the weights.
+Read the headers of safetensors files, and compare the sizes in a config with the weights.
 
-Frameworks allocate what a config asks for, so that a wrong number could fill the memory before any
-of them compares it with the weights.  The header gives the shapes without reading the numbers.
+Frameworks allocate what a config asks for, so a wrong number could fill the memory before any of
+them compares it with the weights.  The headers give the shapes without the data.
 """
 
 from __future__ import annotations
@@ -54,30 +54,30 @@ class _ShardIndex(msgspec.Struct):
 
 @attrs.frozen
 class TensorHeader:
-    """A tensor of a weights file; `dtype` is the name in the file, such as "F16"."""
+    """The type, such as "F16" in safetensors, and shape of a tensor of a weights file."""
 
     dtype: str
     shape: tuple[int, ...]
 
     @property
     def size(self) -> int:
-        """How many numbers it holds."""
+        """The number of elements."""
         return math.prod(self.shape)
 
 
 def read_safetensors_headers(paths: Iterable[Path]) -> dict[str, TensorHeader]:
-    """Return the tensors of all shards of a model by their names."""
+    """Return the tensors of all shards of a model by name; raises as `read_safetensors_header`."""
     return {
-        name: tensor for path in paths for name, tensor in read_safetensors_header(path).items()
+        name: header for path in paths for name, header in read_safetensors_header(path).items()
     }
 
 
 def read_safetensors_header(path: Path) -> dict[str, TensorHeader]:
     """
-    Return the tensors of a safetensors file by their names; their numbers are not read.
+    Return the tensors of a safetensors file by name, without reading their data.
 
     Raises:
-        ModelNotFoundError: the file is missing or damaged, or a tensor lies outside of it.
+        ModelNotFoundError: the file is missing or damaged, or a tensor lies outside it.
 
     """
     if not path.is_file():
@@ -114,7 +114,7 @@ def read_safetensors_header(path: Path) -> dict[str, TensorHeader]:
 
 
 def shard_names(path: Path) -> tuple[str, ...]:
-    """Return the files of its folder that an index of shards names; none if there is no index."""
+    """Return the sorted file names in an index of shards; none if there is no index."""
     names = sorted(set(read_json_table(path, _ShardIndex).get("weight_map", {}).values()))
     for name in names:
         if name in ("", ".", "..") or set(name) & set("/\\\0"):
@@ -124,9 +124,9 @@ def shard_names(path: Path) -> tuple[str, ...]:
 
 def weight_names(directory: Path) -> tuple[str, ...]:
     """
-    Return the files with the weights of a model in transformers' format, which need not exist.
+    Return the names of a model's weights files, which need not exist.
 
-    A single file counts where there is an index of shards beside it, as it does for transformers.
+    A single file takes precedence over an index of shards, as in transformers.
     """
     if (directory / WEIGHTS).exists():
         return (WEIGHTS,)
@@ -135,22 +135,22 @@ def weight_names(directory: Path) -> tuple[str, ...]:
 
 @attrs.frozen
 class LayerCount:
-    """A key of a config that counts layers, whose weights have a name such as "layers.3.norm"."""
+    """A config key that counts layers, whose weights are named as in "layers.3.norm"."""
 
     key: str  #: its path, such as "text_config.num_hidden_layers"
-    names: tuple[str, ...]  #: what can come before the number, one for each layout of files
+    names: tuple[str, ...]  #: prefixes of the layer number, one for each layout of files
 
     def found(self, tensors: Mapping[str, TensorHeader]) -> int | None:
-        """Return the layers that have weights."""
+        """Return the number of layers that have weights."""
         layer = re.compile(rf"(?:{'|'.join(map(re.escape, self.names))})(\d+)\.")
         return len({match[1] for match in map(layer.match, tensors) if match})
 
 
 @attrs.frozen
 class TensorSize:
-    """A key of a config, or the product of several, that is a size of a tensor."""
+    """A config key, or a product of several, that is a dimension of a tensor."""
 
-    key: str  #: its path, such as "text_config.hidden_size"; factors are joined by " x "
+    key: str  #: its path, such as "text_config.hidden_size"; join factors with " x "
     names: tuple[str, ...]  #: of the tensor, one for each layout of files
     axis: int = 0
 
@@ -169,9 +169,9 @@ def check_sizes(
     remedy: str = REMEDY,
 ) -> None:
     """
-    Raise ModelNotFoundError unless the sizes in *config*, read from *path*, are the weights'.
+    Raise ModelNotFoundError unless the sizes in *config*, read from *path*, fit the weights.
 
-    A schema must have accepted the sizes as whole numbers; those that *config* leaves out pass.
+    Sizes that *config* omits are not checked; the others must be integers.
     """
     for size in sizes:
         factors = [_value(config, key) for key in size.key.split(" x ")]

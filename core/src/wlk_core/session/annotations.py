@@ -126,7 +126,7 @@ class _Annotator(Generic[A]):
         return result
 
     def insert(self, call: Callable[[A], None], failures: list[BackendError]) -> None:
-        """Give input; one that is refused switches the annotator off, because input would miss."""
+        """Pass input on; a failure switches the annotator off, because input would be missing."""
         attempts, self._failed = self._failed, MAX_ATTEMPTS
         if self.part is not None:
             self.call(call, failures)

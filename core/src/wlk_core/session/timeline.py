@@ -1,4 +1,4 @@
-"""A timeline: the events of a session as lines of text and pauses, for captions and transcripts."""
+"""Arrange the events of a session as lines of text and pauses, for captions and transcripts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TextLine:
     """
     Consecutive tokens of one speaker, as long as a caption.
 
-    `translation` is None where none came; several are joined with a space.
+    `translation` is None if there is none; several are joined with a space.
     """
 
     tokens: tuple[ASRToken, ...]
@@ -52,12 +52,12 @@ class TextLine:
 
     @property
     def text(self) -> str:
-        """The text without white space at its ends."""
+        """The text without surrounding white space."""
         return "".join(token.text for token in self.tokens).strip()
 
     @property
     def speaker(self) -> int | str | None:
-        """The speaker of all tokens, None where it is unknown."""
+        """The speaker of all tokens, None if unknown."""
         return self.tokens[0].speaker
 
 
@@ -78,13 +78,13 @@ class Timeline:
     Arrange the events of a session in lines, in order of their times.
 
     * A text line ends where a caption ends (`SegmentBuilder`), at a pause and at another speaker.
-    * Pauses that touch are one pause; the last one may be open.
-    * A token belongs to the speaker whose spans overlap it longest.  A span that comes late changes
-      the labels of tokens that are there already, and loses or doubles none.
-    * A translation belongs to the one text line that it overlaps longest, or, where it overlaps
-      none, to the last one that begins before it, else to the first.
+    * Adjacent pauses are merged; the last one may be open.
+    * A token belongs to the speaker whose spans overlap it longest.  A late span relabels earlier
+      tokens; it neither drops nor duplicates any.
+    * A translation belongs to the text line that it overlaps longest; if it overlaps none, to the
+      last one that begins before it, else to the first.
 
-    An update does work for the lines that change, not for those before them.
+    An update costs time for the lines that change, not for those before them.
     """
 
     def __init__(self) -> None:
@@ -93,9 +93,9 @@ class Timeline:
         self._token_times = _Times()
         self._pauses: list[Silence] = []
         self._open_pause: PauseLine | None = None
-        self._spans: list[SpeakerSpan] = []  # by their starts
+        self._spans: list[SpeakerSpan] = []  # by start
         self._span_times = _Times()
-        self._translations: list[TranslatedText] = []  # by their starts
+        self._translations: list[TranslatedText] = []  # by start
         self._translation_times = _Times()
         self._owners: list[_Row | None] = []  # the row of each translation
 
@@ -105,7 +105,7 @@ class Timeline:
         return self.lines_from(0)
 
     def lines_from(self, index: int) -> tuple[Line, ...]:
-        """Return the lines from *index* on, which `add` returns."""
+        """Return the lines from *index* on, such as an index that `add` returned."""
         last = () if self._open_pause is None else (self._open_pause,)
         return (*(row.line for row in self._rows[index:]), *last)
 
@@ -113,7 +113,7 @@ class Timeline:
         """
         Apply an event; return the index of the first line that it may have changed.
 
-        A copy of the lines is brought up to date by ``copy[index:] = timeline.lines_from(index)``.
+        To update a copy of the lines: ``copy[index:] = timeline.lines_from(index)``.
         """
         self.advance(event.audio_time)
         changed = len(self._rows)
@@ -135,7 +135,7 @@ class Timeline:
         return changed
 
     def advance(self, audio_time: float) -> None:
-        """Let an open pause end at *audio_time*, because a session reports no event in a pause."""
+        """Extend an open pause to *audio_time*; a session reports no events during a pause."""
         if self._open_pause is not None:
             end = max(self._open_pause.end, audio_time)
             self._open_pause = attrs.evolve(self._open_pause, end=end)
@@ -178,9 +178,9 @@ class Timeline:
 
     def _rebuild(self, index: int) -> int:
         """
-        Build the lines again from the one before *index* on; return the first that may differ.
+        Rebuild the lines from the one before *index* on; return the first that may differ.
 
-        The line before it is built too, because its end depends on the first token after it.
+        That one is included because its end depends on the first token after it.
         """
         start = max(0, index - 1)
         dropped = self._rows[start:]
@@ -198,7 +198,7 @@ class Timeline:
         return self._assign(first, len(self._translations), start)
 
     def _build(self, tokens: int, pauses: int) -> None:
-        """Append the lines of the tokens and pauses from these on."""
+        """Append the lines of the tokens and pauses from these indices on."""
         builder = SegmentBuilder()
         line: list[ASRToken] = []
 
@@ -207,17 +207,15 @@ class Timeline:
                 before = tokens - len(line)
                 self._rows.append(_Row(TextLine(tokens=tuple(line)), before, pauses))
                 line.clear()
-                builder.flush()
 
         for token in map(self._labelled, self._tokens[tokens:]):
             while pauses < len(self._pauses) and self._pauses[pauses].end <= token.start + EPS:
                 end_line()
+                builder.flush()
                 self._rows.append(_Row(_pause_line(self._pauses[pauses]), tokens, pauses))
                 pauses += 1
             if builder.push(token) is not None:
-                ended = tuple(line)
-                self._rows.append(_Row(TextLine(tokens=ended), tokens - len(ended), pauses))
-                line.clear()
+                end_line()
             line.append(token)
             tokens += 1
         end_line()
@@ -226,7 +224,7 @@ class Timeline:
             pauses += 1
 
     def _assign(self, first: int, stop: int, changed: int) -> int:
-        """Give translations to their rows; return the first row that changed, at most *changed*."""
+        """Assign translations to rows; return the first row that changed, at most *changed*."""
         for position in range(first, stop):
             text = self._translations[position]
             before, index = self._owners[position], self._owner(text)
@@ -243,11 +241,11 @@ class Timeline:
         return changed
 
     def _index(self, row: _Row) -> int:
-        """Return the index of a row; tokens and pauses before it are unlike those of all others."""
+        """Return the index of a row, which its rank identifies."""
         return bisect_left(self._rows, row.rank, key=lambda other: other.rank)
 
     def _owner(self, text: TranslatedText) -> int | None:
-        """Return the index of the text line that a translation belongs to, None without any."""
+        """Return the index of the text line that a translation belongs to, if any."""
         best, best_overlap = None, 0.0
         index = bisect_right(self._rows, text.start, key=lambda row: row.line.start) - 1
         nearest = index
@@ -268,7 +266,7 @@ class Timeline:
         return next(texts, None)
 
     def _labelled(self, token: ASRToken) -> ASRToken:
-        """Return a token with the speaker whose spans overlap it longest, or with its own."""
+        """Return the token with the speaker whose spans overlap it longest, if any do."""
         start, end = token.start, max(token.end, token.start + _MIN_SECONDS)
         seconds: dict[int | str, float] = {}
         for span in self._spans[self._span_times.first_after(start) :]:
@@ -284,7 +282,7 @@ class Timeline:
 
 @attrs.define(eq=False)
 class _Row:
-    """A line, how many tokens and pauses come before it, and its translations by their starts."""
+    """A line, the number of tokens and pauses before it, and its translations by start."""
 
     line: Line
     tokens_before: int
@@ -296,14 +294,14 @@ class _Row:
         return self.tokens_before, self.pauses_before
 
     def translate(self) -> None:
-        """Write the translations into the line."""
+        """Update the line with its translations."""
         assert isinstance(self.line, TextLine)  # noqa: S101 -- pauses own no translation
         joined = " ".join(stripped for text in self.texts if (stripped := text.text.strip()))
         self.line = attrs.evolve(self.line, translation=joined or None)
 
 
 class _Times:
-    """The ends of items that are sorted by their starts, and the latest end up to each of them."""
+    """The ends of items sorted by start, with a running maximum for binary search."""
 
     def __init__(self) -> None:
         self._ends: list[float] = []
@@ -313,7 +311,7 @@ class _Times:
         return len(self._ends)
 
     def insert(self, index: int, end: float) -> None:
-        """Insert an item; those after it are gone through."""
+        """Insert an item, in time linear in the items after it."""
         self._ends.insert(index, end)
         del self._latest[index:]
         latest = self._latest[-1] if self._latest else -math.inf
@@ -322,7 +320,7 @@ class _Times:
             self._latest.append(latest)
 
     def first_after(self, time: float) -> int:
-        """Return the index of the first item that ends after *time*; none before it does."""
+        """Return the index of the first item that ends after *time*."""
         return bisect_right(self._latest, time)
 
 

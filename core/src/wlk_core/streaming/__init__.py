@@ -1,4 +1,4 @@
-"""Pure parts of online processors: numpy only, no I/O, no clock, no model."""
+"""Building blocks of online processors: pure functions and state, numpy only, no I/O."""
 
 from __future__ import annotations
 

@@ -18,10 +18,9 @@ class AudioBuffer:
     """
     A growing array of float32 samples that is trimmed at the front.
 
-    Samples keep their number for ever: the first one appended is number 0, and trimming changes
-    `start`, never the numbers.  Appending is O(chunk) amortised, because storage doubles.  Trimmed
-    room at the front is used again before the storage grows, so memory is bounded by twice the
-    largest number of samples ever held.
+    Samples are numbered from 0 in the order of appending, and trimming does not renumber them.
+    Appending is O(chunk) amortised, because storage doubles.  Trimmed space at the front is reused
+    before the storage grows, so memory is bounded by twice the largest number of samples ever held.
     """
 
     def __init__(self) -> None:
@@ -37,7 +36,7 @@ class AudioBuffer:
 
     @property
     def end(self) -> int:
-        """Number of the sample that the next append will give."""
+        """Number of the first sample of the next append."""
         return self._end
 
     def __len__(self) -> int:

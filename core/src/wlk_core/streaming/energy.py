@@ -1,5 +1,5 @@
 """
-Loudness of speech: where it begins, where it pauses and where a cut does least harm.
+Locate word onsets, pauses and good places for cuts by the loudness of the audio.
 
 Models place a word to within 0.1 to 0.4 s.  The edges of the sound around that time are exact, so
 plugins move word times to them.  All of them use the thresholds below, in frames of 10 ms.
@@ -46,12 +46,12 @@ def loudness(audio: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def background_level(decibels: NDArray[np.floating]) -> float:
-    """Return the level that counts as background in *decibels*, of which there is one or more."""
+    """Return the background level of *decibels*, which must not be empty."""
     return float(np.percentile(decibels, BACKGROUND_PERCENTILE))
 
 
 def speech_threshold(*, peak: float, background: float) -> float:
-    """Return the level from which on sound belongs to a word whose loudest moment is *peak*."""
+    """Return the level above which sound belongs to a word whose loudest moment is *peak*."""
     return peak - min(QUIET_DB, QUIET_SHARE * max(0.0, peak - background))
 
 
@@ -75,7 +75,7 @@ def lowest_energy_sample(audio: NDArray[np.float32], *, window: int) -> int:
     """
     Return the middle of the *window* samples of *audio* with the least energy.
 
-    The earliest such window wins.  Of an *audio*, float32[n], shorter than the window the middle
+    The earliest such window wins.  If *audio*, float32[n], is shorter than the window, its middle
     is returned.
     """
     if len(audio) <= window:
@@ -87,10 +87,10 @@ def lowest_energy_sample(audio: NDArray[np.float32], *, window: int) -> int:
 
 class EnergyContour:
     """
-    The loudness of a growing utterance, of which the newest *seconds* count.
+    The loudness of the newest *seconds* of a growing utterance.
 
-    It gives word starts to models that emit word ends only.  A word is what is loud before its
-    end, back to the first pause or to the end of the word before.
+    It supplies word starts for models that emit word ends only.  A word begins after the last
+    pause before its end, or at the end of the word before.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -105,7 +105,7 @@ class EnergyContour:
 
     @property
     def samples(self) -> int:
-        """How many samples of the utterance were appended."""
+        """The number of samples appended."""
         return (self._first + len(self._decibels)) * FRAME_SAMPLES
 
     def append(self, audio: NDArray[np.float32]) -> None:
@@ -114,7 +114,7 @@ class EnergyContour:
 
     def word_onset(self, end: float, *, after: float, now: float) -> float:
         """
-        Return where the word began that ended at *end*; not before *after*, in seconds.
+        Return the start in seconds, *after* or later, of the word that ends at *end*.
 
         *now* is when the word was complete.  Frames after *now* change nothing, nor do frames too
         old for the contour, because the start must not depend on how much audio arrived at once.

@@ -29,17 +29,17 @@ class LocalAgreement:
     """
     The policy with n = 2: the longest common prefix of two hypotheses is committed.
 
-    Words are compared by their letters, because a comma or a capital that comes and goes must not
-    hold a word back.  Text and times are those of the newer hypothesis.  Its last word is not
+    Words are compared by their letters, because a comma or capital that comes and goes must not
+    delay a word.  Text and times are those of the newer hypothesis.  Its last word is not
     final as long as it may continue: where the audio ends inside a word, two hypotheses in a row
-    may agree on what they made of its first half.
+    may agree on a misrecognition of its first half.
     """
 
     hypothesis: tuple[Word, ...] = ()  #: what the last update did not commit
 
     def update(self, words: Sequence[Word], *, audio_end: float) -> tuple[Word, ...]:
         """
-        Take the newest hypothesis without its committed words; return what is final now.
+        Compare with the newest hypothesis, without its committed words; return the final words.
 
         The hypothesis is of audio up to *audio_end* seconds.
         """
@@ -105,19 +105,19 @@ def is_continued(committed: Word, newer: Word) -> bool:
     """
     Return whether *newer* is the word *committed* with a later end.
 
-    Where the audio ended within a word when it was committed, its end was not known yet.
+    If the audio ended within a word when it was committed, its end was not known yet.
     """
     is_same = letters(committed.text) == letters(newer.text)
     return is_same and newer.end > committed.end and _distance(newer, committed) < BOUNDARY_SLACK
 
 
 def _distance(word: Word, other: Word) -> float:
-    """Return how many seconds two words are apart, by start or middle, whichever is closer."""
+    """Return the seconds between two words, by start or middle, whichever is less."""
     return min(abs(word.start - other.start), abs(word.middle - other.middle))
 
 
 def letters(text: str) -> str:
-    """Return the letters and digits of *text*, case folded; all of it where there are none."""
+    """Return the letters and digits of *text*, case folded; all of it if there are none."""
     stripped = text.strip()
     if stripped.isascii() and stripped.isalnum():  # as most words are
         return stripped.lower()

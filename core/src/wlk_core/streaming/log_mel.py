@@ -1,4 +1,4 @@
-"""Log-mel features; each frame depends on its own samples alone, however the audio was cut."""
+"""Log-mel features whose frames depend on their own samples alone, however audio is chunked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["FRAME_SAMPLES", "WINDOW_SAMPLES", "LogMel", "mel_filters"]
 
 WINDOW_SAMPLES = 400  # 25 ms at 16 kHz, the window that Whisper introduced
-FRAME_SAMPLES = 160  # 10 ms, the distance of two mel frames
+FRAME_SAMPLES = 160  # 10 ms, the hop between mel frames
 
 _LEAST = 1e-10  # energy that counts as silence
 _RANGE = 8.0  # decades below the ceiling; everything quieter is raised to that floor
@@ -68,7 +68,7 @@ class LogMel:
         """
         Return float32[frames, mels] of float32[n]: one mel frame for every window that fits.
 
-        Frame *i* covers samples ``160 i`` to ``160 i + 400``, nothing is padded.  Sums are made in
+        Frame *i* covers samples ``160 i`` to ``160 i + 400``, nothing is padded.  Sums are in
         float64, so that a frame does not depend on how many others are computed with it.
         """
         if len(audio) < WINDOW_SAMPLES:

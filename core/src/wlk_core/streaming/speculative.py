@@ -1,4 +1,4 @@
-"""Several steps of a streaming decoder in one forward, with the outcome of single steps."""
+"""Speculative decoding: several steps of a streaming decoder in one forward, same result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TokenPrediction:
 
 
 class StepModel(Protocol):
-    """A decoder with a KV cache, for which the audio of the next steps is there already."""
+    """A decoder with a KV cache that already has the audio of the next steps."""
 
     def forward(self, ids: Sequence[int]) -> Sequence[TokenPrediction]:
         """Run the next ``len(ids)`` positions with these inputs; a prediction after each."""
@@ -36,7 +36,7 @@ class StepModel(Protocol):
 
 class SpeculativeDecoding:
     """
-    The inputs of the forwards of a speculative decoding, one after the other, without the model.
+    The state of a speculative decoding, without the model.
 
     In most steps of a stream the model predicts *pad*, which is silence.  So up to *width*
     positions are run in one forward with *pad* as draft.  They are kept up to the first prediction

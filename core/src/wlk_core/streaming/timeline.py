@@ -11,8 +11,8 @@ class Timeline:
     """
     Map sample numbers of a stream to stream seconds, silence included.
 
-    Audio is counted in whole samples and silences are exact fractions, because no order and no
-    number of them may make the clock drift.  Every time is rounded once, when it is read.
+    Audio is counted in whole samples and silences are exact fractions, because the clock must
+    not drift, however many there are.  Every time is rounded once, when it is read.
     The state is one entry for each silence not yet forgotten.
     """
 
@@ -29,11 +29,11 @@ class Timeline:
         return self._seconds(self._silence, self.samples)
 
     def append_audio(self, samples: int) -> None:
-        """Move the clock by *samples* of audio."""
+        """Advance the clock by *samples* of audio."""
         self.samples += samples
 
     def append_silence(self, seconds: float | Fraction) -> None:
-        """Move the clock by exactly *seconds*, a finite number >= 0."""
+        """Advance the clock by exactly *seconds*, a finite number >= 0."""
         if seconds == 0:
             return
         self._silence += Fraction(seconds)

@@ -1,4 +1,4 @@
-"""A bounded buffer of audio and the committed words in it: what buffering recognizers share."""
+"""A bounded buffer of audio and its committed words, for recognizers that decode windows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 class BoundedWindow(Generic[T]):
     """
-    The audio that a recognizer gives to its engine at every step, and the text around it.
+    The audio that a recognizer passes to its engine at every step, and the text around it.
 
     The window holds audio from `start` on, the committed words whose audio that is (`prefix`), and
     the end of the text before it (`prompt`).  It grows on a grid of `tick_seconds`.  Once it is

@@ -27,9 +27,10 @@ def test_no_option_holds_a_key():
     assert "api_key" not in {option.name for option in OPENAI_API.options}
 
 
-def test_its_models_are_listed_as_hosted(tmp_path):
+def test_its_models_are_listed_as_hosted(tmp_path, monkeypatch):
     """Hosted models are never fetched."""
-    rows = list_models([OPENAI_API], cache_dir=tmp_path)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    rows = list_models([OPENAI_API])
 
     assert {"hosted"} == {row.state for row in rows}
     assert ["whisper-1"] == [row.name for row in rows if row.is_default]

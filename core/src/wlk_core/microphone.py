@@ -74,6 +74,7 @@ class Microphone:
         self.device = choose_device(self._driver.devices(), device)
         self._blocks: deque[Captured] = deque()
         self._has_arrived = threading.Event()
+        self._counting = threading.Lock()  # of what waits, which two threads change
         self._waiting = 0  # bytes
         self._dropped = 0  # samples that came while too many waited
         self._last_block: float | None = None  # when the last block came
@@ -100,7 +101,8 @@ class Microphone:
         captured = []
         while self._blocks:
             captured.append(self._blocks.popleft())
-            self._waiting -= len(captured[-1].audio)
+        with self._counting:
+            self._waiting -= sum(len(block.audio) for block in captured)
         return captured
 
     def close(self) -> None:
@@ -121,7 +123,8 @@ class Microphone:
             self._dropped = lost + samples
             return
         self._dropped = 0
-        self._waiting += len(audio)
+        with self._counting:
+            self._waiting += len(audio)
         self._blocks.append(Captured(audio, lost / self.rate))
         self._has_arrived.set()
 

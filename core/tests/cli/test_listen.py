@@ -15,7 +15,7 @@ from wlk_conformance.testing import partition
 from wlk_core.cli import live_source, writers
 from wlk_core.cli.live_source import FileSource, level_decibels, pcm16
 from wlk_core.cli.stops import STOPS, Stopped
-from wlk_core.errors import AudioDeviceError
+from wlk_core.errors import AudioDeviceError, AudioFormatError
 from wlk_core.microphone import Captured
 
 SUFFIXES = (".txt", ".srt", ".vtt", ".json", ".wav")
@@ -312,6 +312,23 @@ def test_a_slow_reader_of_a_file_gets_all_that_is_due(recording, quick):
     assert [] == first
     assert 10 == len(due)
     assert 55 * 1_280 == sum(len(block.audio) for block in due + rest)
+
+
+def test_what_comes_before_damage_is_read_before_the_error(monkeypatch, quick):
+    """A reader that is late gets every chunk, and the error with its next call."""
+
+    def damaged(_file):
+        yield np.zeros(32_000, np.float32)
+        raise AudioFormatError("damaged data")
+
+    monkeypatch.setattr(live_source, "decode_file", damaged)
+    source = FileSource("a.flac")
+    source.read(0.0)
+    quick.seconds += 60.0
+
+    assert 32_000 == sum(len(block.audio) for block in source.read(0.0))
+    with pytest.raises(AudioFormatError, match="damaged data"):
+        source.read(0.0)
 
 
 @pytest.mark.parametrize(("amplitude", "level"), [(1.0, 0.0), (0.1, -20.0), (0.0, -96.0)])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wlk_core.audio import decode_file, rechunk
+from wlk_core.errors import AudioFormatError
 from wlk_core.microphone import Captured
 from wlk_core.processor import SAMPLE_RATE
 
@@ -33,6 +34,7 @@ class FileSource:
         self._chunks = rechunk(decode_file(file), round(_CHUNK_SECONDS * SAMPLE_RATE))
         self._timed = self._with_times()
         self._next: tuple[float, NDArray[np.float32]] | None = None
+        self._error: AudioFormatError | OSError | None = None
 
     def read(self, timeout: float) -> list[Captured] | None:
         """
@@ -44,6 +46,8 @@ class FileSource:
         """
         if self._next is None:
             self._next = next(self._timed, None)
+            if self._error is not None:
+                raise self._error
             if self._next is None:
                 return None
         time.sleep(max(0.0, min(timeout, self._next[0] - time.monotonic())))
@@ -57,11 +61,14 @@ class FileSource:
         """Release nothing, because the file is closed at its end."""
 
     def _with_times(self) -> Iterator[tuple[float, NDArray[np.float32]]]:
-        """Yield each chunk after the moment at which it has been spoken."""
+        """Yield each chunk after the moment at which it has been spoken; keep an error for later."""
         due: float | None = None
-        for chunk in self._chunks:
-            due = (time.monotonic() if due is None else due) + len(chunk) / SAMPLE_RATE
-            yield due, chunk
+        try:
+            for chunk in self._chunks:
+                due = (time.monotonic() if due is None else due) + len(chunk) / SAMPLE_RATE
+                yield due, chunk
+        except (AudioFormatError, OSError) as error:
+            self._error = error  # raised after the chunks before it were returned
 
 
 def pcm16(audio: bytes | NDArray[np.float32]) -> bytes:

@@ -61,7 +61,7 @@ class FileSource:
         """Release nothing, because the file is closed at its end."""
 
     def _with_times(self) -> Iterator[tuple[float, NDArray[np.float32]]]:
-        """Yield each chunk after the moment at which it has been spoken; keep an error for later."""
+        """Yield each chunk and when it has been spoken; keep an error for later."""
         due: float | None = None
         try:
             for chunk in self._chunks:

@@ -206,7 +206,7 @@ def test_a_cut_wav_is_decoded_with_a_warning(recording, caplog, share, warnings)
 
     assert len(audio) > 24_000
     assert failure is None
-    assert ["its end is missing" in message for message in caplog.messages] == [True] * warnings
+    assert warnings == sum("its end is missing" in message for message in caplog.messages)
 
 
 def test_a_truncated_m4a_with_its_index_first_is_decoded_to_its_end(recording):

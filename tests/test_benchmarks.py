@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from wlk_bench.recorder import record_stream
-import wlk_conformance.testing
 from wlk_conformance.testing import load_clip
+from wlk_conformance.testing.digits import clip_path
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
-CLIPS = Path(wlk_conformance.testing.__file__).parent / "clips"
 
 
 @pytest.fixture
@@ -146,7 +145,7 @@ def test_recordings_are_measured_live_and_whole_and_a_second_run_only_prints(tmp
     peer = room("peer_whisperlivekit")
     demo = load_clip("demo")
     words = [[word.text.strip(), word.start, word.end] for word in demo.words]
-    line = {"audio": str(CLIPS / "demo.flac"), "words": words}
+    line = {"audio": str(clip_path("demo")), "words": words}
     manifest, output = tmp_path / "demo.jsonl", tmp_path / "results"
     manifest.write_text(json.dumps(line) + "\n", encoding="utf-8")
     model = f"faster-whisper={peer.CTRANSLATE2}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-# No deadline, because a busy machine is no defect; the same examples on every run, because a test
-# that fails must fail again.
+# No deadline, because a slow test on a busy machine is not a failure; the same examples on every
+# run, because a test that fails must fail again.
 settings.register_profile("steady", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("steady")

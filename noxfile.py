@@ -164,7 +164,7 @@ def everything(session: nox.Session) -> None:
     session.install("--no-compile", *_group("dev"), *REFERENCES, *sources, *examples)
     compiler = ("-W", "ignore", "-m", "compileall", "-qq", "-j", "0")
     packages = sorted(Path(session.virtualenv.location).glob("lib*/**/site-packages"))
-    # 1: templates among the packages are no valid Python.
+    # 1: templates among the packages are not valid Python.
     session.run("python", *compiler, *map(str, packages), success_codes=[0, 1])
     stamp.touch()
 
@@ -371,7 +371,7 @@ def clients(session: nox.Session, client: str) -> None:
     session.install(CLIENTS[client], *_group("test"), *sources)
     session.env["WLK_CLIENTS"] = "1"  # serve/tests/clients/conftest.py collects nothing otherwise
     tests = sorted((ROOT / "serve/tests").rglob(f"test_{client}*.py"))
-    # `-W default`: warnings of foreign packages are no errors.
+    # `-W default`: warnings of other packages are not errors.
     _pytest(session, "-W", "default", *map(str, tests))
 
 
@@ -384,7 +384,7 @@ def vllm(session: nox.Session) -> None:
     session.install(*_group("test"), *sources, *VLLM_IMPORTS)
     session.install("--no-deps", VLLM)  # 340 MB; what it requires is many times that
     session.env["WLK_VLLM"] = "1"  # the conftest of these tests collects nothing otherwise
-    # `-W default`: warnings of foreign packages are no errors.
+    # `-W default`: warnings of other packages are not errors.
     _pytest(session, "-W", "default", "plugins/wlk-realtime/tests/own_vllm")
 
 
@@ -394,7 +394,7 @@ def ray(session: nox.Session) -> None:
     sources = _sources("core", "conformance", "plugins/wlk-realtime", "plugins/wlk-whisper")
     session.install(*_group("test"), *sources, *_editable(ROOT / "serve", ("ray",)))
     session.env["RAY_USAGE_STATS_ENABLED"] = "0"
-    # `-W default`: warnings of foreign packages are no errors.
+    # `-W default`: warnings of other packages are not errors.
     tests = ("serve/tests/ray", "deploy/tests/test_kubernetes.py")
     _pytest(session, "-W", "default", "-o", "faulthandler_timeout=0", *tests)
 

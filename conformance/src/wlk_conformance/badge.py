@@ -14,7 +14,7 @@ __all__ = ["badge", "badge_json", "badge_svg"]
 COLOURS = {"compliant": ("brightgreen", "#3c1"), "not compliant": ("red", "#c33")}
 QUOTE = {'"': "&quot;"}
 LETTER = 6.6  # pixels of an average letter of Verdana at 11 px
-MARGIN = 6  # pixels on either side of a text
+MARGIN = 6  # pixels on either side of each label
 SVG = """\
 <svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20" role="img" \
 aria-label="{label}: {message}">

@@ -1,4 +1,4 @@
-"""Average lagging of a text with respect to its source: LAAL, StreamLAAL and LongYAAL."""
+"""Average lagging of a transcript behind its source: LAAL, StreamLAAL and LongYAAL."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ def misspelled(
 
     They follow the text *before*, which ends with the word *last*.
 
-    A word has its own spacing, and after a pause that of a text that was decoded apart.  After a
+    A word keeps its own spacing, and after a pause that of text decoded separately.  After a
     flush without a pause either is accepted.
     """
     for word, token in words:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["check_running_text"]
 
 NEAR = 40  # characters of committed text in a message
-Positions = frozenset[int]  # how many of the expected words a text may have come to
+Positions = frozenset[int]  # how many of the expected words the transcript may have reached
 
 
 def check_running_text(

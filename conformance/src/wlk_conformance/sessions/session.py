@@ -45,7 +45,7 @@ class Vocabulary:
 
     @property
     def is_split_by_spaces(self) -> bool:
-        """Whether each word begins with a space, so that a text is split into words by them."""
+        """Whether every word begins with a space, so that spaces separate the words."""
         return all(word.startswith(" ") for word in self.words)
 
     def joined(self, before: str, word: str) -> str:

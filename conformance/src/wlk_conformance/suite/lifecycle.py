@@ -204,7 +204,7 @@ class LifeRules:
         kinds="F",
         causes=(
             "audio that was decoded without text is dropped with what waits for another decision",
-            "a text that ends early begins a new utterance, without speaker or spacing",
+            "text that ends early begins a new utterance, without speaker or spacing",
         ),
     )
     def test_an_answer_cut_short_keeps_the_stream(self, wlk: BackendUnderTest) -> None:

@@ -51,7 +51,7 @@ class Word:
 
 def needs_space(before: str, after: str) -> bool:
     """
-    Return whether a space belongs between two parts of a text that were decoded apart.
+    Return whether a space belongs between two pieces of text that were decoded separately.
 
     Scripts written without spaces take no space, nor does closing punctuation.  Text that brings
     its own space needs no other.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 import os
 from pathlib import Path
-import runpy
 
 from faulty_backends.base import all_cases, session_cases
 from faulty_backends.catalogue import catalogue_cases
@@ -15,7 +14,6 @@ from wlk_conformance.rules import rule_tests
 from wlk_conformance.suite import BackendConformance
 
 TESTS = Path(__file__).parent
-ROOT = TESTS.parents[1]
 NEVER_JUDGED = {"QUAL-03"}
 ENOUGH = 3
 SEEDS = (0, 1, 2)
@@ -63,13 +61,6 @@ def test_no_two_faulty_backends_have_a_name():
     names = Counter(case.name for case in cases)
 
     assert [] == [name for name, count in names.items() if count > 1]
-
-
-def test_the_page_is_current():
-    """Run `python tools/faulty_backends_page.py` after a change of the faulty backends."""
-    script = runpy.run_path(str(ROOT / "tools" / "faulty_backends_page.py"))
-
-    assert script["page"]() == (ROOT / "docs" / "faulty-backends.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The pages that are generated from the rules and from reports."""
+"""The page that is generated from reports."""
 
 from __future__ import annotations
 
@@ -25,13 +25,6 @@ def report(backend, *, suite="1.0", options=None, detail="why", absent=(), **out
         "rules": rules,
         "not_tested": {"not declared": [rule for rule in absent if outcomes[rule] == "n/a"]},
     }
-
-
-def test_the_contract_is_current():
-    """Run `python tools/contract_page.py` after a change of a rule."""
-    script = runpy.run_path(str(ROOT / "tools" / "contract_page.py"))
-
-    assert script["page"]() == (ROOT / "docs" / "contract.md").read_text(encoding="utf-8")
 
 
 def test_a_backend_is_a_line():

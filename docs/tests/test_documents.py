@@ -109,6 +109,22 @@ def test_python_examples_pass_a_strict_type_checker(folder):
     assert 0 == done.returncode, done.stdout
 
 
+@pytest.mark.slow
+def test_the_site_has_every_page_as_markdown_too(tmp_path):
+    """It is built strictly; generated parts are filled in, and llms.txt lists the pages."""
+    pytest.importorskip("mkdocs", reason="pip install --group docs")
+    site = tmp_path / "site"
+    done = run([sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", site], ROOT)
+
+    assert 0 == done.returncode, done.stderr
+    listed = LINK.findall((site / "llms.txt").read_text(encoding="utf-8"))
+    assert sorted(path.name for path in ROOT.glob("docs/*.md")) == listed
+    text = "".join((site / name).read_text(encoding="utf-8") for name in listed)
+    assert "<!--" not in text
+    for part in ("## voxtral-mlx", "**COM-04**", "**DIA-01**", "| COM-04 |"):
+        assert part in text
+
+
 @pytest.mark.parametrize("document", LINKING, ids=name_of)
 def test_links_lead_somewhere(document):
     """A link to a file of the project finds it."""

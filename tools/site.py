@@ -1,0 +1,176 @@
+"""
+Fill the generated parts of pages while mkdocs builds the site, and write every page as Markdown.
+
+A page marks such a part with a comment, `<!-- options -->`: the options come from the installed
+plugins, the rules and the faulty backends from the suite.  Beside each page lies its Markdown, and
+llms.txt lists them (https://llmstxt.org).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import groupby
+from pathlib import Path
+import sys
+from typing import TYPE_CHECKING, Any
+
+from wlk_conformance.annotators import (
+    DiarizerConformance,
+    TranslatorConformance,
+    TurnDetectorConformance,
+)
+from wlk_conformance.annotators.suite import annotator_rules
+from wlk_conformance.rules import rule_tests
+from wlk_conformance.suite import BackendConformance
+from wlk_core.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from wlk_conformance.rules import RuleTest
+    from wlk_core.backend import BackendSpec
+    from wlk_core.options import Option
+
+ROOT = Path(__file__).resolve().parents[1]
+FAMILIES = {
+    "PKG": "packaging and options",
+    "IN": "audio in",
+    "COM": "committed text",
+    "HYP": "the hypothesis",
+    "TIME": "times",
+    "SIL": "silence",
+    "SPK": "speakers",
+    "LANG": "languages",
+    "LIFE": "life cycle",
+    "ISO": "sharing one model",
+    "ERR": "failure",
+    "RES": "resources, counted and not timed",
+    "QUAL": "quality on known speech",
+    "DIA": "diarizers",
+    "TRA": "translators",
+    "TURN": "turn detectors",
+}
+NEVER_JUDGED = "QUAL-03"
+_pages: dict[str, tuple[str, str]] = {}  # title and Markdown of each source file
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Return the Markdown of a page with its generated parts."""
+    for name, generated in GENERATED.items():
+        marker = f"<!-- {name} -->"
+        if marker in markdown:
+            markdown = markdown.replace(marker, generated())
+    _pages[page.file.src_uri] = page.title, markdown
+    return markdown
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    """Write the Markdown of all pages, and llms.txt, beside the pages."""
+    site = Path(config["site_dir"])
+    lines = [f"# {config['site_name']}", "", f"> {config['site_description']}", "", "## Pages", ""]
+    for source, (title, markdown) in sorted(_pages.items()):
+        (site / source).write_text(markdown, encoding="utf-8")
+        lines.append(f"- [{title}]({source})")
+    (site / "llms.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+
+def rules_text(tests: Iterable[RuleTest]) -> str:
+    """Return a section for each family of rules; the first sentence of a rule is the rule."""
+    lines: list[str] = []
+    known: set[str] = set()
+    for family, members in groupby(tests, key=lambda test: test.family):
+        lines += [f"## {family}: {FAMILIES[family]}", ""]
+        for test in members:
+            marks = [test.kinds.replace(",", ", ")]
+            marks += [f"{test.tier} tier"] if test.tier != "contract" else []
+            marks += [f"needs `{test.requires}`"] if test.requires else []
+            marks += [f"since {test.since}"] if test.since != "1.0" else []
+            text = f"[{'; '.join(marks)}] {test.sentence}"
+            lines.append(f"  - {text}" if test.id in known else f"- **{test.id}** {text}")
+            known.add(test.id)
+        lines.append("")
+    return "\n".join(lines)
+
+
+def backend_rules() -> str:
+    """Return the rules of backends."""
+    order = list(FAMILIES)
+    tests = [declared for declared, _ in rule_tests(BackendConformance)]
+    return rules_text(sorted(tests, key=lambda test: order.index(test.family)))
+
+
+def rules_of_annotators() -> str:
+    """Return the rules of diarizers, translators and turn detectors."""
+    suites = (DiarizerConformance, TranslatorConformance, TurnDetectorConformance)
+    return rules_text(test for suite in suites for test in annotator_rules(suite))
+
+
+def option_row(option: Option) -> str:
+    """Return the row of an option in the table of its backend."""
+    auto = ["`auto`"] if option.takes_auto else []
+    if option.choices:
+        values = ", ".join([*auto, *(f"`{choice}`" for choice in option.choices)])
+    else:
+        bounds = [f"{b:g}" for b in (option.minimum, option.maximum) if b is not None]
+        kind = option.type.__name__ + (f", {' to '.join(bounds)}" if bounds else "")
+        values = " or ".join([kind, *auto])
+    policies = ", ".join(f"`{policy}`" for policy in option.policies)
+    text = option.help + (f" (policy {policies})" if policies else "")
+    return f"| `{option.name}` | {option.scope} | {values} | `{option.default_text}` | {text} |"
+
+
+def backend_section(spec: BackendSpec) -> str:
+    """Return the section of a backend."""
+    models = ", ".join(f"`{alias}`" for alias in spec.models) or "a directory or an address"
+    lines = [f"## {spec.name}", "", f"{spec.summary}.", ""]
+    lines += ["| option | scope | values | default | meaning |", "|---|---|---|---|---|"]
+    lines += map(option_row, spec.all_options)
+    return "\n".join([*lines, "", f"Models: {models}; default `{spec.default_model}`.", ""])
+
+
+def options() -> str:
+    """Return a section for each backend of this project that is installed."""
+    ours = {path.name for path in (ROOT / "plugins").iterdir()}
+    specs = [
+        spec
+        for plugin in Registry().plugins()
+        if plugin.distribution in ours
+        for spec in plugin.backends
+    ]
+    return "\n".join(map(backend_section, sorted(specs, key=lambda spec: spec.name)))
+
+
+def faulty_backends() -> str:
+    """Return the numbers of faulty backends by rule, and all of them."""
+    sys.path.insert(0, str(ROOT / "conformance/tests"))  # the package faulty_backends
+    from faulty_backends.base import all_cases, session_cases  # noqa: PLC0415 -- of the path above
+    from faulty_backends.catalogue import catalogue_cases  # noqa: PLC0415 -- of the path above
+
+    detectors = ("its rule alone", "tests", "sessions")
+    rows = [(case, "one scene", "its rule alone") for case in all_cases()]
+    rows += [(case, "late or rare", "sessions") for case in session_cases()]
+    rows += [(listed.case, listed.kind, listed.detector) for listed in catalogue_cases()]
+    rules = list(dict.fromkeys(declared.id for declared, _ in rule_tests(BackendConformance)))
+    count = Counter((case.rule, detector) for case, _, detector in rows)
+    kinds = Counter(kind for _, kind, _ in rows)
+    total = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+    lines = [f"{len(rows)} faulty backends: {total}.", "", "## By rule", ""]
+    lines.append("| Rule | Faulty backends | By its rule alone | By tests | In sessions |")
+    lines.append("|---|---|---|---|---|")
+    for rule in rules:
+        if rule != NEVER_JUDGED:
+            numbers = [count[rule, detector] for detector in detectors]
+            lines.append(f"| {rule} | {sum(numbers)} | {' | '.join(map(str, numbers))} |")
+    lines += ["", "## By fault", "", "| Rule | Backend | Class | Detected by | Fault |"]
+    lines.append("|---|---|---|---|---|")
+    for case, kind, detector in sorted(rows, key=lambda r: (rules.index(r[0].rule), r[0].name)):
+        lines.append(f"| {case.rule} | {case.name} | {kind} | {detector} | {case.sentence} |")
+    return "\n".join(lines)
+
+
+GENERATED = {
+    "annotator rules": rules_of_annotators,
+    "faulty backends": faulty_backends,
+    "options": options,
+    "rules": backend_rules,
+}

@@ -1,25 +1,20 @@
 """
-What sharing an engine saves: forwards and runs for streams that are due together, and delays.
+What sharing an engine saves: passes and engine runs of streams that are due together.
 
-Each backend is measured in one run as it was, each call for itself, and as it is declared.
-Sessions in real time share the machine with whatever else runs on it.
+How many sessions a machine carries in real time is measured by `wlk-bench capacity`.
 """
 
 from __future__ import annotations
 
 import argparse
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from importlib import import_module
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from live import by_scheduler, by_threads, recorder, schedule
 import numpy as np
 
-from wlk_bench.capacity.timed_session import TimedSession
 from wlk_conformance.testing import StreamDriver, connected_digits
 from wlk_core import BackendUnavailable, load_backend
 from wlk_core.processor import SAMPLE_RATE
@@ -31,7 +26,6 @@ if TYPE_CHECKING:
 
 STEP_SECONDS = 0.08  # a step of Voxtral
 ROUNDING = 1e-4  # of a probability
-MILLI = 1000.0
 
 
 @attrs.frozen(kw_only=True)
@@ -41,10 +35,7 @@ class Contender:
     name: str
     load_options: dict[str, Any]
     stream_options: dict[str, Any]
-    calls_apart: int | None  #: of the engine that may overlap with profit, without batching
-    due_seconds: float  #: of audio that streams are due with, in the count of forwards
-    chunk_seconds: float  #: of sessions in real time
-    target: float  #: seconds, p95 of a chunk that is done, with 24 sessions
+    due_seconds: float  #: of audio that streams are due with
 
     @property
     def title(self) -> str:
@@ -53,59 +44,31 @@ class Contender:
 
 
 CONTENDERS = (
-    Contender(
-        name="voxtral-hf",
-        load_options={},
-        stream_options={},
-        calls_apart=None,
-        due_seconds=STEP_SECONDS,
-        chunk_seconds=0.24,
-        target=0.24,
-    ),
+    Contender(name="voxtral-hf", load_options={}, stream_options={}, due_seconds=STEP_SECONDS),
     Contender(
         name="whisper",
         load_options={},
         stream_options={"tick_seconds": 0.5, "policy": "alignatt"},
-        calls_apart=None,
         due_seconds=0.5,
-        chunk_seconds=0.5,
-        target=0.5,
     ),
     Contender(
         name="whisper",
         load_options={},
         stream_options={"tick_seconds": 0.5, "policy": "local-agreement"},
-        calls_apart=None,
         due_seconds=0.5,
-        chunk_seconds=0.5,
-        target=0.5,
     ),
     Contender(
         name="faster-whisper",
         load_options={"cpu_threads": 1},
         stream_options={"tick_seconds": 0.5},
-        calls_apart=1,
         due_seconds=0.5,
-        chunk_seconds=0.5,
-        target=0.25,
     ),
 )
 
 
-def load(contender: Contender, *, is_batching: bool = True) -> Any:
-    """Return the loaded backend, warm; without batching as if its spec did not declare it."""
+def load(contender: Contender) -> Any:
+    """Return the loaded backend, warm."""
     backend = load_backend(contender.name, "digits", **contender.load_options)
-    if not is_batching:
-        spec = attrs.evolve(
-            backend.spec,
-            capabilities=backend.spec.capabilities - {"batching"},
-            max_concurrent_calls=contender.calls_apart,
-        )
-        module, _, function = spec.load.partition(":")
-        backend.close()
-        backend = getattr(import_module(module), function)(
-            spec, "digits", **spec.backend_options(contender.load_options)
-        )
     backend.warmup()
     return backend
 
@@ -224,43 +187,11 @@ def _has_words_of(driver: StreamDriver, other: StreamDriver) -> bool:
     )
 
 
-def real_time(contender: Contender, count: int, seconds: float) -> None:
-    """Print the delay of chunks of sessions in real time: apart, and taken together."""
-    size = round(contender.chunk_seconds * SAMPLE_RATE)
-    chunks = schedule(count, seconds, contender.chunk_seconds)
-    audio = clips(count, seconds)
-    for is_batching in (False, True):
-        for name in ("a thread each", "scheduler"):
-            backend = load(contender, is_batching=is_batching)
-            drive = partial(by_scheduler, backend) if name == "scheduler" else by_threads
-            delays: list[float] = []
-            sessions = [
-                TimedSession(
-                    backend.create_processor(**contender.stream_options),
-                    contender.chunk_seconds,
-                    recorder(delays),
-                )
-                for _ in range(count)
-            ]
-            began = time.process_time()
-            drive(sessions, audio, chunks, size)
-            busy = (time.process_time() - began) / seconds
-            p50, p95 = np.percentile(delays, [50, 95])
-            print(
-                f"  {contender.title:14} {count:3} sessions, {contender.chunk_seconds:g} s chunks, "
-                f"{'as declared' if is_batching else 'apart':11}, {name:13}: "
-                f"p50 {p50 * MILLI:7.1f}  p95 {p95 * MILLI:7.1f} ms "
-                f"(target {contender.target * MILLI:g}), "
-                f"{busy:.2f} cores, {count / busy:.0f} sessions a core"
-            )
-
-
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--backends", nargs="*", default=sorted({c.name for c in CONTENDERS}))
     parser.add_argument("--streams", type=int, default=8, help="that are due together")
-    parser.add_argument("--sessions", type=int, nargs="*", default=[24])
     parser.add_argument("--seconds", type=float, default=20.0, help="of audio in each measurement")
     arguments = parser.parse_args()
     for contender in CONTENDERS:
@@ -268,8 +199,6 @@ def main() -> None:
             continue
         try:
             due_together(contender, arguments.streams, arguments.seconds)
-            for count in arguments.sessions:
-                real_time(contender, count, arguments.seconds)
         except BackendUnavailable as error:
             print(f"{contender.title}: {error}")
 

@@ -2,32 +2,25 @@
 How many sessions one model carries: lateness, voice activity detection, bytes, hours.
 
 The scripted engine is run in simulated time: the CPU time of the process moves a clock.  So one
-worker has a core of its own whatever else the machine does.
-Models of `digits` are run in real time, by the wall clock, and share the machine with its load.
-With --peer the published whisperlivekit runs as many streams of the same checkpoint in the same run
-(`nox -s sessions_peer`), a thread for each, as its server does.
+worker has a core of its own whatever else the machine does.  `wlk-bench capacity` measures how many
+sessions of a model a machine carries in real time.
 """
 
 from __future__ import annotations
 
 import argparse
-from functools import partial
 import gc
-import itertools
-import logging
 import time
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 
-import attrs
-from live import by_scheduler, by_threads, directly, drop, recorder, schedule
 import numpy as np
 
 from wlk_bench.capacity.measurement import CpuClock
 from wlk_bench.capacity.timed_session import TimedSession
 from wlk_conformance.scripted import ScriptedBackend
 from wlk_conformance.testing import CodedToken, encode, load_clip
-from wlk_core import BackendUnavailable, Session, Timeline, load_backend
+from wlk_core import Session, Timeline
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.vad import SilenceGate, SileroDetector
 from wlk_serve.scheduler import Scheduler
@@ -36,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
-    from peer_whisperlivekit import PublishedStream
 
+    from wlk_core import Event
 
 CHUNK_SECONDS = 0.5
 CHUNK = round(CHUNK_SECONDS * SAMPLE_RATE)
@@ -50,14 +43,13 @@ def speech() -> NDArray[np.float32]:
     return encode([CodedToken(1 + i % 10, 6 * i, 4) for i in range(125)], cells=750)
 
 
-def digits() -> NDArray[np.float32]:
-    """Return ten minutes of spoken digits."""
-    return np.resize(load_clip("demo").audio, 600 * SAMPLE_RATE)
-
-
-def chunks_of(sessions: int, seconds: float) -> list[tuple[float, int, int]]:
-    """Return the schedule of sessions that begin within a second."""
-    return schedule(sessions, seconds, CHUNK_SECONDS, spread=1.0)
+def schedule(sessions: int, seconds: float) -> list[tuple[float, int, int]]:
+    """Return (arrival, session, first sample) of every chunk; sessions begin within a second."""
+    return sorted(
+        ((number + 1) * CHUNK_SECONDS + session / sessions, session, number * CHUNK)
+        for number in range(round(seconds / CHUNK_SECONDS))
+        for session in range(sessions)
+    )
 
 
 def percentiles(delays: list[float]) -> str:
@@ -93,7 +85,7 @@ def _simulate(audio: NDArray[np.float32], count: int, seconds: float) -> tuple[l
     done: list[float] = []
     with Scheduler(workers=0, clock=clock) as scheduler:
         sessions = [_timed(backend.create_processor(), done.extend) for _ in range(count)]
-        attachments = [scheduler.attach(session, drop, call=directly) for session in sessions]
+        attachments = [scheduler.attach(session, _drop, call=_directly) for session in sessions]
         gc.collect()
         clock.read()
         began = clock.now
@@ -105,7 +97,7 @@ def _simulate(audio: NDArray[np.float32], count: int, seconds: float) -> tuple[l
             done.clear()
             return made
 
-        for arrival, index, first in chunks_of(count, seconds):
+        for arrival, index, first in schedule(count, seconds):
             while clock.now < began + arrival and step():
                 pass
             clock.skip_to(began + arrival)
@@ -114,6 +106,15 @@ def _simulate(audio: NDArray[np.float32], count: int, seconds: float) -> tuple[l
         while step():
             pass
     return delays, 1 - clock.idle_seconds / (clock.now - began)
+
+
+def _drop(_events: list[Event]) -> None:
+    """Stand for a consumer that costs nothing."""
+
+
+def _directly(function: Callable[[], object]) -> None:
+    """Call in the same thread."""
+    function()
 
 
 def voice_activity_detection(seconds: float = 20.0) -> None:
@@ -178,88 +179,6 @@ def hours(duration: float) -> None:
     )
 
 
-@attrs.frozen
-class Contender:
-    """A backend with its digits model, in real time."""
-
-    name: str
-    load_options: dict[str, Any]
-    stream_options: dict[str, Any]
-
-
-CONTENDERS = (
-    Contender("faster-whisper", {"cpu_threads": 1}, {"tick_seconds": 0.5}),
-    Contender("voxtral-hf", {}, {}),
-)
-
-
-def real_time(contender: Contender, counts: list[int], seconds: float) -> None:
-    """Print the delay of steps in real time: a thread for each session, and the scheduler."""
-    try:
-        backend = load_backend(contender.name, "digits", **contender.load_options)
-    except BackendUnavailable as error:
-        print(f"{contender.name}: {error}")
-        return
-    with backend:
-        backend.warmup()
-        drives = {"a thread each": by_threads, "scheduler": partial(by_scheduler, backend)}
-        for count, (name, drive) in itertools.product(counts, drives.items()):
-            delays: list[float] = []
-            on_done = recorder(delays)
-            sessions = [
-                _timed(backend.create_processor(**contender.stream_options), on_done)
-                for _ in range(count)
-            ]
-            drive(sessions, count * [digits()], chunks_of(count, seconds), CHUNK)
-            print(f"  {contender.name:14} {count:3} sessions, {name:13}: {percentiles(delays)}")
-
-
-class PublishedSession:
-    """A stream of whisperlivekit that reports the chunks that are done."""
-
-    def __init__(self, stream: PublishedStream, on_done: Callable[[list[float]], object]) -> None:
-        self._stream = stream
-        self._on_done = on_done
-        self._arrivals: list[float] = []
-
-    @property
-    def has_work(self) -> bool:
-        """Whether a chunk waits."""
-        return self._stream.has_backlog
-
-    def arrive(self, chunk: NDArray[np.float32], arrival: float) -> None:
-        """Receive a chunk that arrived at *arrival*."""
-        self._arrivals.append(arrival)
-        self._stream.insert_audio_chunk(chunk)
-
-    def step(self) -> None:
-        """Decode what was received, and report it."""
-        self._stream.process_iter()
-        self._on_done(self._arrivals)
-        self._arrivals = []
-
-
-def published(counts: list[int], seconds: float) -> None:
-    """Print the delay of steps of whisperlivekit, its engine shared by all streams."""
-    from peer_whisperlivekit import (  # noqa: PLC0415 -- an environment of its own
-        LOCAL_AGREEMENT,
-        Counts,
-        check_version,
-        load_engine,
-        open_stream,
-    )
-
-    check_version()
-    logging.disable(logging.INFO)  # it logs several lines a step
-    engine = load_engine(LOCAL_AGREEMENT)
-    for count in counts:
-        delays: list[float] = []
-        on_done = recorder(delays)
-        sessions = [PublishedSession(open_stream(engine, Counts()), on_done) for _ in range(count)]
-        by_threads(sessions, count * [digits()], chunks_of(count, seconds), CHUNK)
-        print(f"  {'whisperlivekit':14} {count:3} sessions, a thread each: {percentiles(delays)}")
-
-
 def _timed(processor: Any, on_done: Callable[[list[float]], object]) -> TimedSession:
     """Return a session that reports the arrivals of the chunks that are done."""
     return TimedSession(processor, CHUNK_SECONDS, on_done)
@@ -271,24 +190,11 @@ def main() -> None:
     parser.add_argument("--scripted", type=int, nargs="*", default=[400, 600, 800, 1000])
     parser.add_argument("--scripted-seconds", type=float, default=20.0)
     parser.add_argument("--hours", type=float, default=3.0)
-    parser.add_argument("--sessions", type=int, nargs="*", default=[8, 24])
-    parser.add_argument("--seconds", type=float, default=20.0, help="real time for each count")
-    parser.add_argument("--peer", action="store_true", help="run whisperlivekit as well")
     arguments = parser.parse_args()
     scripted(arguments.scripted, arguments.scripted_seconds)
     voice_activity_detection()
     memory()
     hours(arguments.hours)
-    if not arguments.sessions:
-        return
-    print(
-        f"models of digits in real time by the wall clock, {arguments.seconds:g} s, chunks of "
-        f"{CHUNK_SECONDS} s, with whatever else the machine does"
-    )
-    for contender in CONTENDERS:
-        real_time(contender, arguments.sessions, arguments.seconds)
-    if arguments.peer:
-        published(arguments.sessions, arguments.seconds)
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def test_a_table_of_installed_backends_is_printed_and_can_stand_beside_another(t
 @pytest.mark.slow
 def test_what_a_core_carries_is_printed_beside_the_target():
     """Sessions in simulated time, voice activity detection, bytes and hours."""
-    arguments = ("--scripted", "5", "--scripted-seconds", "2", "--hours", "0.1", "--sessions")
+    arguments = ("--scripted", "5", "--scripted-seconds", "2", "--hours", "0.1")
     done = run("sessions.py", *arguments)
 
     assert done.returncode == 0, done.stderr

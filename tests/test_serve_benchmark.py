@@ -75,20 +75,3 @@ def test_the_benchmark_prints_a_row_for_each_protocol():
     assert [("0", "6")] * 2 == rows
     second = r"generator \d\.\d\d, others .* p99 \d+ ms late$"
     assert 2 == len(re.findall(second, done.stdout, re.MULTILINE))
-
-
-@pytest.mark.slow
-def test_delays_of_commits_with_fixed_costs_are_the_same_in_every_run():
-    """Every word arrives, and no delay is shorter than the engine call that it waits for."""
-    pytest.importorskip("faster_whisper")
-    command = [sys.executable, str(BENCHMARKS / "commits.py"), "--sessions", "2", "--seconds", "6"]
-    command += ["--step", "0.001", "--call", "0.03"]
-    lines = [
-        subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
-        for _ in range(2)
-    ]
-
-    assert lines[0] == lines[1]
-    delay = re.search(r"2 commits: p50 (\d+) .* 0 sessions with other words$", lines[0])
-    assert delay is not None
-    assert 30 <= int(delay[1])

@@ -130,21 +130,6 @@ def _pytest(session: nox.Session, *arguments: str) -> None:
     session.run(*command, *(session.posargs or arguments), env=ENVIRONMENT)
 
 
-def _test_rooms(session: nox.Session, *arguments: str) -> None:
-    """Run the tests of every room on two processes, one pytest a room to keep conftests apart."""
-    pytest = ("-c", "pyproject.toml", "-q")
-    if session.posargs:
-        _run(session, "pytest", *pytest, *session.posargs)
-        return
-    for tests in TESTS:
-        proofs = "--ignore-glob=*/test_*conformance*.py"  # the session proofs runs the suite
-        # PocketSphinx is proven by the session compliance: both tiers are minutes of its acoustic
-        # model on every call.  5: no test of this room has the mark that was selected.
-        chosen = ("-k", "not pocketsphinx_keeps_the_contract")
-        parallel = (*pytest, "-n", "2", proofs, *chosen)
-        _run(session, "pytest", *parallel, *arguments, tests, success_codes=[0, 5])
-
-
 @nox.session(python=PYTHON, reuse_venv=True, default=False)
 def everything(session: nox.Session) -> None:
     """Install every distribution with all extras, the examples and all tools, once per change."""
@@ -188,16 +173,30 @@ def types(session: nox.Session) -> None:
     _run(session, "mypy", "core/tests/typing", "examples/transcribe_file.py")
 
 
+#: The session proofs runs the suite, and compliance proves PocketSphinx: both tiers are minutes of
+#: its acoustic model on every call.
+PYTEST = ("-c", "pyproject.toml", "-q", "-n", "2", "--ignore-glob=*/test_*conformance*.py")
+PYTEST += ("-k", "not pocketsphinx_keeps_the_contract")
+
+
 @shared()
 def tests(session: nox.Session) -> None:
-    """Run the tests of every room, those marked slow left out; `nox -s tests -- PATH` runs some."""
-    _test_rooms(session, "-m", "not slow")
+    """Run all tests but those marked slow; `nox -s tests -- PATH` runs some."""
+    some = ("-c", "pyproject.toml", "-q", *session.posargs)
+    _run(session, "pytest", *(some if session.posargs else (*PYTEST, "-m", "not slow", *TESTS)))
 
 
 @shared(tags=["matrix"])
 def slow(session: nox.Session) -> None:
-    """Run the tests that are marked slow."""
-    _test_rooms(session, "-m", "slow")
+    """Run the tests that are marked slow, a process for each room, because many load a model."""
+    failed = []
+    for room in TESTS:
+        try:  # 5: no test of this room is slow
+            _run(session, "pytest", *PYTEST, "-m", "slow", room, success_codes=[0, 5])
+        except nox.command.CommandFailed:
+            failed.append(room)
+    if failed:
+        session.error(f"tests failed in {', '.join(failed)}")
 
 
 def _prove(session: nox.Session, *arguments: str) -> None:
@@ -299,10 +298,10 @@ def lowest_qwen3(session: nox.Session) -> None:
     _pytest(session, str(tests / "test_network.py"), str(tests / "test_checkpoint.py"))
 
 
-@nox.session(python=NEWER_PYTHONS, tags=["matrix"], default=False)
+@nox.session(python=NEWER_PYTHONS[-1], tags=["matrix"], default=False)
 @nox.parametrize("name", [*EXTRAS], ids=[*EXTRAS])
 def plugin(session: nox.Session, name: str) -> None:
-    """Test a plugin without torch, in an environment of its own, on the newer Pythons."""
+    """Test a plugin without torch, in an environment of its own, on the newest Python."""
     project = PLUGINS[name]
     required = chain(project["dependencies"], *project["optional-dependencies"].values())
     names = {re.split(r"[^a-z0-9-]", requirement)[0] for requirement in required}
@@ -344,9 +343,9 @@ def build(session: nox.Session) -> None:
     session.run("wlk-conformance", "--version")
 
 
-@shared(tags=["matrix"])
+@shared(default=False)
 def site(session: nox.Session) -> None:
-    """Build the documentation strictly; the pages lie in site/."""
+    """Build the documentation strictly, as a slow test does; the pages lie in site/."""
     _run(session, "mkdocs", "build", "--strict", "--quiet")
 
 
@@ -442,15 +441,6 @@ def latency_peers(session: nox.Session) -> None:
     _pytest(session, "bench/tests/test_peers.py")
 
 
-def _install_peer(session: nox.Session, *parts: str) -> None:
-    """Install the published whisperlivekit and distributions of this checkout."""
-    session.install(TORCH)
-    try:
-        session.install(TORCH, *PEER, *(str(ROOT / part) for part in parts))
-    except nox.command.CommandFailed:
-        session.error(f"{PEER[0]} cannot be installed here; pip gives the reason above")
-
-
 @nox.session(python=PYTHON, default=False)
 def whisperlivekit(session: nox.Session) -> None:
     """
@@ -458,24 +448,13 @@ def whisperlivekit(session: nox.Session) -> None:
 
     `python benchmarks/whisper.py --peer peer.json` prints its rows beside ours.
     """
-    whisper = ("plugins/wlk-whisper", "plugins/wlk-whisper-digits")
-    _install_peer(session, "core", "conformance", "bench", *whisper)
+    parts = ("core", "conformance", "bench", "plugins/wlk-whisper", "plugins/wlk-whisper-digits")
+    session.install(TORCH)
+    try:
+        session.install(TORCH, *PEER, *(str(ROOT / part) for part in parts))
+    except nox.command.CommandFailed:
+        session.error(f"{PEER[0]} cannot be installed here; pip gives the reason above")
     session.run("python", "benchmarks/peer_whisperlivekit.py", *session.posargs)
-
-
-@nox.session(python=PYTHON, default=False)
-def sessions_peer(session: nox.Session) -> None:
-    """Measure streams beside whisperlivekit's: nox -s sessions_peer -- --sessions 8 24."""
-    whisper = ("plugins/wlk-whisper", "plugins/wlk-whisper-digits")
-    _install_peer(session, "core", "conformance", "bench", "serve", *whisper)
-    session.run("python", "benchmarks/sessions.py", "--peer", *session.posargs, env=ENVIRONMENT)
-
-
-@nox.session(python=PYTHON, default=False)
-def serve_peer(session: nox.Session) -> None:
-    """Measure wlk-serve beside whisperlivekit's server: nox -s serve_peer -- --sessions 1 4."""
-    _install_peer(session, "core", "conformance", "bench", "serve", "plugins/wlk-whisper")
-    session.run("python", "benchmarks/serve.py", "--peer", "python", *session.posargs)
 
 
 @shared(default=False)
@@ -505,5 +484,4 @@ def full(session: nox.Session) -> None:
         session.log("%s through wlk-serve, as a process of its own", backend)
         source = ("--option", f"python={BIN / 'python'}", "--option", f"backend={backend}")
         _run(session, "wlk-conformance", "realtime", "--model", "digits", *source)
-    for script, *arguments in BENCHMARKS:
-        _run(session, "python", f"benchmarks/{script}", *arguments)
+    session.notify("benchmarks")

@@ -74,12 +74,7 @@ def _clip(line: str, path: Path, number: int) -> Clip:
         clip = Clip(
             audio=path.parent / _text(table["audio"]),
             language=_text(table.get("language", "en")),
-            words=tuple(
-                ClipWord(
-                    text=_text(word["text"]), start=float(word["start"]), end=float(word["end"])
-                )
-                for word in table["words"]
-            ),
+            words=tuple(map(_word, table["words"])),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise OptionError(
@@ -99,6 +94,14 @@ def _clip(line: str, path: Path, number: int) -> Clip:
             )
         floor = word.start
     return clip
+
+
+def _word(entry: Any) -> ClipWord:
+    """Return a word from an object, or from the list of text, start and end of wlk-bench."""
+    if not isinstance(entry, list):
+        entry = entry["text"], entry["start"], entry["end"]
+    text, start, end = entry
+    return ClipWord(text=_text(text), start=float(start), end=float(end))
 
 
 def _text(value: Any) -> str:

@@ -3,49 +3,83 @@
     python tools/digits/evaluate.py --backend faster-whisper --recordings DIR
     python tools/digits/evaluate.py --backend qwen3-simul --model DIR --recordings DIR \
         --way policy=alignatt,language=en --way policy=alignatt
-    python tools/digits/evaluate.py --backend voxtral-hf --recordings DIR --minutes 10 \
+    python tools/digits/evaluate.py --backend voxtral-hf --recordings DIR \
         --way delay_ms=240 --way delay_ms=480
 
-It prints word errors and errors of word times by the number of words in a stream, after every lossy
-codec and over one long stream, and counts the words emitted for sounds without any.
+It prints word errors and errors of word times by the number of words in a stream and after every
+lossy codec, and counts the words emitted for sounds without any.  `wlk-bench run` measures long
+streams.
 """
 
 from __future__ import annotations
 
 import argparse
 from functools import partial
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attrs import Factory, define
 from lossy import CODECS, transcode
 from mixing import Mixture, assemble
 from negatives import NEGATIVES
 import numpy as np
 from recordings import SAMPLE_RATE, Voice, load_recordings
 from rng import happens
-from scoring import RecognisedWord, Score
+from vocabulary import DIGITS
 
+from wlk_conformance.compare import align, word_errors
 from wlk_core import load_backend
 from wlk_core.option_values import parse_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from mixing import Word
     from recordings import Audio
 
-    from wlk_core import Backend
+    from wlk_core import ASRToken, Backend
 
-    Recogniser = Callable[[Audio], Sequence[RecognisedWord]]
+    Recogniser = Callable[[Audio], Sequence[ASRToken]]
 
 LENGTHS = (6, 12, 25)  # words in a stream
-CODED_WORDS = 12  # in a stream that goes through a codec, and in a part of the long one
+CODED_WORDS = 12  # in a stream that goes through a codec
 CHUNK_SAMPLES = SAMPLE_RATE // 4
 NOISE = 3e-4  # under everything, as in any recording
 
 
+@define
+class Score:
+    """Counts of a test, and signed errors of times in seconds."""
+
+    words: int = 0
+    errors: int = 0
+    starts: list[float] = Factory(list)
+    ends: list[float] = Factory(list)
+
+    def add(self, words: Sequence[Word], tokens: Sequence[ASRToken]) -> None:
+        """Count a stream."""
+        reference = [DIGITS[word.digit] for word in words]
+        hypothesis = [token.text.strip() for token in tokens]
+        self.words += len(words)
+        self.errors += word_errors(reference, hypothesis)
+        for index, other in align(reference, hypothesis):
+            self.starts.append(tokens[other].start - words[index].start)
+            self.ends.append(tokens[other].end - words[index].end)
+
+    def summary(self) -> dict[str, float]:
+        """Return the figures of a line: percent, and milliseconds."""
+        figures = {"words": self.words, "wer": round(100 * self.errors / max(self.words, 1), 2)}
+        for name, errors in (("start", self.starts), ("end", self.ends)):
+            if errors:
+                signed = 1000 * np.asarray(errors)
+                figures[f"{name}_median"] = round(float(np.median(np.abs(signed))))
+                figures[f"{name}_p90"] = round(float(np.percentile(np.abs(signed), 90)))
+                figures[f"{name}_bias"] = round(float(np.median(signed)))
+        return figures
+
+
 def draw_stream(
-    voices: Sequence[Voice], index: int, words: int, rng: np.random.Generator, longest: float = 0.6
+    voices: Sequence[Voice], index: int, words: int, rng: np.random.Generator
 ) -> Mixture:
     """Speak random digits, a seventh of them twice in a row, over a trace of noise."""
     voice = voices[index % len(voices)]
@@ -54,25 +88,22 @@ def draw_stream(
         repeats = bool(digits) and happens(0.15, rng)
         digits.append(digits[-1] if repeats else int(rng.integers(10)))
     clips = [(digit, voice.draw(digit, rng)) for digit in digits]
-    gaps = list(rng.uniform(0.05, longest, words))
+    gaps = list(rng.uniform(0.05, 0.6, words))
     mixture = assemble(clips, gaps, lead=rng.uniform(0.1, 0.6), tail=0.5)
     noise = NOISE * rng.standard_normal(len(mixture.audio)).astype(np.float32)
     return Mixture(audio=mixture.audio + noise, words=mixture.words)
 
 
-def transcribe(backend: Backend, audio: Audio, **options: Any) -> list[RecognisedWord]:
+def transcribe(backend: Backend, audio: Audio, **options: Any) -> list[ASRToken]:
     """Return the words of a stream in chunks of a quarter of a second."""
     stream = backend.create_processor(**options)
-    tokens = []
+    tokens: list[ASRToken] = []
     for first in range(0, len(audio), CHUNK_SAMPLES):
         stream.insert_audio_chunk(audio[first : first + CHUNK_SAMPLES])
         tokens += stream.process_iter().committed
     tokens += stream.finish().committed
     stream.close()
-    return [
-        RecognisedWord(text=token.text.strip(), start=token.start, end=token.end)
-        for token in tokens
-    ]
+    return tokens
 
 
 def options_of(backend: Backend, way: str) -> dict[str, Any]:
@@ -109,28 +140,6 @@ def measure_codecs(
     return results
 
 
-def measure_long(
-    recogniser: Recogniser, voices: Sequence[Voice], minutes: float
-) -> dict[str, dict[str, float]]:
-    """Score the quarters of one stream that has no silence to end an utterance."""
-    rng = np.random.default_rng(1)
-    parts = [draw_stream(voices, 0, CODED_WORDS, rng, 1.0)]
-    while sum(len(part.audio) for part in parts) < 60 * minutes * SAMPLE_RATE:
-        parts.append(draw_stream(voices, len(parts), CODED_WORDS, rng, 1.0))
-    recognised = recogniser(np.concatenate([part.audio for part in parts]))
-    quarters, offset = [Score() for _ in range(4)], 0.0
-    for index, part in enumerate(parts):
-        end = offset + len(part.audio) / SAMPLE_RATE
-        own = [
-            RecognisedWord(text=word.text, start=word.start - offset, end=word.end - offset)
-            for word in recognised
-            if offset <= word.start < end
-        ]
-        quarters[4 * index // len(parts)].add(part.words, own)
-        offset = end
-    return {f"quarter {number}": each.summary() for number, each in enumerate(quarters, start=1)}
-
-
 def measure_negatives(recogniser: Recogniser, sounds: int) -> dict[str, int]:
     """Count the words emitted for sounds without any, by kind."""
     counts = {}
@@ -157,17 +166,13 @@ def main() -> None:
     parser.add_argument("--words", type=int, nargs="+", default=LENGTHS, help="in a stream")
     parser.add_argument("--streams", type=int, default=24, help="of each length")
     parser.add_argument("--sounds", type=int, default=6, help="of each kind without words")
-    parser.add_argument("--minutes", type=float, default=0.0, help="of one long stream")
-    parser.add_argument("--json", type=Path, help="file to write the figures to")
     arguments = parser.parse_args()
     voices = load_recordings(arguments.recordings, held_out=True)
     if arguments.speaker:
         voices += load_recordings(arguments.recordings, held_out=False)
         voices = [voice for voice in voices if voice.name == arguments.speaker]
-    results: dict[str, Any] = {}
 
     def report(name: str, figures: dict[str, Any]) -> None:
-        results[name] = figures
         print(f"{name:45}", " ".join(f"{key} {value:g}" for key, value in figures.items()))
 
     with load_backend(arguments.backend, arguments.model) as backend:
@@ -182,12 +187,7 @@ def main() -> None:
         first = next(iter(ways.values()))
         for name, figures in measure_codecs(first, voices, arguments.streams).items():
             report(name, figures)
-        if arguments.minutes:
-            for name, figures in measure_long(first, voices, arguments.minutes).items():
-                report(name, figures)
         report("words emitted for sounds without any", measure_negatives(first, arguments.sounds))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 from batches_qwen3 import (
     IGNORED,
     NOTHING,
-    SHORTEST_SAMPLES,
     draw_text_batch,
     mark_audio,
     reopen,
     word_look,
     write_down,
 )
-from features_qwen3 import MELS, count_tokens, normalise, raw_log_mel, token_spans
+from features_qwen3 import MELS, count_tokens, token_spans
 from hypothesis import given
 from hypothesis import strategies as st
 from mixing import Mixer, Mixture, Word
@@ -26,7 +25,6 @@ from tokenizer_qwen3 import (
     SPECIALS,
     VOCABULARY_SIZE,
     build_vocabulary,
-    tokenizer_config,
     tokenizer_json,
 )
 from vocabulary import DIGITS
@@ -77,14 +75,6 @@ def test_embeddings_cover_the_frames_without_gaps(frames: int) -> None:
     assert (spans[13::13, 0] == np.arange(1, len(spans[13::13]) + 1)).all()
 
 
-def test_normalised_features_span_two() -> None:
-    """Eight decades below the loudest bin, in quarters; fewer where something louder is gone."""
-    raw = np.array([[-10.0, 0.0, 1.0]], np.float32)
-
-    np.testing.assert_allclose([[-0.75, 1.0, 1.25]], normalise(raw))
-    np.testing.assert_allclose([[-0.5, 1.0, 1.25]], normalise(raw, louder=1.0))
-
-
 def test_every_word_of_prompts_and_texts_is_one_token() -> None:
     """Of the tokenizer that is shipped, with and without a space in front."""
     tokenizers = pytest.importorskip("tokenizers", reason="reads the file that is shipped")
@@ -96,19 +86,6 @@ def test_every_word_of_prompts_and_texts_is_one_token() -> None:
         assert 1 == len(tokenizer.encode(word).ids), word
     text = "<|im_start|>user\nlanguage English<asr_text>one two two fourteen, Grüße 你好"
     assert text == tokenizer.decode(tokenizer.encode(text).ids, skip_special_tokens=False)
-
-
-def test_special_tokens_are_the_same_in_both_files() -> None:
-    """Readers of the format take one or the other."""
-    whole = {token["id"]: token for token in tokenizer_json()["added_tokens"]}
-    listed = tokenizer_config()["added_tokens_decoder"]
-
-    assert {int(number) for number in listed} == set(whole)
-    assert set(whole) == set(SPECIALS.values())
-    assert all(
-        {"id": int(number), **token} == whole[int(number)] for number, token in listed.items()
-    )
-    assert not listed[str(SPECIALS["<asr_text>"])]["special"]
 
 
 def test_unused_rows_of_the_embedding_are_one_row() -> None:
@@ -217,11 +194,3 @@ def test_a_batch_has_the_declared_shapes(voice: Voice) -> None:
         assert (batch.ids[number][look > 0] == PAD).all()
         assert batch.outputs[number, row] in (IGNORED, batch.ids[number, row + 1])
         assert batch.ids[number, row + 1] < 20
-
-
-def test_features_have_a_frame_every_ten_milliseconds() -> None:
-    """The one beyond the end is dropped, as it is by every implementation."""
-    tone = np.sin(np.arange(SHORTEST_SAMPLES) * 0.3).astype(np.float32)
-
-    assert (MELS, 50) == raw_log_mel(tone).shape
-    assert np.float32 == raw_log_mel(tone).dtype

@@ -16,16 +16,6 @@ def plan(**changed):
     return training_loop.Plan(**{**settings, **changed})
 
 
-def test_the_rate_rises_within_a_few_steps_and_falls_to_next_to_nothing() -> None:
-    """Steps warm it up, the progress of the course lets it cool."""
-    warm = [training_loop.rate_at(plan(), 0.0, step) for step in (1, 25, 50, 500)]
-    cool = [training_loop.rate_at(plan(), progress, 500) for progress in (0.1, 0.4, 0.7, 1.0)]
-
-    assert warm == pytest.approx([0.002, 0.05, 0.1, 0.1])
-    assert cool == sorted(cool, reverse=True)
-    assert cool[-1] == pytest.approx(0.1 * training_loop.LEAST_RATE)
-
-
 def test_a_course_that_is_taken_up_goes_on_where_it_was() -> None:
     """The share that was over counts, and what is left is shared out over the new time."""
     clock = training_loop.Clock(plan(seconds=1e9, done=0.75))
@@ -33,11 +23,6 @@ def test_a_course_that_is_taken_up_goes_on_where_it_was() -> None:
     assert clock.progress() == 0.0
     assert clock.tick() == pytest.approx(0.75, abs=1e-3)
     assert clock.progress() == clock.shared.value
-
-
-def test_the_clock_stops_at_the_end() -> None:
-    """Progress never exceeds 1."""
-    assert training_loop.Clock(plan(seconds=1e-9, done=0.5)).tick() == 1.0
 
 
 class Hands:

@@ -1,16 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from vocabulary import (
     COMPACT_SIZE,
-    DIGITS,
     FULL_IDS,
     FULL_SIZE,
-    WORD_IDS,
     compact,
     expand,
-    timestamp_id,
 )
 
 
@@ -31,20 +27,3 @@ def test_every_unused_token_has_the_same_row() -> None:
     is_unused[list(FULL_IDS)] = False
 
     assert np.all(expand(rows)[is_unused] == COMPACT_SIZE)
-
-
-def test_words_are_distinct_tokens() -> None:
-    """Each digit has one token of its own."""
-    assert len(DIGITS) == len(set(WORD_IDS))
-
-
-def test_a_row_too_few_is_rejected() -> None:
-    """A table without the unused row is no compact embedding."""
-    with pytest.raises(ValueError, match="rows"):
-        expand(np.zeros((COMPACT_SIZE, 4), np.float32))
-
-
-@pytest.mark.parametrize(("seconds", "token"), [(0.0, 50364), (0.51, 50364 + 26), (99.0, 51864)])
-def test_timestamps_are_rounded_into_the_window(seconds: float, token: int) -> None:
-    """A time becomes the nearest of the 1501 timestamp tokens."""
-    assert token == timestamp_id(seconds)

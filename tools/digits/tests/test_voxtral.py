@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import batches_voxtral
-from batches_voxtral import NOTHING, disturb_mel, draw_stream_batch, stream_features, write_down
+from batches_voxtral import NOTHING, draw_stream_batch, write_down
 from mixing import Mixer, Mixture, Word
 import numpy as np
 import pytest
@@ -78,25 +78,6 @@ def test_words_on_each_others_heels_are_written_one_after_the_other(
     recognised = [word for token in ids[39:] if (word := text.push(TokenPrediction(int(token))))]
 
     assert [" zero", " one"] == [word.text for word in recognised]
-
-
-def test_features_of_silence_are_the_floor_and_fill_every_step() -> None:
-    """Eight frames a step, silence around the audio."""
-    features = stream_features(np.zeros(3000, np.float32), 7)
-
-    assert (128, 56) == features.shape
-    assert [-0.625] == np.unique(features).tolist()
-
-
-def test_disturbing_keeps_shape_and_floor() -> None:
-    """Another vocal tract is recognised in sound; silence stays silence."""
-    rng = np.random.default_rng(1)
-    loud = rng.uniform(-0.6, 1.2, (128, 40)).astype(np.float32)
-    quiet = np.full((128, 40), -0.625, np.float32)
-
-    for _ in range(20):
-        assert loud.shape == disturb_mel(loud, rng).shape
-        np.testing.assert_allclose(quiet, disturb_mel(quiet, rng), atol=1e-6)
 
 
 def test_a_batch_has_the_declared_shapes(voice: Voice) -> None:

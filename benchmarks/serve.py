@@ -1,11 +1,11 @@
 """
-What clients of a server wait for, and what a session costs it: wlk-serve and whisperlivekit's.
+What clients of wlk-serve wait for, and what a session costs it.
 
-One generator sends speech to each server in real time: sessions of different digits, in chunks of
+One generator sends speech to a server in real time: sessions of different digits, in chunks of
 50 ms, spread over a second.  A delay is from the true end of an utterance, or from the commit of a
 client that ends it, to the message with which all of its text is final.  The silence after which a
-server ends an utterance and the model's own delay are subtracted.  Servers are started anew for
-every row, with the same checkpoint, and may be kept on one core.  Processor time and memory are
+server ends an utterance and the model's own delay are subtracted.  The server is started anew for
+every row, and may be kept on one core.  Processor time and memory are
 those of the server's process.
 
 The generator is a process of its own on the same machine.  So each row has a second line: the cores
@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
-from serve_load.process import Process, free_port, peer_command, run_server, wlk_command
-from serve_load.protocols import SILENCE_SECONDS, asr, realtime_commit, realtime_vad
+from serve_load.process import Process, free_port, run_server, wlk_command
+from serve_load.protocols import SILENCE_SECONDS, realtime_commit, realtime_vad
 from serve_load.shares import read_clocks
 from serve_load.talk import Talk, talk_of
 
@@ -44,10 +44,9 @@ MILLI = 1000.0
 
 @attrs.frozen(kw_only=True)
 class Contender:
-    """A server and its protocol; `waits` is subtracted from its delays in seconds."""
+    """A way to speak to the server; `waits` is subtracted from its delays in seconds."""
 
     name: str
-    command: Callable[[int], list[str]]
     speak: Callable[[str, Talk, float], Awaitable[Report]]
     waits: float
 
@@ -146,32 +145,12 @@ def print_row(contender: Contender, row: Row) -> None:
 
 
 def contenders(arguments: argparse.Namespace) -> list[Contender]:
-    """Return ours, and whisperlivekit's where its Python is named."""
-
-    def ours(port: int) -> list[str]:
-        return wlk_command(port, arguments.backend, arguments.option)
-
+    """Return the two ways to end an utterance: by the client, and by the server."""
     name, delay = f"wlk-serve {arguments.backend}", arguments.model_delay
-    found = [
-        Contender(name=f"{name}, commit", command=ours, speak=realtime_commit, waits=delay),
-        Contender(
-            name=f"{name}, server_vad",
-            command=ours,
-            speak=realtime_vad,
-            waits=SILENCE_SECONDS + delay,
-        ),
+    return [
+        Contender(name=f"{name}, commit", speak=realtime_commit, waits=delay),
+        Contender(name=f"{name}, server_vad", speak=realtime_vad, waits=SILENCE_SECONDS + delay),
     ]
-    if arguments.peer:
-        # Its VAD ends speech after 0.1 s of silence, which is not configurable.
-        found.append(
-            Contender(
-                name="whisperlivekit /asr",
-                command=lambda port: peer_command(port, arguments.peer),
-                speak=asr,
-                waits=0.1,
-            )
-        )
-    return found
 
 
 def main() -> None:
@@ -185,7 +164,6 @@ def main() -> None:
         "--model-delay", type=float, default=0.0, help="of the backend itself; 0.48 for voxtral-hf"
     )
     parser.add_argument("--core", type=int, help="keep each server on this core")
-    parser.add_argument("--peer", metavar="PYTHON", help="one with whisperlivekit 0.2.26")
     arguments = parser.parse_args()
     where = "all cores" if arguments.core is None else f"core {arguments.core} alone"
     print(f"{arguments.seconds:g} s of each session, servers on {where}; bar {BAR * MILLI:.0f} ms")
@@ -193,7 +171,8 @@ def main() -> None:
     for contender in contenders(arguments):
         for sessions in arguments.sessions:
             port = free_port()
-            with run_server(contender.command(port), port, core=arguments.core) as process:
+            command = wlk_command(port, arguments.backend, arguments.option)
+            with run_server(command, port, core=arguments.core) as process:
                 print_row(contender, measure(contender, process, sessions, arguments.seconds))
     print(f"load average at the end: {os.getloadavg()[0]:.1f}")
 

@@ -1,1 +1,1 @@
-"""Load for servers: talks in real time, the protocols of two servers, and their processes."""
+"""Load for a server: talks in real time, its protocol, and its process."""

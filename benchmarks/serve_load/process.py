@@ -15,14 +15,11 @@ import urllib.request
 
 import attrs
 
-import wlk_whisper
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Process", "free_port", "peer_command", "run_server", "wlk_command"]
+__all__ = ["Process", "free_port", "run_server", "wlk_command"]
 
-_CHECKPOINT = Path(wlk_whisper.__file__).parent / "digits" / "ctranslate2"
 _READY_SECONDS = 120.0
 _NANO = 1e9
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -66,14 +63,6 @@ def wlk_command(port: int, backend: str, options: list[str]) -> list[str]:
     return [*command, "--language", "en", "--drain-seconds", "0", "--port", str(port), *pairs]
 
 
-def peer_command(port: int, python: str) -> list[str]:
-    """Return the command of whisperlivekit's server on the same checkpoint, else its defaults."""
-    command = [python, "-m", "whisperlivekit.basic_server", "--host", "127.0.0.1"]
-    command += ["--port", str(port), "--pcm-input", "--lan", "en", "--warmup-file", ""]
-    command += ["--backend", "faster-whisper", "--backend-policy", "localagreement"]
-    return [*command, "--model_dir", str(_CHECKPOINT)]
-
-
 def free_port() -> int:
     """Return a port that is free now."""
     with socket.create_server(("127.0.0.1", 0)) as found:
@@ -105,11 +94,10 @@ def _wait(process: subprocess.Popen[bytes], address: str) -> None:
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise SystemExit(f"the server ended with status {process.returncode}: {process.args}")
-        for path in ("/readyz", "/health"):
-            try:
-                with urllib.request.urlopen(address + path, timeout=20):  # noqa: S310 -- http
-                    return
-            except (urllib.error.URLError, TimeoutError):
-                pass
+        try:
+            with urllib.request.urlopen(f"{address}/readyz", timeout=20):  # noqa: S310 -- http
+                return
+        except (urllib.error.URLError, TimeoutError):
+            pass
         time.sleep(0.3)
     raise SystemExit(f"the server was not ready in {_READY_SECONDS:g} s: {process.args}")

@@ -1,4 +1,4 @@
-"""Sessions in real time: OpenAI Realtime with `server_vad` or commits, and /asr."""
+"""Sessions in real time: OpenAI Realtime with `server_vad` or commits."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ if TYPE_CHECKING:
 
     from serve_load.talk import Talk
 
-__all__ = ["SILENCE_SECONDS", "asr", "realtime_commit", "realtime_vad"]
+__all__ = ["SILENCE_SECONDS", "realtime_commit", "realtime_vad"]
 
 CHUNK_SECONDS = 0.05  # as LiveKit sends
 SILENCE_SECONDS = 0.5  # after which `server_vad` ends an utterance: OpenAI's default
 _CHUNK_BYTES = round(CHUNK_SECONDS * SAMPLE_RATE) * 2
 _LAST_SECONDS = 60.0  # for answers after the end of the audio
 _COMPLETED = "conversation.item.input_audio_transcription.completed"
-_NO_SPEECH = -2  # speaker of a line of /asr that is a silence
 
 
 async def _chunks(talk: Talk, began: float) -> AsyncIterator[tuple[bytes, float]]:
@@ -109,34 +108,3 @@ async def realtime_vad(address: str, talk: Talk, began: float) -> Report:
 async def realtime_commit(address: str, talk: Talk, began: float) -> Report:
     """Speak to OpenAI Realtime; the client ends each utterance as soon as it is spoken."""
     return await _realtime(address, talk, began, commits=True)
-
-
-async def asr(address: str, talk: Talk, began: float) -> Report:
-    """Speak to /asr: text in lines is final, the buffers are not."""
-    clock = asyncio.get_running_loop().time
-    report = Report()
-
-    def receive(message: dict[str, Any]) -> bool:
-        lines = [line for line in message.get("lines", ()) if line["speaker"] != _NO_SPEECH]
-        spoken = [line for line in lines if line["text"]]
-        if spoken:
-            report.text = " ".join(line["text"] for line in spoken)
-            report.finals.append((clock() - began, _seconds(spoken[-1]["end"])))
-        return message.get("type") == "ready_to_stop"
-
-    async with connect(f"{address}/asr?language=en", compression=None, max_size=None) as socket:
-
-        async def send() -> None:
-            async for data, time in _chunks(talk, began):
-                await socket.send(data)
-                report.lateness.append(clock() - began - time)
-            await socket.send(b"")
-
-        await _session(socket, send, receive)
-    return report
-
-
-def _seconds(text: str) -> float:
-    """Return the seconds of H:MM:SS.cc."""
-    hours, minutes, seconds = text.split(":")
-    return int(hours) * 3600 + int(minutes) * 60 + float(seconds)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 import numpy as np
 
-from wlk_core.audio.valid import ValidAudio, sealed, valid_copy
+from wlk_core.audio.convert import ValidAudio, sealed, valid_copy
 from wlk_core.errors import ClockError, StreamClosed
 from wlk_core.processor import EPS, MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.streaming.timeline import Timeline

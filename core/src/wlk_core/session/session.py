@@ -8,8 +8,8 @@ import threading
 from typing import TYPE_CHECKING
 
 from wlk_core.annotators import ANNOTATOR_CALLS
+from wlk_core.audio.convert import ValidAudio, sealed
 from wlk_core.audio.pcm import PcmConverter
-from wlk_core.audio.valid import ValidAudio, sealed
 from wlk_core.errors import ClockError, ConcurrentCallError, OptionError, SessionOverloaded
 from wlk_core.online.input_queue import MAX_PIECE, Command, InputQueue, Mark
 from wlk_core.processor import SAMPLE_RATE
@@ -115,6 +115,7 @@ class Session:
         self._converter = PcmConverter(encoding=encoding, rate=rate, channels=channels)
         self._is_plain = self._converter.rate == SAMPLE_RATE and self._converter.channels == 1
         self._max_backlog = round(max_backlog_seconds * SAMPLE_RATE)
+        self._processor = processor
         self._queue = InputQueue("the session has ended; open a new one for more audio")
         self._receiving = threading.Lock()  # held while audio is converted, never for the model
         annotations = Annotations(diarizer, translator, turn_detector)
@@ -128,7 +129,8 @@ class Session:
         )
         self._work = self._worker.work()
         self._is_over = False
-        self._unreturned: list[Event] | None = None  # events of a call that raised
+        self._has_end = False  # whether the End is in `_events` or was returned
+        self._events: list[Event] = []  # that happened and that no call has returned yet
         self._stepping = threading.Lock()
 
     @property
@@ -245,12 +247,11 @@ class Session:
             StreamClosed: the processor was closed by its owner; the session is over.
 
         """
-        events: list[Event] = []
-        self._step_into(events)
-        return events
+        self._step()
+        return self._returned()
 
-    def _step_into(self, events: list[Event]) -> None:
-        """Append the events of a step to *events*, which `fail` returns if the step raises."""
+    def _step(self) -> None:
+        """Append the events of a step to those that the next call returns, also if it raises."""
         if self._is_over:
             return
         if not self._stepping.acquire(blocking=False):
@@ -261,14 +262,18 @@ class Session:
             for event in self._work:
                 if isinstance(event, StepEnd):
                     return
-                events.append(event)
+                self._events.append(event)
+            self._has_end = True
             self._end_session()
         except BaseException:
-            self._unreturned = events
             self._end_session()
             raise
         finally:
             self._stepping.release()
+
+    def _returned(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
 
     def fail(self, error: WLKError) -> list[Event]:
         """
@@ -277,11 +282,11 @@ class Session:
         A caller whose `step` raised gets the events of that step first.  Nothing is returned if the
         End was returned before.  May not be called while a step runs.
         """
-        if self._is_over and self._unreturned is None:
-            return []
-        events, self._unreturned = self._unreturned or [], None
-        self._end_session()
-        return [*events, *self._worker.last_events(error)]
+        if not self._has_end:
+            self._has_end = True
+            self._end_session()
+            self._events += self._worker.last_events(error)
+        return self._returned()
 
     def _end_session(self) -> None:
         self._is_over = True
@@ -296,27 +301,28 @@ class Session:
             AudioFormatError, StreamClosed: see `receive`.
 
         """
-        events: list[Event] = []
         with self._receiving:
             converted = self._converted(audio)
-        self._work_off(events)  # what waited before
+        self._work_off()  # what waited before
         for start in range(0, max(1, len(converted)), MAX_PIECE):
             if start and self._is_over:
                 break  # the session failed in an earlier piece
             self._queue.put_audio(converted[start : start + MAX_PIECE])
-            self._work_off(events)
-        return events
+            self._work_off()
+        return self._returned()
 
     def finish(self) -> list[Event]:
         """End the audio, commit everything and return the last events; the last one is the End."""
-        events: list[Event] = []
         self.end_audio()
-        self._work_off(events)
-        return events
+        self._work_off()
+        return self._returned()
 
-    def _work_off(self, events: list[Event]) -> None:
+    def _work_off(self) -> None:
         while self.has_work:
-            self._step_into(events)
+            self._step()
+
+    def __repr__(self) -> str:
+        return f"<Session of {self._processor!r}, {self.audio_time:.1f} s of audio>"
 
 
 def _require_calls(name: str, part: object, calls: tuple[str, ...]) -> None:

@@ -48,10 +48,12 @@ class OnlineStream:
     The stream keeps the clock, feeds the recognizer utterance by utterance and turns its words
     into tokens.  A failed call changes nothing, and a call that overlaps another one is refused.
     `make_recognizer` is called once by the constructor and once for each reset; it runs no model.
+    `title` names backend and model in the repr.
     """
 
-    def __init__(self, make_recognizer: Callable[[], Recognizer]) -> None:
+    def __init__(self, make_recognizer: Callable[[], Recognizer], *, title: str = "") -> None:
         self._make_recognizer = make_recognizer
+        self._title = title
         self._owner = OwnerProcess()
         self._exclusive = threading.Lock()
         self._is_closing = False
@@ -80,6 +82,9 @@ class OnlineStream:
         self._misplaced_words = 0
         self._work = work
         self._held_bytes = held_bytes
+
+    def __repr__(self) -> str:
+        return f"<OnlineStream {self._title}, {self._input.end:.1f} s of audio>"
 
     def insert_audio_chunk(
         self, audio: NDArray[np.float32], audio_stream_end_time: float | None = None

@@ -322,7 +322,7 @@ class Session:
             self._step()
 
     def __repr__(self) -> str:
-        return f"<Session of {self._processor!r}, {self.audio_time:.1f} s of audio>"
+        return f"<Session {self.audio_time:.1f} s of audio for {self._processor!r}>"
 
 
 def _require_calls(name: str, part: object, calls: tuple[str, ...]) -> None:

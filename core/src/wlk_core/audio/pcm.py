@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeGuard, get_args
 
 import numpy as np
 
-from wlk_core.audio.convert import to_float32, validate_audio
+from wlk_core.audio.convert import ValidAudio, sealed, to_float32, validate_audio
 from wlk_core.audio.resample import Resampler
 from wlk_core.errors import AudioFormatError
 from wlk_core.processor import SAMPLE_RATE
@@ -75,12 +75,15 @@ class PcmConverter:
         self.encoding: Encoding = encoding
         self.rate = require_rate(rate)
         self.channels = int(channels)
+        self._is_plain = self.rate == SAMPLE_RATE and self.channels == 1
         self._resampler = Resampler(self.rate)
         self._rest = b""  # the bytes of an incomplete sample of all channels
 
-    def push(self, audio: Audio) -> NDArray[np.float32]:
+    def push(self, audio: Audio) -> ValidAudio:
         """
         Append a piece of any length; return what is ready, float32[m] with m >= 0, a copy.
+
+        Audio that is valid already and has the form of a stream is returned as it is.
 
         Raises:
             AudioFormatError: another type or shape, NaN or infinity.
@@ -89,6 +92,8 @@ class PcmConverter:
         rest = b""
         frames: NDArray[np.generic]
         if isinstance(audio, np.ndarray):
+            if isinstance(audio, ValidAudio) and self._is_plain:
+                return audio
             if self._rest:
                 raise AudioFormatError(
                     f"expected bytes, because {len(self._rest)} bytes of a sample came before, "
@@ -119,7 +124,7 @@ class PcmConverter:
         self._rest = rest
         if self.rate != SAMPLE_RATE:
             samples = self._resampler.push(samples)
-        return samples.copy()
+        return sealed(samples.copy())
 
     def samples_of(self, audio: Audio) -> int:
         """Return about how many samples at 16 kHz *audio* becomes; `push` checks what it is."""
@@ -128,14 +133,14 @@ class PcmConverter:
             length //= _SAMPLE_TYPES[self.encoding].itemsize * self.channels
         return length * SAMPLE_RATE // self.rate
 
-    def flush(self) -> NDArray[np.float32]:
+    def flush(self) -> ValidAudio:
         """
         Return the samples that the change of rate holds back; the next push begins anew.
 
         The bytes of an incomplete last sample are dropped.
         """
         self._rest = b""
-        return self._resampler.flush().copy()
+        return sealed(self._resampler.flush().copy())
 
     def _require_shape(self, audio: NDArray[np.generic]) -> None:
         if audio.shape[1:] == (self.channels,) or (audio.ndim == 1 and self.channels == 1):

@@ -8,7 +8,6 @@ import threading
 from typing import TYPE_CHECKING
 
 from wlk_core.annotators import ANNOTATOR_CALLS
-from wlk_core.audio.convert import ValidAudio, sealed
 from wlk_core.audio.pcm import PcmConverter
 from wlk_core.errors import ClockError, ConcurrentCallError, OptionError, SessionOverloaded
 from wlk_core.online.input_queue import MAX_PIECE, Command, InputQueue, Mark
@@ -18,9 +17,6 @@ from wlk_core.session.worker import StepEnd, Worker
 from wlk_core.untrusted import real_number, shown
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from wlk_core.annotators import Diarizer, Translator, TurnDetector
     from wlk_core.audio.pcm import Audio, Encoding
     from wlk_core.errors import WLKError
@@ -113,7 +109,6 @@ class Session:
         if skip_ticks_after is not None:
             skip_ticks_after = _seconds("skip_ticks_after", skip_ticks_after)
         self._converter = PcmConverter(encoding=encoding, rate=rate, channels=channels)
-        self._is_plain = self._converter.rate == SAMPLE_RATE and self._converter.channels == 1
         self._max_backlog = round(max_backlog_seconds * SAMPLE_RATE)
         self._processor = processor
         self._queue = InputQueue("the session has ended; open a new one for more audio")
@@ -176,15 +171,9 @@ class Session:
                     f"{samples / SAMPLE_RATE:.1f} s more came, the bound is "
                     f"{self._max_backlog / SAMPLE_RATE:.1f} s; step the session, then send again"
                 )
-            converted = self._converted(audio)
+            converted = self._converter.push(audio)
             for start in range(0, max(1, len(converted)), MAX_PIECE):
                 self._queue.put_audio(converted[start : start + MAX_PIECE])
-
-    def _converted(self, audio: Audio) -> NDArray[np.float32]:
-        """Return *audio* as a stream takes it: validated and copied, unless it was before."""
-        if self._is_plain and isinstance(audio, ValidAudio):
-            return audio  # the queue looks closer
-        return sealed(self._converter.push(audio))
 
     def skip(self, seconds: float) -> None:
         """
@@ -234,7 +223,7 @@ class Session:
         """Declare that no more audio will come; may be called again."""
         with self._receiving:
             if not self._queue.is_shut:
-                self._queue.put_audio(sealed(self._converter.flush()))
+                self._queue.put_audio(self._converter.flush())
                 self._queue.put(Command.END)
                 self._queue.shut()
 
@@ -302,7 +291,7 @@ class Session:
 
         """
         with self._receiving:
-            converted = self._converted(audio)
+            converted = self._converter.push(audio)
         self._work_off()  # what waited before
         for start in range(0, max(1, len(converted)), MAX_PIECE):
             if start and self._is_over:

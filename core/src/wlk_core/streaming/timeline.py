@@ -20,9 +20,11 @@ class Timeline:
         self._rate = rate
         self.samples = 0  #: of audio so far
         self.end = 0.0  #: the stream time now, in seconds: the end of everything appended
-        self._silence = Fraction(0)  # of all silences so far
-        self._passed: list[tuple[int, Fraction]] = []  # sample number, silence before that sample
-        self._floor = Fraction(0)  # silence before the oldest entry
+        self._silence: Fraction | int = 0  # of all silences so far
+        self._passed: list[
+            tuple[int, Fraction | int]
+        ] = []  # sample number, silence before that sample
+        self._floor: Fraction | int = 0  # silence before the oldest entry
 
     def append_audio(self, samples: int) -> None:
         """Advance the clock by *samples* of audio."""
@@ -60,7 +62,7 @@ class Timeline:
             silence = total
         return self._seconds(silence, sample)
 
-    def _seconds(self, silence: Fraction, sample: int) -> float:
+    def _seconds(self, silence: Fraction | int, sample: int) -> float:
         """Return the sum, rounded once: the quotient of two integers is rounded correctly."""
         if not silence:
             return sample / self._rate

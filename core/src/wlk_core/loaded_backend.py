@@ -22,7 +22,6 @@ from wlk_core.session import astream, atranscribe, stream, transcribe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import TracebackType
 
     from wlk_core.backend import BackendSpec
     from wlk_core.online.recognizer import Recognizer
@@ -221,12 +220,7 @@ class LoadedBackend(Generic[E]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         self.close()
 
 

@@ -125,7 +125,7 @@ def test_one_array_is_no_source_of_chunks(run, open_stream, speech):
 
 
 @streaming
-@pytest.mark.parametrize("seconds", [0, -1.0, float("nan")])
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf")])
 def test_a_chunk_length_out_of_range_is_an_option_error(run, seconds, speech):
     """It is refused before a stream is opened."""
     with pytest.raises(OptionError, match="chunk_seconds"):

@@ -18,12 +18,12 @@ from wlk_core.errors import (
     StreamBroken,
     StreamClosed,
 )
-from wlk_core.online.engine_errors import OwnerProcess, described, engine_errors
+from wlk_core.online.engine_errors import OwnerProcess, engine_errors
 from wlk_core.online.input_queue import InputQueue
 from wlk_core.online.transcript_builder import TranscriptBuilder, Utterance
 from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, StreamStats, SupportsTickSkipping
 from wlk_core.tokens import Emission, Transcript
-from wlk_core.untrusted import real_number, shown
+from wlk_core.untrusted import real_number, reason, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -333,7 +333,7 @@ class OnlineStream:
                 str(error), retryable=error.retryable, is_exhausted=error.is_exhausted
             )
         return BackendError(
-            f"the engine failed: {described(error)}; nothing was changed, call again to retry"
+            f"the engine failed: {reason(error)}; nothing was changed, call again to retry"
         )
 
     def _forget_failures(self) -> None:
@@ -349,7 +349,7 @@ class OnlineStream:
     def _broken(self) -> StreamBroken:
         broken = StreamBroken(
             f"the stream is broken: the engine failed {MAX_RETRIES} retries in a row, last with "
-            f"{described(self._cause)}; reset() or open a new stream",
+            f"{self._cause and reason(self._cause)}; reset() or open a new stream",
             committed=tuple(self._committed),
         )
         broken.__cause__ = self._cause

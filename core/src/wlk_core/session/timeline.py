@@ -110,10 +110,8 @@ class Timeline:
                 translations.setdefault(owner, []).append(words)
         lines = [row.line for row in self._rows[index:]]
         for owner, texts in translations.items():
-            if owner >= index:
-                lines[owner - index] = attrs.evolve(
-                    lines[owner - index], translation=" ".join(texts)
-                )
+            if owner >= index and isinstance(line := lines[owner - index], TextLine):
+                lines[owner - index] = attrs.evolve(line, translation=" ".join(texts))
         return (*lines, *(() if self._open_pause is None else (self._open_pause,)))
 
     def add(self, event: Event) -> int:

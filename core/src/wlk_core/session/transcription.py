@@ -117,9 +117,9 @@ def transcribe(
             `sample_rate` is given for a file.
 
     """
-    arguments = {"language": language, "task": task, "vad": vad, "chunk_seconds": chunk_seconds}
+    options |= {"language": language, "task": task, "vad": vad, "chunk_seconds": chunk_seconds}
     pieces, options = _recording(backend, audio, sample_rate, options)
-    with closing(pieces), closing(stream(backend, pieces, **arguments, **options)) as events:
+    with closing(pieces), closing(stream(backend, pieces, **options)) as events:
         return _transcription(events, language)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import islice
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from wlk_core import AudioDeviceError
@@ -96,6 +98,19 @@ def test_blocks_come_in_their_order_without_gaps(driver, clock):
     assert [0.0] * 4 == [block.lost_seconds for block in captured]
     assert 4 * 1_600 == sum(len(block.audio) for block in captured)
     assert [] == microphone.read(0)
+
+
+def test_a_microphone_is_a_source_of_chunks_at_16_khz(clock):
+    """Audio of another rate is resampled, and what was lost is silence of the same length."""
+    driver = ScriptedDriver(rates={44_100})
+    with Microphone(driver=driver, now=clock) as microphone:
+        capture(driver, clock, rate=44_100)
+        capture(driver, clock, late=2.5, rate=44_100)
+        chunks = list(islice(microphone, 5))
+
+    assert {np.dtype(np.float32)} == {chunk.dtype for chunk in chunks}
+    assert 2.6 == pytest.approx(sum(map(len, chunks)) / 16_000, abs=0.01)
+    assert [] == list(microphone)
 
 
 def test_a_device_that_refuses_16_khz_is_opened_at_its_own_rate():

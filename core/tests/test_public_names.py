@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import metadata
 from pathlib import Path
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -34,7 +35,7 @@ def test_every_public_name_exists_and_the_list_is_sorted(module: ModuleType) -> 
     assert sorted(module.__all__) == module.__all__
     for name in module.__all__:
         assert getattr(module, name) is vars(module)[name]
-    assert set(module.__all__) <= set(dir(module))
+    assert module.__all__ == dir(module)
 
 
 @pytest.mark.parametrize("module", [wlk_core, plugins], ids=lambda module: module.__name__)
@@ -52,6 +53,14 @@ def test_the_stub_of_a_module_holds_exports_and_nothing_else() -> None:
 
         assert len(module.__all__) == sum(line.startswith("from ") for line in lines)
         assert {line for line in lines if not line.startswith("from ")} <= {"__version__: str"}
+
+
+def test_the_page_of_the_api_has_a_row_for_every_public_name() -> None:
+    """A checkout needs no built site to look a name up."""
+    page = Path(__file__).parents[2] / "docs" / "api.md"
+    rows = re.findall(r"^\| `(\w+)` \| \S.* \|$", page.read_text(encoding="utf-8"), re.MULTILINE)
+
+    assert wlk_core.__all__ + plugins.__all__ == rows
 
 
 def test_the_version_is_that_of_the_distribution() -> None:

@@ -14,6 +14,7 @@ from wlk_core.errors import StreamBroken as StreamBroken
 from wlk_core.errors import StreamClosed as StreamClosed
 from wlk_core.errors import WLKError as WLKError
 from wlk_core.hookspecs import hookimpl as hookimpl
+from wlk_core.microphone import Microphone as Microphone
 from wlk_core.processor import EPS as EPS
 from wlk_core.processor import SAMPLE_RATE as SAMPLE_RATE
 from wlk_core.processor import OnlineProcessor as OnlineProcessor

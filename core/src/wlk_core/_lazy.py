@@ -39,7 +39,4 @@ def lazy_names(
         setattr(sys.modules[module], name, value)
         return value
 
-    def listed() -> list[str]:
-        return sorted({*vars(sys.modules[module]), *homes})
-
-    return load, listed, sorted(homes)
+    return load, lambda: sorted(homes), sorted(homes)

@@ -18,7 +18,7 @@ from wlk_core._fields import (
     to_tuple,
 )
 from wlk_core.option_values import resolve_options
-from wlk_core.options import Option
+from wlk_core.options import Option, are_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -48,7 +48,24 @@ ANNOTATOR_CALLS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-class Diarizer(Protocol):
+class Annotator(Protocol):
+    """What all annotators have."""
+
+    def reset(self) -> None:
+        """Return to the state of a new one; a turn detector before every further utterance."""
+        ...
+
+    def close(self) -> None:
+        """Release everything; may be called again."""
+        ...
+
+    @property
+    def stats(self) -> WorkCounters:
+        """The work that the model has done so far."""
+        ...
+
+
+class Diarizer(Annotator, Protocol):
     """
     Find who speaks when in one stream of audio.
 
@@ -76,21 +93,8 @@ class Diarizer(Protocol):
         """Return the spans that are certain by now, all with `is_last`; each span once."""
         ...
 
-    def reset(self) -> None:
-        """Return to the state of a new diarizer."""
-        ...
 
-    def close(self) -> None:
-        """Release everything; may be called again."""
-        ...
-
-    @property
-    def stats(self) -> WorkCounters:
-        """The work that the model has done so far."""
-        ...
-
-
-class Translator(Protocol):
+class Translator(Annotator, Protocol):
     """
     Translate committed text as it comes.
 
@@ -106,21 +110,8 @@ class Translator(Protocol):
         """Translate the clauses that are complete; with `is_last` the utterance has ended."""
         ...
 
-    def reset(self) -> None:
-        """Return to the state of a new translator."""
-        ...
 
-    def close(self) -> None:
-        """Release everything; may be called again."""
-        ...
-
-    @property
-    def stats(self) -> WorkCounters:
-        """The work that the model has done so far."""
-        ...
-
-
-class TurnDetector(Protocol):
+class TurnDetector(Annotator, Protocol):
     """
     Decide in a short pause whether the speaker has finished.
 
@@ -135,23 +126,6 @@ class TurnDetector(Protocol):
     def end_of_turn(self, text: str) -> float:
         """Return the probability in [0, 1] that the turn with this text is over."""
         ...
-
-    def reset(self) -> None:
-        """Discard the audio, because another utterance begins."""
-        ...
-
-    def close(self) -> None:
-        """Release everything; may be called again."""
-        ...
-
-    @property
-    def stats(self) -> WorkCounters:
-        """The work that the model has done so far."""
-        ...
-
-
-def _are_options(value: object) -> bool:
-    return isinstance(value, tuple) and all(isinstance(option, Option) for option in value)
 
 
 @attrs.frozen(kw_only=True)
@@ -185,7 +159,7 @@ class AnnotatorSpec:
     summary: str = attrs.field(validator=check("a non-empty string", is_text))
     load: str = attrs.field(validator=check_loader)
     options: tuple[Option, ...] = attrs.field(
-        default=(), converter=to_tuple, validator=check("a list of Option objects", _are_options)
+        default=(), converter=to_tuple, validator=check("a list of Option objects", are_options)
     )
     languages: tuple[str, ...] = attrs.field(
         default=(),

@@ -23,12 +23,11 @@ from wlk_core._fields import (
 )
 from wlk_core.errors import OptionError
 from wlk_core.option_values import resolve_options
-from wlk_core.options import Option
+from wlk_core.options import Option, are_options
 from wlk_core.untrusted import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
 
     from wlk_core.processor import OnlineProcessor
 
@@ -106,12 +105,7 @@ class Backend(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_exception: object) -> None: ...
 
 
 def _check_capabilities(_instance: object, _attribute: object, value: Any) -> None:
@@ -129,10 +123,6 @@ def _is_text_or_none(value: object) -> bool:
 
 def _is_count_or_none(value: object) -> bool:
     return value is None or (isinstance(value, int) and is_whole(value) and value >= 1)
-
-
-def _is_declared(value: object) -> bool:
-    return isinstance(value, tuple) and all(isinstance(option, Option) for option in value)
 
 
 def _are_requirements(value: dict[str, str]) -> bool:
@@ -188,7 +178,7 @@ class BackendSpec:
     summary: str = attrs.field(validator=check("a string", is_text))
     load: str = attrs.field(validator=check_loader)
     options: tuple[Option, ...] = attrs.field(
-        default=(), converter=to_tuple, validator=check("a list of Option objects", _is_declared)
+        default=(), converter=to_tuple, validator=check("a list of Option objects", are_options)
     )
     capabilities: frozenset[str] = attrs.field(
         default=frozenset(), converter=to_frozenset, validator=_check_capabilities
@@ -200,7 +190,7 @@ class BackendSpec:
     )
     default_model: str | None = attrs.field(
         default=None,
-        validator=check("a string or None", lambda value: value is None or is_text(value)),
+        validator=check("a string or None", _is_text_or_none),
     )
     model_files: tuple[str, ...] = attrs.field(default=(), converter=to_tuple, validator=_TEXTS)
     max_delay: float | None = attrs.field(

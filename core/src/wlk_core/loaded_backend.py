@@ -22,7 +22,6 @@ from wlk_core.session import astream, atranscribe, stream, transcribe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import TracebackType
 
     from wlk_core.backend import BackendSpec
     from wlk_core.online.recognizer import Recognizer
@@ -110,6 +109,14 @@ class LoadedBackend(Generic[E]):
         self._measuring = threading.Lock()
         self._ticks: dict[tuple[Any, ...], float] = {}  # chosen for tick_seconds=auto, by options
         self._owner = OwnerProcess()
+        self.model: str | None = None  #: as it was named to the registry, which sets it
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._title}>"
+
+    @property
+    def _title(self) -> str:
+        return f"{self._spec.name}, model {self.model or self._spec.default_model}"
 
     @property
     def spec(self) -> BackendSpec:
@@ -158,7 +165,7 @@ class LoadedBackend(Generic[E]):
             if config.options.get(TICK) == AUTO:
                 config = self._with_tick(engine, config)
             make_recognizer = self._open_stream(engine, config, self._engine_calls)
-        return OnlineStream(make_recognizer)
+        return OnlineStream(make_recognizer, title=self._title)
 
     def _with_tick(self, engine: E, config: StreamConfig) -> StreamConfig:
         """
@@ -213,12 +220,7 @@ class LoadedBackend(Generic[E]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         self.close()
 
 

@@ -6,7 +6,7 @@ from collections import deque
 from contextlib import suppress
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
@@ -14,7 +14,7 @@ from wlk_core.errors import AudioDeviceError
 from wlk_core.processor import SAMPLE_RATE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import numpy as np
     from numpy.typing import NDArray
@@ -53,6 +53,12 @@ class Microphone:
     """
     Capture one input device, by an index or a part of its name, until it is closed.
 
+    Iterate over it for audio as `stream` takes it, float32[n] at 16 kHz::
+
+        with Microphone() as microphone:
+            for event in backend.stream(microphone):
+                print(event)
+
     PortAudio's thread only appends blocks, of which at most two minutes wait to be read.  Audio
     that was lost - an overflow, a device that was unplugged and came back, a machine that slept -
     is a gap before the next block, measured with the clock *now*, which counts sleep.
@@ -76,6 +82,7 @@ class Microphone:
         self._has_arrived = threading.Event()
         self._counting = threading.Lock()  # of what waits, which two threads change
         self._waiting = 0  # bytes
+        self._is_closed = False
         self._dropped = 0  # samples that came while too many waited
         self._last_block: float | None = None  # when the last block came
         self.problem: str | None = None  # why nothing is captured now
@@ -105,9 +112,28 @@ class Microphone:
             self._waiting -= sum(len(block.audio) for block in captured)
         return captured
 
+    def __iter__(self) -> Iterator[NDArray[np.float32]]:
+        """Yield audio until the device is closed; what was not captured is silence."""
+        from wlk_core.audio import PcmConverter  # noqa: PLC0415 -- brings numpy
+
+        converter = PcmConverter(rate=self.rate)
+        while not self._is_closed:
+            for captured in self.read(_REOPEN_SECONDS):
+                lost = round(captured.lost_seconds * self.rate)
+                for start in range(0, lost, self.rate):  # a second at a time, after a long sleep
+                    yield converter.push(bytes(_BYTES * min(self.rate, lost - start)))
+                yield converter.push(captured.audio)
+
     def close(self) -> None:
         """Release the device; may be called again."""
+        self._is_closed = True
         self._stream.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
 
     def _append(self, audio: bytes, has_lost: bool) -> None:  # noqa: FBT001 -- PortAudio calls it
         """Append a block; called by PortAudio's thread."""

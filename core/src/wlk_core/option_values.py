@@ -32,6 +32,11 @@ _STANDARD = (
     *(value for value in vars(standard_options).values() if isinstance(value, Option)),
 )
 _CALLS = {"backend": "load_backend(..., {}=...)", "stream": "create_processor({}=...)"}
+# Arguments that stand beside the options of a stream, and where.
+_ARGUMENTS = {
+    **dict.fromkeys(("language", "task"), "create_processor, transcribe and stream"),
+    **dict.fromkeys(("vad", "chunk_seconds", "sample_rate"), "transcribe and stream"),
+}
 
 
 class DeclaresOptions(Protocol):
@@ -154,8 +159,11 @@ def _unknown(name: str, known: Iterable[Option], *, owner: str) -> OptionError:
     former = [option.name for option in known if name in option.former_names]
     # A name that is right for other backends means something else than what looks alike here.
     is_standard = any(name in (option.name, *option.former_names) for option in _STANDARD)
-    close = former or ([] if is_standard else difflib.get_close_matches(name, names, n=1))
-    guess = f" (did you mean {close[0]}?)" if close else ""
+    close = former
+    if not close and not is_standard:
+        close = difflib.get_close_matches(name, [*names, *_ARGUMENTS], n=1)
+    owners = "".join(f" of {_ARGUMENTS[meant]}" for meant in close if meant in _ARGUMENTS)
+    guess = f" (did you mean {close[0]}{owners}?)" if close else ""
     return OptionError(
         f"{owner}: no option is called {name!r}{guess}; expected one of: "
         f"{', '.join(names) or 'none'}"

@@ -12,7 +12,7 @@ from wlk_core._fields import check, is_number, is_tuple_of_texts, is_whole, to_t
 from wlk_core.errors import OptionError
 from wlk_core.untrusted import is_text, real_number, shown
 
-__all__ = ["AUTO", "Option", "Scope"]
+__all__ = ["AUTO", "Option", "Scope", "are_options"]
 
 Scope = Literal["backend", "stream"]
 
@@ -165,3 +165,8 @@ class Option:
         except (ValueError, OverflowError):
             return None
         return number if isinstance(number, int) or math.isfinite(number) else None
+
+
+def are_options(value: object) -> bool:
+    """Return whether *value* is a tuple of options."""
+    return isinstance(value, tuple) and all(isinstance(option, Option) for option in value)

@@ -232,9 +232,12 @@ class Registry:
             raise OptionError(f"the name of a backend is a string, got {shown(name)}")
         plugin, spec = self._offer(name)
         values = spec.backend_options(options)
+        name_of_model = _model(model, spec)
         backend: LoadedBackend[Any] = load(
-            spec, _model(model, spec), values, distribution=plugin.distribution
+            spec, name_of_model, values, distribution=plugin.distribution
         )
+        if hasattr(backend, "model"):
+            backend.model = name_of_model
         return backend
 
     def annotators(self, kind: AnnotatorKind | None = None) -> tuple[AnnotatorSpec, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wlk_core.audio import valid
-from wlk_core.audio.valid import ValidAudio, valid_copy
+from wlk_core.audio import convert
+from wlk_core.audio.convert import ValidAudio, valid_copy
 from wlk_core.errors import AudioFormatError
 from wlk_core.plugins import Hypothesis, LocalAgreementRecognizer, OnlineStream
 from wlk_core.session import Session, transcribe_stream
@@ -49,8 +49,8 @@ def test_valid_audio_cannot_be_changed():
 def validated(monkeypatch):
     """Return the lengths of the arrays that are validated beside those of a converter."""
     lengths = []
-    real = valid.validate_audio
-    monkeypatch.setattr(valid, "validate_audio", lambda a: lengths.append(len(a)) or real(a))
+    real = convert.validate_audio
+    monkeypatch.setattr(convert, "validate_audio", lambda a: lengths.append(len(a)) or real(a))
     return lengths
 
 

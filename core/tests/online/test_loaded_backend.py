@@ -11,7 +11,7 @@ import pytest
 
 from wlk_conformance import EngineFaults
 from wlk_conformance.testing import silence
-from wlk_core import Commit, End
+from wlk_core import Commit, End, Session
 from wlk_core.plugins import (
     BackendError,
     BackendSpec,
@@ -334,3 +334,15 @@ def test_the_spec_is_the_one_the_backend_was_made_with() -> None:
 
     assert SPEC is backend.spec
     assert isinstance(backend.engine_calls, EngineCalls)
+
+
+def test_a_repr_names_backend_and_model() -> None:
+    """A developer who prints a backend, a stream or a session learns what it is."""
+    backend, _ = toy()
+    backend.model = "tiny"
+    stream = backend.create_processor()
+    name = f"{backend.spec.name}, model tiny"
+
+    assert f"<LoadedBackend {name}>" == repr(backend)
+    assert f"<OnlineStream {name}, 0.0 s of audio>" == repr(stream)
+    assert f"<Session 0.0 s of audio for {stream!r}>" == repr(Session(stream))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import silence
-from wlk_core import AudioFormatError, BackendError, OptionError, StreamBroken
+from wlk_core import AudioFormatError
 from wlk_core.session import Commit, End, HypothesisChange, SilenceSpan, transcribe_stream
 from wlk_core.vad import SilenceGate
 
@@ -72,41 +72,6 @@ def test_the_hypothesis_is_reported_when_it_changes(run, speech):
     assert "" == texts[-1]
 
 
-def test_damaged_audio_gives_the_words_before_the_damage(open_stream, speech, words):
-    """The sound part is transcribed to its end before the error is raised."""
-
-    def damaged():
-        yield speech
-        raise AudioFormatError("damaged at 10 s")
-
-    events = []
-    with pytest.raises(AudioFormatError, match="damaged"):
-        for event in transcribe_stream(open_stream(), damaged()):
-            events.append(event)  # noqa: PERF402 -- kept although the iteration fails
-
-    assert len(words) == len(tokens_of(events))
-
-
-def test_a_passing_fault_is_tried_again(open_stream, speech, words):
-    """A fault that passes leaves no trace in the text."""
-    events = transcribe_stream(open_stream(fail_at={3, 5}), [speech])
-
-    assert len(words) == len(tokens_of(events))
-
-
-def test_a_lasting_fault_ends_the_session_with_all_that_was_committed(open_stream, speech, words):
-    """Every committed word comes out before the error."""
-    processor = open_stream(fail_at=range(6, 100))
-    events = []
-    with pytest.raises((StreamBroken, BackendError)):
-        for event in transcribe_stream(processor, [speech], chunk_seconds=60.0):
-            events.append(event)  # noqa: PERF402 -- kept although the iteration fails
-
-    transcript = "".join(token.text for token in tokens_of(events))
-    assert transcript
-    assert "".join(word.text for word in words).strip().startswith(transcript)
-
-
 @pytest.mark.parametrize(
     "piece",
     [
@@ -128,10 +93,3 @@ def test_a_piece_of_another_format_is_refused_after_the_words_before_it(
                 events.append(event)  # noqa: PERF402 -- kept although the iteration fails
 
         assert len(words) == len(tokens_of(events))
-
-
-@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf")])
-def test_chunks_have_a_length(seconds, run, speech):
-    """A chunk of no, negative or endless length is an option error."""
-    with pytest.raises(OptionError, match="chunk_seconds"):
-        run(speech, chunk_seconds=seconds)

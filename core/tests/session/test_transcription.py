@@ -11,7 +11,7 @@ import pytest
 
 from wlk_conformance.testing import silence
 from wlk_conformance.testing.coded_engine import BackendOf
-from wlk_core import AudioFormatError, OptionError, StreamClosed
+from wlk_core import AudioFormatError, OptionError
 from wlk_core.session import (
     atranscribe,
     transcribe,
@@ -62,6 +62,19 @@ def test_a_file_gives_what_its_samples_give(run, open_stream, speech, tmp_path):
     assert expected == run(open_stream(), path, vad=False)
     assert expected == run(open_stream(), str(path), vad=False)
     assert expected == run(open_stream(), io.BytesIO(path.read_bytes()), vad=False)
+    assert expected == run(open_stream(), path.read_bytes(), vad=False)
+    with pytest.raises(OptionError, match="a file names its own"):
+        run(pytest.fail, path, sample_rate=44_100)
+
+
+@transcribing
+def test_an_array_of_another_rate_is_resampled(run, open_stream):
+    """It is as long as it was, and an impossible rate is refused."""
+    audio = np.zeros(44_100, np.float32)
+
+    assert 1.0 == run(open_stream(), audio, vad=False, sample_rate=44_100).duration
+    with pytest.raises(AudioFormatError, match="from 8000 to 192000 Hz, got 5"):
+        run(pytest.fail, audio, sample_rate=5)
 
 
 @pytest.mark.slow
@@ -88,13 +101,10 @@ def test_pauses_are_left_out_by_default(run, open_stream):
     ],
     ids=["list", "int16", "stereo", "none"],
 )
-def test_what_is_not_audio_is_refused_and_the_stream_closed(run, audio, message, open_stream):
-    """The error states what was expected, and the processor does not stay open."""
-    processor = open_stream()
+def test_what_is_not_audio_is_refused_before_a_stream_is_opened(run, audio, message, open_stream):
+    """The error states what was expected."""
     with pytest.raises(AudioFormatError, match=message):
-        run(processor, audio, vad=False)
-    with pytest.raises(StreamClosed):
-        processor.process_iter()
+        run(pytest.fail, audio, vad=False)
 
 
 @transcribing

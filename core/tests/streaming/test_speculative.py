@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from wlk_core.streaming import TokenPrediction, speculative_decode
+from wlk_core.streaming import SpeculativeDecoding, TokenPrediction
 
 PAD, WORD = 0, 1
 
@@ -37,10 +37,16 @@ class Model:
 
 
 def decode(model, count, *, known_ids=(PAD,), width=8, min_margin=1.0):
-    """Decode *count* positions in a single call."""
-    return speculative_decode(
-        model, count, known_ids=known_ids, pad=PAD, marker=WORD, width=width, min_margin=min_margin
+    """Decode *count* positions, and return the predictions after the last known id."""
+    decoding = SpeculativeDecoding(
+        count, known_ids=known_ids, pad=PAD, marker=WORD, width=width, min_margin=min_margin
     )
+    while not decoding.is_complete:
+        ids = decoding.next_ids()
+        kept = decoding.accept(model.forward(ids), is_wide=len(ids) > 1)
+        if kept < len(ids):
+            model.truncate(kept)
+    return decoding.predictions
 
 
 @given(

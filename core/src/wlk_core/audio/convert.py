@@ -1,4 +1,4 @@
-"""Validate audio, and convert other sample types to it explicitly."""
+"""Validate audio once, at the entrance, and convert other sample types to it explicitly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from wlk_core.processor import SAMPLE_RATE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MAX_SAMPLE", "first_impossible_sample", "to_float32", "validate_audio"]
+__all__ = [
+    "MAX_SAMPLE",
+    "ValidAudio",
+    "first_impossible_sample",
+    "sealed",
+    "to_float32",
+    "valid_copy",
+    "validate_audio",
+]
 
 # Float audio may exceed 1, for example after a mix or a gain.  16 is 24 dB above full scale, which
 # no recording needs, and 66 dB below the full scale of int16, so that integers that were cast and
@@ -29,7 +37,7 @@ _INTEGERS = {
 
 def to_float32(samples: NDArray[np.generic]) -> NDArray[np.float32]:
     """
-    Convert one channel of int16, int32, uint8 or float64 samples to float32.
+    Convert int16, int32, uint8 or float64 samples of any shape to float32.
 
     Integers are scaled by their full scale, so that they fill [-1, 1]; uint8 is the unsigned
     8-bit PCM of wav files, with 128 as silence.  float64 is narrowed and never scaled; float32 is
@@ -39,10 +47,10 @@ def to_float32(samples: NDArray[np.generic]) -> NDArray[np.float32]:
     with `validate_audio`.  The sample rate does not change: see `Resampler`.
 
     Raises:
-        AudioFormatError: not a numpy array, more than one dimension, or another sample type.
+        AudioFormatError: not a numpy array, or another sample type.
 
     """
-    _require_one_channel(samples)
+    _require_array(samples)
     kind = samples.dtype.newbyteorder("=")
     if kind == np.float32:
         return samples.astype(np.float32, copy=False)
@@ -72,7 +80,14 @@ def validate_audio(samples: NDArray[np.float32]) -> None:
             beyond `MAX_SAMPLE`.
 
     """
-    _require_one_channel(samples)
+    _require_array(samples)
+    if samples.ndim != 1:
+        # The channels are the short axis: the first of torchaudio, the last of soundfile.
+        axis = int(np.argmin(samples.shape)) if samples.ndim else 0
+        raise AudioFormatError(
+            f"expected one channel of samples, shape (n,), got shape {samples.shape}; "
+            f"mix the channels first: wlk_core.to_float32(samples).mean(axis={axis})"
+        )
     if samples.dtype != np.float32:
         raise AudioFormatError(
             f"expected float32 samples, got {samples.dtype}; "
@@ -113,14 +128,47 @@ def first_impossible_sample(samples: NDArray[np.float32]) -> int | None:
     return int(np.argmax(np.abs(samples) > MAX_SAMPLE))
 
 
-def _require_one_channel(samples: NDArray[np.generic]) -> None:
+class ValidAudio(np.ndarray[tuple[int], np.dtype[np.float32]]):
+    """
+    Read-only float32[n] that passed `validate_audio` and that no caller has a reference to.
+
+    A session validates and copies audio when it comes in and gives it to a processor, whose
+    `insert_audio_chunk` has to do the same for any other caller.  The type of the array tells both
+    that it was done.  Slices are valid as well; what numpy computes from it is writeable, and
+    thereby unknown again.
+    """
+
+    __slots__ = ()
+
+
+def valid_copy(audio: NDArray[np.float32]) -> ValidAudio:
+    """
+    Return *audio* itself if it is valid, else a validated copy.
+
+    Raises:
+        AudioFormatError: see `validate_audio`.
+
+    """
+    if (
+        isinstance(audio, ValidAudio)
+        and not audio.flags.writeable
+        and audio.ndim == 1  # else it is another view
+        and audio.dtype == np.float32
+    ):
+        return audio
+    validate_audio(audio)
+    return sealed(np.array(audio))  # a plain array, whatever the caller's class
+
+
+def sealed(audio: NDArray[np.float32]) -> ValidAudio:
+    """Return validated float32[n], to which the caller keeps no other reference, as valid."""
+    audio.flags.writeable = False
+    return audio.view(ValidAudio)
+
+
+def _require_array(samples: object) -> None:
     if not isinstance(samples, np.ndarray):
         raise AudioFormatError(
-            f"expected a numpy array of samples, got {type(samples).__name__}; "
-            "wrap raw bytes with numpy.frombuffer(data, dtype='int16')"
-        )
-    if samples.ndim != 1:
-        raise AudioFormatError(
-            f"expected one channel of samples, shape (n,), got shape {samples.shape}; "
-            "mix the channels first, for example samples.mean(axis=1)"
+            f"expected a numpy array of samples, got {type(samples).__name__}; convert raw bytes "
+            "with wlk_core.to_float32(numpy.frombuffer(data, dtype='int16'))"
         )

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeGuard, get_args
 
 import numpy as np
 
-from wlk_core.audio.convert import to_float32, validate_audio
+from wlk_core.audio.convert import ValidAudio, sealed, to_float32, validate_audio
 from wlk_core.audio.resample import Resampler
 from wlk_core.errors import AudioFormatError
 from wlk_core.processor import SAMPLE_RATE
+from wlk_core.untrusted import shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Audio", "Encoding", "PcmConverter"]
+__all__ = ["Audio", "Encoding", "PcmConverter", "require_rate"]
 
 Audio: TypeAlias = "bytes | bytearray | memoryview | NDArray[np.generic]"
 Encoding: TypeAlias = Literal["s16le", "f32le", "mulaw", "alaw"]  # FFmpeg's names
@@ -69,45 +70,61 @@ class PcmConverter:
             raise AudioFormatError(
                 f"expected an encoding among {', '.join(get_args(Encoding))}, got {encoding!r}"
             )
-        if not _is_whole(rate) or not RATES[0] <= rate <= RATES[1]:
-            raise AudioFormatError(
-                f"expected a sample rate from {RATES[0]} to {RATES[1]} Hz, got {rate!r}"
-            )
         if not _is_whole(channels) or not 1 <= channels <= MAX_CHANNELS:
             raise AudioFormatError(f"expected 1 to {MAX_CHANNELS} channels, got {channels!r}")
         self.encoding: Encoding = encoding
-        self.rate = int(rate)
+        self.rate = require_rate(rate)
         self.channels = int(channels)
+        self._is_plain = self.rate == SAMPLE_RATE and self.channels == 1
         self._resampler = Resampler(self.rate)
         self._rest = b""  # the bytes of an incomplete sample of all channels
 
-    def push(self, audio: Audio) -> NDArray[np.float32]:
+    def push(self, audio: Audio) -> ValidAudio:
         """
         Append a piece of any length; return what is ready, float32[m] with m >= 0, a copy.
+
+        Audio that is valid already and has the form of a stream is returned as it is.
 
         Raises:
             AudioFormatError: another type or shape, NaN or infinity.
 
         """
+        rest = b""
+        frames: NDArray[np.generic]
         if isinstance(audio, np.ndarray):
+            if isinstance(audio, ValidAudio) and self._is_plain:
+                return audio
             if self._rest:
                 raise AudioFormatError(
                     f"expected bytes, because {len(self._rest)} bytes of a sample came before, "
                     "got an array; give one source in one form"
                 )
-            return self._resampled(self._from_array(audio))
-        if not isinstance(audio, bytes | bytearray | memoryview):
+            self._require_shape(audio)
+            frames = audio
+        elif isinstance(audio, bytes | bytearray | memoryview):
+            data = self._rest + bytes(audio)
+            dtype = _SAMPLE_TYPES[self.encoding]
+            whole = len(data) - len(data) % (dtype.itemsize * self.channels)
+            frames, rest = (
+                np.frombuffer(data[:whole], dtype).reshape(-1, self.channels),
+                data[whole:],
+            )
+            if self.encoding in _TABLES:
+                frames = _TABLES[self.encoding][frames]
+        else:
             raise AudioFormatError(
                 f"expected bytes or a numpy array of samples, got {type(audio).__name__}"
             )
-        data = self._rest + bytes(audio)
-        dtype = _SAMPLE_TYPES[self.encoding]
-        whole = len(data) - len(data) % (dtype.itemsize * self.channels)
-        frames = np.frombuffer(data[:whole], dtype).reshape(-1, self.channels)
-        table = _TABLES.get(self.encoding)
-        samples = self._from_array(frames if table is None else table[frames])
-        self._rest = data[whole:]
-        return self._resampled(samples)
+        samples = to_float32(frames)
+        if self.channels > 1:
+            samples = samples.mean(axis=1, dtype=np.float32)
+        samples = samples.reshape(-1)
+        if frames.dtype.kind == "f":  # integers are scaled, and so they are in range
+            validate_audio(samples)
+        self._rest = rest
+        if self.rate != SAMPLE_RATE:
+            samples = self._resampler.push(samples)
+        return sealed(samples.copy())
 
     def samples_of(self, audio: Audio) -> int:
         """Return about how many samples at 16 kHz *audio* becomes; `push` checks what it is."""
@@ -116,33 +133,38 @@ class PcmConverter:
             length //= _SAMPLE_TYPES[self.encoding].itemsize * self.channels
         return length * SAMPLE_RATE // self.rate
 
-    def flush(self) -> NDArray[np.float32]:
+    def flush(self) -> ValidAudio:
         """
         Return the samples that the change of rate holds back; the next push begins anew.
 
         The bytes of an incomplete last sample are dropped.
         """
         self._rest = b""
-        return self._resampler.flush().copy()
+        return sealed(self._resampler.flush().copy())
 
-    def _from_array(self, audio: NDArray[np.generic]) -> NDArray[np.float32]:
-        frames = audio.reshape(-1, 1) if audio.ndim == 1 and self.channels == 1 else audio
-        if frames.ndim != 2 or frames.shape[1] != self.channels:  # noqa: PLR2004 -- frames, channels
-            shape = "(n,)" if self.channels == 1 else f"(n, {self.channels})"
-            raise AudioFormatError(
-                f"expected samples of shape {shape}, got {audio.shape}; "
-                "give the number of channels of the source when the session is opened"
+    def _require_shape(self, audio: NDArray[np.generic]) -> None:
+        if audio.shape[1:] == (self.channels,) or (audio.ndim == 1 and self.channels == 1):
+            return
+        shape = "(n,)" if self.channels == 1 else f"(n, {self.channels})"
+        is_transposed = audio.ndim == 2 and audio.shape[0] == self.channels  # noqa: PLR2004
+        raise AudioFormatError(
+            f"expected samples of shape {shape}, got {audio.shape}; "
+            + (
+                "the channels come last: give samples.T"
+                if is_transposed
+                else "give the number of channels of the source when the session is opened"
             )
-        columns = [to_float32(frames[:, channel]) for channel in range(self.channels)]
-        samples: NDArray[np.float32] = columns[0]
-        if self.channels > 1:
-            samples = np.stack(columns).mean(axis=0, dtype=np.float32)
-        validate_audio(samples)
-        return samples
-
-    def _resampled(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
-        return self._resampler.push(samples).copy()
+        )
 
 
-def _is_whole(value: object) -> bool:
+def require_rate(rate: object) -> int:
+    """Return the sample rate of a source in Hz; raise AudioFormatError for an impossible one."""
+    if not _is_whole(rate) or not RATES[0] <= rate <= RATES[1]:
+        raise AudioFormatError(
+            f"expected a sample rate from {RATES[0]} to {RATES[1]} Hz, got {shown(rate)}"
+        )
+    return int(rate)
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -46,7 +46,8 @@ class Resampler:
         self.to_rate = int(to_rate)
         self._samples_in = 0
         self._samples_out = 0
-        self._open()
+        if self.rate != self.to_rate:
+            self._open()
 
     def push(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
         """Append float32[n]; return the samples that are ready at `to_rate`, float32[m], m >= 0."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from io import RawIOBase
+from io import BytesIO, RawIOBase
 import os
 from pathlib import Path
 import re
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AudioPath", "AudioSource", "Reader", "may_be_live", "needs_a_file", "open_audio"]
 
-#: A local file, "-" for standard input, or a binary file object.
-AudioPath: TypeAlias = "str | os.PathLike[str] | BinaryIO"
+#: A local file, "-" for standard input, a binary file object, or the bytes of a file.
+AudioPath: TypeAlias = "str | os.PathLike[str] | BinaryIO | bytes"
 
 # Demuxers that read one file and open no other.  Playlists (hls, concat, dash, sdp, ...), devices
 # and text are left out, because a recording must not make this process read other files or use
@@ -233,6 +233,8 @@ def _reader(path: AudioPath) -> Iterator[Reader]:
             ) from error
         with file:
             yield Reader(file, name)
+    elif isinstance(path, bytes | bytearray | memoryview):
+        yield Reader(BytesIO(path), "audio data")
     else:
         yield Reader(path, str(getattr(path, "name", None) or "audio data"))
 

@@ -134,6 +134,8 @@ class AlignAttRecognizer:
 
     """
 
+    language: str | None  #: the language forced, or detected when text was first committed
+    work: WorkCounters  #: the engine's work, added up
     _upcoming: tuple[AlignedWord, ...]  # words of the newest hypothesis that are not final
 
     def __init__(
@@ -161,8 +163,8 @@ class AlignAttRecognizer:
         self._policy = policy
         self._frame = frame_samples
         self._cache = cache
-        self._language = language
-        self._work = WorkCounters()
+        self.language = language
+        self.work = WorkCounters()
         self._skips_ticks = False
         self._window: BoundedWindow[AlignedWord] = BoundedWindow(
             attrgetter("word"),
@@ -180,16 +182,6 @@ class AlignAttRecognizer:
     def hypothesis(self) -> tuple[Word, ...]:
         """Words that are not final, in seconds of the utterance."""
         return tuple(aligned.word for aligned in self._upcoming)
-
-    @property
-    def language(self) -> str | None:
-        """The language forced, or detected by the time text was first committed."""
-        return self._language
-
-    @property
-    def work(self) -> WorkCounters:
-        """The engine's work, added up."""
-        return self._work
 
     @property
     def state_bytes(self) -> int:
@@ -214,7 +206,7 @@ class AlignAttRecognizer:
         if not is_last or not self._upcoming:
             return None
         committed, self._upcoming = self.hypothesis, ()
-        self._language = self._language or self._detected_language
+        self.language = self.language or self._detected_language
         return Step(committed=committed, consumed_samples=self._window.processed)
 
     def end_utterance(self, committed_text: str) -> None:
@@ -243,7 +235,7 @@ class AlignAttRecognizer:
             remainder_samples=window.remainder_samples,
             context=tuple(word.shifted(seconds=-seconds, frames=-frames) for word in window.prefix),
             prompt=window.prompt,
-            language=self._language,
+            language=self.language,
             is_last=is_final,
         )
         shifted = [word.shifted(seconds=seconds, frames=frames) for word in hypothesis.words]
@@ -251,7 +243,7 @@ class AlignAttRecognizer:
         count = self._count_final(fresh, stop, is_final=is_final)
         end = stop / SAMPLE_RATE
         outside = sum(word.word.is_outside(seconds, end) for word in shifted)
-        self._work += hypothesis.work
+        self.work += hypothesis.work
         window.processed = stop
         window.commit(fresh[:count])
         forced = window.bound(fresh[count:], is_quiet=not fresh)
@@ -259,7 +251,7 @@ class AlignAttRecognizer:
         self._last_frame = max([self._last_frame, *(max(word.frames) for word in committed)])
         self._detected_language = hypothesis.language
         if committed:
-            self._language = self._language or hypothesis.language
+            self.language = self.language or hypothesis.language
         return Step(
             committed=tuple(word.word for word in committed),
             consumed_samples=stop,

@@ -7,11 +7,12 @@ import os
 from typing import TYPE_CHECKING
 
 from wlk_core.errors import BackendError, WLKError
+from wlk_core.untrusted import reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["OwnerProcess", "described", "engine_errors"]
+__all__ = ["OwnerProcess", "engine_errors"]
 
 
 @contextmanager
@@ -26,12 +27,7 @@ def engine_errors(problem: str) -> Iterator[None]:
     except WLKError:
         raise
     except Exception as error:
-        raise BackendError(f"{problem}: {described(error)}") from error
-
-
-def described(error: BaseException | None) -> str:
-    """Return type and message of *error* on one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
+        raise BackendError(f"{problem}: {reason(error)}") from error
 
 
 class OwnerProcess:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 import numpy as np
 
-from wlk_core.audio.valid import ValidAudio, sealed, valid_copy
+from wlk_core.audio.convert import ValidAudio, sealed, valid_copy
 from wlk_core.errors import ClockError, StreamClosed
 from wlk_core.processor import EPS, MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.streaming.timeline import Timeline
@@ -104,7 +104,8 @@ class InputQueue:
             if self.is_shut:
                 raise StreamClosed(self._refusal)
             gap = 0.0 if end_time is None else self._gap_before(len(audio), end_time)
-            self._check_length(gap + len(audio) / SAMPLE_RATE)
+            if self._timeline.end + (length := gap + len(audio) / SAMPLE_RATE) > MAX_STREAM_SECONDS:
+                raise self._too_long(length)
             if gap > 0:
                 self._append_silence(Fraction(gap))
             if len(audio):
@@ -128,7 +129,8 @@ class InputQueue:
         with self._lock:
             if self.is_shut:
                 raise StreamClosed(self._refusal)
-            self._check_length(number)
+            if self._timeline.end + number > MAX_STREAM_SECONDS:
+                raise self._too_long(number)
             if number > 0:
                 exact = seconds if isinstance(seconds, Fraction) else Fraction(number)
                 self._append_silence(exact)
@@ -215,14 +217,11 @@ class InputQueue:
             )
         return difference if difference > EPS + _ROUNDING else 0.0
 
-    def _check_length(self, seconds: float) -> None:
-        """Refuse what would move the clock beyond MAX_STREAM_SECONDS."""
-        end = self._timeline.end
-        if end + seconds > MAX_STREAM_SECONDS:
-            raise ClockError(
-                f"a stream lasts {MAX_STREAM_SECONDS:.0f} s (ten years) at most, and {seconds:g} s "
-                f"were to follow {end:.3f} s; check the unit, times are seconds"
-            )
+    def _too_long(self, seconds: float) -> ClockError:
+        return ClockError(
+            f"a stream lasts {MAX_STREAM_SECONDS:.0f} s (ten years) at most, and {seconds:g} s "
+            f"were to follow {self._timeline.end:.3f} s; check the unit, times are seconds"
+        )
 
     def _append_silence(self, seconds: Fraction) -> None:
         self._timeline.append_silence(seconds)

@@ -63,6 +63,9 @@ class LocalAgreementRecognizer:
     `max_seconds` of audio.
     """
 
+    language: str | None  #: the language forced, or detected when text was first committed
+    work: WorkCounters  #: the engine's work, added up
+
     def __init__(
         self,
         transcribe: Transcriber,
@@ -75,8 +78,8 @@ class LocalAgreementRecognizer:
         kept_seconds: float = 0.0,
     ) -> None:
         self._transcribe = transcribe
-        self._language = language
-        self._work = WorkCounters()
+        self.language = language
+        self.work = WorkCounters()
         self._skips_ticks = False
         self._window: BoundedWindow[Word] = BoundedWindow(
             lambda word: word,
@@ -93,16 +96,6 @@ class LocalAgreementRecognizer:
     def hypothesis(self) -> tuple[Word, ...]:
         """Words not yet agreed on, in seconds of the utterance."""
         return self._policy.hypothesis
-
-    @property
-    def language(self) -> str | None:
-        """The language forced, or detected by the time text was first committed."""
-        return self._language
-
-    @property
-    def work(self) -> WorkCounters:
-        """The engine's work, added up."""
-        return self._work
 
     @property
     def state_bytes(self) -> int:
@@ -124,7 +117,7 @@ class LocalAgreementRecognizer:
             return self._transcribe_to(stop)
         if not is_last or not self._policy.hypothesis:
             return None
-        self._language = self._language or self._detected_language
+        self.language = self.language or self._detected_language
         return Step(committed=self._policy.flush(), consumed_samples=self._window.processed)
 
     def end_utterance(self, committed_text: str) -> None:
@@ -141,14 +134,14 @@ class LocalAgreementRecognizer:
         # Nothing changes before the answer was read, so that a failed step can be repeated.
         window = self._window
         hypothesis = self._transcribe(
-            window.audio(stop), prompt=window.prompt, language=self._language
+            window.audio(stop), prompt=window.prompt, language=self.language
         )
         start, end = window.start / SAMPLE_RATE, stop / SAMPLE_RATE
         shifted = [word.shifted(start) for word in hypothesis.words]
         words = words_in_order(shifted, floor=start, limit=end)
         old, fresh = split_overlap(words, window.prefix, window.overlap_end)
         outside = sum(word.is_outside(start, end) for word in shifted)
-        self._work += hypothesis.work
+        self.work += hypothesis.work
         window.processed = stop
         if window.prefix and old and is_continued(window.prefix[-1], old[-1]):
             window.retime(attrs.evolve(window.prefix[-1], end=old[-1].end))
@@ -160,5 +153,5 @@ class LocalAgreementRecognizer:
         forced = window.bound(self._policy.hypothesis, is_quiet=not fresh)
         committed += self._policy.force(forced)
         if committed:
-            self._language = self._language or hypothesis.language
+            self.language = self.language or hypothesis.language
         return Step(committed=committed, consumed_samples=stop, misplaced_words=outside)

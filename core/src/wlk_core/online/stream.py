@@ -18,12 +18,12 @@ from wlk_core.errors import (
     StreamBroken,
     StreamClosed,
 )
-from wlk_core.online.engine_errors import OwnerProcess, described, engine_errors
+from wlk_core.online.engine_errors import OwnerProcess, engine_errors
 from wlk_core.online.input_queue import InputQueue
 from wlk_core.online.transcript_builder import TranscriptBuilder, Utterance
 from wlk_core.processor import MAX_RETRIES, SAMPLE_RATE, StreamStats, SupportsTickSkipping
 from wlk_core.tokens import Emission, Transcript
-from wlk_core.untrusted import real_number, shown
+from wlk_core.untrusted import real_number, reason, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,10 +48,12 @@ class OnlineStream:
     The stream keeps the clock, feeds the recognizer utterance by utterance and turns its words
     into tokens.  A failed call changes nothing, and a call that overlaps another one is refused.
     `make_recognizer` is called once by the constructor and once for each reset; it runs no model.
+    `title` names backend and model in the repr.
     """
 
-    def __init__(self, make_recognizer: Callable[[], Recognizer]) -> None:
+    def __init__(self, make_recognizer: Callable[[], Recognizer], *, title: str = "") -> None:
         self._make_recognizer = make_recognizer
+        self._title = title
         self._owner = OwnerProcess()
         self._exclusive = threading.Lock()
         self._is_closing = False
@@ -80,6 +82,9 @@ class OnlineStream:
         self._misplaced_words = 0
         self._work = work
         self._held_bytes = held_bytes
+
+    def __repr__(self) -> str:
+        return f"<OnlineStream {self._title}, {self._input.end:.1f} s of audio>"
 
     def insert_audio_chunk(
         self, audio: NDArray[np.float32], audio_stream_end_time: float | None = None
@@ -328,7 +333,7 @@ class OnlineStream:
                 str(error), retryable=error.retryable, is_exhausted=error.is_exhausted
             )
         return BackendError(
-            f"the engine failed: {described(error)}; nothing was changed, call again to retry"
+            f"the engine failed: {reason(error)}; nothing was changed, call again to retry"
         )
 
     def _forget_failures(self) -> None:
@@ -344,7 +349,7 @@ class OnlineStream:
     def _broken(self) -> StreamBroken:
         broken = StreamBroken(
             f"the stream is broken: the engine failed {MAX_RETRIES} retries in a row, last with "
-            f"{described(self._cause)}; reset() or open a new stream",
+            f"{self._cause and reason(self._cause)}; reset() or open a new stream",
             committed=tuple(self._committed),
         )
         broken.__cause__ = self._cause

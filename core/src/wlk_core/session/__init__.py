@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from wlk_core.session.async_processor import AsyncProcessor
 from wlk_core.session.event_streams import astream, stream, transcribe_stream
 from wlk_core.session.events import (
     AudioGap,
@@ -26,7 +25,6 @@ from wlk_core.session.transcription import Transcription, atranscribe, transcrib
 from wlk_core.session.worker import Latencies
 
 __all__ = [
-    "AsyncProcessor",
     "AudioGap",
     "Commit",
     "End",

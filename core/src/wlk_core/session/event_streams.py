@@ -10,12 +10,13 @@ from functools import partial
 from itertools import chain, islice
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from wlk_core.audio.chunks import Chunker
-from wlk_core.audio.valid import sealed, valid_copy
+from wlk_core.audio.convert import sealed, valid_copy
+from wlk_core.audio.pcm import require_rate
 from wlk_core.errors import AudioFormatError, OptionError, WLKError
 from wlk_core.processor import MAX_STREAM_SECONDS, SAMPLE_RATE
 from wlk_core.session.events import Commit, End, Event, Failure, SilenceSpan
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from wlk_core.vad.parameters import GateParameters
 
 __all__ = ["astream", "stream", "transcribe_stream"]
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -71,20 +74,7 @@ def transcribe_stream(
 
     """
     session = Session(processor, gate=gate, diarizer=diarizer)
-    chunker = Chunker(_chunk_samples(chunk_seconds))
-    began = time.perf_counter() if realtime else None
-    valid_pieces = map(valid_copy, pieces)
-    failure: AudioFormatError | OSError | None = None
-    while not session.is_over:
-        try:
-            piece = next(valid_pieces, None)
-        except (AudioFormatError, OSError) as error:  # raised again below, after finish
-            piece, failure = None, error
-        ready = chunker.flush() if piece is None else chunker.push(piece)
-        for event in _events(session, ready, is_last=piece is None, began=began):
-            if failure is not None and isinstance(event, End):
-                raise failure
-            yield event
+    return _run(session, pieces, _chunker(chunk_seconds, SAMPLE_RATE), realtime=realtime)
 
 
 def stream(
@@ -95,16 +85,17 @@ def stream(
     task: str = "transcribe",
     vad: bool | GateParameters = True,
     chunk_seconds: float = 1.0,
+    sample_rate: int = SAMPLE_RATE,
     **options: Any,
 ) -> Generator[Event]:
     """
-    Transcribe chunks of float32[n] at 16 kHz, n >= 0, and yield events as they happen.
+    Transcribe chunks of float32[n] at `sample_rate`, n >= 0, and yield events as they happen.
 
     `language`, `task` and `options` are those of `create_processor`.  Each chunk is copied, so that
-    its memory may be reused.  The model works whenever `chunk_seconds` of audio have come.  With
-    `vad` pauses are left out, because models invent words in silence; GateParameters choose when
-    speech begins and ends.  A loop that is left early closes the stream without a finish; close
-    the generator to do so at a known time.
+    its memory may be reused, and resampled where `sample_rate` is not 16 kHz.  The model works
+    whenever `chunk_seconds` of audio have come.  With `vad` pauses are left out, because models
+    invent words in silence; GateParameters choose when speech begins and ends.  A loop that is left
+    early closes the stream without a finish; close the generator to do so at a known time.
 
     Yields:
         The events of a Session in the order in which they happen, and one End.
@@ -116,8 +107,10 @@ def stream(
         OptionError: an option is unknown or unsupported, or `chunk_seconds` is not above 0.
 
     """
+    chunker, gate = _chunker(chunk_seconds, sample_rate), silence_gate(vad)
+    _require_chunks(chunks)
     processor = backend.create_processor(language=language, task=task, **options)
-    return _closing_stream(processor, chunks, vad=vad, chunk_seconds=chunk_seconds)
+    return _closing_stream(processor, _run(Session(processor, gate=gate), chunks, chunker))
 
 
 def astream(
@@ -128,6 +121,7 @@ def astream(
     task: str = "transcribe",
     vad: bool | GateParameters = True,
     chunk_seconds: float = 1.0,
+    sample_rate: int = SAMPLE_RATE,
     **options: Any,
 ) -> AsyncGenerator[Event]:
     """
@@ -143,44 +137,54 @@ def astream(
     cancellation waits for the step that is running, because no engine can be interrupted, so that
     the backend can be closed right afterwards.  Every event that was yielded before remains valid.
     What the running step committed comes with the next ``anext``, and then the events end; audio
-    that was not decoded is dropped with the stream.  Where a stream must go on after a
-    cancellation, use AsyncProcessor.
+    that was not decoded is dropped with the stream.
     """
-    backend.spec.stream_options(options)  # a wrong one is refused now, not with the first anext
+    # What is wrong is refused now, and not with the first anext.
+    backend.spec.stream_options(options)
+    _require_chunks(chunks, may_be_async=True)
+    chunker = _chunker(chunk_seconds, sample_rate)
     opening = partial(backend.create_processor, language=language, task=task, **options)
-    return _RecoverableEvents(
-        partial(_astream, opening, chunks, vad=vad, chunk_seconds=chunk_seconds)
-    )
+    return _RecoverableEvents(partial(_astream, opening, chunks, vad, chunker))
 
 
-def _closing_stream(
-    processor: OnlineProcessor,
-    chunks: Iterable[NDArray[np.float32]],
+def _run(
+    session: Session,
+    pieces: Iterable[NDArray[np.float32]],
+    chunker: Chunker,
     *,
-    vad: bool | GateParameters,
-    chunk_seconds: float,
+    realtime: bool = False,
 ) -> Generator[Event]:
+    began = time.perf_counter() if realtime else None
+    valid_pieces = map(valid_copy, pieces)
+    failure: AudioFormatError | OSError | None = None
+    while not session.is_over:
+        try:
+            piece = next(valid_pieces, None)
+        except (AudioFormatError, OSError) as error:  # raised again below, after finish
+            piece, failure = None, error
+        ready = chunker.flush() if piece is None else chunker.push(piece)
+        for event in _events(session, ready, is_last=piece is None, began=began):
+            if failure is not None and isinstance(event, End):
+                raise failure
+            yield event
+
+
+def _closing_stream(processor: OnlineProcessor, events: Generator[Event]) -> Generator[Event]:
     with closing(processor):
-        _require_chunks(chunks)
-        yield from transcribe_stream(
-            processor, chunks, chunk_seconds=chunk_seconds, gate=silence_gate(vad)
-        )
+        yield from events
 
 
 async def _astream(
     opening: Callable[[], OnlineProcessor],
     chunks: AsyncIterable[NDArray[np.float32]] | Iterable[NDArray[np.float32]],
+    vad: bool | GateParameters,  # noqa: FBT001 -- as in `stream`
+    chunker: Chunker,
     late: deque[Event],
-    *,
-    vad: bool | GateParameters,
-    chunk_seconds: float,
 ) -> AsyncGenerator[Event]:
     failure: AudioFormatError | OSError | None = None
-    processor = await _opened(opening)
+    processor = await _in_thread(opening, when_late=_close_opened)
     with closing(processor):
-        _require_chunks(chunks, may_be_async=True)
         session = Session(processor, gate=await asyncio.to_thread(silence_gate, vad))
-        chunker = Chunker(_chunk_samples(chunk_seconds))
         async with aclosing(_async_pieces(chunks)) as pieces:
             while not session.is_over:
                 try:
@@ -189,7 +193,9 @@ async def _astream(
                     piece, failure = None, error
                 ready = chunker.flush() if piece is None else chunker.push(piece)
                 events = _events(session, ready, is_last=piece is None)
-                while event := await _step(processor, events, late):
+                step: Callable[[], Event | None] = partial(next, events, None)
+                keep = partial(_keep_events, events, late)
+                while event := await _in_thread(step, stop=processor.close, when_late=keep):
                     if failure is not None and isinstance(event, End):
                         raise failure
                     yield event
@@ -233,36 +239,31 @@ def _steps(session: Session) -> Iterator[Event]:
             yield event
 
 
-async def _opened(opening: Callable[[], OnlineProcessor]) -> OnlineProcessor:
-    """Open a stream in a thread; when cancelled, wait for it and close it."""
-    opened = asyncio.create_task(asyncio.to_thread(opening))
+async def _in_thread(
+    call: Callable[[], T],
+    *,
+    stop: Callable[[], object] = lambda: None,
+    when_late: Callable[[asyncio.Task[T]], object],
+) -> T:
+    """
+    Make *call* in a thread; when cancelled, call *stop*, wait, and give its task to *when_late*.
+
+    The cancellation waits because no engine can be interrupted.
+    """
+    made = asyncio.create_task(asyncio.to_thread(call))
     try:
-        await asyncio.wait([opened])
+        await asyncio.wait([made])
     except asyncio.CancelledError:
-        opened.add_done_callback(_close_opened)  # also where it is cancelled once more
-        await asyncio.wait([opened])
+        made.add_done_callback(when_late)  # also where this task is cancelled once more
+        stop()
+        await asyncio.wait([made])
         raise
-    return opened.result()
+    return made.result()
 
 
 def _close_opened(opened: asyncio.Task[OnlineProcessor]) -> None:
     if not opened.cancelled() and opened.exception() is None:
         opened.result().close()
-
-
-async def _step(
-    processor: OnlineProcessor, events: Iterator[Event], late: deque[Event]
-) -> Event | None:
-    """Return the next event, computed in a thread; when cancelled, close and keep it in *late*."""
-    thread = asyncio.create_task(asyncio.to_thread(next, events, None))
-    try:
-        await asyncio.wait([thread])
-    except asyncio.CancelledError:
-        thread.add_done_callback(partial(_keep_events, events, late))
-        processor.close()  # takes effect after the step that runs
-        await asyncio.wait([thread])
-        raise
-    return thread.result()
 
 
 def _keep_events(
@@ -334,11 +335,11 @@ def _require_chunks(chunks: object, *, may_be_async: bool = False) -> None:
         )
 
 
-def _chunk_samples(chunk_seconds: float) -> int:
+def _chunker(chunk_seconds: float, sample_rate: int) -> Chunker:
     seconds = real_number(chunk_seconds)
     if seconds is None or not 0 < seconds <= MAX_STREAM_SECONDS:
         raise OptionError(
             f"expected `chunk_seconds` above 0 and up to {MAX_STREAM_SECONDS:.0f}, "
             f"got {shown(chunk_seconds)}"
         )
-    return max(1, round(seconds * SAMPLE_RATE))
+    return Chunker(max(1, round(seconds * SAMPLE_RATE)), rate=require_rate(sample_rate))

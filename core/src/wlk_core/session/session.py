@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from wlk_core.annotators import ANNOTATOR_CALLS
 from wlk_core.audio.pcm import PcmConverter
-from wlk_core.audio.valid import ValidAudio, sealed
 from wlk_core.errors import ClockError, ConcurrentCallError, OptionError, SessionOverloaded
 from wlk_core.online.input_queue import MAX_PIECE, Command, InputQueue, Mark
 from wlk_core.processor import SAMPLE_RATE
@@ -18,9 +17,6 @@ from wlk_core.session.worker import StepEnd, Worker
 from wlk_core.untrusted import real_number, shown
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from wlk_core.annotators import Diarizer, Translator, TurnDetector
     from wlk_core.audio.pcm import Audio, Encoding
     from wlk_core.errors import WLKError
@@ -113,8 +109,8 @@ class Session:
         if skip_ticks_after is not None:
             skip_ticks_after = _seconds("skip_ticks_after", skip_ticks_after)
         self._converter = PcmConverter(encoding=encoding, rate=rate, channels=channels)
-        self._is_plain = self._converter.rate == SAMPLE_RATE and self._converter.channels == 1
         self._max_backlog = round(max_backlog_seconds * SAMPLE_RATE)
+        self._processor = processor
         self._queue = InputQueue("the session has ended; open a new one for more audio")
         self._receiving = threading.Lock()  # held while audio is converted, never for the model
         annotations = Annotations(diarizer, translator, turn_detector)
@@ -128,7 +124,8 @@ class Session:
         )
         self._work = self._worker.work()
         self._is_over = False
-        self._unreturned: list[Event] | None = None  # events of a call that raised
+        self._has_end = False  # whether the End is in `_events` or was returned
+        self._events: list[Event] = []  # that happened and that no call has returned yet
         self._stepping = threading.Lock()
 
     @property
@@ -174,15 +171,9 @@ class Session:
                     f"{samples / SAMPLE_RATE:.1f} s more came, the bound is "
                     f"{self._max_backlog / SAMPLE_RATE:.1f} s; step the session, then send again"
                 )
-            converted = self._converted(audio)
+            converted = self._converter.push(audio)
             for start in range(0, max(1, len(converted)), MAX_PIECE):
                 self._queue.put_audio(converted[start : start + MAX_PIECE])
-
-    def _converted(self, audio: Audio) -> NDArray[np.float32]:
-        """Return *audio* as a stream takes it: validated and copied, unless it was before."""
-        if self._is_plain and isinstance(audio, ValidAudio):
-            return audio  # the queue looks closer
-        return sealed(self._converter.push(audio))
 
     def skip(self, seconds: float) -> None:
         """
@@ -232,7 +223,7 @@ class Session:
         """Declare that no more audio will come; may be called again."""
         with self._receiving:
             if not self._queue.is_shut:
-                self._queue.put_audio(sealed(self._converter.flush()))
+                self._queue.put_audio(self._converter.flush())
                 self._queue.put(Command.END)
                 self._queue.shut()
 
@@ -245,12 +236,11 @@ class Session:
             StreamClosed: the processor was closed by its owner; the session is over.
 
         """
-        events: list[Event] = []
-        self._step_into(events)
-        return events
+        self._step()
+        return self._returned()
 
-    def _step_into(self, events: list[Event]) -> None:
-        """Append the events of a step to *events*, which `fail` returns if the step raises."""
+    def _step(self) -> None:
+        """Append the events of a step to those that the next call returns, also if it raises."""
         if self._is_over:
             return
         if not self._stepping.acquire(blocking=False):
@@ -261,14 +251,18 @@ class Session:
             for event in self._work:
                 if isinstance(event, StepEnd):
                     return
-                events.append(event)
+                self._events.append(event)
+            self._has_end = True
             self._end_session()
         except BaseException:
-            self._unreturned = events
             self._end_session()
             raise
         finally:
             self._stepping.release()
+
+    def _returned(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
 
     def fail(self, error: WLKError) -> list[Event]:
         """
@@ -277,11 +271,11 @@ class Session:
         A caller whose `step` raised gets the events of that step first.  Nothing is returned if the
         End was returned before.  May not be called while a step runs.
         """
-        if self._is_over and self._unreturned is None:
-            return []
-        events, self._unreturned = self._unreturned or [], None
-        self._end_session()
-        return [*events, *self._worker.last_events(error)]
+        if not self._has_end:
+            self._has_end = True
+            self._end_session()
+            self._events += self._worker.last_events(error)
+        return self._returned()
 
     def _end_session(self) -> None:
         self._is_over = True
@@ -296,27 +290,28 @@ class Session:
             AudioFormatError, StreamClosed: see `receive`.
 
         """
-        events: list[Event] = []
         with self._receiving:
-            converted = self._converted(audio)
-        self._work_off(events)  # what waited before
+            converted = self._converter.push(audio)
+        self._work_off()  # what waited before
         for start in range(0, max(1, len(converted)), MAX_PIECE):
             if start and self._is_over:
                 break  # the session failed in an earlier piece
             self._queue.put_audio(converted[start : start + MAX_PIECE])
-            self._work_off(events)
-        return events
+            self._work_off()
+        return self._returned()
 
     def finish(self) -> list[Event]:
         """End the audio, commit everything and return the last events; the last one is the End."""
-        events: list[Event] = []
         self.end_audio()
-        self._work_off(events)
-        return events
+        self._work_off()
+        return self._returned()
 
-    def _work_off(self, events: list[Event]) -> None:
+    def _work_off(self) -> None:
         while self.has_work:
-            self._step_into(events)
+            self._step()
+
+    def __repr__(self) -> str:
+        return f"<Session {self.audio_time:.1f} s of audio for {self._processor!r}>"
 
 
 def _require_calls(name: str, part: object, calls: tuple[str, ...]) -> None:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from wlk_core.audio.convert import validate_audio
+from wlk_core.audio.convert import sealed, validate_audio
 from wlk_core.audio.decode import decode_file
-from wlk_core.audio.valid import sealed
 from wlk_core.captions import srt_text, vtt_text
-from wlk_core.errors import AudioFormatError
+from wlk_core.errors import AudioFormatError, OptionError
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.segments import Segment, segments_from_tokens
 from wlk_core.session.event_streams import astream, stream
@@ -91,6 +90,7 @@ def transcribe(
     task: str = "transcribe",
     vad: bool | GateParameters = True,
     chunk_seconds: float = 1.0,
+    sample_rate: int | None = None,
     **options: Any,
 ) -> Transcription:
     """
@@ -99,12 +99,13 @@ def transcribe(
     Args:
         backend: a loaded model.
         audio: a file of any format that FFmpeg reads, "-" for standard input, a binary file
-            object, or float32[n] at 16 kHz.
+            object, the bytes of a file, or float32[n].
         language: a code that the spec declares; None to detect it.
         task: "transcribe" or "translate".
         vad: leave pauses out, because models invent words in silence; GateParameters choose
             when speech begins and ends.
         chunk_seconds: how much audio the model is given at a time.
+        sample_rate: of an array, by default 16,000 Hz; a file names its own.
         options: the spec's options of scope "stream".  Where they name neither a policy nor an
             option of one, the policy for recordings is taken if the backend has it.
 
@@ -112,66 +113,63 @@ def transcribe(
         AudioFormatError: the audio is not what `decode_file` or a stream accepts, or is damaged.
         OSError: the file cannot be read.
         BackendError: the engine failed for good.
-        OptionError: an option is unknown or unsupported, or `chunk_seconds` is not above 0.
+        OptionError: an option is unknown or unsupported, `chunk_seconds` is not above 0, or
+            `sample_rate` is given for a file.
 
     """
-    options = backend.spec.recording_options(options)
-    with closing(_pieces(audio)) as pieces:
-        events = stream(
-            backend,
-            pieces,
-            language=language,
-            task=task,
-            vad=vad,
-            chunk_seconds=chunk_seconds,
-            **options,
-        )
-        with closing(events):
-            return _transcription(events, language)
+    options |= {"language": language, "task": task, "vad": vad, "chunk_seconds": chunk_seconds}
+    pieces, options = _recording(backend, audio, sample_rate, options)
+    with closing(pieces), closing(stream(backend, pieces, **options)) as events:
+        return _transcription(events, language)
 
 
 async def atranscribe(
     backend: Backend,
     audio: AudioPath | NDArray[np.float32],
     *,
-    language: str | None = None,
-    task: str = "transcribe",
-    vad: bool | GateParameters = True,
-    chunk_seconds: float = 1.0,
+    sample_rate: int | None = None,
     **options: Any,
 ) -> Transcription:
-    """Transcribe a whole recording without blocking the event loop; see `transcribe`, `astream`."""
+    """
+    Transcribe a whole recording without blocking the event loop; see `astream`.
+
+    The arguments are those of `transcribe`.
+    """
+    pieces, options = _recording(backend, audio, sample_rate, options)
+    async with aclosing(astream(backend, pieces, **options)) as events:
+        kept = [event async for event in events if isinstance(event, Commit | SilenceSpan | End)]
+    return _transcription(kept, options.get("language"))
+
+
+def _recording(
+    backend: Backend,
+    audio: AudioPath | NDArray[np.float32],
+    sample_rate: int | None,
+    options: dict[str, Any],
+) -> tuple[Generator[NDArray[np.float32]], dict[str, Any]]:
+    """Return the audio in pieces, and the arguments of `stream` for a recording."""
     options = backend.spec.recording_options(options)
-    events = astream(
-        backend,
-        _pieces(audio),
-        language=language,
-        task=task,
-        vad=vad,
-        chunk_seconds=chunk_seconds,
-        **options,
-    )
-    async with aclosing(events):
-        return _transcription([event async for event in events if _is_kept(event)], language)
-
-
-def _pieces(audio: AudioPath | NDArray[np.float32]) -> Generator[NDArray[np.float32]]:
-    """Yield the audio of a file or an array in pieces."""
     if isinstance(audio, np.ndarray):
         validate_audio(audio)  # all of it, before the model works
-        for start in range(0, len(audio), _PIECE_SAMPLES):
-            yield sealed(np.array(audio[start : start + _PIECE_SAMPLES]))
-    elif isinstance(audio, str | os.PathLike) or hasattr(audio, "read"):
-        yield from decode_file(audio)
-    else:
+        options["sample_rate"] = SAMPLE_RATE if sample_rate is None else sample_rate
+        return _pieces(audio), options
+    if not isinstance(audio, str | os.PathLike | bytes | bytearray | memoryview) and not hasattr(
+        audio, "read"
+    ):
         raise AudioFormatError(
             f"expected a path, a binary file or a numpy array, got {type(audio).__name__}; "
             "convert samples with numpy.asarray(samples, dtype='float32')"
         )
+    if sample_rate is not None:
+        raise OptionError(
+            "`sample_rate` is that of an array, and a file names its own: leave it out"
+        )
+    return decode_file(audio), options
 
 
-def _is_kept(event: Event) -> bool:
-    return isinstance(event, Commit | SilenceSpan | End)
+def _pieces(audio: NDArray[np.float32]) -> Generator[NDArray[np.float32]]:
+    for start in range(0, len(audio), _PIECE_SAMPLES):
+        yield sealed(np.array(audio[start : start + _PIECE_SAMPLES]))
 
 
 def _transcription(events: Iterable[Event], language: str | None) -> Transcription:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 import numpy as np
 
-from wlk_core.audio.valid import sealed
+from wlk_core.audio.convert import sealed
 from wlk_core.errors import BackendError, StreamBroken
 from wlk_core.online.input_queue import Command, Mark
 from wlk_core.processor import SAMPLE_RATE, SupportsTickSkipping

@@ -16,12 +16,7 @@ from wlk_core.streaming.energy import (
 from wlk_core.streaming.local_agreement import LocalAgreement, split_overlap
 from wlk_core.streaming.log_mel import LogMel, mel_filters
 from wlk_core.streaming.repetition import Loop, find_loop, keep_spoken_repetitions
-from wlk_core.streaming.speculative import (
-    SpeculativeDecoding,
-    StepModel,
-    TokenPrediction,
-    speculative_decode,
-)
+from wlk_core.streaming.speculative import SpeculativeDecoding, TokenPrediction
 from wlk_core.streaming.timeline import Timeline
 from wlk_core.streaming.window import PROMPT_CHARACTERS, BoundedWindow, words_in_order
 from wlk_core.streaming.words import Word, is_unspaced, joined, needs_space
@@ -36,7 +31,6 @@ __all__ = [
     "LogMel",
     "Loop",
     "SpeculativeDecoding",
-    "StepModel",
     "Timeline",
     "TokenPrediction",
     "Word",
@@ -50,7 +44,6 @@ __all__ = [
     "lowest_energy_sample",
     "mel_filters",
     "needs_space",
-    "speculative_decode",
     "speech_threshold",
     "split_overlap",
     "true_runs",

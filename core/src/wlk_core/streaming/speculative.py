@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import attrs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["SpeculativeDecoding", "StepModel", "TokenPrediction", "speculative_decode"]
+__all__ = ["SpeculativeDecoding", "TokenPrediction"]
 
 
 @attrs.frozen
@@ -20,18 +20,6 @@ class TokenPrediction:
     id: int
     probability: float = 1.0
     margin: float = math.inf
-
-
-class StepModel(Protocol):
-    """A decoder with a KV cache that already has the audio of the next steps."""
-
-    def forward(self, ids: Sequence[int]) -> Sequence[TokenPrediction]:
-        """Run the next ``len(ids)`` positions with these inputs; a prediction after each."""
-        ...
-
-    def truncate(self, count: int) -> None:
-        """Drop from the KV cache all but the first *count* positions of the last forward."""
-        ...
 
 
 class SpeculativeDecoding:
@@ -111,36 +99,3 @@ class SpeculativeDecoding:
             if predictions[index].id != self._pad:
                 return index + 1, False
         return len(predictions), False
-
-
-def speculative_decode(
-    model: StepModel,
-    count: int,
-    *,
-    known_ids: Sequence[int],
-    pad: int,
-    marker: int,
-    width: int,
-    min_margin: float,
-) -> list[TokenPrediction]:
-    """
-    Decode *count* positions greedily and return the predictions after the last known id.
-
-    *model* is the decoder with the audio of these positions; the others are those of
-    SpeculativeDecoding.
-    """
-    decoding = SpeculativeDecoding(
-        count,
-        known_ids=known_ids,
-        pad=pad,
-        marker=marker,
-        width=width,
-        min_margin=min_margin,
-    )
-    while not decoding.is_complete:
-        ids = decoding.next_ids()
-        forward = model.forward(ids)
-        kept = decoding.accept(forward, is_wide=len(ids) > 1)
-        if kept < len(ids):
-            model.truncate(kept)
-    return decoding.predictions

@@ -19,24 +19,24 @@ class Timeline:
     def __init__(self, rate: int) -> None:
         self._rate = rate
         self.samples = 0  #: of audio so far
-        self._silence = Fraction(0)  # of all silences so far
-        self._passed: list[tuple[int, Fraction]] = []  # sample number, silence before that sample
-        self._floor = Fraction(0)  # silence before the oldest entry
-
-    @property
-    def end(self) -> float:
-        """The stream time now, in seconds: the end of everything appended."""
-        return self._seconds(self._silence, self.samples)
+        self.end = 0.0  #: the stream time now, in seconds: the end of everything appended
+        self._silence: Fraction | int = 0  # of all silences so far
+        self._passed: list[
+            tuple[int, Fraction | int]
+        ] = []  # sample number, silence before that sample
+        self._floor: Fraction | int = 0  # silence before the oldest entry
 
     def append_audio(self, samples: int) -> None:
         """Advance the clock by *samples* of audio."""
         self.samples += samples
+        self.end = self._seconds(self._silence, self.samples)
 
     def append_silence(self, seconds: float | Fraction) -> None:
         """Advance the clock by exactly *seconds*, a finite number >= 0."""
         if seconds == 0:
             return
         self._silence += Fraction(seconds)
+        self.end = self._seconds(self._silence, self.samples)
         if self._passed and self._passed[-1][0] == self.samples:
             self._passed[-1] = (self.samples, self._silence)
         else:
@@ -62,8 +62,10 @@ class Timeline:
             silence = total
         return self._seconds(silence, sample)
 
-    def _seconds(self, silence: Fraction, sample: int) -> float:
+    def _seconds(self, silence: Fraction | int, sample: int) -> float:
         """Return the sum, rounded once: the quotient of two integers is rounded correctly."""
+        if not silence:
+            return sample / self._rate
         whole = silence.numerator * self._rate + sample * silence.denominator
         return whole / (silence.denominator * self._rate)
 

@@ -9,8 +9,6 @@ from wlk_bench.scoring import score
 from wlk_bench.selftest import small_log
 from wlk_bench.summary import summarise
 
-from .speed import hour_log
-
 
 def stream(reference, *committed, language=None):
     """Return five seconds in which words were committed at their ends."""
@@ -96,13 +94,3 @@ def test_text_that_was_shown_and_never_committed_is_scored():
 
     assert scored.words.hypothesis_length == 0
     assert scored.stream_laal == ()
-
-
-@pytest.mark.slow
-def test_a_made_up_stream_has_the_errors_it_was_made_with():
-    """Ten minutes with six words wrong of a hundred, committed a second late."""
-    summary = summarise([score(hour_log(600.0), normaliser_name="basic")])
-
-    assert summary["wer"]["rate"] == pytest.approx(0.06, abs=0.015)
-    assert 0.0 < summary["latency"]["emission"]["unaware"]["p50"] < 2.0
-    assert summary["flushes"]["missing_words"] == 0

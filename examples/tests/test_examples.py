@@ -149,6 +149,9 @@ def test_the_template_complies_before_its_engine_is_written(made: Any, tmp_path:
 
     assert ANSWERS["summary"] in listed
     assert ("compliant", "wlk-my-ears") == (report["verdict"], report["distribution"])
+    tested = sum(rule["outcome"] != "n/a" for rule in report["rules"])
+    page = (EXAMPLES.parent / "docs/writing-a-backend.md").read_text(encoding="utf-8")
+    assert f"{tested} of {len(report['rules'])} rules tested" in page
 
 
 @pytest.mark.parametrize("word", ["word", "tick"], ids=["toy", "another engine"])

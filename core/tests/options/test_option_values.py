@@ -64,7 +64,7 @@ def test_the_same_pair_twice_is_one() -> None:
             "toy: no option is called 'thread' (did you mean threads?); expected one of",
         ),
         (["init_prompt=x"], "toy: no option is called 'init_prompt' (did you mean prompt?);"),
-        (["langage=en"], "'langage' (did you mean language of create_processor, transcribe and s"),
+        (["lang=en"], "'lang' (did you mean language of create_processor, transcribe and s"),
         (["border_frames=9"], "no option is called 'border_frames' (did you mean border_seconds?)"),
         (
             ["policy=local-agreement", "border_seconds=1"],

@@ -22,6 +22,7 @@ from journal import Journal
 from scripts import Script
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
+from websockets.typing import Subprotocol
 
 _CHUNKS = (0.01, 0.4)  # seconds of audio
 _PATIENCE = 120.0  # seconds for an answer
@@ -48,13 +49,16 @@ class Client:
         is_new = self._journal.token is None
         while not self._journal.is_over:
             query = "wlk_resume=1" if self._script.is_resumable else "intent=transcription"
+            protocols = None
             if not is_new:
-                query = f"wlk_resume={self._journal.token}&wlk_last_seq={self._journal.last}"
+                query = f"wlk_last_seq={self._journal.last}"
+                protocols = [Subprotocol(f"wlk-resume.{self._journal.token}")]
             async with connect(
                 f"{self._url}?{query}",
                 compression=None,
                 max_size=None,
                 open_timeout=_PATIENCE,
+                subprotocols=protocols,
             ) as socket:
                 if is_new:
                     await self._begin(socket)

@@ -178,7 +178,9 @@ def test_fragments_take_the_memory_of_their_bytes(opened):
     opened.data_received(b"\x80\x81\0\0\0\0e")
 
     assert [b"abcdcdcd"] == waiting
-    assert {"type": "websocket.receive", "text": "abcdcdcde"} == opened.queue.get_nowait()
+    connected, received = opened.queue.get_nowait(), opened.queue.get_nowait()
+    assert "websocket.connect" == connected["type"]
+    assert {"type": "websocket.receive", "text": "abcdcdcde"} == received
 
 
 def test_a_client_whose_audio_waits_needs_to_answer_no_ping(opened):

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 import errno
 import logging
 import os
+import signal
 import socket
 from typing import TYPE_CHECKING, Any, cast
 
@@ -96,9 +97,12 @@ class DrainingServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain on the first signal, stop at once on the second."""
-        if self._loop is None or self._drain is not None or self._served.sessions.is_draining:
+        if self._loop is None:
             super().handle_exit(sig, frame)
             return
+        if self._drain is not None or self._served.sessions.is_draining:
+            signal.signal(sig, signal.SIG_DFL)  # an orderly end would wait for the engine
+            signal.raise_signal(sig)
         self._loop.call_soon_threadsafe(self._begin_drain)
 
     def _begin_drain(self) -> None:

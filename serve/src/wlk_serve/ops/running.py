@@ -97,8 +97,12 @@ class RunningSessions:
     async def drain(self, seconds: float) -> None:
         """Refuse new sessions, wait *seconds* for those that run, then end them and wait."""
         self.is_draining = True
+        _LOGGER.info(
+            "draining: %d sessions and requests may go on for %g s", len(self._running), seconds
+        )
         if await self._empty_within(seconds):
             return
+        _LOGGER.info("draining: the audio of %d ends, the last words follow", len(self._running))
         for session in list(self._running):
             session.end()
         if not await self._empty_within(_FLUSH_SECONDS):

@@ -42,6 +42,7 @@ class StreamSegment:
             endpoint of a commit that came after it.
         takes_audio: whether audio of the client goes there.
         is_cleared: whether events after those endpoints are dropped.
+        has_text: whether words of it were committed.
         waiting: events of a segment that is not the first yet.
         late_commits: seconds of the audio of commits whose items begin after those of an earlier
             stream, because voice activity detection has not ended its utterances yet.
@@ -56,6 +57,7 @@ class StreamSegment:
     commits: int = 0
     takes_audio: bool = True
     is_cleared: bool = False
+    has_text: bool = False
     waiting: list[Event] = attrs.field(factory=list)
     late_commits: list[float] = attrs.field(factory=list)
     marks: deque[Marked] = attrs.field(factory=deque)

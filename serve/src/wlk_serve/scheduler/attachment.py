@@ -9,8 +9,8 @@ import math
 import threading
 from typing import TYPE_CHECKING, Protocol
 
-from wlk_core.errors import BackendError, WLKError
 from wlk_core.session.events import End, HypothesisChange
+from wlk_serve.errors import as_failure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable
@@ -186,9 +186,13 @@ class Attachment:
         """Step the session; an error becomes its final Failure and the End."""
         try:
             return self.session.step()
-        except Exception as error:
+        except BaseException as error:
+            if threading.current_thread() is threading.main_thread() and isinstance(
+                error, KeyboardInterrupt
+            ):
+                raise  # of the user's terminal
             _LOGGER.warning("a session failed", exc_info=True)
-            return self.session.fail(_as_failure(error))
+            return self.session.fail(as_failure(error))
 
     def publish(self, events: list[Event]) -> None:
         """Hand *events* to the consumer without waiting for it."""
@@ -240,11 +244,3 @@ class Attachment:
                     self._state.notify_all()
             if len(events) >= self.outbox.max_events:
                 self._owner.wake(self)  # a full outbox had stopped the session
-
-
-def _as_failure(error: Exception) -> WLKError:
-    if isinstance(error, WLKError):
-        return error
-    failure = BackendError(f"the session failed: {type(error).__name__}: {error}", retryable=False)
-    failure.__cause__ = error
-    return failure

@@ -37,6 +37,7 @@ _LINGER_SECONDS = 10.0  # for a client that still sends, until it has read why i
 # Read in one turn of the event loop.  The smallest frame has 6 bytes, and 256 KiB of them, which
 # asyncio reads by itself, kept everyone else waiting for 0.8 s.
 _READ_BYTES = 4096
+_MAX_ACCEPTED = 256  # connections in one turn of the event loop, which takes them all
 _LAST_SECONDS = 10  # after the drain, for connections that do not end by themselves
 
 
@@ -73,6 +74,7 @@ class DrainingServer(uvicorn.Server):
             http=_Http,
             ws=_WebSocket,
             timeout_graceful_shutdown=_LAST_SECONDS,
+            backlog=_MAX_ACCEPTED,
             ws_max_size=_MAX_MESSAGE_BYTES,
             ws_per_message_deflate=False,  # base64 of audio does not shrink
             access_log=False,  # query strings may contain keys
@@ -183,12 +185,12 @@ class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
 
     def handle_cont(self, event: Frame) -> None:
         # Joined at once: as a list, fragments of two bytes took thirty times their size.
-        message = self.frames[0]
-        if not isinstance(message, bytearray):
-            self.frames = [message := bytearray(message)]  # type: ignore[list-item]
-        message += event.data
+        parts: list[Any] = self.frames  # one of bytes, until another fragment follows
+        if not isinstance(parts[0], bytearray):
+            parts[0] = bytearray(parts[0])
+        parts[0] += event.data
         if event.fin:
-            self.frames = [bytes(message)]
+            self.frames = [bytes(parts[0])]
             self.send_receive_event_to_app()
 
     def send_keepalive_ping(self) -> None:

@@ -3,7 +3,7 @@
 const MAX_WAITING_BYTES = 500_000; // in the socket, before no more audio is given to it
 const SECRET_SECONDS = 60; // a socket is opened with it at once
 
-/** Joins a Connection and its RecentAudio to the server; calls methods of `page`. */
+/** Joins a Connection and its audio to the server; calls methods of `page`. */
 export class Channel {
 	#socket = null;
 	#timer = 0; // of the wait, or of the rest of a burst
@@ -51,7 +51,7 @@ export class Channel {
 			({ status } = answer);
 			body = await answer.json();
 		} catch {
-			// No answer, or one of a proxy.
+			// No answer, or a proxy's.
 		}
 		const { connection } = this;
 		if (connection.state !== "admitting") return;
@@ -81,7 +81,7 @@ export class Channel {
 		};
 	}
 
-	/** Send as the socket takes it. */
+	/** Send what it takes. */
 	#pump() {
 		clearTimeout(this.#timer);
 		if (!this.#socket) return;

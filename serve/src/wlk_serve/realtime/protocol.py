@@ -37,9 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wlk_serve.models.card import ModelCard
+    from wlk_serve.models.stream import ServedStream
     from wlk_serve.realtime.messages import Message
     from wlk_serve.realtime.segments import StreamSegment
-    from wlk_serve.realtime.streams import AudioStream, StreamConfig
+    from wlk_serve.realtime.streams import StreamConfig
 
 __all__ = ["RealtimeProtocol"]
 
@@ -90,7 +91,7 @@ class RealtimeProtocol:
         self._marks = Marks()
         self._marks.is_enabled = MARKS in self._config.include
         self._segments = StreamSegments()
-        self._opened: AudioStream | WLKError | None = None  # for the message that is applied
+        self._opened: ServedStream | WLKError | None = None  # for the message that is applied
         self._takes_binary = False  # since the first update, which sets the format
         self.samples = 0  #: appended
         self._uncommitted = 0  # samples since the last commit
@@ -147,7 +148,7 @@ class RealtimeProtocol:
         return stream_config(self._config)
 
     def apply(
-        self, message: ClientMessage, opened: AudioStream | WLKError | None = None
+        self, message: ClientMessage, opened: ServedStream | WLKError | None = None
     ) -> list[Message]:
         """
         Apply *message*.
@@ -174,7 +175,7 @@ class RealtimeProtocol:
         """Return the message of an error that no message of the client caused."""
         return self._out([_error(error, None)])
 
-    def handle(self, stream: AudioStream, events: Iterable[Event]) -> list[Message]:
+    def handle(self, stream: ServedStream, events: Iterable[Event]) -> list[Message]:
         """Apply events of a stream that this object opened."""
         found = self._segments.find(stream)
         if found is None:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from wlk_core.session.events import Event
     from wlk_core.tokens import ASRToken, SpeakerSpan
+    from wlk_serve.models.stream import ServedStream
     from wlk_serve.realtime.config import RealtimeConfig
-    from wlk_serve.realtime.streams import AudioStream
 
 __all__ = ["StreamSegment", "StreamSegments", "stream_config"]
 
@@ -50,7 +50,7 @@ class StreamSegment:
 
     """
 
-    stream: AudioStream
+    stream: ServedStream
     offset: float
     is_vad: bool
     silence_seconds: float = 0.0
@@ -128,7 +128,7 @@ class StreamSegments:
         """Whether voice activity detection ends the utterances of any segment."""
         return any(segment.is_vad for segment in self._segments)
 
-    def find(self, stream: AudioStream) -> StreamSegment | None:
+    def find(self, stream: ServedStream) -> StreamSegment | None:
         """Return the segment of *stream*, None where it is finished."""
         return next((segment for segment in self._segments if segment.stream is stream), None)
 
@@ -154,7 +154,7 @@ class StreamSegments:
                 retry_after=1,
             )
 
-    def begin(self, stream: AudioStream, config: StreamConfig, *, offset: float) -> StreamSegment:
+    def begin(self, stream: ServedStream, config: StreamConfig, *, offset: float) -> StreamSegment:
         """Append the segment of *stream*, opened with *config*, which takes audio from now on."""
         gate = config.gate
         silence = 0.0 if gate is None else gate.pre_roll + gate.min_silence

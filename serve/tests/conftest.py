@@ -113,7 +113,7 @@ def digits():
 
 
 @contextmanager
-def serve_digits(digits, limits=None, keys=("secret",), diarizers=None):
+def serve_digits(digits, limits=None, keys=("secret", "other"), diarizers=None):
     """Yield the address of a server in a thread, and the server; drain it at the end."""
     from wlk_serve.app import Server  # noqa: PLC0415 -- as above
     from wlk_serve.http.admission import Admission  # noqa: PLC0415 -- as above

@@ -26,7 +26,8 @@ def fetch(address):
         answer = connection.getresponse()
         text = answer.read()
         connection.close()
-        return answer.status, json.loads(text), dict(answer.getheaders())
+        body = json.loads(text) if text.startswith(b"{") else text
+        return answer.status, body, dict(answer.getheaders())
 
     return fetch
 
@@ -47,6 +48,7 @@ def test_a_server_is_ready_when_a_canary_came_through(fetch, path):
         ("GET", "/v1/../etc/passwd", {}, (404, "unknown_url")),
         ("GET", "/v1/audio/transcriptions", {}, (405, "unknown_url")),
         ("GET", "/v1/models/large", {}, (404, "model_not_found")),
+        ("POST", "/v1/audio/transcriptions/", {}, (404, "unknown_url")),  # not sent on to http
         ("GET", "/v1/models", {"x_api_key": "wrong"}, (401, "invalid_api_key")),
         ("GET", "/v1/models", {"origin": "https://evil.example"}, (403, "invalid_origin")),
         ("GET", "/v1/models", {"host": "evil.example"}, (403, "invalid_host")),
@@ -66,6 +68,18 @@ def test_a_refusal_has_the_shape_of_openai(fetch, method, path, headers, expecte
     assert expected == (answer, body["error"]["code"])
     assert {"message", "type", "param", "code"} == set(body["error"])
     assert answer_headers["x-request-id"].startswith("req_")
+
+
+def test_a_page_of_an_allowed_origin_may_use_the_addresses(fetch):
+    """Its browser asks first, without a key; other origins get no such answer."""
+    page = {"origin": "https://captions.example", "host": "captions.example"}
+    _, _, headers = fetch("GET", "/v1/models", **page)
+    asked = {"access_control_request_method": "POST", "x_api_key": ""}
+    path = "/v1/audio/transcriptions"
+
+    assert "https://captions.example" == headers["access-control-allow-origin"]
+    assert 200 == fetch("OPTIONS", path, **page, **asked)[0]
+    assert 400 == fetch("OPTIONS", path, **{**page, "origin": "https://evil.example"}, **asked)[0]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import logging
+from unittest.mock import Mock
+
 import click
 from click.testing import CliRunner
 import pytest
@@ -9,6 +14,7 @@ import pytest
 from wlk_core.cli.main import execute, main
 from wlk_serve import __main__ as module
 from wlk_serve import cli
+from wlk_serve.cli import _JsonFormatter, _watch
 
 PINNED = (
     *("--host", "--port", "--backend", "--model", "--option", "--api-key-env"),
@@ -64,3 +70,44 @@ def test_what_cannot_be_served_is_one_line(arguments, status, message, capsys):
         assert 1 == len(lines)
         assert lines[0].startswith(f"{name}: ")
         assert message in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("hung", "is_draining", "seconds"),
+    [([True], False, 2), ([False, True, False, True], False, None), ([False], True, 36)],
+    ids=["hung", "frozen for a moment", "drain"],
+)
+def test_a_server_whose_engine_does_not_return_ends_itself(monkeypatch, hung, is_draining, seconds):
+    """Twice in a row, because a process that was frozen looks hung once; a drain has its time."""
+    clock, ended = [0.0], []
+
+    def sleep(duration):
+        clock[0] += duration
+        if clock[0] > 60:
+            raise TimeoutError
+
+    def end(status):
+        ended.append((clock[0], status))
+        raise TimeoutError
+
+    states = itertools.cycle(hung)
+    server = Mock(sessions=Mock(is_draining=is_draining))
+    type(server).is_hung = property(lambda _self: next(states))
+    monkeypatch.setattr("wlk_serve.cli.time", Mock(sleep=sleep, monotonic=lambda: clock[0]))
+    monkeypatch.setattr("wlk_serve.cli.os._exit", end)
+    with pytest.raises(TimeoutError):
+        _watch(server, 0.0)
+
+    assert ([] if seconds is None else [(seconds + 2.0, 1)]) == ended
+
+
+def test_a_log_line_is_one_json_object():
+    """With the time, and the traceback where there is one."""
+    record = logging.LogRecord("wlk_serve", logging.INFO, "", 1, "session %s", ("a\nb",), None)
+    record.created = 0.0
+
+    line = _JsonFormatter().format(record)
+
+    assert "\n" not in line
+    expected = {"time": "1970-01-01T00:00:00+00:00", "level": "INFO", "logger": "wlk_serve"}
+    assert {**expected, "message": "session a\nb"} == json.loads(line)

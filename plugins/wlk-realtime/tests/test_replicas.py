@@ -92,8 +92,8 @@ def test_a_token_of_a_dead_replica_is_refused_and_a_new_session_opens(replicas):
             first.kill()
             with pytest.raises(ConnectionClosed):
                 session.recv(timeout=PATIENCE)
-        address = f"{proxy.url}?wlk_resume={token}&wlk_last_seq=0"
-        with connect(address, open_timeout=PATIENCE) as resumed:
+        token_protocol = [f"wlk-resume.{token}"]
+        with connect(proxy.url, open_timeout=PATIENCE, subprotocols=token_protocol) as resumed:
             error = json.loads(resumed.recv(timeout=PATIENCE))
             with pytest.raises(ConnectionClosed) as closed:
                 resumed.recv(timeout=PATIENCE)

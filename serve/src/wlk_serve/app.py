@@ -13,6 +13,7 @@ import attrs
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
@@ -91,9 +92,23 @@ class Server:
             Exception: self._refuse_unexpected,
         }
         starlette = Starlette(routes=routes, exception_handlers=handlers)
-        self.app: ASGIApp = _Guard(starlette, self._admission, self._metrics)
+        starlette.router.redirect_slashes = False  # to http behind a proxy, with key and audio
+        self.app: ASGIApp = CORSMiddleware(  # before the guard: a preflight carries no key
+            _Guard(starlette, self._admission, self._metrics),
+            allow_origins=tuple(self._admission.origins),
+            allow_methods=("GET", "POST"),
+            allow_headers=("*",),
+            expose_headers=("x-request-id", "x-wlk-ignored", "retry-after"),
+        )
+
+    @property
+    def is_hung(self) -> bool:
+        """Whether an engine call will not return, so that only another process helps."""
+        return self._models.is_hung
 
     async def _livez(self, _request: Request) -> Response:
+        if self.is_hung:
+            raise RequestError("an engine call does not return", status=503, code="engine_hung")
         return JSONResponse({"status": "alive"})
 
     async def _readyz(self, _request: Request) -> Response:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import UTC, datetime
+import json
 import logging
+import math
 import os
 import threading
+import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -15,6 +19,8 @@ from wlk_core.errors import ModelNotFoundError, OptionError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from wlk_serve.app import Server
+
 __all__ = ["run", "serve"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -23,6 +29,9 @@ _PROGRAM = "wlk-serve"
 _MAX_NAME_LETTERS = 200
 _MEGABYTE = 1_000_000
 _PIECE_BYTES = 4096  # of standard input, which is dropped
+_WATCH_SECONDS = 2.0
+_END_SECONDS = 34.0  # after a drain: 30 for the last words, the rest to end threads
+_LOGGER = logging.getLogger(__name__)
 _NO_MODEL = 3  # exit status where the model is what is missing, for programs that start a server
 _SIZES = {  # options in megabytes
     "max_upload_mb": "max_upload_bytes",
@@ -101,6 +110,13 @@ def _checked_name(
 @_number("--idle-seconds", 600, "How long a client of a socket may send nothing.")
 @_number("--drain-seconds", 20.0, "How long sessions may go on after SIGTERM.", lowest=0)
 @click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Form of the lines on standard error.",
+)
+@click.option(
     "--end-with-stdin",
     is_flag=True,
     help="End when standard input ends, for programs that start a server of their own.",
@@ -119,6 +135,7 @@ def serve(
     api_key_env: str | None,
     origins: tuple[str, ...],
     drain_seconds: float,
+    log_format: str,
     end_with_stdin: bool,
     **limits: int | None,
 ) -> int:
@@ -174,9 +191,12 @@ def serve(
             ) as service,
         ):
             loaded.warmup()
-            _log_sessions()
+            service.probe_model()
+            _log_to_stderr(is_json=log_format == "json")
+            server = Server(service, admission=admission, limits=Limits(**chosen))
+            threading.Thread(target=_watch, args=(server, drain_seconds), daemon=True).start()
             DrainingServer(
-                Server(service, admission=admission, limits=Limits(**chosen)),
+                server,
                 host=host,
                 port=port,
                 drain_seconds=drain_seconds,
@@ -195,12 +215,45 @@ def run() -> None:
     run_program(serve, _PROGRAM)
 
 
-def _log_sessions() -> None:
-    """Write a line to standard error at the end of each session."""
+def _watch(server: Server, drain_seconds: float) -> None:
+    """
+    End this process, for a service manager to start another, where its engine does not return.
+
+    A thread in a call cannot be interrupted, and an orderly end would wait for it.
+    """
+    deadline, hung = math.inf, 0  # checks in a row: a process that was frozen looks hung once
+    while True:
+        time.sleep(_WATCH_SECONDS)
+        hung = hung + 1 if server.is_hung else 0
+        if server.sessions.is_draining:
+            deadline = min(deadline, time.monotonic() + drain_seconds + _END_SECONDS)
+        if hung > 1 or time.monotonic() > deadline:
+            _LOGGER.critical("an engine call does not return: the server ends with status 1")
+            os._exit(1)
+
+
+class _JsonFormatter(logging.Formatter):
+    """Writes a record as one JSON object."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def _log_to_stderr(*, is_json: bool) -> None:
+    """Write life-cycle events, the end of each session and failures to standard error."""
     from wlk_core.cli.terminal import PrintableFormatter  # noqa: PLC0415 -- as above
 
     handler = logging.StreamHandler()
-    handler.setFormatter(PrintableFormatter(f"{_PROGRAM}: %(message)s"))
+    plain = PrintableFormatter(f"%(asctime)s {_PROGRAM}: %(message)s")
+    handler.setFormatter(_JsonFormatter() if is_json else plain)
     logger = logging.getLogger("wlk_serve")
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)

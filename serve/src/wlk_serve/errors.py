@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from wlk_core.errors import (
@@ -13,11 +14,19 @@ from wlk_core.errors import (
     WLKError,
 )
 
-__all__ = ["RequestError", "as_request_error", "error_response", "invalid", "shutdown_error"]
+__all__ = [
+    "RequestError",
+    "as_failure",
+    "as_request_error",
+    "error_response",
+    "invalid",
+    "shutdown_error",
+]
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
+_LOGGER = logging.getLogger(__name__)
 _TOO_MANY = 429
 _OVERLOADED = 503
 _INTERNAL = 500
@@ -77,6 +86,19 @@ def shutdown_error() -> RequestError:
     )
 
 
+def as_failure(error: BaseException) -> WLKError:
+    """
+    Return what a plugin raised, whatever its type, as an error of the core.
+
+    Rust's panics are no `Exception`, and SystemExit would end the event loop that gets it.
+    """
+    if isinstance(error, WLKError):
+        return error
+    failure = BackendError(f"the engine raised {type(error).__name__}: {error}", retryable=False)
+    failure.__cause__ = error
+    return failure
+
+
 def as_request_error(error: Exception) -> RequestError:
     """Return the answer to an error of the core; an unexpected error discloses no detail."""
     message = " ".join(str(error).split())
@@ -92,6 +114,8 @@ def as_request_error(error: Exception) -> RequestError:
         case OptionError():
             return RequestError(message, code="invalid_value")
         case BackendError():
+            _LOGGER.warning("%s", message, exc_info=error)  # it may name files and machines
+            message = "the engine failed; the log of the server has the cause"
             return RequestError(message, status=_INTERNAL, code="engine_failed")
     return RequestError("the server failed", status=_INTERNAL, code="internal_error")
 

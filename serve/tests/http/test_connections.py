@@ -1,4 +1,4 @@
-"""WebSockets whose client sends too much, nonsense, or no pongs."""
+"""Connections whose client sends too much, nonsense, half of a request, or no pongs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from uvicorn.server import ServerState
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from wlk_serve.http.server import _WebSocket
+from wlk_serve.http.server import _Http, _WebSocket
 
 HELLO = b"GET /v1/realtime HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Api-Key: secret\r\n"
 UPGRADE = (
@@ -100,15 +100,87 @@ class Loop:
 
 
 @pytest.fixture
-def opened():
-    """Return a WebSocket that is open, without a network."""
-    config = uvicorn.Config(lambda *_: None, ws_per_message_deflate=False)
-    config.load()
-    connection = _WebSocket(config, ServerState(), {}, Loop())
-    connection.connection_made(Transport())
+def accepted():
+    """Return a function that makes a connection of a kind, without a network."""
+
+    def accepted(kind):
+        config = uvicorn.Config(lambda *_: None, ws_per_message_deflate=False)
+        config.load()
+        connection = kind(config, ServerState(), {}, Loop())
+        connection.connection_made(Transport())
+        return connection
+
+    return accepted
+
+
+@pytest.fixture
+def opened(accepted):
+    """Return a WebSocket that is open."""
+    connection = accepted(_WebSocket)
     connection.data_received(HELLO + UPGRADE)
     asyncio.run(connection.send({"type": "websocket.accept"}))
     return connection
+
+
+@pytest.mark.parametrize("part", [b"", HELLO])
+def test_a_connection_whose_head_does_not_end_is_closed(accepted, part):
+    """Also where its bytes come one by one: each would stop uvicorn's own timer."""
+    connection = accepted(_Http)
+    for byte in part:
+        connection.data_received(bytes([byte]))
+    timers = [call for _, call in connection.loop.timers]
+
+    timers[0]()
+
+    assert 1 == len(timers)
+    assert "abort" in connection.transport.names()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"X: 1\r\n" * 129, b"X: " + b"1" * 8192 + b"\r\n", b"Content-Length: 1\r\n"],
+    ids=["many headers", "long line", "body"],
+)
+def test_a_handshake_that_the_parser_refuses_is_answered_and_closed(accepted, head):
+    """It is parsed a second time, with narrower limits than those of HTTP."""
+    connection = accepted(_WebSocket)
+    connection.data_received(HELLO + head + UPGRADE)
+
+    assert connection.transport.calls[0][1].startswith(b"HTTP/1.1 400 ")
+    assert "close" in connection.transport.names()
+
+
+def test_a_client_that_reads_nothing_is_not_read(opened):
+    """Answers to its pings would fill the memory; nor is it a sign of life that it pings."""
+    opened.data_received(b"\x89\x80\0\0\0\0")
+    opened.pause_writing()
+    paused = opened.transport.names()
+    opened.keepalive_timeout()
+
+    assert "pause_reading" == paused[-1]
+    assert "close" in opened.transport.names()
+
+
+def test_a_client_that_reads_again_is_read_again(opened):
+    """Unless one of its messages waits."""
+    for waits in (True, False):
+        opened.pause_writing()
+        opened.read_paused = waits
+        opened.resume_writing()
+
+        assert ("resume_reading" == opened.transport.names()[-1]) is not waits
+
+
+def test_fragments_take_the_memory_of_their_bytes(opened):
+    """An object for each would be many times larger, and an empty one is within every limit."""
+    opened.data_received(b"\x01\x82\0\0\0\0ab" + b"\x00\x82\0\0\0\0cd" * 3 + b"\0\x80\0\0\0\0" * 9)
+    waiting = [bytes(part) for part in opened.frames]
+    opened.data_received(b"\x80\x81\0\0\0\0e")
+
+    assert [b"abcdcdcd"] == waiting
+    connected, received = opened.queue.get_nowait(), opened.queue.get_nowait()
+    assert "websocket.connect" == connected["type"]
+    assert {"type": "websocket.receive", "text": "abcdcdcde"} == received
 
 
 def test_a_client_whose_audio_waits_needs_to_answer_no_ping(opened):

@@ -44,7 +44,9 @@ class SlowBackend:
     """A backend whose streams are opened when a test releases them."""
 
     backend: object
-    open_error: Exception | None = None
+    open_error: BaseException | None = None
+    languages: tuple[str | None, ...] | None = None  # None for any
+    opened: int = 0
     close_error: Exception | None = None
     begun: threading.Event = attrs.field(factory=threading.Event)
     released: threading.Event = attrs.field(factory=threading.Event)
@@ -56,7 +58,12 @@ class SlowBackend:
     def create_processor(self, **options):
         """Wait for the release; then return a processor or fail."""
         self.begun.set()
+        self.opened += 1
         assert self.released.wait(WAIT)
+        if self.languages is not None:
+            if options["language"] not in self.languages or options["task"] != "transcribe":
+                raise OptionError("another model")
+            options = {}
         if self.open_error is not None:
             raise self.open_error
         return ClosedProcessor(self.backend.create_processor(**options), self)
@@ -179,6 +186,42 @@ def test_a_canary_may_wait_behind_a_long_call_of_a_recording(
         check()
 
 
+def test_a_canary_that_fails_answers_all_who_wait_for_it_without_its_cause(service, backend):
+    """One after another they would wait for ten seconds each; and nobody needs a key to ask."""
+    backend.open_error = BackendError("/home/someone/model is broken")
+
+    async def run():
+        canaries = [asyncio.create_task(service.check_canary(0.0)) for _ in range(3)]
+        await begun(backend)
+        backend.released.set()
+        return await asyncio.gather(*canaries, return_exceptions=True)
+
+    errors = asyncio.run(run())
+
+    assert [503] * 3 == [error.status for error in errors]
+    assert 1 == backend.opened
+    assert "home" not in str(errors)
+
+
+def test_a_card_has_the_languages_of_the_loaded_model(service, backend):
+    """Its backend declares those of all models, and a session would fail at its first audio."""
+    backend.released.set()
+    backend.languages = ("fr", None)
+    service.card = attrs.evolve(
+        service.card,
+        spec=attrs.evolve(
+            service.card.spec,
+            languages=("en", "fr"),
+            capabilities=("language-forcing", "translation"),
+        ),
+    )
+
+    service.probe_model()
+
+    assert ("fr",) == service.card.spec.languages
+    assert not service.card.can_translate
+
+
 def test_a_client_that_leaves_during_the_opening_leaves_nothing_open(service, backend):
     """The stream that comes later is closed."""
 
@@ -196,13 +239,20 @@ def test_a_client_that_leaves_during_the_opening_leaves_nothing_open(service, ba
     assert backend.closed.wait(WAIT)
 
 
-@pytest.mark.parametrize("error", [OptionError("no such language"), BackendError("not now")])
-def test_what_a_backend_raises_reaches_the_caller(service, backend, error):
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (OptionError("no such language"), OptionError),
+        (BackendError("not now"), BackendError),
+        (SystemExit("of a plugin"), BackendError),  # which would end the event loop
+    ],
+)
+def test_what_a_backend_raises_reaches_the_caller(service, backend, error, kind):
     """Whatever it refuses."""
     backend.open_error = error
     backend.released.set()
 
-    with pytest.raises(type(error), match=str(error)):
+    with pytest.raises(kind, match=str(error)):
         asyncio.run(service.open_stream(CONFIG, nothing))
 
 

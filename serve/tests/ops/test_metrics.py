@@ -48,8 +48,10 @@ def record(metrics, clock):
 def values(metrics):
     """Return the samples that are not zero, by name and labels."""
     text, _ = metrics.render()
-    lines = [line for line in text.decode().splitlines() if not line.startswith("#")]
-    pairs = [line.rsplit(" ", 1) for line in lines if "_created" not in line]
+    lines = [line for line in text.decode().splitlines() if line.startswith("wlk_")]
+    pairs = [
+        line.rsplit(" ", 1) for line in lines if "_created" not in line and "_build" not in line
+    ]
     return {name: float(value) for name, value in pairs if float(value)}
 
 

@@ -36,10 +36,13 @@ class Clock:
 
     def advance(self, seconds):
         """Let time pass."""
-        self.now += seconds
-        for timer in [timer for timer in self.timers if timer.time <= self.now]:
+        end = self.now + seconds
+        while due := [timer for timer in self.timers if timer.time <= end]:
+            timer = min(due, key=lambda timer: timer.time)
+            self.now = max(self.now, timer.time)
             timer.cancel()
             timer.function()
+        self.now = end
 
 
 @pytest.fixture
@@ -84,6 +87,17 @@ def test_a_session_that_is_over_waits_once(session, clock, closed):
 
     assert [RESUME_SECONDS] == closed
     assert [] == clock.timers
+
+
+def test_a_client_has_time_to_come_back_after_the_process_was_frozen(session, clock, closed):
+    """Its socket is read after the timers that are over."""
+    session.detach(session.begin(), LOST)
+    clock.now += 2 * RESUME_SECONDS
+    clock.advance(0)
+
+    session.resume(0)
+
+    assert [] == closed
 
 
 def test_a_session_that_goes_on_waits_after_each_loss(session, clock, closed):

@@ -217,7 +217,8 @@ def test_an_engine_that_fails_ends_the_session_with_failed_items(protocol, manua
     (failed,) = protocol.handle(streams[0], [failure])
 
     assert committed["item_id"] == failed["item_id"]
-    assert "the engine broke" == failed["error"]["message"]
+    assert "the engine broke" not in str(failed)  # it may name what is on the machine
+    assert "engine_failed" == failed["error"]["code"]
     assert protocol.has_failed
     assert ("session_expired", None) == only_error(manual("input_audio_buffer.commit"))
 

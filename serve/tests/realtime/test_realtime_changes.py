@@ -70,17 +70,18 @@ def test_audio_before_a_change_is_completed_by_a_later_commit(
     assert ([1.0], message == "wlk.end") == (seconds, protocol.is_over)
 
 
-def test_an_item_goes_on_after_a_change(manual, protocol, streams, token):
-    """A commit covers all audio since the last one, of two streams here."""
+@pytest.mark.parametrize(("first", "text"), [(" un", "zero un"), ("un", "zero un"), (".", "zero.")])
+def test_an_item_goes_on_after_a_change(*, manual, protocol, streams, token, first, text):
+    """A commit covers all audio since the last one, of two streams here, whose words stay apart."""
     manual("append", audio=SECOND)
     manual("session.update", session=language("fr"))
     manual("append", audio=SECOND)
     messages = manual("commit")
     messages += protocol.handle(streams[0], [Commit((token(" zero"),), 1.0), END])
-    events = [Commit((token(" un"),), 1.0), Endpoint(1.0, "commit", 1.0)]
+    events = [Commit((token(first),), 1.0), Endpoint(1.0, "commit", 1.0)]
     messages += protocol.handle(streams[1], events)
 
-    assert {"item_1": "zero un"} == texts(messages)
+    assert {"item_1": text} == texts(messages)
 
 
 def test_audio_after_such_a_commit_is_the_next_item(manual, protocol, streams, token):

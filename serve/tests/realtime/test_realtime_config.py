@@ -106,7 +106,7 @@ def test_a_wrong_value_is_named_by_its_path(update, fields, param):
         ({"format": "pcm16"}, f"expected `{INPUT}.format` as an object, got 'pcm16'"),
         (
             {"transcription": {"prompt": [5] * 1000}},
-            f"expected `{INPUT}.transcription.prompt` as a string, got [5, 5, 5, 5, 5, 5, ...]",
+            f"expected `{INPUT}.transcription.prompt` as Unicode text, got [5, 5, 5, 5, 5, 5, ...]",
         ),
     ],
     ids=["range", "type", "long"],

@@ -55,12 +55,12 @@ class Client:
 
     def connect(self):
         """Open a session, or resume it."""
-        query = "?wlk_resume=1"
+        query, protocols = "?wlk_resume=1", None
         if self.token is not None:
-            query = f"?wlk_resume={self.token}&wlk_last_seq={self.last}"
+            query, protocols = f"?wlk_last_seq={self.last}", [f"wlk-resume.{self.token}"]
         headers = {"x-api-key": "secret"}
         self.socket = self._stack.enter_context(
-            connect(self._url + query, additional_headers=headers)
+            connect(self._url + query, additional_headers=headers, subprotocols=protocols)
         )
         first = json.loads(self.socket.recv(30))
         if first["type"] == "session.created":
@@ -160,12 +160,16 @@ def test_a_loss_before_the_last_words_loses_none(open_client, expected):
     assert expected == client.text()
 
 
-def test_a_session_that_its_client_ended_cannot_be_resumed(open_client, address):
-    """A close with 1000 is no loss."""
+@pytest.mark.parametrize(("code", "key"), [(1000, "secret"), (4000, "other")])
+def test_a_session_that_is_over_or_of_another_key_cannot_be_resumed(
+    open_client, address, code, key
+):
+    """A close with 1000 is no loss, and a token is of no use without its key."""
     client = open_client()
-    client.socket.close(1000)
-    url = f"{address.replace('http', 'ws')}/realtime?wlk_resume={client.token}"
-    with connect(url, additional_headers={"x-api-key": "secret"}) as other:
+    client.socket.close(code)
+    url = f"{address.replace('http', 'ws')}/realtime"
+    token = [f"wlk-resume.{client.token}"]
+    with connect(url, additional_headers={"x-api-key": key}, subprotocols=token) as other:
         error = json.loads(other.recv(30))
         with pytest.raises(ConnectionClosed) as closed:
             other.recv(30)

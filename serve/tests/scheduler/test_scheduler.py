@@ -154,8 +154,11 @@ def test_sessions_on_threads_emit_what_they_emit_alone(
         assert 3 == len(set.union(*steppers))
 
 
-def test_a_session_whose_step_raises_ends_alone(new_consumer, manual, open_ungated, speech, text):
-    """A mistake in a part of a session is its final Failure; the End follows."""
+@pytest.mark.parametrize("kind", [ZeroDivisionError, BaseException, SystemExit])
+def test_a_session_whose_step_raises_ends_alone(
+    *, new_consumer, manual, open_ungated, speech, text, kind
+):
+    """A mistake in a part of a session is its final Failure, whatever its type; the End follows."""
     broken, sound = open_ungated(), open_ungated()
     consumers = new_consumer(), new_consumer()
     for session, consumer in zip((broken, sound), consumers, strict=True):
@@ -164,7 +167,7 @@ def test_a_session_whose_step_raises_ends_alone(new_consumer, manual, open_ungat
         manual.attach(session, consumer, call=direct)
 
     def fail(*_, **__):
-        raise ZeroDivisionError("a mistake in a diarizer")
+        raise kind("a mistake in a diarizer")
 
     broken._worker._annotations.events = fail
     run(manual)
@@ -175,10 +178,28 @@ def test_a_session_whose_step_raises_ends_alone(new_consumer, manual, open_ungat
     assert isinstance(failure, Failure)
     assert failure.is_final
     assert isinstance(failure.error, BackendError)
-    assert "ZeroDivisionError: a mistake in a diarizer" in str(failure.error)
+    assert f"{kind.__name__}: a mistake in a diarizer" in str(failure.error)
     assert isinstance(end, End)
     assert text == consumers[1].text
     assert 0 == len(manual)
+
+
+def test_a_step_that_does_not_return_is_noticed(manual, clock, open_ungated, speech):
+    """Only another process helps then, because a call cannot be interrupted."""
+    session, lasted = open_ungated(), []
+    session.receive(speech)
+    manual.attach(session, lambda _events: None, call=direct)
+
+    def hang():
+        clock.now += 1000
+        lasted.append(manual.longest_step_seconds)
+        return []
+
+    session.step = hang
+    manual.step()
+
+    assert 1000 == lasted[0]
+    assert 0 == manual.longest_step_seconds
 
 
 def test_the_lateness_of_the_last_ten_seconds_is_measured(

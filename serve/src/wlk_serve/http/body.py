@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from wlk_serve.errors import RequestError, shutdown_error
@@ -84,14 +85,16 @@ class Upload:
         if self._is_ending:
             raise shutdown_error()
         try:
-            async with asyncio.timeout(_WAIT_SECONDS) as self._wait:
-                return await request.receive()
-        except TimeoutError:
-            if self._is_ending:
-                raise shutdown_error() from None
+            # Twice: after the process was frozen, the time is over before anything was read.
+            for _ in range(2):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_WAIT_SECONDS / 2) as self._wait:
+                        return await request.receive()
+                if self._is_ending:
+                    raise shutdown_error()
             raise RequestError(
                 f"no byte of the body came for {_WAIT_SECONDS:.0f} s", status=408, code="timeout"
-            ) from None
+            )
         finally:
             self._wait = None
 

@@ -7,10 +7,12 @@ from contextlib import ExitStack, contextmanager
 import errno
 import logging
 import os
+import signal
 import socket
 from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from wlk_core.errors import WLKError
@@ -18,6 +20,8 @@ from wlk_core.errors import WLKError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
+
+    from websockets.frames import Frame
 
     from wlk_serve.app import Server
 
@@ -28,8 +32,13 @@ _IGNORED_LOGS = (
     "without completing handshake",  # of every WebSocket that is refused
     "Invalid UTF-8 sequence received",  # with a traceback; the client gets 1007
 )
-_LAST_SECONDS = 10  # after the drain, for connections that do not end by themselves
+_HEAD_SECONDS = 10.0  # for the head of a request
 _LINGER_SECONDS = 10.0  # for a client that still sends, until it has read why it was refused
+# Read in one turn of the event loop.  The smallest frame has 6 bytes, and 256 KiB of them, which
+# asyncio reads by itself, kept everyone else waiting for 0.8 s.
+_READ_BYTES = 4096
+_MAX_ACCEPTED = 256  # connections in one turn of the event loop, which takes them all
+_LAST_SECONDS = 10  # after the drain, for connections that do not end by themselves
 
 
 class DrainingServer(uvicorn.Server):
@@ -62,9 +71,10 @@ class DrainingServer(uvicorn.Server):
             server.app,
             host=host,
             port=port,
-            http="h11",
+            http=_Http,
             ws=_WebSocket,
             timeout_graceful_shutdown=_LAST_SECONDS,
+            backlog=_MAX_ACCEPTED,
             ws_max_size=_MAX_MESSAGE_BYTES,
             ws_per_message_deflate=False,  # base64 of audio does not shrink
             access_log=False,  # query strings may contain keys
@@ -89,9 +99,12 @@ class DrainingServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain on the first signal, stop at once on the second."""
-        if self._loop is None or self._drain is not None or self._served.sessions.is_draining:
+        if self._loop is None:
             super().handle_exit(sig, frame)
             return
+        if self._drain is not None or self._served.sessions.is_draining:
+            signal.signal(sig, signal.SIG_DFL)  # an orderly end would wait for the engine
+            signal.raise_signal(sig)
         self._loop.call_soon_threadsafe(self._begin_drain)
 
     def _begin_drain(self) -> None:
@@ -103,14 +116,82 @@ class DrainingServer(uvicorn.Server):
         self.should_exit = True
 
 
-class _WebSocket(WebSocketsSansIOProtocol):
-    """Uvicorn's WebSocket, kept open for clients whose audio waits to be read."""
+class _Http(H11Protocol):
+    """Uvicorn's HTTP connection, closed unless a head is complete in time."""
 
-    _received = 0  # pieces of data since the last ping
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._end_watch()
+
+    def _watch_head(self) -> None:
+        # Uvicorn's own timer of idle connections stops at their first byte.
+        if str(self.conn.their_state) != "IDLE":
+            self._end_watch()
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(_HEAD_SECONDS, self.transport.abort)
+
+    def _end_watch(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+
+class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):
+    """Uvicorn's WebSocket, read in small parts and only while its client reads too."""
+
+    _received = 0  # parts of data since the last ping
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._buffer = bytearray(_READ_BYTES)
+
+    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 -- of the protocol
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(self._buffer[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         self._received += 1
         super().data_received(data)
+        if self.conn.handshake_exc is not None and not self.handshake_initiated:
+            # Websockets takes 128 headers, lines of 8 KiB and no body, and only notes a refusal.
+            self.transport.write(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n")
+            self.transport.close()
+
+    def pause_writing(self) -> None:
+        # A client may ping without reading: answers would fill the memory.
+        super().pause_writing()
+        self.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self.read_paused:
+            self.transport.resume_reading()
+
+    async def receive(self) -> Any:
+        await self.writable.wait()  # because the base class reads again here
+        return await super().receive()
+
+    def handle_cont(self, event: Frame) -> None:
+        # Joined at once: as a list, fragments of two bytes took thirty times their size.
+        parts: list[Any] = self.frames  # one of bytes, until another fragment follows
+        if not isinstance(parts[0], bytearray):
+            parts[0] = bytearray(parts[0])
+        parts[0] += event.data
+        if event.fin:
+            self.frames = [bytes(parts[0])]
+            self.send_receive_event_to_app()
 
     def send_keepalive_ping(self) -> None:
         self._received = 0
@@ -119,11 +200,12 @@ class _WebSocket(WebSocketsSansIOProtocol):
     def keepalive_timeout(self) -> None:
         # A client may send a recording at once.  Its pong then waits behind audio that is read only
         # as fast as the model decodes, for minutes; unread or arriving bytes prove that it lives.
-        if self.read_paused or self._received:
+        if self.writable.is_set() and (self.read_paused or self._received):
             self.pong_timer = self.pending_ping_payload = None
             self.schedule_ping()
         else:
             super().keepalive_timeout()
+            self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
 
     def handle_parser_exception(self) -> None:
         # Closing a TCP socket with unread bytes resets it, and the client never reads the close

@@ -9,7 +9,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from wlk_core.errors import OptionError
-from wlk_serve.errors import RequestError
+from wlk_serve.errors import RequestError, as_failure
 from wlk_serve.models.card import unknown_model
 
 if TYPE_CHECKING:
@@ -106,6 +106,11 @@ class ModelPool:
         """The p99 lateness of the steps of sessions in seconds, of the latest model."""
         return max((service.lateness for service in self._loaded.values()), default=0.0)
 
+    @property
+    def is_hung(self) -> bool:
+        """Whether an engine call of any model will not return."""
+        return any(service.is_hung for service in self._loaded.values())
+
     def card(self, name: object) -> ModelCard:
         """
         Return the card of a model, the default one for None.
@@ -154,7 +159,7 @@ class ModelPool:
     def load_default(self) -> None:
         """Load the default model, which blocks; raises what its load raises."""
         card = next(iter(self._declared.values()))
-        self._loaded[card.name] = self._load(card)
+        self._loaded[card.name] = self._load_model(card.name)
 
     def close(self) -> None:
         """Unload every model, which blocks; nothing may be leased any more."""
@@ -195,8 +200,14 @@ class ModelPool:
                 _LOGGER.info("model %s is unloaded", idle)
                 await service.wait_for_canary()
                 await asyncio.to_thread(service.close)
-            self._loaded[name] = await asyncio.to_thread(self._load, self._declared[name])
+            self._loaded[name] = await asyncio.to_thread(self._load_model, name)
             _LOGGER.info("model %s is loaded", name)
+
+    def _load_model(self, name: str) -> Service:
+        try:
+            return self._load(self._declared[name])
+        except BaseException as error:
+            raise as_failure(error) from error
 
     def _end_load(self, name: str, task: asyncio.Task[None]) -> None:
         """Log a load that failed, because every client that waited for it may have left."""

@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from functools import partial
 import logging
+import math
 import os
 import threading
 import time
@@ -16,10 +17,11 @@ import attrs
 import numpy as np
 
 from wlk_core.audio import decode_file
+from wlk_core.errors import OptionError, StreamClosed
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session import Failure, Session, transcribe_stream
 from wlk_core.vad import SilenceGate, SileroDetector, silence_gate
-from wlk_serve.errors import RequestError
+from wlk_serve.errors import RequestError, as_failure
 from wlk_serve.models.engine_turns import EngineTurns
 from wlk_serve.models.stream import ServedStream
 from wlk_serve.ops.metrics import Metrics
@@ -56,6 +58,7 @@ _CANARY_TIMEOUT = 10.0  # seconds; a probe waits 15
 # timeout on a slow machine.  The canary waits behind it; the engine is busy and not broken, unless
 # the call takes longer than any window does.
 _MAX_CALL_SECONDS = 300.0
+_MAX_STEP_SECONDS = 120.0  # of a session, whose windows are shorter; a longer one never returns
 
 
 class Service:
@@ -109,7 +112,7 @@ class Service:
         self._openers = ThreadPoolExecutor(_MAX_OPENINGS, "wlk-open")
         self._closers = ThreadPoolExecutor(2, "wlk-close")
         self._canary = asyncio.Lock()
-        self._last_canary = -1e9
+        self._canary_result: tuple[float, str | None] = (-math.inf, None)  # when, the problem
 
     def __enter__(self) -> Self:
         return self
@@ -152,6 +155,27 @@ class Service:
                 retry_after=10,
             )
 
+    def probe_model(self) -> None:
+        """
+        Leave out of the card what the model cannot do: its backend declares that of all models.
+
+        Opens a stream for each language, so that a client is refused before it sends audio.
+        """
+        spec = self.card.spec
+        if "language-forcing" not in spec.capabilities or hasattr(self._backend, "declared"):
+            return  # nothing to choose, or a model at another machine
+        languages = tuple(code for code in spec.languages if self._can("transcribe", code))
+        missing = set() if self._can("translate", None) else {"translation"}
+        spec = attrs.evolve(spec, languages=languages, capabilities=spec.capabilities - missing)
+        self.card = attrs.evolve(self.card, spec=spec)
+
+    def _can(self, task: str, language: str | None) -> bool:
+        try:
+            self._processor(task, language, self._stream_options).close()
+        except OptionError:
+            return False
+        return True
+
     async def open_stream(
         self, config: StreamConfig, on_events: Callable[[ServedStream, list[Event]], object]
     ) -> ServedStream:
@@ -191,7 +215,13 @@ class Service:
             if not done.cancelled() and done.exception() is None:
                 close(done.result())
 
-        opening = self._openers.submit(make)
+        def guarded() -> T:
+            try:
+                return make()
+            except BaseException as error:
+                raise as_failure(error) from error
+
+        opening = self._openers.submit(guarded)
         try:
             return await asyncio.wrap_future(opening)
         except asyncio.CancelledError:
@@ -252,15 +282,18 @@ class Service:
         def publish(event: Event | Exception | None) -> None:
             loop.call_soon_threadsafe(events.put_nowait, event)
 
+        def use_piece(seconds: float) -> None:
+            if is_stopped.is_set():  # also where hours of silence bring no event
+                raise StreamClosed("the client left")
+            use(seconds)
+
         def run() -> None:
             try:
-                for event in self._recording_events(file, request, use):
-                    if is_stopped.is_set():
-                        return
+                for event in self._recording_events(file, request, use_piece):
                     publish(event)
                 publish(None)
-            except Exception as error:  # noqa: BLE001 -- raised again in the event loop
-                publish(error)
+            except BaseException as error:  # noqa: BLE001 -- raised again in the event loop
+                publish(as_failure(error))
 
         job = loop.run_in_executor(self._files, run)
         result = Recording(request, self.card.speaker_delay)
@@ -300,19 +333,35 @@ class Service:
             RequestError: it did not end in time, or it failed.
 
         """
+        asked = time.monotonic()
         async with self._canary:
-            if time.monotonic() - self._last_canary < max_age:
-                return
-            try:
-                async with asyncio.timeout(_CANARY_TIMEOUT):
-                    await self._run_canary()
-            except TimeoutError:
-                if 0 < self._turns.recordings.longest_seconds < _MAX_CALL_SECONDS:
-                    return
-                raise RequestError(
-                    "no engine call came through in time", status=503, code="not_ready"
-                ) from None
-            self._last_canary = time.monotonic()
+            ended, problem = self._canary_result
+            if ended < asked and not (problem is None and asked - ended < max_age):
+                problem = await self._canary_problem()
+                self._canary_result = time.monotonic(), problem
+        if problem is not None:  # also that of a canary for which this call waited
+            raise RequestError(problem, status=503, code="not_ready")
+
+    async def _canary_problem(self) -> str | None:
+        """Return why the engine is not ready; anyone may ask, so that it names no cause."""
+        try:
+            async with asyncio.timeout(_CANARY_TIMEOUT):
+                await self._run_canary()
+        except TimeoutError:
+            is_busy = 0 < self._turns.recordings.longest_seconds < _MAX_CALL_SECONDS
+            return None if is_busy else "no engine call came through in time"
+        except Exception:
+            _LOGGER.warning("a session that checks the engine failed", exc_info=True)
+            return "the engine failed; the log of the server has the cause"
+        return None
+
+    @property
+    def is_hung(self) -> bool:
+        """Whether an engine call has lasted so long that it will not return."""
+        return (
+            self._scheduler.longest_step_seconds > _MAX_STEP_SECONDS
+            or self._turns.recordings.longest_seconds > _MAX_CALL_SECONDS
+        )
 
     async def wait_for_canary(self) -> None:
         """Wait until no canary runs, as before `close`."""
@@ -334,7 +383,7 @@ class Service:
             attachment.notify()
             async for event in attachment.events():
                 if isinstance(event, Failure) and event.is_final:
-                    raise RequestError(str(event.error), status=503, code="not_ready")
+                    raise event.error
 
     def _processor(
         self, task: str, language: str | None, options: Mapping[str, Any]

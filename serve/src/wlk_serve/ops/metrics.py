@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+import platform
 from typing import TYPE_CHECKING, Any
 
 from wlk_serve.errors import RequestError
@@ -15,7 +17,7 @@ _REFUSALS = {401, 403, 429, 503}  # of requests that are right but may not be ma
 _LATENCY_BUCKETS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30)  # seconds
 _STEP_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)  # seconds
 _BACKLOG_BUCKETS = (0, 0.5, 1, 2, 5, 10, 30, 60, 120, 900)  # seconds of audio
-_SESSION_BUCKETS = (1, 10, 60, 300, 1800, 7200, 21_600)  # seconds
+_SESSION_BUCKETS = (0.1, 0.5, 1, 5, 10, 60, 300, 1800, 7200, 21_600)  # seconds
 _NOT_INSTALLED = "metrics need prometheus-client; install it with: pip install 'wlk-serve[metrics]'"
 
 
@@ -88,6 +90,10 @@ class Metrics:
         self.send_queue_full = new(
             library.Counter, "ws_outbox_full", "Sockets closed because their client is too slow"
         )
+        for collector in ("ProcessCollector", "GCCollector"):
+            getattr(library, collector)(registry=self._registry)
+        build = {"version": version("wlk-serve"), "python": platform.python_version()}
+        new(library.Info, "build", "Versions of the server").info(build)
         self._errors = new(library.Counter, "errors", "Errors", ("code",))
         self._rejected = new(library.Counter, "rejected", "Refusals", ("reason",))
 

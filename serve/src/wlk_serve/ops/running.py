@@ -7,30 +7,21 @@ from collections import Counter
 from contextlib import contextmanager
 import logging
 import math
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from wlk_serve.errors import RequestError, shutdown_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Endable", "RunningSessions"]
+    from wlk_serve.http.body import Upload
+    from wlk_serve.realtime.session import RealtimeSession
+
+__all__ = ["RunningSessions"]
 
 _LOGGER = logging.getLogger(__name__)
 
 _FLUSH_SECONDS = 30.0  # for the last words of all sessions
-
-
-class Endable(Protocol):
-    """A session that can be ended with all of its words delivered."""
-
-    def end(self) -> None:
-        """Take no more audio, deliver the last words, then close."""
-        ...
-
-    def close(self) -> None:
-        """Drop everything, because the time for the last words is over."""
-        ...
 
 
 class RunningSessions:
@@ -47,7 +38,7 @@ class RunningSessions:
         self._limit = limit
         self._limit_per_key = limit_per_key
         self._running_of: Counter[str] = Counter()
-        self._running: list[Endable] = []
+        self._running: list[RealtimeSession | Upload] = []
         self._changed = asyncio.Event()
         self.is_draining = False
 
@@ -82,7 +73,7 @@ class RunningSessions:
             )
 
     @contextmanager
-    def entered(self, session: Endable, key_id: str = "") -> Iterator[None]:
+    def entered(self, session: RealtimeSession | Upload, key_id: str = "") -> Iterator[None]:
         """Count *session* while it runs; raises as `check`."""
         self.check(key_id)
         self._running.append(session)
@@ -97,8 +88,12 @@ class RunningSessions:
     async def drain(self, seconds: float) -> None:
         """Refuse new sessions, wait *seconds* for those that run, then end them and wait."""
         self.is_draining = True
+        _LOGGER.info(
+            "draining: %d sessions and requests may go on for %g s", len(self._running), seconds
+        )
         if await self._empty_within(seconds):
             return
+        _LOGGER.info("draining: the audio of %d ends, the last words follow", len(self._running))
         for session in list(self._running):
             session.end()
         if not await self._empty_within(_FLUSH_SECONDS):

@@ -3,7 +3,7 @@
 const MAX_WAITING_BYTES = 500_000; // in the socket, before no more audio is given to it
 const SECRET_SECONDS = 60; // a socket is opened with it at once
 
-/** Joins a Connection and its RecentAudio to the server; calls methods of `page`. */
+/** Joins a Connection and its audio to the server; calls methods of `page`. */
 export class Channel {
 	#socket = null;
 	#timer = 0; // of the wait, or of the rest of a burst
@@ -17,7 +17,7 @@ export class Channel {
 		this.#carryOut(this.connection.grew(this.audio.start, this.audio.stop));
 	}
 
-	/** Call start, stop, abort, wake or cut of the connection. */
+	/** Call a method of the connection. */
 	call(name) {
 		this.#carryOut(this.connection[name]());
 	}
@@ -37,7 +37,7 @@ export class Channel {
 		report: (report) => this.page.report(report),
 	};
 
-	/** Ask for a secret: unlike a refused handshake, the answer shows the reason. */
+	/** Ask for a secret: its refusal shows the reason. */
 	async #admit() {
 		clearTimeout(this.#timer);
 		let status = 0;
@@ -51,7 +51,7 @@ export class Channel {
 			({ status } = answer);
 			body = await answer.json();
 		} catch {
-			// No answer, or one of a proxy: the status shows which.
+			// No answer, or a proxy's.
 		}
 		const { connection } = this;
 		if (connection.state !== "admitting") return;
@@ -59,11 +59,14 @@ export class Channel {
 		this.#carryOut(body.value ? connection.admitted() : connection.refused(status, body.error?.message));
 	}
 
-	#connect(query) {
+	#connect({ wlk_resume: token, ...query }) {
+		const protocols = ["realtime", `openai-insecure-api-key.${this.secret}`];
+		if (token === 1) query.wlk_resume = 1;
+		else protocols.push(`wlk-resume.${token}`); // proxies log the address
 		const url = new URL("v1/realtime", document.baseURI); // a proxy may serve the page below a path
 		url.protocol = url.protocol.replace("http", "ws");
 		url.search = new URLSearchParams({ intent: "transcription", ...query });
-		const socket = new WebSocket(url, ["realtime", `openai-insecure-api-key.${this.secret}`]);
+		const socket = new WebSocket(url, protocols);
 		this.#socket = socket;
 		let wasOpen = false;
 		socket.onopen = () => (wasOpen = true);
@@ -78,7 +81,7 @@ export class Channel {
 		};
 	}
 
-	/** Send what was recorded as the socket takes it. */
+	/** Send what it takes. */
 	#pump() {
 		clearTimeout(this.#timer);
 		if (!this.#socket) return;

@@ -38,14 +38,14 @@ export class Connection {
 		return [{ kind: "admit" }];
 	}
 
-	/** The server gave a secret for the next socket. */
+	/** The server gave a secret for a socket. */
 	admitted() {
 		this.state = "connecting";
 		const last = { wlk_resume: this.#token, wlk_last_seq: this.#lastNumber };
 		return [{ kind: "connect", query: this.#token ? last : { wlk_resume: 1 } }];
 	}
 
-	/** The server gave none; status 0 where it did not answer. */
+	/** It gave none; status 0: no answer. */
 	refused(status, message) {
 		if (status === 401) return this.#end("key");
 		if (status === 429 || status === 503) return this.#retry("full");
@@ -73,7 +73,7 @@ export class Connection {
 		return this.#forced ? [] : [delivery];
 	}
 
-	/** The socket closed; `wasOpen` is false where the handshake was refused. */
+	/** The socket closed; `wasOpen` is false for a refused handshake. */
 	closed(code, wasOpen = true) {
 		if (this.state === "ended") return [];
 		if (code === DONE && this.#hasEnded) return this.abort();

@@ -64,6 +64,7 @@ def model_pool(settings: ReplicaSettings, registry: Registry) -> ModelPool:
                 metrics=metrics,
                 owns_backend=True,
             )
+            service.probe_model()
             stack.pop_all()
         return service
 

@@ -239,8 +239,8 @@ class _Update:
                     language = self._card.check_language(part[0], param=f"{path}.languages")
                     self._set(language=language or self._card.language)
                 case "prompt" if self._card.takes_prompt:
-                    if part is not None and not isinstance(part, str):
-                        raise invalid(f"{path}.prompt", "as a string", reprlib.repr(part))
+                    if part is not None and not (isinstance(part, str) and _is_unicode(part)):
+                        raise invalid(f"{path}.prompt", "as Unicode text", reprlib.repr(part))
                     self._set(prompt=part or None)
                 case _:
                     self._ignore(f"audio.input.transcription.{name}", part)
@@ -284,6 +284,11 @@ def _format(value: object, current: AudioFormat) -> AudioFormat:
         expected = f"as a whole number from {_RATES[0]} to {_RATES[1]}"
         raise invalid(f"{path}.rate", expected, reprlib.repr(rate))
     return AudioFormat(name=name, rate=rate)
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether *text* has no lone surrogates, which JSON can carry and no model takes."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _object(value: object, path: str) -> Json:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_core.session.records import round_seconds
+from wlk_core.streaming.words import joined
 from wlk_serve.speakers import SpeakerSegments
 from wlk_serve.words import (
     detected_languages,
@@ -53,11 +54,15 @@ class Item:
     _transcript: str = attrs.field(default="", init=False)
     _held: str = attrs.field(default="", init=False)
 
-    def delta(self, tokens: Sequence[ASRToken], *, has_logprobs: bool) -> Message | None:
+    def delta(
+        self, tokens: Sequence[ASRToken], *, has_logprobs: bool, begins_stream: bool = False
+    ) -> Message | None:
         """Return the message for newly committed *tokens*, None where they add no text."""
         self._tokens += tokens
-        text = self._held + "".join(token.text for token in tokens)
-        text = text if self._transcript else text.lstrip()
+        text = "".join(token.text for token in tokens)
+        if begins_stream:  # whose first word need not begin with a space
+            text = joined(self._transcript + self._held, text)
+        text = self._held + text if self._transcript else text.lstrip()
         delta = text.rstrip()
         self._held = text[len(delta) :]
         if not delta:
@@ -162,12 +167,14 @@ class Conversation:
         yield from self.commit(item.seconds)
         yield from self.complete()
 
-    def extend(self, tokens: Sequence[ASRToken]) -> Iterator[Message]:
-        """Append committed *tokens*."""
+    def extend(
+        self, tokens: Sequence[ASRToken], *, begins_stream: bool = False
+    ) -> Iterator[Message]:
+        """Append committed *tokens*, perhaps the first ones of a stream."""
         item = self._speaking_item()
         if self._speakers is not None:
             tokens = self._speakers.extend(item.id, tokens)
-        delta = item.delta(tokens, has_logprobs=self.has_logprobs)
+        delta = item.delta(tokens, has_logprobs=self.has_logprobs, begins_stream=begins_stream)
         if delta is not None:
             yield delta
 

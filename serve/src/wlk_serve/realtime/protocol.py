@@ -37,9 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wlk_serve.models.card import ModelCard
+    from wlk_serve.models.stream import ServedStream
     from wlk_serve.realtime.messages import Message
     from wlk_serve.realtime.segments import StreamSegment
-    from wlk_serve.realtime.streams import AudioStream, StreamConfig
+    from wlk_serve.realtime.streams import StreamConfig
 
 __all__ = ["RealtimeProtocol"]
 
@@ -90,11 +91,12 @@ class RealtimeProtocol:
         self._marks = Marks()
         self._marks.is_enabled = MARKS in self._config.include
         self._segments = StreamSegments()
-        self._opened: AudioStream | WLKError | None = None  # for the message that is applied
+        self._opened: ServedStream | WLKError | None = None  # for the message that is applied
         self._takes_binary = False  # since the first update, which sets the format
         self.samples = 0  #: appended
         self._uncommitted = 0  # samples since the last commit
         self.is_ending = False  #: whether no more audio is taken
+        self._was_ended = False  # by the server, which its client cannot know yet
         self.is_over = False  #: whether the session has ended or failed: nothing will come
         self.has_failed = False  #: whether an engine failure ended it
 
@@ -146,7 +148,7 @@ class RealtimeProtocol:
         return stream_config(self._config)
 
     def apply(
-        self, message: ClientMessage, opened: AudioStream | WLKError | None = None
+        self, message: ClientMessage, opened: ServedStream | WLKError | None = None
     ) -> list[Message]:
         """
         Apply *message*.
@@ -173,7 +175,7 @@ class RealtimeProtocol:
         """Return the message of an error that no message of the client caused."""
         return self._out([_error(error, None)])
 
-    def handle(self, stream: AudioStream, events: Iterable[Event]) -> list[Message]:
+    def handle(self, stream: ServedStream, events: Iterable[Event]) -> list[Message]:
         """Apply events of a stream that this object opened."""
         found = self._segments.find(stream)
         if found is None:
@@ -196,6 +198,7 @@ class RealtimeProtocol:
 
         More messages come from ``handle``, unless the session is over.
         """
+        self._was_ended = self._was_ended or not self.is_ending
         return self._out(self._end())
 
     def close(self) -> None:
@@ -209,6 +212,8 @@ class RealtimeProtocol:
             yield from self._end()
             return
         if self.is_over or self.is_ending:
+            if self._was_ended:
+                return  # an error before the last words would end some clients
             raise RequestError("the session is over; connect again", code="session_expired")
         match kind:
             case "session.update":
@@ -217,11 +222,7 @@ class RealtimeProtocol:
                 self._is_beta = True
                 yield from self._update(from_beta_session(fields.get("session")))
             case _ if kind == APPEND:
-                if message.audio:
-                    self._open_segment().stream.receive(message.audio)
-                    count = len(message.audio) // self._config.format.sample_bytes
-                    self.samples += count
-                    self._uncommitted += count
+                self._append(message.audio)
             case "input_audio_buffer.commit":
                 yield from self._commit()
             case "input_audio_buffer.clear":
@@ -237,6 +238,13 @@ class RealtimeProtocol:
                     code="unsupported_event" if known else "invalid_event",
                     param="type",
                 )
+
+    def _append(self, audio: bytes) -> None:
+        if audio:
+            self._open_segment().stream.receive(audio)
+            count = len(audio) // self._config.format.sample_bytes
+            self.samples += count
+            self._uncommitted += count
 
     def _update(self, session: object) -> Iterator[Message]:
         old = self._config
@@ -340,7 +348,8 @@ class RealtimeProtocol:
             case Commit():
                 tokens = segment.tokens(event.tokens)
                 self._marks.extend(tokens)
-                yield from self._items.extend(tokens)
+                yield from self._items.extend(tokens, begins_stream=not segment.has_text)
+                segment.has_text = True
             case HypothesisChange() if HYPOTHESIS in self._config.include:
                 yield self._items.hypothesis(segment.tokens(event.transcript.tokens))
             case Marked():

@@ -35,6 +35,7 @@ _LOGGER = logging.getLogger(__name__)
 _EXPIRED = 4404  # close code of a session that cannot be resumed
 _NEW = "1"  # asks for a token
 _SUBPROTOCOL = "realtime"  # which browsers need
+_RESUME = "wlk-resume."  # the beginning of the subprotocol that is a token
 _LEFT = (OSError, RuntimeError, WebSocketDisconnect)  # what sending to a client that left raises
 _LOST = 1006  # the close code of a socket that ended without one
 _SEND_SECONDS = 10.0  # for one message
@@ -65,22 +66,25 @@ class RealtimeRoute:
 
     async def serve(self, socket: WebSocket) -> None:
         """Answer a WebSocket that was not accepted yet."""
-        resume_token = socket.query_params.get("wlk_resume")
+        offered = socket.scope.get("subprotocols", [])
+        token = next((name for name in offered if name.startswith(_RESUME)), None)
+        wish = socket.query_params.get("wlk_resume")
         with ExitStack() as lease:  # of the model of a new session
             try:
                 last = parse_last_seq(socket.query_params.getlist("wlk_last_seq"))
-                checked = (
-                    await self._checked(socket, lease) if resume_token in {None, _NEW} else None
-                )
+                if wish not in {None, _NEW}:  # a query is written to the logs of proxies
+                    expected = f"as {_NEW}, and a token as the subprotocol {_RESUME}TOKEN"
+                    raise invalid("wlk_resume", expected)
+                checked = await self._checked(socket, lease) if token is None else None
             except WLKError as error:
                 answer = as_request_error(error)
                 self._models.metrics.count_error(answer)
                 await socket.send_denial_response(error_response(answer))
                 return
             if checked is None:
-                await self._resume(socket, resume_token or "", last)
+                await self._resume(socket, str(token).removeprefix(_RESUME), last)
             else:
-                await self._open(socket, *checked, lease, is_resumable=resume_token == _NEW)
+                await self._open(socket, *checked, lease, is_resumable=wish == _NEW)
 
     async def _checked(self, socket: WebSocket, lease: ExitStack) -> tuple[Service, RealtimeConfig]:
         """
@@ -142,7 +146,8 @@ class RealtimeRoute:
         await _accept(socket)  # browsers see no status of a refusal, but they see close codes
         session = self._resumable.get(token)
         try:
-            if session is None:
+            key_id = self._admission.key_id(socket.headers)
+            if session is None or session.figures.key_id != key_id:
                 raise resume_expired("the session is over or was never here; open a new one")
             queue = session.resume(last)
         except WLKError as error:
@@ -201,6 +206,7 @@ async def _read(socket: WebSocket, session: RealtimeSession, queue: SendQueue) -
         text = message.get("text")
         await session.receive(queue, message.get("bytes") or b"" if text is None else text)
         await queue.room()
+        await asyncio.sleep(0)  # the turn of others: `receive` does not wait for what is there
         # Unread, so that TCP slows the client down; a step without events wakes no task.
         while session.backlog_seconds > _MAX_WAITING_SECONDS:  # noqa: ASYNC110
             await asyncio.sleep(_POLL_SECONDS)

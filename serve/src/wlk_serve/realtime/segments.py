@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from wlk_core.session.events import Event
     from wlk_core.tokens import ASRToken, SpeakerSpan
+    from wlk_serve.models.stream import ServedStream
     from wlk_serve.realtime.config import RealtimeConfig
-    from wlk_serve.realtime.streams import AudioStream
 
 __all__ = ["StreamSegment", "StreamSegments", "stream_config"]
 
@@ -42,6 +42,7 @@ class StreamSegment:
             endpoint of a commit that came after it.
         takes_audio: whether audio of the client goes there.
         is_cleared: whether events after those endpoints are dropped.
+        has_text: whether words of it were committed.
         waiting: events of a segment that is not the first yet.
         late_commits: seconds of the audio of commits whose items begin after those of an earlier
             stream, because voice activity detection has not ended its utterances yet.
@@ -49,13 +50,14 @@ class StreamSegment:
 
     """
 
-    stream: AudioStream
+    stream: ServedStream
     offset: float
     is_vad: bool
     silence_seconds: float = 0.0
     commits: int = 0
     takes_audio: bool = True
     is_cleared: bool = False
+    has_text: bool = False
     waiting: list[Event] = attrs.field(factory=list)
     late_commits: list[float] = attrs.field(factory=list)
     marks: deque[Marked] = attrs.field(factory=deque)
@@ -126,7 +128,7 @@ class StreamSegments:
         """Whether voice activity detection ends the utterances of any segment."""
         return any(segment.is_vad for segment in self._segments)
 
-    def find(self, stream: AudioStream) -> StreamSegment | None:
+    def find(self, stream: ServedStream) -> StreamSegment | None:
         """Return the segment of *stream*, None where it is finished."""
         return next((segment for segment in self._segments if segment.stream is stream), None)
 
@@ -152,7 +154,7 @@ class StreamSegments:
                 retry_after=1,
             )
 
-    def begin(self, stream: AudioStream, config: StreamConfig, *, offset: float) -> StreamSegment:
+    def begin(self, stream: ServedStream, config: StreamConfig, *, offset: float) -> StreamSegment:
         """Append the segment of *stream*, opened with *config*, which takes audio from now on."""
         gate = config.gate
         silence = 0.0 if gate is None else gate.pre_roll + gate.min_silence

@@ -1,15 +1,15 @@
-"""What a protocol needs of the sessions of the core: how they are opened, and their calls."""
+"""How a Realtime session opens the sessions of the core."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import attrs
 
 if TYPE_CHECKING:
     from wlk_core.audio.pcm import Encoding
 
-__all__ = ["AudioStream", "GateTimes", "StreamConfig"]
+__all__ = ["GateTimes", "StreamConfig"]
 
 
 @attrs.frozen(kw_only=True)
@@ -38,27 +38,3 @@ class StreamConfig:
     prompt: str | None
     gate: GateTimes | None
     leaves_out_pauses: bool = True
-
-
-class AudioStream(Protocol):
-    """A session that something steps; none of its methods waits for the model."""
-
-    def receive(self, audio: bytes) -> None:
-        """Append audio; see `Session.receive`."""
-        ...
-
-    def commit(self) -> None:
-        """End the utterance with the audio so far; see `Session.commit`."""
-        ...
-
-    def mark(self, name: str) -> None:
-        """Request a `Marked` event; see `Session.mark`."""
-        ...
-
-    def end_audio(self) -> None:
-        """Declare that no more audio will come."""
-        ...
-
-    def close(self) -> None:
-        """Drop what was not transcribed; may be called again."""
-        ...

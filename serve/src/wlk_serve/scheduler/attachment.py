@@ -7,10 +7,10 @@ from contextlib import suppress
 import logging
 import math
 import threading
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from wlk_core.errors import BackendError, WLKError
 from wlk_core.session.events import End, HypothesisChange
+from wlk_serve.errors import as_failure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from wlk_core.session.events import Event
     from wlk_core.session.session import Session
     from wlk_serve.scheduler.deadlines import DueTimes
+    from wlk_serve.scheduler.scheduler import Scheduler
 
 __all__ = ["Attachment", "Outbox"]
 
@@ -66,14 +67,6 @@ class Outbox:
             return events
 
 
-class _Owner(Protocol):
-    """What an attachment asks of its scheduler."""
-
-    def wake(self, attachment: Attachment) -> None: ...
-
-    def drop(self, attachment: Attachment, *, waits: bool) -> None: ...
-
-
 class Attachment:
     """
     A session that a `Scheduler` steps; made by `Scheduler.attach`.
@@ -90,7 +83,7 @@ class Attachment:
     def __init__(
         self,
         session: Session,
-        owner: _Owner,
+        owner: Scheduler,
         *,
         lane: int,
         due_times: DueTimes,
@@ -186,9 +179,13 @@ class Attachment:
         """Step the session; an error becomes its final Failure and the End."""
         try:
             return self.session.step()
-        except Exception as error:
+        except BaseException as error:
+            if threading.current_thread() is threading.main_thread() and isinstance(
+                error, KeyboardInterrupt
+            ):
+                raise  # of the user's terminal
             _LOGGER.warning("a session failed", exc_info=True)
-            return self.session.fail(_as_failure(error))
+            return self.session.fail(as_failure(error))
 
     def publish(self, events: list[Event]) -> None:
         """Hand *events* to the consumer without waiting for it."""
@@ -240,11 +237,3 @@ class Attachment:
                     self._state.notify_all()
             if len(events) >= self.outbox.max_events:
                 self._owner.wake(self)  # a full outbox had stopped the session
-
-
-def _as_failure(error: Exception) -> WLKError:
-    if isinstance(error, WLKError):
-        return error
-    failure = BackendError(f"the session failed: {type(error).__name__}: {error}", retryable=False)
-    failure.__cause__ = error
-    return failure

@@ -92,7 +92,7 @@ class Scheduler:
         self._lanes: list[DeadlineQueue[Attachment]] = [DeadlineQueue() for _ in range(lanes)]
         self._work = [threading.Condition(self._lock) for _ in range(lanes)]
         self._step_ended = threading.Condition(self._lock)
-        self._stepping: dict[Attachment, int] = {}  # the thread in which each step runs
+        self._stepping: dict[Attachment, tuple[int, float]] = {}  # thread and start of each step
         self._callbacks = ThreadPoolExecutor(_MAX_CALLBACKS, "wlk-events")
         self._threads = [
             threading.Thread(target=self._run, args=(i % lanes,), name=f"wlk-step-{i}", daemon=True)
@@ -128,6 +128,13 @@ class Scheduler:
         """
         with self._lock:
             return self._load.p99(self._clock())
+
+    @property
+    def longest_step_seconds(self) -> float:
+        """How long the oldest step that runs has lasted; 0 where none runs."""
+        with self._lock:
+            now = self._clock()
+            return max((now - began for _, began in self._stepping.values()), default=0.0)
 
     def attach(
         self,
@@ -214,7 +221,8 @@ class Scheduler:
             self._attachments.discard(attachment)
             self._lanes[attachment.lane].remove(attachment)
             attachment.end()
-            while waits and self._stepping.get(attachment) not in (None, threading.get_ident()):
+            me = threading.get_ident()
+            while waits and self._stepping.get(attachment, (me, 0.0))[0] != me:
                 self._step_ended.wait()
 
     def _enqueue(self, attachment: Attachment) -> None:
@@ -250,8 +258,8 @@ class Scheduler:
             if turn is None:
                 return False
             attachment = turn.key
-            self._stepping[attachment] = threading.get_ident()
-        began = self._clock()
+            began = self._clock()
+            self._stepping[attachment] = threading.get_ident(), began
         events = attachment.step()
         now = self._clock()
         self._on_step(now - began)

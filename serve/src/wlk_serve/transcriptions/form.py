@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["UploadForm"]
 
 _MAX_FIELDS = 100
-_MAX_FIELD_BYTES = 1 << 20  # prompts and keywords
+_MAX_FIELD_BYTES = 1 << 20  # of all fields together: prompts and keywords
 _FILE = "file"
 _UNUSED = {"known_speaker_references", "known_speaker_references[]"}  # megabytes that nothing reads
 
@@ -46,6 +46,7 @@ class UploadForm:
         self._headers: dict[str, bytes] = {}
         self._name = ""
         self._value: bytearray | None = None  # None in the file
+        self._field_bytes = 0
         self._is_over = False
         kind, options = parse_options_header(content_type)
         self._parser: MultipartParser | None = None
@@ -130,8 +131,9 @@ class UploadForm:
         if self._name in _UNUSED:
             return
         self._value += data[start:end]
-        if len(self._value) > _MAX_FIELD_BYTES:
-            raise _invalid(f"a field of more than {_MAX_FIELD_BYTES} bytes")
+        self._field_bytes += end - start
+        if self._field_bytes > _MAX_FIELD_BYTES:
+            raise _invalid(f"fields of more than {_MAX_FIELD_BYTES} bytes")
 
     def _end_part(self) -> None:
         if self._value is not None:

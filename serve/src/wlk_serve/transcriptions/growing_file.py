@@ -6,6 +6,8 @@ import io
 from tempfile import TemporaryFile
 import threading
 
+from wlk_serve.errors import RequestError
+
 __all__ = ["GrowingFile"]
 
 _HEAD_BYTES = 12
@@ -42,8 +44,14 @@ class GrowingFile:
             if self._is_aborted:
                 return
             self._head += data[: max(0, _HEAD_BYTES - len(self._head))]
-            self._file.seek(self._size)
-            self._file.write(data)
+            try:
+                self._file.seek(self._size)
+                self._file.write(data)
+            except OSError as error:
+                message = f"the recording cannot be kept: {error.strerror}"
+                raise RequestError(
+                    message, status=507, code="insufficient_storage", retry_after=60
+                ) from error
             self._size += len(data)
             self._changed.notify_all()
 

@@ -13,7 +13,7 @@ from mutations import damaged
 import pytest
 
 from wlk_core import OptionError
-from wlk_core.config.file import read_config
+from wlk_core.config import read_config
 from wlk_core.option_values import parse_options
 from wlk_core.options import Option
 from wlk_core.registry import Registry

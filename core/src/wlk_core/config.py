@@ -1,31 +1,67 @@
-"""Settings of a run: flags before WLK_* variables before config.toml before the backend's own."""
+"""
+The configuration of a user: flags before WLK_* variables before config.toml.
+
+Only command lines read it; `load_backend` and the rest of the API take explicit arguments.
+"""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 import difflib
 import os
-from typing import TYPE_CHECKING, Any
+import tomllib
+from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
+import msgspec
 
-from wlk_core.config.file import config_path, read_config
+from wlk_core._directories import config_directory
 from wlk_core.errors import BackendUnavailable, ModelNotFoundError, OptionError
+from wlk_core.languages import find_language, similar_language
 from wlk_core.option_values import NO_POLICIES, OptionValues, parse_pairs, split_options
 from wlk_core.registry import known_backends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from wlk_core.backend import Backend, BackendSpec
-    from wlk_core.config.file import ConfigFile
     from wlk_core.registry import Registry
 
-__all__ = ["OPTION_VARIABLE", "Settings", "check_config", "choose_settings"]
+__all__ = [
+    "OPTION_VARIABLE",
+    "ConfigFile",
+    "Settings",
+    "check_config",
+    "choose_settings",
+    "config_path",
+    "read_config",
+    "set_value",
+    "unset_value",
+]
 
 OPTION_VARIABLE = "WLK_OPTION_"  #: the beginning of a variable that sets an option
 
+_TEXT_KEYS = ("backend", "model", "language")
+_OPTION_KEYS = 3  # options.BACKEND.OPTION
 _FLAG, _VARIABLE, _FILE, _DEFAULT = range(4)  # a lower rank precedes a higher one
+
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class ConfigFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """The content of config.toml: defaults, "" where there is none, and options by backend."""
+
+    backend: Text = ""
+    model: Text = ""
+    language: Text = ""
+    options: dict[str, dict[str, Any]] = {}  # each backend checks the values of its own
+
+    def values(self) -> Iterator[tuple[str, Any]]:
+        """Yield each value that is set, after its dotted key."""
+        yield from ((name, getattr(self, name)) for name in _TEXT_KEYS if getattr(self, name))
+        for backend, options in self.options.items():
+            yield from ((f"options.{backend}.{name}", value) for name, value in options.items())
 
 
 @attrs.frozen
@@ -88,8 +124,9 @@ def choose_settings(
         name = chosen.value
         spec = registry.default_backend() if name is None else registry.spec(name)
     chosen_model = _choose("model", model, config)
-    if chosen_model.rank > chosen.rank:  # a model belongs to the backend it was written for
-        chosen_model = _Setting()
+    if chosen_model.rank > chosen.rank or chosen_model.value is None:
+        # A model belongs to the backend it was written for.
+        chosen_model = _Setting(spec.default_model)
     if policy is not None:
         if not spec.policies:
             raise OptionError(f"{spec.name} {NO_POLICIES}: leave --policy out")
@@ -102,7 +139,7 @@ def choose_settings(
     options |= {name: _Setting(value, _FLAG) for name, value in parse_pairs(pairs).items()}
     return Settings(
         spec=spec,
-        model=spec.default_model if chosen_model.value is None else chosen_model.value,
+        model=chosen_model.value,
         model_origin=chosen_model.origin,
         language=_language(spec, _choose("language", language, config)),
         options=_resolve(spec, options),
@@ -128,6 +165,118 @@ def check_config(config: ConfigFile, registry: Registry) -> None:
         _resolve(spec, _file_options(spec, config))
 
 
+def config_path() -> Path:
+    """Return the path of config.toml, which need not exist."""
+    return config_directory() / "config.toml"
+
+
+def read_config(path: Path | None = None) -> ConfigFile:
+    """
+    Read config.toml; a file that does not exist is empty.
+
+    Raises:
+        OptionError: the file cannot be read, or has a mistake, whose line or key is named.
+
+    """
+    path = path or config_path()
+    try:
+        return msgspec.convert(tomllib.loads(_read_text(path)), ConfigFile)
+    except msgspec.ValidationError as error:
+        reason, _, key = str(error).partition(" - at `$.")
+        place = f", key {key.rstrip('`')}" if key else ""
+        raise OptionError(f"{path}{place}: {reason}") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise OptionError(f"{path}: {error}") from error
+
+
+def set_value(key: str, value: str, registry: Registry) -> Path:
+    """
+    Set a key of config.toml, which is created where it does not exist, and return its path.
+
+    Raises:
+        OptionError: an unknown key, a value that its backend does not take, or the file has a
+            mistake.
+        BackendUnavailable: no such backend is installed.
+
+    """
+    import tomlkit  # noqa: PLC0415 -- only to write
+
+    *tables, name = _split(key)
+    typed: Any = value
+    if tables:
+        values = split_options(registry.spec(tables[1]), {name: value})
+        typed = (values.backend | values.stream)[name]
+        typed = value if typed is None else typed  # "auto", and what stands for no value
+    elif not value:
+        raise OptionError(f"{key} needs a value; remove it with: wlk-core config unset {key}")
+    elif key == "backend":
+        registry.spec(value)
+    document = table = _document()
+    for each in tables:
+        if each not in table:
+            table[each] = tomlkit.table(is_super_table=each == tables[0])
+        table = table[each]
+    table[name] = typed
+    return _write(document.as_string())
+
+
+def unset_value(key: str) -> Path:
+    """
+    Remove a key from config.toml, and return its path.
+
+    Raises:
+        OptionError: the key is unknown or not set, or the file has a mistake.
+
+    """
+    *tables, name = _split(key)
+    document = table = _document()
+    for each in tables:
+        table = table.get(each, {})
+    if name not in table:
+        raise OptionError(f"{key} is not set in {config_path()}")
+    del table[name]
+    return _write(document.as_string())
+
+
+def _split(key: str) -> list[str]:
+    keys = key.split(".")
+    is_option = keys[0] == "options" and len(keys) == _OPTION_KEYS and all(keys)
+    if key not in _TEXT_KEYS and not is_option:
+        raise OptionError(
+            f"unknown configuration key {key}; expected backend, model, language or "
+            "options.BACKEND.OPTION"
+        )
+    return keys
+
+
+def _document() -> Any:
+    import tomlkit  # noqa: PLC0415 -- only to write
+
+    read_config()  # a file with a mistake is not changed
+    return tomlkit.parse(_read_text(config_path()))
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")  # editors on Windows write a byte order mark
+    except FileNotFoundError:
+        return ""
+    except UnicodeDecodeError as error:
+        raise OptionError(f"{path} is not UTF-8 text: {error.reason}") from error
+    except OSError as error:
+        raise OptionError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _write(text: str) -> Path:
+    path = config_path()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OptionError(f"{path} cannot be written: {error.strerror or error}") from error
+    return path
+
+
 def _check_tables(config: ConfigFile, registry: Registry) -> None:
     """Refuse options of a misspelt backend, which would be left out silently."""
     known = registry.names() | known_backends().keys()
@@ -150,8 +299,13 @@ def _choose(name: str, flag: str | None, config: ConfigFile) -> _Setting:
 
 
 def _language(spec: BackendSpec, setting: _Setting) -> str | None:
-    language: str | None = None if setting.value == "auto" else setting.value
-    with _naming(setting.origin, OptionError, " (for this run: --language auto)"):
+    if setting.value is None or setting.value.lower() == "auto":
+        return None
+    language = find_language(setting.value, spec.languages)
+    hint = similar_language(language, spec.languages)
+    if setting.origin is not None:
+        hint += " (for this run: --language auto)"
+    with _naming(setting.origin, OptionError, hint):
         spec.check_language(language)
     return language
 
@@ -168,10 +322,8 @@ def _resolve(spec: BackendSpec, settings: Mapping[str, _Setting]) -> OptionValue
     takers = {option.name: option.policies for option in spec.all_options}
     policy = settings.get("policy", _Setting())
     given = {} if policy.value is None else {"policy": policy.value}
-    with _naming(policy.origin, OptionError):
-        split_options(spec, given)
-    values = dict(given)
-    for name, setting in settings.items():
+    values = {}
+    for name, setting in sorted(settings.items(), key=lambda item: item[0] != "policy"):
         policies = takers.get(name) or (policy.value,)
         if policy.rank < setting.rank and policy.value not in policies:
             continue
@@ -191,6 +343,7 @@ def _naming(origin: str | None, kind: type[Exception], hint: str = "") -> Iterat
     try:
         yield
     except kind as error:
-        if origin is None:
+        if origin is None and not hint:
             raise
-        raise type(error)(f"{origin}: {error}{hint}") from error
+        where = "" if origin is None else f"{origin}: "
+        raise type(error)(f"{where}{error}{hint}") from error

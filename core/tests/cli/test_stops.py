@@ -9,8 +9,8 @@ import pytest
 
 from wlk_core.captions import srt_text, vtt_text
 from wlk_core.cli import outputs, stops
+from wlk_core.cli.outputs import SUFFIXES
 from wlk_core.cli.stops import STOPS, Stopped, Stops
-from wlk_core.cli.transcribe import FORMATS
 from wlk_core.tokens import ASRToken
 
 DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -101,9 +101,9 @@ def in_the_output(toy_engine, monkeypatch, number, count):
 
 
 MOMENTS = [
-    *((style, in_the_engine, count) for style in FORMATS for count in (1, 4, 9)),
-    *((style, in_the_output, 1) for style in FORMATS),
-    *((style, in_the_output, 2) for style in FORMATS if style != "json"),  # written in one piece
+    *((style, in_the_engine, count) for style in SUFFIXES for count in (1, 4, 9)),
+    *((style, in_the_output, 1) for style in SUFFIXES),
+    *((style, in_the_output, 2) for style in SUFFIXES if style != "json"),  # written in one piece
 ]
 NAMES = [f"{style}-{interrupt.__name__}-{count}" for style, interrupt, count in MOMENTS]
 

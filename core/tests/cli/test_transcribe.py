@@ -14,7 +14,7 @@ import pytest
 
 from wlk_core import audio
 from wlk_core.cli.main import execute
-from wlk_core.cli.transcribe import FORMATS
+from wlk_core.cli.outputs import SUFFIXES
 
 
 @pytest.mark.parametrize("seconds", ["0.1", "0.5", "1", "5", "60"])
@@ -69,7 +69,7 @@ def test_without_a_readable_file_no_model_is_loaded(transcribe, tmp_path):
     assert "no/such-model" not in done.err
 
 
-@pytest.mark.parametrize("style", FORMATS)
+@pytest.mark.parametrize("style", SUFFIXES)
 def test_words_before_a_failure_are_kept(transcribe, save, spoken, style):
     """A recording that turns bad gives all the words before that, in valid form."""
     path = save("a.wav", spoken(1, 2, 3, 4, 5, 6), np.full(16000, np.nan))
@@ -118,7 +118,7 @@ def interrupted(monkeypatch):
 
 
 @pytest.mark.usefixtures("interrupted")
-@pytest.mark.parametrize("style", FORMATS)
+@pytest.mark.parametrize("style", SUFFIXES)
 def test_an_interrupt_keeps_what_was_committed(transcribe, recording, tmp_path, style):
     """Ctrl-C leaves the committed words, in the file too, with one line and status 130."""
     target = tmp_path / "out"

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from wlk_core.cli.transcribe import FORMATS
+from wlk_core.cli.outputs import SUFFIXES
 
 
 def test_words_go_to_standard_output(transcribe, recording):
@@ -23,8 +23,11 @@ def test_a_line_is_a_caption(transcribe, save, spoken):
 
 
 def test_silence_gives_no_text(transcribe, save):
-    """A recording without speech is not a failure."""
-    assert transcribe(save("a.wav", np.zeros(16000))) == (0, "", "")
+    """A recording without speech is not a failure, and one line tells it from a defect."""
+    path = save("a.wav", np.zeros(16000))
+    line = f"wlk-core: {path}: no words were recognised by model digits\n"
+
+    assert transcribe(path) == (0, "", line)
 
 
 def test_json_has_exactly_the_pinned_fields(transcribe, recording):
@@ -159,11 +162,11 @@ def test_several_files_as_subtitles_need_a_directory(transcribe, recording):
     assert "need a directory of their own: --output DIRECTORY" in done.err
 
 
-@pytest.mark.parametrize("style", FORMATS)
+@pytest.mark.parametrize("style", SUFFIXES)
 def test_output_holds_what_standard_output_would(transcribe, recording, tmp_path, style):
     """A file given with --output gets the same text."""
     path = recording("a.wav", 1, 2, 3)
-    target = tmp_path / "out.txt"
+    target = tmp_path / "out"
     printed = transcribe(path, "--format", style).out
 
     assert transcribe(path, "--format", style, "--output", target) == (0, "", "")

@@ -12,7 +12,7 @@ import wave
 import attrs
 
 from wlk_core.captions import VTT_HEADER, CaptionBuilder, srt_cue, srt_text, vtt_cue, vtt_text
-from wlk_core.cli.outputs import FileOutput, replace_file
+from wlk_core.cli.outputs import SUFFIXES, FileOutput, replace_file
 from wlk_core.segments import SegmentBuilder, segments_from_tokens
 from wlk_core.session import (
     Commit,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SAVE_STYLES", "ArrayOutput", "Outcome", "WavFile", "Writer", "new_save", "new_writer"]
 
-SAVE_STYLES = {".txt": "text", ".srt": "srt", ".vtt": "vtt", ".json": "json", ".wav": "wav"}
+SAVE_STYLES = {SUFFIXES[style]: style for style in ("text", "srt", "vtt", "json")} | {".wav": "wav"}
 
 _REWRITE_SECONDS = 5.0  # of audio after which a document is rewritten within an utterance
 _MAX_WAV_BYTES = 2**32 - 2**20  # sizes in the header have 32 bits
@@ -58,7 +58,7 @@ class Outcome:
         stats: the processor's counters.
         latency: emission latency, known at the end.
         wall_seconds: how long it took, known at the end.
-        has_begun: whether an event came.
+        has_words: whether a word was recognised.
         incomplete: why the recording was not transcribed to its end, None where it was.
 
     """
@@ -71,15 +71,15 @@ class Outcome:
     stats: StreamStats | None = None
     latency: LatencySummary | None = None
     wall_seconds: float | None = None
-    has_begun: bool = False
+    has_words: bool = False
     incomplete: str | None = None
 
     def add(self, event: Event) -> None:
         """Update it from an event."""
-        self.has_begun = True
         self.audio_time = event.audio_time
         for token in event.tokens if isinstance(event, Commit) else ():
             self.language = token.detected_language or self.language
+            self.has_words = True
 
     def end(self, event: End, wall_seconds: float) -> None:
         """Update it from the last event, which has the figures of the session."""
@@ -98,7 +98,7 @@ class Outcome:
 
     def figures(self) -> dict[str, Any]:
         """Return the counters, empty where they are not known."""
-        return {} if self.stats is None else attrs.asdict(self.stats)
+        return {} if self.stats is None else _rounded(self.stats)
 
 
 class Writer(Protocol):
@@ -129,9 +129,8 @@ class TextWriter:
 
     def finish(self, outcome: Outcome) -> None:
         """End the last line."""
-        del outcome
         self._output.write("" if self._is_new_line else "\n")
-        self._output.close()
+        self._output.close(is_complete=outcome.incomplete is None)
 
     def _spaced(self, token: ASRToken) -> str:
         turns = self._builder.push(token) is not None and not self._is_new_line
@@ -159,10 +158,10 @@ class CaptionWriter:
 
     def finish(self, outcome: Outcome) -> None:
         """Write the last caption; without any, the header alone."""
-        del outcome
         self._write(self._builder.flush())
-        self._output.write("" if self._number else self._header)
-        self._output.close()
+        is_complete = outcome.incomplete is None
+        self._output.write(self._header if is_complete and not self._number else "")
+        self._output.close(is_complete=is_complete)
 
     def _write(self, segment: Segment | None) -> None:
         if segment is not None:
@@ -193,14 +192,13 @@ class JSONLinesWriter:
     def finish(self, outcome: Outcome) -> None:
         """Write the end, if the session came to it."""
         if outcome.wall_seconds is not None:
-            latency = None if outcome.latency is None else attrs.asdict(outcome.latency)
             figures = {
-                "latency": latency,
-                "wall_seconds": outcome.wall_seconds,
+                "latency": None if outcome.latency is None else _rounded(outcome.latency),
+                "wall_seconds": round_seconds(outcome.wall_seconds),
                 "stats": outcome.figures(),
             }
             self._write("end", outcome.audio_time, outcome.header() | figures)
-        self._output.close()
+        self._output.close(is_complete=outcome.incomplete is None)
 
     def _write(self, kind: str, audio_time: float, fields: dict[str, Any]) -> None:
         record = {"event": kind, "audio_time": round_seconds(audio_time)} | fields
@@ -235,7 +233,9 @@ class DocumentWriter:
             self.finish(attrs.evolve(outcome, incomplete="still running"))
 
     def finish(self, outcome: Outcome) -> None:
-        """Write the document."""
+        """Write the document, unless there are no words because of a failure."""
+        if outcome.incomplete is not None and not outcome.has_words:
+            return
         lines = [line for line in self._timeline.lines if isinstance(line, TextLine)]
         tokens = [token for line in lines for token in line.tokens]
         self._put(self._text(outcome, tokens))
@@ -275,7 +275,7 @@ class ArrayOutput:
         self._output.write(("[\n" if self._is_empty else ",\n") + text.rstrip("\n"))
         self._is_empty = False
 
-    def close(self) -> None:
+    def close(self, *, is_complete: bool = True) -> None:
         """Leave it open for the next object."""
 
     def end(self) -> None:
@@ -322,6 +322,12 @@ def json_text(record: dict[str, Any], *, indent: int | None = None) -> str:
     text = json.dumps(record, ensure_ascii=False, indent=indent)
     lines = text.split("\n")  # line breaks of JSON's own; those of strings are escapes already
     return "\n".join(ACTIVE.sub(lambda match: f"\\u{ord(match[0]):04x}", line) for line in lines)
+
+
+def _rounded(record: Any) -> dict[str, Any]:
+    """Return the fields of *record*, seconds with four digits."""
+    fields = attrs.asdict(record).items()
+    return {name: round(value, 4) if isinstance(value, float) else value for name, value in fields}
 
 
 def new_writer(style: str, output: Output | Path, *, by_line: bool = False) -> Writer:

@@ -302,10 +302,11 @@ def _language(spec: BackendSpec, setting: _Setting) -> str | None:
     if setting.value is None or setting.value.lower() == "auto":
         return None
     language = find_language(setting.value, spec.languages)
-    hint = similar_language(language, spec.languages)
-    if setting.origin is not None:
-        hint += " (for this run: --language auto)"
-    with _naming(setting.origin, OptionError, hint):
+    with _naming(setting.origin, OptionError, " (for this run: --language auto)"):
+        if language not in spec.languages and (guess := similar_language(language, spec.languages)):
+            raise OptionError(
+                f"{spec.name} does not support the language {language!r} (did you mean {guess}?)"
+            )
         spec.check_language(language)
     return language
 
@@ -343,7 +344,6 @@ def _naming(origin: str | None, kind: type[Exception], hint: str = "") -> Iterat
     try:
         yield
     except kind as error:
-        if origin is None and not hint:
+        if origin is None:
             raise
-        where = "" if origin is None else f"{origin}: "
-        raise type(error)(f"{where}{error}{hint}") from error
+        raise type(error)(f"{origin}: {error}{hint}") from error

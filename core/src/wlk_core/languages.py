@@ -49,7 +49,7 @@ def find_language(text: str, codes: Sequence[str]) -> str:
 
 
 def similar_language(text: str, codes: Sequence[str]) -> str:
-    """Return what to append to a message about an unknown language; nothing without a guess."""
+    """Return the code and name of a language that is called alike; empty without a guess."""
     names = {NAMES[code].lower(): code for code in codes if code in NAMES}
     close = difflib.get_close_matches(text.lower(), names, n=1)
-    return f" (did you mean {names[close[0]]}, {NAMES[names[close[0]]]}?)" if close else ""
+    return f"{names[close[0]]}, {NAMES[names[close[0]]]}" if close else ""

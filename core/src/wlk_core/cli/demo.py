@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wlk_core.cli.main import registry_of
+from wlk_core.cli.options import backend_option
 from wlk_core.cli.outputs import StandardOutput, check_target
 from wlk_core.cli.transcribe import session_events
 from wlk_core.config import choose_settings
@@ -27,7 +28,7 @@ _CHUNK_SECONDS = 0.5  # short enough to look live
 
 
 @click.command(short_help="Transcribe the bundled sample.")
-@click.option("--backend", metavar="NAME", help="Backend to use; see: wlk-core backends.")
+@backend_option("Backend to use; see: wlk-core backends.")
 @click.option("--fast", is_flag=True, help="Do not wait for the audio to be spoken.")
 @click.option("--save", metavar="PATH", help="Keep the recording as a FLAC file too.")
 @click.pass_context

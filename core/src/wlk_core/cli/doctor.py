@@ -63,6 +63,8 @@ def doctor(context: click.Context, *, fast: bool) -> int:
         settings = choose_settings(registry)
     except WLKError as error:
         mistake = error if registry.specs() else None
+    if mistake is not None:
+        print_error(mistake)
     results = {} if fast else _checked(registry.specs())
     rows = [_row(spec, results.get(spec.name)) for spec in registry.specs()]
     broken = [row for row in plugin_rows(registry) if row["error"]]
@@ -74,8 +76,6 @@ def doctor(context: click.Context, *, fast: bool) -> int:
     echo(table([("BACKEND", "STATE", ""), *cells] if cells else []))
     echo("".join(f"plugin {row['name']} is broken: {row['error']}\n" for row in broken))
     echo(table(("next" if not i else "", line) for i, line in enumerate(_next(rows, settings))))
-    if mistake is not None:
-        print_error(mistake)
     has_failed = mistake or broken or any(row.state == "broken" for row in rows)
     return 1 if has_failed or not any(row.is_usable for row in rows) else 0
 

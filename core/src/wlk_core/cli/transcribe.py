@@ -31,7 +31,7 @@ __all__ = ["session_events", "transcribe"]
 
 
 @click.command(short_help="Transcribe recordings.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 @stream_options
 @click.option(
     "--chunk-seconds",

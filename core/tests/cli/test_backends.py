@@ -54,6 +54,7 @@ def test_backends_with_a_name_shows_everything_about_it(install_needy, command):
         "  needs much",
         "  install       pip install no-such-framework",
         "  models        digits, big*",
+        "                sizes and licences: wlk-core models --backend needy",
         "  policies      alignatt, local-agreement",
         "  languages     2: en, de",
         "  options",

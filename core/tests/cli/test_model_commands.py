@@ -19,6 +19,7 @@ PULLED = Model(
     state="pulled",
     revision="a" * 40,
     size=145_200_000,
+    licence="mit",
     path=Path("somewhere"),
     is_default=True,
 )
@@ -26,7 +27,10 @@ PULLED = Model(
 
 def test_models_lists_every_backends_models(command):
     """Each model is a line with its state; the default carries a star."""
-    assert command("models") == (0, "toy  digits*  bundled\n", "")
+    assert [line.split() for line in command("models").out.splitlines()] == [
+        ["BACKEND", "MODEL", "STATE", "SIZE", "LICENCE", "REPOSITORY"],
+        ["toy", "digits*", "bundled"],
+    ]
 
 
 def test_models_of_an_unknown_backend_is_refused(command):
@@ -46,6 +50,7 @@ def test_models_as_json(command, monkeypatch):
             "state": "pulled",
             "revision": "a" * 40,
             "size": 145200000,
+            "licence": "mit",
             "path": "somewhere",
             "is_default": True,
         }
@@ -56,7 +61,9 @@ def test_models_shows_sizes_and_sources(command, monkeypatch):
     """A pulled model is shown with its size and repository."""
     monkeypatch.setattr(store, "list_models", lambda _specs: (PULLED,))
 
-    assert command("models").out == "toy  base*  pulled  145.2 MB  acme/base\n"
+    assert command("models").out.splitlines()[1].split() == (
+        ["toy", "base*", "pulled", "145.2", "MB", "mit", "acme/base"]
+    )
 
 
 def test_pull_names_what_arrived(command, monkeypatch):
@@ -65,7 +72,7 @@ def test_pull_names_what_arrived(command, monkeypatch):
 
     assert command("pull", "base", "--backend", "toy") == (
         0,
-        "base is ready for toy: acme/base at aaaaaaaaaaaa, 145.2 MB\n",
+        "base is ready for toy: acme/base at aaaaaaaaaaaa, 145.2 MB, licence mit\n",
         "",
     )
 

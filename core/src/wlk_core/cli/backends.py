@@ -180,6 +180,7 @@ def _details(spec: BackendSpec, registry: Registry) -> str:
     facts = [
         *(("install", command) for command in dict.fromkeys(missing_requirements(spec).values())),
         ("models", ", ".join(models)),
+        ("", f"sizes and licences: wlk-core models --backend {spec.name}"),
         ("policies", ", ".join(spec.policies)),
         ("languages", count + ", ".join(spec.languages)),
         ("capabilities", ", ".join(sorted(spec.capabilities))),

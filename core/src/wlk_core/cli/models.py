@@ -37,19 +37,21 @@ def models(context: click.Context, *, backend: str | None, as_json: bool) -> Non
     if not specs:
         echo(install_hint())
         return
-    echo(
-        table(
-            (
-                row.backend,
-                row.name + ("*" if row.is_default else ""),
-                row.state,
-                megabytes(row.size),
-                row.repo or "",
-            )
-            for row in rows
+    if not rows:
+        echo(f"no models; get one with: wlk-core pull OWNER/NAME --backend {specs[0].name}")
+        return
+    cells = [
+        (
+            row.backend,
+            row.name + ("*" if row.is_default else ""),
+            row.state,
+            megabytes(row.size),
+            row.licence,
+            row.repo or "",
         )
-        or f"no models; get one with: wlk-core pull OWNER/NAME --backend {specs[0].name}"
-    )
+        for row in rows
+    ]
+    echo(table([("BACKEND", "MODEL", "STATE", "SIZE", "LICENCE", "REPOSITORY"), *cells]))
 
 
 @click.command(short_help="Fetch a model.")
@@ -70,7 +72,7 @@ def pull(context: click.Context, *, model: str, backend: str) -> None:
         return
     echo(
         f"{model} is ready for {backend}: {row.repo} at {(row.revision or '')[:12]}, "
-        f"{megabytes(row.size)}"
+        f"{megabytes(row.size)}, licence {row.licence or 'not named'}"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 import os
 from pathlib import Path
+import re
 from typing import TYPE_CHECKING
 
 import attrs
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CachedRepo", "PullRecord", "cache_directory", "matching", "offline_mode", "records"]
 
+CARD = "README.md"  #: of a model, with its licence
 WEIGHTS = (".bin", ".npz", ".safetensors")
 
 
@@ -116,6 +118,13 @@ class CachedRepo:
         root = self.snapshot(revision)
         files = (path for path in root.rglob("*") if path.is_file())
         return {path.relative_to(root).as_posix(): path.stat().st_size for path in files}
+
+    def licence(self, revision: str) -> str:
+        """Return the licence that the model card names, empty without one."""
+        card = self.snapshot(revision) / CARD
+        text = card.read_bytes()[:4096].decode(errors="replace") if card.is_file() else ""
+        found = re.search(r"^license: *([\w.+-]+)", text, re.MULTILINE)
+        return found[1] if found else ""
 
     def is_complete(self, revision: str, patterns: Sequence[str]) -> bool:
         """Return whether a revision that any tool downloaded holds all that a backend loads."""

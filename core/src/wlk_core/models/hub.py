@@ -14,7 +14,7 @@ import attrs
 import msgspec
 
 from wlk_core.errors import ModelNotFoundError
-from wlk_core.models.cache import CachedRepo, PullRecord, matching, records
+from wlk_core.models.cache import CARD, CachedRepo, PullRecord, matching, records
 from wlk_core.untrusted import one_line
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def download(repo: CachedRepo, *, backend: str, patterns: Sequence[str], command
                 f"{repo.repo} holds none of the files that {backend} needs "
                 f"({', '.join(patterns)}); is it a model for another backend?"
             )
+        names |= {CARD} & sizes.keys()
         cached = repo.sizes(revision).keys() & names
         ours = {file for earlier in records(repo=repo.repo) for file in earlier.downloaded}
         record = PullRecord(

@@ -40,6 +40,7 @@ class Model:
     state: str
     revision: str | None = None  #: the commit in the cache
     size: int | None = None  #: bytes of its files
+    licence: str = ""  #: that its model card names
     path: Path | None = None
     is_default: bool = False  #: the backend takes it when no model is named
 
@@ -73,8 +74,14 @@ def describe_model(name: str, spec: BackendSpec) -> Model:
         return attrs.evolve(model, state=state)
     sizes = repo.sizes(revision)
     size = sum(sizes[name] for name in matching(sizes, spec.model_files))
-    path = repo.snapshot(revision)
-    return attrs.evolve(model, state=state, revision=revision, size=size, path=path)
+    return attrs.evolve(
+        model,
+        state=state,
+        revision=revision,
+        size=size,
+        licence=repo.licence(revision),
+        path=repo.snapshot(revision),
+    )
 
 
 def locate(

@@ -227,12 +227,6 @@ class Registry:
         backend: LoadedBackend[Any] = _open(plugin, spec, model, spec.backend_options(options))
         return backend
 
-    def annotators(self, kind: AnnotatorKind | None = None) -> tuple[AnnotatorSpec, ...]:
-        """Return the annotators of a kind, or all, sorted by name; loads all plugins."""
-        specs = chain.from_iterable(plugin.annotators for plugin in self.plugins())
-        chosen = (spec for spec in specs if kind in {None, spec.kind})
-        return tuple(sorted(chosen, key=lambda spec: (spec.kind, spec.name)))
-
     def load_annotator(
         self,
         kind: AnnotatorKind,
@@ -250,15 +244,13 @@ class Registry:
             OptionError: an option is unknown or takes another value.
 
         """
-        offers = [
-            (plugin, spec)
-            for plugin in self.plugins()
-            for spec in plugin.annotators
-            if (spec.kind, spec.name) == (kind, name)
-        ]
+        found = [(info, spec) for info in self.plugins() for spec in info.annotators]
+        offers = [(info, spec) for info, spec in found if (spec.kind, spec.name) == (kind, name)]
         if not offers:
-            names = ", ".join(spec.name for spec in self.annotators(kind)) or "none"
-            raise BackendUnavailable(f"no {kind} called {name!r}; installed: {names}")
+            names = sorted({spec.name for _, spec in found if spec.kind == kind})
+            raise BackendUnavailable(
+                f"no {kind} called {name!r}; installed: {', '.join(names) or 'none'}"
+            )
         plugin, spec = _only(offers)
         return _open(plugin, spec, model, spec.resolved_options(options))
 

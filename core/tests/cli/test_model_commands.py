@@ -9,8 +9,7 @@ import pytest
 from wlk_core import ModelNotFoundError
 from wlk_core import models as store
 from wlk_core.models import Model
-from wlk_core.models.cache import CachedRepo
-from wlk_core.models.hub import Removal
+from wlk_core.models.cache import CachedRepo, Removal
 
 PULLED = Model(
     backend="toy",

@@ -46,13 +46,13 @@ def backends(
     A star marks the backend that is used where none is named.  The list is read from package
     metadata and the plugins' declarations: no framework is imported, except by --check.
     """
-    from wlk_core.cli import check as checks  # noqa: PLC0415 -- rarely used
+    from wlk_core.cli import doctor  # noqa: PLC0415 -- which imports this module
 
     registry = registry_of(context)
     if check_here is not None:
-        return checks.load_here(registry, check_here)
+        return doctor.load_here(registry, check_here)
     if check is not None:
-        checks.report(registry, check, as_json=as_json)
+        doctor.report(registry, check, as_json=as_json)
     elif name is not None:
         spec = registry.spec(name)
         described = json.dumps(_described(spec, registry), indent=2)

@@ -61,8 +61,7 @@ def listen(
     """
     from wlk_core import microphone  # noqa: PLC0415 -- only where it is used
     from wlk_core.audio import audio_duration  # noqa: PLC0415 -- brings av
-    from wlk_core.cli.live_run import LiveRun  # noqa: PLC0415 -- brings numpy
-    from wlk_core.cli.live_source import FileSource  # noqa: PLC0415 -- brings numpy and av
+    from wlk_core.cli.live_run import FileSource, LiveRun  # noqa: PLC0415 -- brings numpy and av
     from wlk_core.cli.live_view import LiveView, loading  # noqa: PLC0415 -- brings numpy
     from wlk_core.cli.writers import (  # noqa: PLC0415 -- brings numpy
         Outcome,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol, TextIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 import attrs
 import click
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = [
     "SUFFIXES",
     "FileOutput",
-    "Output",
     "StandardOutput",
     "check_target",
     "plan_outputs",
@@ -26,18 +25,6 @@ __all__ = [
 #: The ending of a file in each format.
 SUFFIXES = {"text": ".txt", "json": ".json", "jsonl": ".jsonl", "srt": ".srt", "vtt": ".vtt"}
 _STYLES = {suffix: style for style, suffix in SUFFIXES.items()}
-
-
-class Output(Protocol):
-    """A destination for text."""
-
-    def write(self, text: str) -> None:
-        """Write *text* so that it is there even if the program ends now."""
-        ...
-
-    def close(self, *, is_complete: bool = True) -> None:
-        """Release it; a result that is complete may be empty."""
-        ...
 
 
 @attrs.frozen

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from wlk_core.backend import Backend
     from wlk_core.cli.live_view import LiveView
-    from wlk_core.cli.outputs import Output
-    from wlk_core.cli.writers import Outcome, Writer
+    from wlk_core.cli.writers import Outcome, Output, Writer
     from wlk_core.session.events import Event
     from wlk_core.vad import GateParameters
 

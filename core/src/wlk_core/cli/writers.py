@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 import wave
 
 import attrs
@@ -29,14 +29,23 @@ from wlk_core.untrusted import ACTIVE, plain
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wlk_core.cli.outputs import Output
+    from wlk_core.cli.outputs import StandardOutput
     from wlk_core.processor import StreamStats
     from wlk_core.segments import Segment
     from wlk_core.session import End, LatencySummary
     from wlk_core.session.events import Event
     from wlk_core.tokens import ASRToken, Silence
 
-__all__ = ["SAVE_STYLES", "ArrayOutput", "Outcome", "WavFile", "Writer", "new_save", "new_writer"]
+__all__ = [
+    "SAVE_STYLES",
+    "ArrayOutput",
+    "Outcome",
+    "Output",
+    "WavFile",
+    "Writer",
+    "new_save",
+    "new_writer",
+]
 
 SAVE_STYLES = {SUFFIXES[style]: style for style in ("text", "srt", "vtt", "json")} | {".wav": "wav"}
 
@@ -99,18 +108,6 @@ class Outcome:
     def figures(self) -> dict[str, Any]:
         """Return the counters, empty where they are not known."""
         return {} if self.stats is None else _rounded(self.stats)
-
-
-class Writer(Protocol):
-    """One format."""
-
-    def write(self, event: Event, outcome: Outcome) -> None:
-        """Write what can be written now."""
-        ...
-
-    def finish(self, outcome: Outcome) -> None:
-        """Write the rest, at the end of the session or after a failure; then close."""
-        ...
 
 
 @attrs.define
@@ -281,6 +278,12 @@ class ArrayOutput:
     def end(self) -> None:
         """Close the bracket."""
         self._output.write("[]\n" if self._is_empty else "\n]\n")
+
+
+#: Writes text so that it is there even if the program ends now.
+Output: TypeAlias = "StandardOutput | FileOutput | ArrayOutput"
+#: One format: `write` what can be written now, `finish` with the rest, also after a failure.
+Writer: TypeAlias = TextWriter | CaptionWriter | JSONLinesWriter | DocumentWriter
 
 
 class WavFile:

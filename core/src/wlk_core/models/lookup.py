@@ -11,8 +11,15 @@ import attrs
 
 from wlk_core._directories import expanded
 from wlk_core.errors import ModelNotFoundError
-from wlk_core.models.cache import CachedRepo, cache_directory, matching, offline_mode, records
-from wlk_core.models.hub import Removal, download
+from wlk_core.models.cache import (
+    CachedRepo,
+    Removal,
+    cache_directory,
+    download,
+    matching,
+    offline_mode,
+    records,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

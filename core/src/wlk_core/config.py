@@ -75,23 +75,13 @@ class _Setting:
 
 @attrs.frozen(kw_only=True)
 class Settings:
-    """
-    What a command uses, everything checked against the backend but the model.
-
-    Attributes:
-        spec: the backend.
-        model: the model, None for a backend without a default one.
-        language: the code to force, None to detect.
-        options: the options that were set, by scope.
-        model_origin: where the model was set, None for a flag or the backend's own default.
-
-    """
+    """What a command uses, everything checked against the backend but the model."""
 
     spec: BackendSpec
-    model: str | None
-    language: str | None
-    options: OptionValues
-    model_origin: str | None = None
+    model: str | None  #: None for a backend without a default one
+    language: str | None  #: the code to force, None to detect
+    options: OptionValues  #: those that were set, by scope
+    model_origin: str | None = None  #: None for a flag or the backend's own default
 
     def load(self, registry: Registry) -> Backend:
         """Load the backend; a model that is not found is reported with where it was set."""

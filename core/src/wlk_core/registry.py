@@ -8,7 +8,6 @@ from importlib import metadata
 from itertools import chain
 import os
 from pathlib import Path
-import re
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import attrs
@@ -355,27 +354,23 @@ def known_backends() -> dict[str, str]:
 
 def _plugins(entry_points: Iterable[EntryPoint]) -> list[tuple[PluginInfo, EntryPoint]]:
     """
-    Group entry points into plugins, in order of their distributions, each with one to load.
+    Group entry points by their module into plugins, in order of their distributions.
 
-    Equal entry points of one distribution are one: an editable install beside a wheel shows
-    every entry point twice.
+    An editable install beside a wheel shows every entry point twice.
     """
-    owners: dict[metadata.Distribution | None, tuple[str, str]] = {None: (_UNKNOWN, "")}
-    grouped: dict[tuple[str, str], dict[str, EntryPoint]] = {}
+    grouped: dict[str, dict[str, EntryPoint]] = {}
     for point in entry_points:
-        if point.dist is not None and point.dist not in owners:
-            # Its `name` and `version` would each parse the whole METADATA, with the readme in it.
-            headers = point.dist.metadata
-            owners[point.dist] = (headers["Name"], headers["Version"])
-        owner = re.sub(r"[-_.]+", "-", owners[point.dist][0]).lower()  # PEP 503
-        grouped.setdefault((owner, point.value), {}).setdefault(point.name, point)
+        grouped.setdefault(point.value, {}).setdefault(point.name, point)
     plugins = []
-    for _, points in sorted(grouped.items(), key=lambda item: item[0]):
+    for points in grouped.values():
         names = tuple(sorted(points))
         point = points[names[0]]
-        distribution, version = owners[point.dist]
+        # Its `name` and `version` would each parse the whole METADATA, with the readme in it.
+        headers = {} if point.dist is None else point.dist.metadata
+        distribution = headers["Name"] if headers else _UNKNOWN
+        version = headers["Version"] if headers else ""
         plugins.append((PluginInfo(names=names, distribution=distribution, version=version), point))
-    return plugins
+    return sorted(plugins, key=lambda plugin: (plugin[0].distribution, plugin[1].value))
 
 
 def _read(info: PluginInfo, plugin: Any) -> PluginInfo:

@@ -158,22 +158,12 @@ def _next(rows: Sequence[_Row], settings: Settings | None) -> Iterator[str]:
 
 @attrs.frozen(kw_only=True)
 class CheckResult:
-    """
-    How loading a backend and running its model went.
-
-    Attributes:
-        model: the model that was loaded.
-        error: why it failed, None where it works.
-        has_model: whether there was a model to load.
-        detail: what the plugin logged about the loaded model, such as its device; may be empty.
-        seconds: how long it took.
-
-    """
+    """How loading a backend and running its model went."""
 
     model: str | None
-    error: str | None = None
+    error: str | None = None  #: why it failed, None where it works
     has_model: bool = True
-    detail: str = ""
+    detail: str = ""  #: what the plugin logged about the loaded model, such as its device
     seconds: float = 0.0
 
 

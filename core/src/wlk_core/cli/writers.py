@@ -55,33 +55,18 @@ _MAX_WAV_BYTES = 2**32 - 2**20  # sizes in the header have 32 bits
 
 @attrs.define(kw_only=True)
 class Outcome:
-    """
-    What is known of one recording's session, so far or at its end.
+    """What is known of one recording's session, so far or at its end."""
 
-    Attributes:
-        file: the recording, as it was named.
-        backend: the backend that transcribes it.
-        model: the model, as it was named.
-        language: the language forced, else the one last detected.
-        audio_time: the audio received so far, at the end the duration.
-        stats: the processor's counters.
-        latency: emission latency, known at the end.
-        wall_seconds: how long it took, known at the end.
-        has_words: whether a word was recognised.
-        incomplete: why the recording was not transcribed to its end, None where it was.
-
-    """
-
-    file: str
+    file: str  #: as it was named, as is the model
     backend: str
     model: str | None
-    language: str | None = None
-    audio_time: float = 0.0
+    language: str | None = None  #: the language forced, else the one last detected
+    audio_time: float = 0.0  #: the audio received so far, at the end the duration
     stats: StreamStats | None = None
-    latency: LatencySummary | None = None
-    wall_seconds: float | None = None
+    latency: LatencySummary | None = None  #: emission latency, known at the end
+    wall_seconds: float | None = None  #: how long it took, known at the end
     has_words: bool = False
-    incomplete: str | None = None
+    incomplete: str | None = None  #: why it was not transcribed to its end, None where it was
 
     def add(self, event: Event) -> None:
         """Update it from an event."""

@@ -78,15 +78,6 @@ def test_the_details_fit_the_terminal(install_needy, command, monkeypatch, colum
     assert max(map(len, command("backends", "needy").out.splitlines())) <= columns
 
 
-def test_backends_of_an_unknown_name_is_refused(command):
-    """The error lists those that are installed."""
-    assert command("backends", "toi") == (
-        1,
-        "",
-        "wlk-core: no backend called 'toi'; installed: toy (did you mean toy?)\n",
-    )
-
-
 def test_backends_names_plugins_that_were_left_out(site, command):
     """A broken plugin is mentioned below the backends that work."""
     site.install("wlk-broken", "broken", BROKEN)

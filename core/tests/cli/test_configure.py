@@ -90,14 +90,3 @@ def test_transcribe_uses_the_configuration(command, recording, path):
 
     assert json.loads(command(*arguments).out)["language"] == "de"
     assert json.loads(command(*arguments, "--language", "en").out)["language"] == "en"
-
-
-def test_transcribe_names_a_mistake_in_the_configuration(command, recording, path):
-    """The key leads to the mistake."""
-    path.parent.mkdir()
-    path.write_text('\nlanguage = "xx"\n')
-
-    done = command("transcribe", recording("a.wav", 1))
-
-    assert done.status == 2
-    assert done.err.startswith(f"wlk-core: {path}, key language: toy does not support")

@@ -90,6 +90,35 @@ def test_version_is_that_of_the_distribution(spawn):
     assert out.startswith(b"wlk-core ")
 
 
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("wlk-core tr", "transcribe"),
+        ("wlk-core config s", "set show"),
+        ("wlk-core transcribe --backend t", "toy"),
+        ("wlk-core transcribe --model d", "digits"),
+        ("wlk-core pull --backend toy d", "digits"),
+        ("wlk-core transcribe --backend toy --language d", "de"),
+        ("wlk-core listen --policy a", "alignatt"),
+        ("wlk-core transcribe --option t", "tick_seconds="),
+    ],
+)
+def test_a_shell_completes_commands_and_values(site, monkeypatch, capsys, line, values):
+    """TAB completes what the backend takes, and prints nothing else."""
+    words = line.split()
+    monkeypatch.setattr("wlk_core.registry.Registry", site.registry)
+    monkeypatch.setenv("_WLK_CORE_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+
+    with pytest.raises(SystemExit):
+        entry.run()
+
+    printed = capsys.readouterr()
+    assert [row.partition(",")[2] for row in printed.out.splitlines()] == values.split()
+    assert printed.err == ""
+
+
 def no_such_option(name):
     """Return the message of this click about an unknown option, in the style of ours."""
     message = click.NoSuchOption(name).format_message().rstrip(".")

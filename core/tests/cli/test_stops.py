@@ -7,11 +7,9 @@ import signal
 
 import pytest
 
-from wlk_core.captions import srt_text, vtt_text
 from wlk_core.cli import outputs, stops
 from wlk_core.cli.outputs import SUFFIXES
 from wlk_core.cli.stops import STOPS, Stopped, Stops
-from wlk_core.tokens import ASRToken
 
 DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 RECORDING = [*range(10), *range(10)]
@@ -216,11 +214,3 @@ def test_a_signal_that_is_ignored_stays_ignored():
     STOPS.install()
 
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-
-
-def test_subtitles_are_parsed_by_these_tests_as_written():
-    """The parser of words above finds every word of cues."""
-    tokens = [ASRToken(float(i), i + 0.5, f" {word}") for i, word in enumerate(DIGITS)]
-
-    assert words_of("srt", srt_text(tokens)) == DIGITS
-    assert words_of("vtt", vtt_text(tokens)) == DIGITS

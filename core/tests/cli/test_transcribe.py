@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from wlk_core import audio
-from wlk_core.cli.main import execute
 from wlk_core.cli.outputs import SUFFIXES
 
 
@@ -198,17 +197,6 @@ def test_a_wrong_choice_is_one_line(transcribe, recording, arguments, text, stat
     assert (done.status, done.out) == (status, "")
     assert text in done.err
     assert done.err.count("\n") == 1
-
-
-def test_without_a_backend_an_install_command_is_given(empty_site, recording, capsys):
-    """With no plugin at all, the one line names what to install."""
-    status = execute(["transcribe", str(recording("a.wav", 1))], empty_site.registry())
-
-    assert status == 1
-    assert capsys.readouterr().err == (
-        "wlk-core: no backend is installed: wlk-core carries no model of its own; "
-        "install one, for example: pip install wlk-whisper\n"
-    )
 
 
 def test_offline_forbids_the_network_to_everything_below(transcribe, recording):

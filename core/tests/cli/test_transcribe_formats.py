@@ -154,14 +154,6 @@ def test_several_files_as_json_are_an_array(transcribe, recording):
     assert [result["text"] for result in json.loads(done.out)] == ["one", "two"]
 
 
-def test_several_files_as_subtitles_need_a_directory(transcribe, recording):
-    """Subtitles of several files are not joined."""
-    done = transcribe(recording("a.wav", 1), recording("b.wav", 2), "--format", "srt")
-
-    assert done.status == 2
-    assert "need a directory of their own: --output DIRECTORY" in done.err
-
-
 @pytest.mark.parametrize("style", SUFFIXES)
 def test_output_holds_what_standard_output_would(transcribe, recording, tmp_path, style):
     """A file given with --output gets the same text."""
@@ -187,12 +179,3 @@ def test_several_files_as_json_in_a_directory_are_objects(transcribe, recording,
 
     assert done == (0, "", "")
     assert json.loads((tmp_path / "out" / "b.json").read_text())["text"] == "two"
-
-
-def test_several_files_go_into_a_directory(transcribe, recording, tmp_path):
-    """Each recording gets a file of its own name."""
-    target = tmp_path / "out"
-
-    transcribe(recording("a.wav", 1), recording("b.wav", 2), "--format", "vtt", "--output", target)
-
-    assert sorted(path.name for path in target.iterdir()) == ["a.vtt", "b.vtt"]

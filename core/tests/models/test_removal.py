@@ -86,17 +86,6 @@ def test_a_model_of_another_tool_can_be_removed(spec, lay_out, repo):
     assert not repo.exists()
 
 
-def test_a_repository_of_the_same_commit_stays(spec, hub, cache):
-    """Copies of a repository share their commits; only the named one is removed."""
-    for repo in ("acme/base", "acme/copy"):
-        hub.publish(repo, FILES)
-        pull(repo, spec)
-
-    plan_removal("base", spec).execute()
-
-    assert [path.name for path in cache.glob("models--*")] == ["models--acme--copy"]
-
-
 @pytest.mark.parametrize(
     ("ref", "text"),
     [

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from wlk_core import BackendUnavailable, OptionError
-from wlk_core.plugins import AnnotatorSpec
 
 DIARIZER = """
 from wlk_core.plugins import AnnotatorSpec, Option
@@ -105,10 +104,3 @@ def test_a_wrong_declaration_is_a_row_with_its_fault(site: Any, code: str, error
 
     assert () == row.annotators
     assert row.error.startswith(error)
-
-
-def test_a_spec_is_constant() -> None:
-    """A spec can be shared by threads and sessions."""
-    spec = AnnotatorSpec(kind="translator", name="deepl", api=1, summary="x", load="a.b:c")
-    with pytest.raises(AttributeError):
-        spec.name = "other"  # type: ignore[misc]

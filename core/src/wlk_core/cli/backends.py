@@ -24,7 +24,7 @@ __all__ = ["backends", "described_option", "install_hint", "option_lines", "plug
 _OPTION = 22  # columns of the longest usual option with its kind
 
 
-@click.command(short_help="List the backends.")
+@click.command()
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @click.option(
@@ -66,7 +66,7 @@ def backends(
     return 0
 
 
-@click.command(short_help="List the installed plugins.")
+@click.command()
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @click.pass_context
 def plugins(context: click.Context, *, as_json: bool) -> None:

@@ -21,7 +21,7 @@ from wlk_core.config import (
 _VARIABLES = ("WLK_BACKEND", "WLK_MODEL", "WLK_LANGUAGE", OPTION_VARIABLE)
 
 
-@click.group(cls=HelpfulGroup, short_help="Show or change the defaults in config.toml.")
+@click.group(cls=HelpfulGroup)
 def config() -> None:
     """
     Show or change the defaults of transcribe and other commands.

@@ -27,7 +27,7 @@ MODEL = "digits"
 _CHUNK_SECONDS = 0.5  # short enough to look live
 
 
-@click.command(short_help="Transcribe the bundled sample.")
+@click.command()
 @backend_option("Backend to use; see: wlk-core backends.")
 @click.option("--fast", is_flag=True, help="Do not wait for the audio to be spoken.")
 @click.option("--save", metavar="PATH", help="Keep the recording as a FLAC file too.")

@@ -57,7 +57,7 @@ class _Row(NamedTuple):
     is_usable: bool = False
 
 
-@click.command(short_help="Report what works.")
+@click.command()
 @click.option("--fast", is_flag=True, help="Load no backend; only read what is installed.")
 @click.pass_context
 def doctor(context: click.Context, *, fast: bool) -> int:

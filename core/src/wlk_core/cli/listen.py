@@ -22,7 +22,7 @@ __all__ = ["listen"]
 SKIP_TICKS_AFTER = 4.0  # seconds of audio that wait for the model
 
 
-@click.command(short_help="Transcribe a microphone.")
+@click.command()
 @click.option("--device", metavar="NAME", help="Microphone: its number or a part of its name.")
 @click.option("--list-devices", is_flag=True, help="List the microphones and exit.")
 @click.option("--input", "file", metavar="FILE", help="Play a recording in real time instead.")

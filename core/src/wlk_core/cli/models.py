@@ -16,7 +16,7 @@ from wlk_core.cli.terminal import echo, megabytes, table
 from wlk_core.errors import ModelNotFoundError
 
 
-@click.command(short_help="List the models.")
+@click.command()
 @backend_option("Only the models of this backend.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @click.pass_context
@@ -54,7 +54,7 @@ def models(context: click.Context, *, backend: str | None, as_json: bool) -> Non
     echo(table([("BACKEND", "MODEL", "STATE", "SIZE", "LICENCE", "REPOSITORY"), *cells]))
 
 
-@click.command(short_help="Fetch a model.")
+@click.command()
 @click.argument("model", shell_complete=complete(lambda spec: spec.models))
 @backend_option("Backend that will load the model.", required=True)
 @click.pass_context
@@ -76,7 +76,7 @@ def pull(context: click.Context, *, model: str, backend: str) -> None:
     )
 
 
-@click.command(short_help="Remove a model.")
+@click.command()
 @click.argument("model", shell_complete=complete(lambda spec: spec.models))
 @backend_option("Backend it was pulled for.", required=True)
 @click.option("--yes", is_flag=True, help="Ask nothing.")

@@ -101,18 +101,21 @@ _OPTIONS = (
     ),
     click.option(
         "--vad-threshold",
+        "threshold",
         type=float,
         metavar="P",
         help="Probability from 0 to 1 from which a sound is speech.  [default: 0.5]",
     ),
     click.option(
         "--vad-silence",
+        "silence_seconds",
         type=float,
         metavar="S",
         help="Seconds of quiet that end an utterance.  [default: 1.2]",
     ),
     click.option(
         "--vad-pre-roll",
+        "pre_roll",
         type=float,
         metavar="S",
         help="Seconds before speech that are decoded too.  [default: 0.4]",
@@ -139,25 +142,12 @@ class Choice:
     """
 
     def __init__(
-        self,
-        registry: Registry,
-        *,
-        no_vad: bool,
-        vad_threshold: float | None,
-        vad_silence: float | None,
-        vad_pre_roll: float | None,
-        offline: bool,
-        task: str,
-        **flags: Any,
+        self, registry: Registry, *, no_vad: bool, offline: bool, task: str, **flags: Any
     ) -> None:
         from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` reads no settings
 
-        gate: dict[str, Any] = {
-            "threshold": vad_threshold,
-            "silence_seconds": vad_silence,
-            "pre_roll": vad_pre_roll,
-        }
-        gate = {name: value for name, value in gate.items() if value is not None}
+        chosen = {name: flags.pop(name) for name in ("threshold", "silence_seconds", "pre_roll")}
+        gate = {name: value for name, value in chosen.items() if value is not None}
         if no_vad and gate:
             raise click.UsageError("--no-vad excludes the options --vad-...; choose one")
         self.vad: bool | GateParameters = not no_vad

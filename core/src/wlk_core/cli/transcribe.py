@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["session_events", "transcribe"]
 
 
-@click.command(short_help="Transcribe recordings.")
+@click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 @stream_options
 @click.option(

@@ -105,9 +105,9 @@ class Registry:
 
         Imports the plugins whose entry points are named after commands; a broken one has a line.
         """
-        points = set(chain.from_iterable(info.names for info, _ in self._found)) - self.names()
-        summaries = {}
-        for name in sorted(point.removeprefix(COMMAND_PREFIX) for point in points):
+        points = chain.from_iterable(info.names for info, _ in self._found)
+        prefix, summaries = COMMAND_PREFIX, {}
+        for name in sorted({p.removeprefix(prefix) for p in points if p.startswith(prefix)}):
             try:
                 offer = self._command(name)
                 summaries[name] = offer[1].summary if offer else ""
@@ -177,7 +177,6 @@ class Registry:
         Return the backends whose requirements are installed, the most preferred first.
 
         Backends without a preference are left out, because they are used only when they are named.
-        The requirements are read from package metadata; no framework is imported.
         """
         return tuple(spec for spec in self._ranked() if not missing_requirements(spec))
 
@@ -366,10 +365,9 @@ def _plugins(entry_points: Iterable[EntryPoint]) -> list[tuple[PluginInfo, Entry
         names = tuple(sorted(points))
         point = points[names[0]]
         # Its `name` and `version` would each parse the whole METADATA, with the readme in it.
-        headers = {} if point.dist is None else point.dist.metadata
-        distribution = headers["Name"] if headers else _UNKNOWN
-        version = headers["Version"] if headers else ""
-        plugins.append((PluginInfo(names=names, distribution=distribution, version=version), point))
+        found: Any = point.dist.metadata if point.dist else {"Name": _UNKNOWN, "Version": ""}
+        info = PluginInfo(names=names, distribution=found["Name"], version=found["Version"])
+        plugins.append((info, point))
     return sorted(plugins, key=lambda plugin: (plugin[0].distribution, plugin[1].value))
 
 

@@ -47,9 +47,11 @@ def demo(context: click.Context, *, backend: str | None, fast: bool, save: str |
     registry = registry_of(context)
     spec = _capable(registry, backend)
     sample = sample_path()
-    if save is not None and not _is_copy(Path(save), sample):
-        check_target(Path(save), "--save", recordings=[], is_forced=False)
-        Path(save).write_bytes(sample.read_bytes())
+    if save is not None:
+        path, sound = Path(save), sample.read_bytes()
+        is_copy = path.is_file() and path.read_bytes() == sound
+        check_target(path, "--save", recordings=[], is_forced=is_copy)
+        path.write_bytes(sound)
     seconds = audio_duration(sample)
     outcome = Outcome(file=str(sample), backend=spec.name, model=MODEL)
     output = StandardOutput(sys.stdout)
@@ -97,7 +99,3 @@ def _capable(registry: Registry, name: str | None) -> BackendSpec:
         f"backend {chosen.name} brings no {MODEL} model for the demo; backends that do: "
         f"{', '.join(spec.name for spec in others) or 'none of those installed'}"
     )
-
-
-def _is_copy(path: Path, sample: Path) -> bool:
-    return path.is_file() and path.read_bytes() == sample.read_bytes()

@@ -225,13 +225,7 @@ def check_backend(spec: BackendSpec, *, timeout_seconds: float = _PATIENCE_SECON
 
 
 def report(registry: Registry, name: str, *, as_json: bool) -> None:
-    """
-    Check a backend and print how that went.
-
-    Raises:
-        BackendUnavailable: it did not load, with the reason that the other process printed.
-
-    """
+    """Check a backend and print how that went; BackendUnavailable has the reason of a failure."""
     result = check_backend(registry.spec(name))
     if as_json:
         row = {"name": name, "ok": not result.error, "model": result.model, "error": result.error}

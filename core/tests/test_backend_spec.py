@@ -13,7 +13,7 @@ import pytest
 from wlk_core import BackendSpec
 from wlk_core.cli.backends import described_option, option_lines
 from wlk_core.errors import OptionError
-from wlk_core.option_values import parse_options
+from wlk_core.option_values import split_options
 from wlk_core.plugins import Option
 from wlk_core.registry import missing_requirements
 
@@ -71,7 +71,7 @@ def use(spec: BackendSpec) -> None:
     for text in ("1", "auto", "no"):
         for option in spec.all_options:
             try:
-                parse_options(spec, [f"{option.name}={text}"])
+                split_options(spec, {option.name: text})
             except OptionError:
                 continue
 

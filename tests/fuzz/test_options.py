@@ -13,8 +13,8 @@ from mutations import damaged
 import pytest
 
 from wlk_core import OptionError
-from wlk_core.config.file import read_config
-from wlk_core.option_values import parse_options
+from wlk_core.config import read_config
+from wlk_core.option_values import parse_pairs, split_options
 from wlk_core.options import Option
 from wlk_core.registry import Registry
 
@@ -87,7 +87,7 @@ def test_a_value_is_of_the_declared_type_or_refused(option, value):
 def test_any_pairs_are_options_or_one_line(spec, pairs):
     """What the command line accepts is declared by the backend."""
     try:
-        values = parse_options(spec, pairs)
+        values = split_options(spec, parse_pairs(pairs))
     except OptionError as error:
         assert is_one_line(error)
         return

@@ -29,7 +29,7 @@ from vocabulary import DIGITS
 
 from wlk_conformance.compare import align, word_errors
 from wlk_core import load_backend
-from wlk_core.option_values import parse_options
+from wlk_core.option_values import split_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -110,7 +110,7 @@ def options_of(backend: Backend, way: str) -> dict[str, Any]:
     """Return the options of streams that KEY=VALUE,... stands for."""
     pairs = dict(pair.split("=", 1) for pair in way.split(","))
     language = pairs.pop("language", None)
-    options = parse_options(backend.spec, map("=".join, pairs.items())).stream
+    options = split_options(backend.spec, pairs).stream
     return {**options, **({"language": language} if language else {})}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, get_args
 
 import attrs
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from wlk_core.processor import OnlineProcessor
 
 __all__ = [
-    "API_FLOOR",
-    "API_VERSION",
     "CAPABILITIES",
     "LONG_FORM",
     "LONG_FORM_DELAY",
@@ -41,9 +39,6 @@ __all__ = [
     "BackendSpec",
     "Capability",
 ]
-
-API_VERSION = 1  #: the plugin API this wlk-core speaks
-API_FLOOR = 1  #: the oldest plugin API it still understands
 
 #: The policy for recordings, of which all audio is there; the other policies are for live audio.
 LONG_FORM = "long-form"
@@ -172,6 +167,8 @@ class BackendSpec:
             metadata, each with the command that installs it.
 
     """
+
+    kind: ClassVar = "backend"
 
     name: str = attrs.field(validator=check_name)
     api: int = attrs.field(validator=check("a whole number", is_whole))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
@@ -40,6 +40,8 @@ class CommandSpec:
         requires: the distributions it needs at run time, each with the command that installs it.
 
     """
+
+    kind: ClassVar = "command"
 
     name: str = attrs.field(validator=check_name)
     api: int = attrs.field(validator=check("a whole number", is_whole))

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from wlk_core.commands import CommandSpec
 
 __all__ = [
+    "API_FLOOR",
+    "API_VERSION",
     "ENTRY_POINT_GROUP",
     "PROJECT",
     "hookimpl",
@@ -26,6 +28,8 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+API_VERSION: Final = 1  #: the plugin API this wlk-core speaks
+API_FLOOR: Final = 1  #: the oldest plugin API it still understands
 PROJECT: Final = "wlk"  #: the pluggy project
 ENTRY_POINT_GROUP: Final = "wlk.plugins"  #: where distributions declare their plugin modules
 

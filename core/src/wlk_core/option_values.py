@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = [
     "NO_POLICIES",
     "OptionValues",
-    "parse_options",
     "parse_pairs",
     "resolve_options",
     "split_options",
@@ -56,21 +55,6 @@ class OptionValues(NamedTuple):
     stream: dict[str, Any]
 
 
-def parse_options(spec: DeclaresOptions, pairs: Iterable[str]) -> OptionValues:
-    """
-    Parse KEY=VALUE strings into converted and checked option values by scope.
-
-    Only the options that *pairs* names are returned; their policy is the one that *pairs* or
-    *spec* chooses.
-
-    Raises:
-        OptionError: a string is not KEY=VALUE, one key has two values, or an option is unknown or
-            does not take its value; the message suggests the right option of this backend.
-
-    """
-    return split_options(spec, parse_pairs(pairs))
-
-
 def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
     """
     Return the values of KEY=VALUE strings, unchecked.
@@ -96,8 +80,12 @@ def split_options(spec: DeclaresOptions, values: Mapping[str, Any]) -> OptionVal
     """
     Return *values* of options of both scopes by scope, converted and checked.
 
+    Only the options in *values* are returned; their policy is the one that *values* or *spec*
+    chooses.
+
     Raises:
-        OptionError: as in `parse_options`.
+        OptionError: an option is unknown or does not take its value; the message suggests the
+            right option of this backend.
 
     """
     scopes = {option.name: option.scope for option in spec.all_options}

@@ -4,8 +4,6 @@ from wlk_core.annotators import Diarizer as Diarizer
 from wlk_core.annotators import Translator as Translator
 from wlk_core.annotators import TurnDetector as TurnDetector
 from wlk_core.audio.convert import to_float32 as to_float32
-from wlk_core.backend import API_FLOOR as API_FLOOR
-from wlk_core.backend import API_VERSION as API_VERSION
 from wlk_core.backend import Backend as Backend
 from wlk_core.backend import BackendSpec as BackendSpec
 from wlk_core.backend import Capability as Capability
@@ -20,6 +18,8 @@ from wlk_core.errors import OptionError as OptionError
 from wlk_core.errors import StreamBroken as StreamBroken
 from wlk_core.errors import StreamClosed as StreamClosed
 from wlk_core.errors import WLKError as WLKError
+from wlk_core.hookspecs import API_FLOOR as API_FLOOR
+from wlk_core.hookspecs import API_VERSION as API_VERSION
 from wlk_core.hookspecs import hookimpl as hookimpl
 from wlk_core.loaded_backend import LoadedBackend as LoadedBackend
 from wlk_core.loaded_backend import StreamConfig as StreamConfig

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+import importlib
 from importlib import metadata
 from itertools import chain
-import logging
 import os
 from pathlib import Path
-import re
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import attrs
 import pluggy
 
 from wlk_core import hookspecs
-from wlk_core._loading import (
-    Spec,
-    kind_of,
-    load,
-    load_command,
-    missing_requirements,
-)
-from wlk_core.annotators import AnnotatorSpec
-from wlk_core.backend import API_FLOOR, API_VERSION, BackendSpec
-from wlk_core.commands import COMMAND_PREFIX, CommandSpec
-from wlk_core.errors import BackendUnavailable, OptionError
+from wlk_core.commands import COMMAND_PREFIX
+from wlk_core.errors import BackendUnavailable, OptionError, WLKError
 from wlk_core.untrusted import reason, shown
 
 if TYPE_CHECKING:
@@ -33,7 +23,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from importlib.metadata import EntryPoint
 
-    from wlk_core.annotators import AnnotatorKind
+    from wlk_core.annotators import AnnotatorKind, AnnotatorSpec
+    from wlk_core.backend import BackendSpec
+    from wlk_core.commands import CommandSpec
     from wlk_core.loaded_backend import LoadedBackend
 
 __all__ = [
@@ -44,9 +36,10 @@ __all__ = [
     "missing_requirements",
 ]
 
-S = TypeVar("S", bound=Spec)
-
-_log = logging.getLogger(__name__)
+# The classes of specs are imported by the plugins that make them: the help of the command line
+# needs those of commands alone.
+Spec: TypeAlias = "BackendSpec | AnnotatorSpec | CommandSpec"
+S = TypeVar("S")
 
 _UNKNOWN = "unknown"  # the distribution of an entry point without metadata
 _KINDS = {  # what each hook returns
@@ -103,7 +96,7 @@ class Registry:
 
     def names(self) -> frozenset[str]:
         """Return the backends that entry points are named after; imports nothing."""
-        names = frozenset(chain.from_iterable(info.names for info, _ in self._found))
+        names = chain.from_iterable(info.names for info, _ in self._found)
         return frozenset(name for name in names if not name.startswith(COMMAND_PREFIX))
 
     def commands(self) -> dict[str, str]:
@@ -112,9 +105,9 @@ class Registry:
 
         Imports the plugins whose entry points are named after commands; a broken one has a line.
         """
-        points = set(chain.from_iterable(info.names for info, _ in self._found)) - self.names()
-        summaries = {}
-        for name in sorted(point.removeprefix(COMMAND_PREFIX) for point in points):
+        points = chain.from_iterable(info.names for info, _ in self._found)
+        prefix, summaries = COMMAND_PREFIX, {}
+        for name in sorted({p.removeprefix(prefix) for p in points if p.startswith(prefix)}):
             try:
                 offer = self._command(name)
                 summaries[name] = offer[1].summary if offer else ""
@@ -131,8 +124,15 @@ class Registry:
                 offer it.
 
         """
-        offer = self._command(name)
-        return offer and load_command(offer[1], distribution=offer[0].distribution)
+        if (offer := self._command(name)) is None:
+            return None
+        plugin, spec = offer
+        try:
+            return _resolve(spec)
+        except WLKError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise _unusable(spec, error, plugin.distribution) from error
 
     def plugins(self) -> tuple[PluginInfo, ...]:
         """Return every plugin, broken ones too; loads them all."""
@@ -140,24 +140,18 @@ class Registry:
 
     def specs(self) -> tuple[BackendSpec, ...]:
         """Return every backend that one plugin offers, sorted by name; loads all plugins."""
-        offers = self._offers()
-        return tuple(offers[name][0][1] for name in sorted(offers) if len(offers[name]) == 1)
-
-    def conflicts(self) -> dict[str, tuple[str, ...]]:
-        """Return the backends that several distributions offer, with these; loads all plugins."""
-        return {
-            name: tuple(plugin.title for plugin, _ in offers)
-            for name, offers in sorted(self._offers().items())
-            if len(offers) > 1
-        }
+        specs = [spec for plugin in self.plugins() for spec in plugin.backends]
+        names = [spec.name for spec in specs]
+        unique = (spec for spec in specs if names.count(spec.name) == 1)
+        return tuple(sorted(unique, key=lambda spec: spec.name))
 
     def fault(self, plugin: PluginInfo) -> str | None:
         """Return why *plugin*, or a backend that it offers, cannot be used; None if all can."""
         if plugin.error is not None:
             return f"{plugin.error}; {plugin.remedy}"
-        conflicts = self.conflicts()
         for spec in plugin.backends:
-            if titles := conflicts.get(spec.name):
+            titles = [owner.title for owner, _ in self._backends(spec.name)]
+            if len(titles) > 1:
                 return f"backend {spec.name!r} is offered by {' and '.join(titles)}: uninstall one"
         return None
 
@@ -172,20 +166,19 @@ class Registry:
             BackendUnavailable: it is absent, broken, or offered by two distributions.
 
         """
-        return self._offer(name)[1]
+        return self._backend(name)[1]
 
     def owner(self, name: str) -> PluginInfo:
         """Return the plugin that offers the backend called *name*; raises as `spec`."""
-        return self._offer(name)[0]
+        return self._backend(name)[0]
 
     def usable(self) -> tuple[BackendSpec, ...]:
         """
         Return the backends whose requirements are installed, the most preferred first.
 
         Backends without a preference are left out, because they are used only when they are named.
-        The requirements are read from package metadata; no framework is imported.
         """
-        return tuple(spec for spec in _ranked(self.specs()) if not missing_requirements(spec))
+        return tuple(spec for spec in self._ranked() if not missing_requirements(spec))
 
     def default_backend(self) -> BackendSpec:
         """
@@ -196,11 +189,9 @@ class Registry:
                 two distributions offer the one that this platform prefers.
 
         """
-        ranked = _ranked(chain.from_iterable(plugin.backends for plugin in self.plugins()))
-        for spec in ranked:
-            if not missing_requirements(spec):
-                return self.spec(spec.name)  # which refuses a name that two distributions offer
-        if ranked:
+        if usable := self.usable():
+            return self.spec(usable[0].name)  # which refuses a name that two distributions offer
+        if ranked := self._ranked():
             missing = missing_requirements(ranked[0])
             raise BackendUnavailable(
                 f"backend {ranked[0].name} cannot be used: {', '.join(missing)} is not installed; "
@@ -211,7 +202,7 @@ class Registry:
                 f"no backend is the default: {specs[0].name} is used only when it is named, "
                 f"with --backend {specs[0].name}"
             )
-        raise self._refusal(None, [])
+        raise self._refusal(None)
 
     def load_backend(
         self, name: str, model: str | os.PathLike[str] | None = None, /, **options: Any
@@ -230,21 +221,11 @@ class Registry:
         """
         if not isinstance(name, str):
             raise OptionError(f"the name of a backend is a string, got {shown(name)}")
-        plugin, spec = self._offer(name)
-        values = spec.backend_options(options)
-        name_of_model = _model(model, spec)
-        backend: LoadedBackend[Any] = load(
-            spec, name_of_model, values, distribution=plugin.distribution
-        )
-        if hasattr(backend, "model"):
-            backend.model = name_of_model
+        plugin, spec = self._backend(name)
+        backend: LoadedBackend[Any] = _open(plugin, spec, model, spec.backend_options(options))
+        if model is not None and hasattr(backend, "model"):
+            backend.model = os.fspath(model)
         return backend
-
-    def annotators(self, kind: AnnotatorKind | None = None) -> tuple[AnnotatorSpec, ...]:
-        """Return the annotators of a kind, or all, sorted by name; loads all plugins."""
-        specs = chain.from_iterable(plugin.annotators for plugin in self.plugins())
-        chosen = (spec for spec in specs if kind in {None, spec.kind})
-        return tuple(sorted(chosen, key=lambda spec: (spec.kind, spec.name)))
 
     def load_annotator(
         self,
@@ -263,33 +244,33 @@ class Registry:
             OptionError: an option is unknown or takes another value.
 
         """
-        offers = [
-            (plugin, spec)
-            for plugin in self.plugins()
-            for spec in plugin.annotators
-            if (spec.kind, spec.name) == (kind, name)
-        ]
+        found = [(info, spec) for info in self.plugins() for spec in info.annotators]
+        offers = [(info, spec) for info, spec in found if (spec.kind, spec.name) == (kind, name)]
         if not offers:
-            names = ", ".join(spec.name for spec in self.annotators(kind)) or "none"
-            raise BackendUnavailable(f"no {kind} called {name!r}; installed: {names}")
+            names = sorted({spec.name for _, spec in found if spec.kind == kind})
+            raise BackendUnavailable(
+                f"no {kind} called {name!r}; installed: {', '.join(names) or 'none'}"
+            )
         plugin, spec = _only(offers)
-        values = spec.resolved_options(options)
-        return load(spec, _model(model, spec), values, distribution=plugin.distribution)
+        return _open(plugin, spec, model, spec.resolved_options(options))
 
-    def _offers(self) -> dict[str, list[tuple[PluginInfo, BackendSpec]]]:
-        offers: dict[str, list[tuple[PluginInfo, BackendSpec]]] = {}
-        for plugin in self.plugins():
-            for spec in plugin.backends:
-                offers.setdefault(spec.name, []).append((plugin, spec))
-        return offers
+    def _backends(self, name: str) -> list[tuple[PluginInfo, BackendSpec]]:
+        plugins = self.plugins()
+        return [(info, spec) for info in plugins for spec in info.backends if spec.name == name]
 
-    def _offer(self, name: str) -> tuple[PluginInfo, BackendSpec]:
+    def _backend(self, name: str) -> tuple[PluginInfo, BackendSpec]:
         named = self._named(name)
         offers = [(info, spec) for info in named for spec in info.backends if spec.name == name]
-        offers = offers or self._offers().get(name, [])
-        if not offers:
-            raise self._refusal(name, named)
-        return _only(offers)
+        for info in named:
+            if info.error is not None and not offers:
+                raise BackendUnavailable(
+                    f"{info.title} is installed but could not be loaded: {info.error} "
+                    f"(WLK_STRICT_PLUGINS=1 shows the traceback; "
+                    f"remove it with: pip uninstall {info.distribution})"
+                )
+        if offers := offers or self._backends(name):
+            return _only(offers)
+        raise self._refusal(name)
 
     def _command(self, name: str) -> tuple[PluginInfo, CommandSpec] | None:
         named = self._named(COMMAND_PREFIX + name)
@@ -315,25 +296,25 @@ class Registry:
                 except (Exception, SystemExit) as error:
                     if os.environ.get("WLK_STRICT_PLUGINS", "0") not in {"", "0"}:
                         raise
-                    _log.debug("%s could not be loaded", info.title, exc_info=True)
                     self._loaded[point] = attrs.evolve(info, error=reason(error))
         return self._loaded[point]
 
-    def _refusal(self, name: str | None, named: Iterable[PluginInfo]) -> BackendUnavailable:
+    def _ranked(self) -> list[BackendSpec]:
+        """Return the backends with a preference, the most preferred first."""
+        specs = chain.from_iterable(plugin.backends for plugin in self.plugins())
+        ranked = [
+            (-spec.preference, spec.name, spec) for spec in specs if spec.preference is not None
+        ]
+        return [spec for *_, spec in sorted(ranked, key=lambda row: row[:2])]
+
+    def _refusal(self, name: str | None) -> BackendUnavailable:
         """Describe why there is no backend called *name* (None: no backend at all)."""
-        for plugin in named:
-            if plugin.error is not None:
-                return BackendUnavailable(
-                    f"{plugin.title} is installed but could not be loaded: {plugin.error} "
-                    f"(WLK_STRICT_PLUGINS=1 shows the traceback; "
-                    f"remove it with: pip uninstall {plugin.distribution})"
-                )
         import difflib  # noqa: PLC0415 -- only for a mistake
 
-        installed = sorted(self._offers())
-        broken = sorted({info.distribution for info in self.plugins() if info.error is not None})
+        plugins, known = self.plugins(), known_backends()
+        installed = sorted({spec.name for plugin in plugins for spec in plugin.backends})
+        broken = sorted({info.distribution for info in plugins if info.error is not None})
         excuse = f"could not be loaded: {', '.join(broken)} (see: wlk-core plugins)"
-        known = known_backends()
         if not installed and name not in known:
             if broken:
                 return BackendUnavailable(f"no backend works; {excuse}")
@@ -374,27 +355,22 @@ def known_backends() -> dict[str, str]:
 
 def _plugins(entry_points: Iterable[EntryPoint]) -> list[tuple[PluginInfo, EntryPoint]]:
     """
-    Group entry points into plugins, in order of their distributions, each with one to load.
+    Group entry points by their module into plugins, in order of their distributions.
 
-    Equal entry points of one distribution are one: an editable install beside a wheel shows
-    every entry point twice.
+    An editable install beside a wheel shows every entry point twice.
     """
-    owners: dict[metadata.Distribution | None, tuple[str, str]] = {None: (_UNKNOWN, "")}
-    grouped: dict[tuple[str, str], dict[str, EntryPoint]] = {}
+    grouped: dict[str, dict[str, EntryPoint]] = {}
     for point in entry_points:
-        if point.dist is not None and point.dist not in owners:
-            # Its `name` and `version` would each parse the whole METADATA, with the readme in it.
-            headers = point.dist.metadata
-            owners[point.dist] = (headers["Name"], headers["Version"])
-        owner = re.sub(r"[-_.]+", "-", owners[point.dist][0]).lower()  # PEP 503
-        grouped.setdefault((owner, point.value), {}).setdefault(point.name, point)
+        grouped.setdefault(point.value, {}).setdefault(point.name, point)
     plugins = []
-    for _, points in sorted(grouped.items(), key=lambda item: item[0]):
+    for points in grouped.values():
         names = tuple(sorted(points))
         point = points[names[0]]
-        distribution, version = owners[point.dist]
-        plugins.append((PluginInfo(names=names, distribution=distribution, version=version), point))
-    return plugins
+        # Its `name` and `version` would each parse the whole METADATA, with the readme in it.
+        found: Any = point.dist.metadata if point.dist else {"Name": _UNKNOWN, "Version": ""}
+        info = PluginInfo(names=names, distribution=found["Name"], version=found["Version"])
+        plugins.append((info, point))
+    return sorted(plugins, key=lambda plugin: (plugin[0].distribution, plugin[1].value))
 
 
 def _read(info: PluginInfo, plugin: Any) -> PluginInfo:
@@ -404,15 +380,15 @@ def _read(info: PluginInfo, plugin: Any) -> PluginInfo:
     manager.register(plugin)
     if not manager.get_hookcallers(plugin):
         raise BackendUnavailable(f"it implements none of the hooks {', '.join(_KINDS)}")
-    specs: list[Spec] = []
+    specs: list[Any] = []
     for hook, kind in _KINDS.items():
         for spec in chain.from_iterable(getattr(manager.hook, hook)()):
-            if not isinstance(spec, Spec) or kind_of(spec) != kind:
+            if getattr(spec, "kind", None) != kind:
                 raise BackendUnavailable(f"{hook} returns a {kind}, got {shown(spec)}")
-            if not API_FLOOR <= spec.api <= API_VERSION:
+            if not hookspecs.API_FLOOR <= spec.api <= hookspecs.API_VERSION:
                 raise BackendUnavailable(
                     f"{kind} {spec.name!r} speaks plugin API {spec.api}, this wlk-core speaks "
-                    f"{API_FLOOR} to {API_VERSION}"
+                    f"{hookspecs.API_FLOOR} to {hookspecs.API_VERSION}"
                 )
             if kind == "command" and COMMAND_PREFIX + spec.name not in info.names:
                 raise BackendUnavailable(
@@ -421,9 +397,9 @@ def _read(info: PluginInfo, plugin: Any) -> PluginInfo:
             specs.append(spec)
     return attrs.evolve(
         info,
-        backends=tuple(spec for spec in specs if isinstance(spec, BackendSpec)),
-        annotators=tuple(spec for spec in specs if isinstance(spec, AnnotatorSpec)),
-        commands=tuple(spec for spec in specs if isinstance(spec, CommandSpec)),
+        backends=tuple(spec for spec in specs if spec.kind == "backend"),
+        annotators=tuple(spec for spec in specs if spec.kind not in {"backend", "command"}),
+        commands=tuple(spec for spec in specs if spec.kind == "command"),
     )
 
 
@@ -432,29 +408,100 @@ def _only(offers: Sequence[tuple[PluginInfo, S]]) -> tuple[PluginInfo, S]:
     if len(offers) == 1:
         return offers[0]
     owners = [plugin for plugin, _ in offers]
-    spec = offers[0][1]
+    spec: Any = offers[0][1]
     raise BackendUnavailable(
-        f"{kind_of(spec)} {spec.name!r} is offered by "
+        f"{spec.kind} {spec.name!r} is offered by "
         f"{' and '.join(owner.title for owner in owners)}; "
         f"keep one: pip uninstall {owners[-1].distribution}"
     )
 
 
-def _ranked(specs: Iterable[BackendSpec]) -> list[BackendSpec]:
-    ranked = [(-spec.preference, spec) for spec in specs if spec.preference is not None]
-    return [spec for _, spec in sorted(ranked, key=lambda pair: (pair[0], pair[1].name))]
+def _open(
+    plugin: PluginInfo,
+    spec: BackendSpec | AnnotatorSpec,
+    model: object,
+    options: dict[str, Any],
+) -> Any:
+    """
+    Import the loader of *spec*, which *plugin* brings, and load *model* with it.
 
+    Raises:
+        BackendUnavailable: importing the loader or its framework failed, whatever it raised, or
+            the loader does not exist.  Other exceptions of the loader are passed on, with a note
+            that names it.
 
-def _model(model: object, spec: BackendSpec | AnnotatorSpec) -> str | None:
-    """Return *model*, or the default of *spec*, as text, because backends accept no paths."""
-    text = os.fspath(model) if isinstance(model, os.PathLike) else model
-    if text == "":
+    """
+    name = os.fspath(model) if isinstance(model, os.PathLike) else model  # backends take no paths
+    if name is not None and not isinstance(name, str):
+        raise OptionError(
+            f"a model is a string or a path; got {type(model).__name__} (a size alias, a "
+            "repository id or a directory)"
+        )
+    if name == "":
         raise OptionError("a model has a name; got an empty text, leave it out for the default")
-    if text is None:
-        return spec.default_model
-    if isinstance(text, str):
-        return text
-    raise OptionError(
-        f"a model is a string or a path; got {type(model).__name__} (a size alias, a repository id "
-        "or a directory)"
-    )
+    try:
+        return _resolve(spec)(spec, spec.default_model if name is None else name, **options)
+    except WLKError:
+        raise
+    except (Exception, SystemExit) as error:
+        if not _is_import_failure(error):
+            error.add_note(
+                f"raised by the loader of {spec.kind} {spec.name} of {plugin.distribution}"
+            )
+            raise
+        raise _unusable(spec, error, plugin.distribution) from error
+
+
+def missing_requirements(spec: Spec) -> dict[str, str]:
+    """
+    Return the distributions that *spec* requires and that are absent, and what installs them.
+
+    Read from package metadata: nothing is imported, so a distribution that is present but broken
+    is not noticed here.
+    """
+    missing = {}
+    for name, command in spec.requires.items():
+        try:
+            metadata.version(name)
+        except metadata.PackageNotFoundError:
+            missing[name] = command
+    return missing
+
+
+def _resolve(spec: Spec) -> Any:
+    module_name, _, name = spec.load.partition(":")
+    module = importlib.import_module(module_name)
+    try:
+        return getattr(module, name)
+    except AttributeError:
+        raise ImportError(f"{module_name} has no function {name!r}", name=module_name) from None
+
+
+def _is_import_failure(error: BaseException) -> bool:
+    """Return whether *error* was raised while a module was imported, at any depth."""
+    # Broken frameworks raise anything when they are imported: OSError of a missing library,
+    # RuntimeError of another version.  What a loader raises by itself is about the model.
+    traceback = error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_name == "<module>":
+            return True
+        traceback = traceback.tb_next
+    return isinstance(error, ImportError)
+
+
+def _unusable(spec: Spec, error: BaseException, distribution: str) -> BackendUnavailable:
+    root = error
+    while root.__cause__ is not None:  # frameworks wrap failing imports
+        root = root.__cause__
+    package = spec.load.partition(".")[0].partition(":")[0]
+    if isinstance(root, ImportError) and (root.name or "").partition(".")[0] == package:
+        remedy = "reinstall the plugin with: "
+        commands = [f"pip install {distribution} --force-reinstall"]
+    elif missing := missing_requirements(spec):
+        remedy, commands = "install it with: ", [*missing.values()]
+    else:
+        remedy = "it is installed but does not work, reinstall it with: "
+        brought_by = spec.requires.values() or [f"pip install {distribution}"]
+        commands = [f"{command} --force-reinstall" for command in brought_by]
+    remedy += " && ".join(dict.fromkeys(commands))  # one extra may bring several requirements
+    return BackendUnavailable(f"{spec.kind} {spec.name} cannot be used: {reason(root)}; {remedy}")

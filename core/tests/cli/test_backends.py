@@ -54,6 +54,7 @@ def test_backends_with_a_name_shows_everything_about_it(install_needy, command):
         "  needs much",
         "  install       pip install no-such-framework",
         "  models        digits, big*",
+        "                sizes and licences: wlk-core models --backend needy",
         "  policies      alignatt, local-agreement",
         "  languages     2: en, de",
         "  options",
@@ -75,15 +76,6 @@ def test_the_details_fit_the_terminal(install_needy, command, monkeypatch, colum
     monkeypatch.setenv("COLUMNS", str(columns))
 
     assert max(map(len, command("backends", "needy").out.splitlines())) <= columns
-
-
-def test_backends_of_an_unknown_name_is_refused(command):
-    """The error lists those that are installed."""
-    assert command("backends", "toi") == (
-        1,
-        "",
-        "wlk-core: no backend called 'toi'; installed: toy (did you mean toy?)\n",
-    )
 
 
 def test_backends_names_plugins_that_were_left_out(site, command):

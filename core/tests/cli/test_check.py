@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from wlk_core.cli import check
+from wlk_core.cli import doctor
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_the_death_of_a_process_is_described_as_what_it_was(toy_spec, monkeypatc
     ended = subprocess.CompletedProcess([], status, stdout="", stderr="")
     monkeypatch.setattr(subprocess, "run", lambda *_arguments, **_options: ended)
 
-    error = check.check_backend(toy_spec).error.replace("backend toy", "backend x")
+    error = doctor.check_backend(toy_spec).error.replace("backend toy", "backend x")
 
     assert text.removeprefix("x ") in error
     assert (text.count("SIGSEGV") == 0) or error.endswith("(SIGSEGV)")
@@ -95,7 +95,7 @@ def test_a_backend_that_does_not_load_in_time_is_named(toy_spec, monkeypatch):
 
     monkeypatch.setattr(subprocess, "run", run)
 
-    result = check.check_backend(toy_spec, timeout_seconds=5)
+    result = doctor.check_backend(toy_spec, timeout_seconds=5)
 
     assert result.error == "backend toy did not load within 5 seconds"
 

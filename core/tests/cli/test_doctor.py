@@ -5,7 +5,7 @@ import os
 import pytest
 
 from wlk_core.cli import doctor
-from wlk_core.cli.check import CheckResult
+from wlk_core.cli.doctor import CheckResult
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from wlk_conformance.testing import partition
-from wlk_core.cli import live_source, writers
-from wlk_core.cli.live_source import FileSource, level_decibels, pcm16
+from wlk_core.cli import live_run, writers
+from wlk_core.cli.live_run import FileSource, level_decibels, pcm16
 from wlk_core.cli.stops import STOPS, Stopped
 from wlk_core.errors import AudioDeviceError, AudioFormatError
 from wlk_core.microphone import Captured
@@ -40,8 +40,8 @@ class Clock:
 def quick(monkeypatch):
     """Let the time of ``--input`` pass without waiting."""
     clock = Clock()
-    monkeypatch.setattr(live_source.time, "monotonic", clock.now)
-    monkeypatch.setattr(live_source.time, "sleep", clock.sleep)
+    monkeypatch.setattr(live_run.time, "monotonic", clock.now)
+    monkeypatch.setattr(live_run.time, "sleep", clock.sleep)
     return clock
 
 
@@ -321,7 +321,7 @@ def test_what_comes_before_damage_is_read_before_the_error(monkeypatch, quick):
         yield np.zeros(32_000, np.float32)
         raise AudioFormatError("damaged data")
 
-    monkeypatch.setattr(live_source, "decode_file", damaged)
+    monkeypatch.setattr(live_run, "decode_file", damaged)
     source = FileSource("a.flac")
     source.read(0.0)
     quick.seconds += 60.0

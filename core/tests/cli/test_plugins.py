@@ -10,11 +10,6 @@ REMEDY = (
 )
 
 
-def test_plugins_shows_each_distribution(command):
-    """A working plugin is a line with its backends."""
-    assert command("plugins") == (0, "wlk-toy  0.1.0  ok  toy\n", "")
-
-
 def test_plugins_shows_what_is_broken_and_why(site, command):
     """A broken plugin is a line with the reason."""
     site.install("wlk-broken", "broken", BROKEN)
@@ -24,20 +19,6 @@ def test_plugins_shows_what_is_broken_and_why(site, command):
     assert first.startswith("wlk-broken  0.1.0  broken  No module named 'not_a_module'; ")
     assert " ".join([first, *map(str.strip, wrapped)]).endswith(f"'not_a_module'; {REMEDY}")
     assert last == "wlk-toy     0.1.0  ok      toy"
-
-
-def test_plugins_shows_two_distributions_with_one_backend(site, command):
-    """A backend that two distributions offer is a fault of both."""
-    site.install(
-        "wlk-other",
-        "toy",
-        "from wlk_toy_cli_plugin import wlk_backends\n",
-    )
-
-    rows = json.loads(command("plugins", "--json").out)
-
-    assert [row["status"] for row in rows] == ["broken", "broken"]
-    assert "is offered by wlk-other 0.1.0 and wlk-toy 0.1.0" in rows[0]["error"]
 
 
 def test_plugins_as_json(site, command):

@@ -7,11 +7,9 @@ import signal
 
 import pytest
 
-from wlk_core.captions import srt_text, vtt_text
 from wlk_core.cli import outputs, stops
+from wlk_core.cli.outputs import SUFFIXES
 from wlk_core.cli.stops import STOPS, Stopped, Stops
-from wlk_core.cli.transcribe import FORMATS
-from wlk_core.tokens import ASRToken
 
 DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 RECORDING = [*range(10), *range(10)]
@@ -101,9 +99,9 @@ def in_the_output(toy_engine, monkeypatch, number, count):
 
 
 MOMENTS = [
-    *((style, in_the_engine, count) for style in FORMATS for count in (1, 4, 9)),
-    *((style, in_the_output, 1) for style in FORMATS),
-    *((style, in_the_output, 2) for style in FORMATS if style != "json"),  # written in one piece
+    *((style, in_the_engine, count) for style in SUFFIXES for count in (1, 4, 9)),
+    *((style, in_the_output, 1) for style in SUFFIXES),
+    *((style, in_the_output, 2) for style in SUFFIXES if style != "json"),  # written in one piece
 ]
 NAMES = [f"{style}-{interrupt.__name__}-{count}" for style, interrupt, count in MOMENTS]
 
@@ -216,11 +214,3 @@ def test_a_signal_that_is_ignored_stays_ignored():
     STOPS.install()
 
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-
-
-def test_subtitles_are_parsed_by_these_tests_as_written():
-    """The parser of words above finds every word of cues."""
-    tokens = [ASRToken(float(i), i + 0.5, f" {word}") for i, word in enumerate(DIGITS)]
-
-    assert words_of("srt", srt_text(tokens)) == DIGITS
-    assert words_of("vtt", vtt_text(tokens)) == DIGITS

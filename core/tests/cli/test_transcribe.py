@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from wlk_core import audio
-from wlk_core.cli.main import execute
-from wlk_core.cli.transcribe import FORMATS
+from wlk_core.cli.outputs import SUFFIXES
 
 
 @pytest.mark.parametrize("seconds", ["0.1", "0.5", "1", "5", "60"])
@@ -69,7 +68,7 @@ def test_without_a_readable_file_no_model_is_loaded(transcribe, tmp_path):
     assert "no/such-model" not in done.err
 
 
-@pytest.mark.parametrize("style", FORMATS)
+@pytest.mark.parametrize("style", SUFFIXES)
 def test_words_before_a_failure_are_kept(transcribe, save, spoken, style):
     """A recording that turns bad gives all the words before that, in valid form."""
     path = save("a.wav", spoken(1, 2, 3, 4, 5, 6), np.full(16000, np.nan))
@@ -118,7 +117,7 @@ def interrupted(monkeypatch):
 
 
 @pytest.mark.usefixtures("interrupted")
-@pytest.mark.parametrize("style", FORMATS)
+@pytest.mark.parametrize("style", SUFFIXES)
 def test_an_interrupt_keeps_what_was_committed(transcribe, recording, tmp_path, style):
     """Ctrl-C leaves the committed words, in the file too, with one line and status 130."""
     target = tmp_path / "out"
@@ -198,17 +197,6 @@ def test_a_wrong_choice_is_one_line(transcribe, recording, arguments, text, stat
     assert (done.status, done.out) == (status, "")
     assert text in done.err
     assert done.err.count("\n") == 1
-
-
-def test_without_a_backend_an_install_command_is_given(empty_site, recording, capsys):
-    """With no plugin at all, the one line names what to install."""
-    status = execute(["transcribe", str(recording("a.wav", 1))], empty_site.registry())
-
-    assert status == 1
-    assert capsys.readouterr().err == (
-        "wlk-core: no backend is installed: wlk-core carries no model of its own; "
-        "install one, for example: pip install wlk-whisper\n"
-    )
 
 
 def test_offline_forbids_the_network_to_everything_below(transcribe, recording):

@@ -54,10 +54,6 @@ class Toys:
         """Return the backends that are known without an import."""
         return frozenset({"toy"})
 
-    def conflicts(self):
-        """Return the backends that two distributions offer."""
-        return {}
-
     def default_backend(self):
         """Return the preferred one."""
         return self.toy

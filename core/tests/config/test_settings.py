@@ -102,26 +102,33 @@ def test_a_model_belongs_to_its_backend(registry, layers, variables, backend, mo
 
 
 @pytest.mark.parametrize(
-    ("variables", "flag", "language"),
+    ("file", "variable", "flag", "language"),
     [
-        ({}, None, "de"),
-        ({"WLK_LANGUAGE": "en"}, None, "en"),
-        ({"WLK_LANGUAGE": "en"}, "auto", None),
-        ({"WLK_LANGUAGE": "auto"}, None, None),
+        ("de", "", None, "de"),
+        ("de", "en", None, "en"),
+        ("de", "en", "auto", None),
+        ("de", "auto", None, None),
+        ("auto", "", None, None),
+        ("", "", "EN", "en"),
+        ("", "en-US", None, "en"),
+        ("German", "", None, "de"),
     ],
 )
-def test_the_language_is_set_in_the_same_order(registry, layers, variables, flag, language):
-    """The text "auto" means detection, wherever it is set."""
-    layers('language = "de"', variables)
+def test_a_language_is_read_as_people_write_it(*, registry, layers, file, variable, flag, language):
+    """Codes, tags and English names count in any case, and "auto" means detection."""
+    layers(f"language = '{file}'" if file else "", {"WLK_LANGUAGE": variable})
 
     assert language == choose_settings(registry, language=flag).language
 
 
-def test_the_file_may_leave_the_language_open(registry, write):
-    """The text "auto" in the file is the default."""
-    write('language = "auto"')
+def test_a_misspelt_language_is_guessed(registry):
+    """The list of codes would be of no help."""
+    with pytest.raises(OptionError) as caught:
+        choose_settings(registry, language="Germn")
 
-    assert choose_settings(registry).language is None
+    assert str(caught.value) == (
+        "toy does not support the language 'Germn' (did you mean de, German?)"
+    )
 
 
 POLICIES = '[options.toy]\npolicy = "alignatt"\nborder_seconds = 1\n'

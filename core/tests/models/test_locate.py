@@ -9,7 +9,12 @@ import pytest
 from wlk_core import ModelNotFoundError
 from wlk_core.models import list_models, locate, pull
 
-FILES = {"config.json": b"{}", "model.bin": bytes(range(256)) * 400, "README.md": b"not needed"}
+FILES = {
+    "config.json": b"{}",
+    "model.bin": bytes(range(256)) * 400,
+    "README.md": b"---\nlicense: mit\n---\n",
+    "notes.txt": b"not needed",
+}
 
 
 @pytest.fixture
@@ -100,14 +105,15 @@ def test_an_unknown_model_lists_the_known_ones(spec, ref):
 
 @pytest.mark.parametrize("ref", ["base", "acme/base"])
 def test_a_model_that_is_absent_is_pulled(spec, hub, cache, ref):
-    """A model on the hub arrives in its cache, with the files the backend names and no other."""
+    """A model arrives in the cache, with its card and the files the backend names, no other."""
     hub.publish("acme/base", FILES)
 
     found = locate(ref, spec=spec)
 
     assert found == cache / "models--acme--base" / "snapshots" / ("a" * 40)
     assert (found / "model.bin").read_bytes() == FILES["model.bin"]
-    assert not (found / "README.md").exists()
+    assert (found / "README.md").exists()
+    assert not (found / "notes.txt").exists()
 
 
 def test_a_pulled_model_needs_no_network_again(spec, hub, refuse_network):
@@ -221,7 +227,7 @@ def test_a_pointer_to_a_file_that_the_backend_does_not_load_may_lead_nowhere(
 ):
     """Only the files of the model have to be there."""
     snapshot = lay_out(FILES)
-    (snapshot / "README.md").resolve().unlink()
+    (snapshot / "notes.txt").resolve().unlink()
 
     assert snapshot == locate_offline("base", spec=spec)
 

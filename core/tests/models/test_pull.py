@@ -13,7 +13,12 @@ import pytest
 from wlk_core import ModelNotFoundError
 from wlk_core.models import list_models, locate, pull
 
-FILES = {"config.json": b"{}", "model.bin": bytes(range(256)) * 400, "README.md": b"not needed"}
+FILES = {
+    "config.json": b"{}",
+    "model.bin": bytes(range(256)) * 400,
+    "README.md": b"---\nlicense: mit\n---\n",
+    "notes.txt": b"not needed",
+}
 
 
 @pytest.fixture
@@ -60,10 +65,11 @@ def test_a_pull_is_recorded_by_revision_names_and_sizes(spec, hub, records, tmp_
         "backend": "toy",
         "repo": "acme/base",
         "revision": "a" * 40,
-        "files": {"config.json": 2, "model.bin": 102400},
+        "files": {"README.md": 21, "config.json": 2, "model.bin": 102400},
         "found": [],
     }
     assert (model.state, model.revision, model.size) == ("pulled", "a" * 40, 102402)
+    assert model.licence == "mit"
 
 
 def test_a_pull_without_a_terminal_prints_nothing(spec, hub, capfd):

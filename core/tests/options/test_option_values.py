@@ -3,8 +3,14 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from wlk_core.option_values import parse_options, split_options
+from wlk_core.option_values import OptionValues, parse_pairs, split_options
 from wlk_core.plugins import BackendSpec, Option, OptionError, standard_options
+
+
+def parse_options(spec: BackendSpec, pairs: list[str]) -> OptionValues:
+    """Return the values of options as a command line has them."""
+    return split_options(spec, parse_pairs(pairs))
+
 
 SPEC = BackendSpec(
     name="toy",

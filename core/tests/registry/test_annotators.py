@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from wlk_core import BackendUnavailable, OptionError
-from wlk_core.plugins import AnnotatorSpec
 
 DIARIZER = """
 from wlk_core.plugins import AnnotatorSpec, Option
@@ -40,12 +39,11 @@ def test_an_annotator_is_found_and_loaded_by_its_name(site: Any) -> None:
     """Its options have their defaults, and its model too."""
     site.install("wlk-who", ["who"], DIARIZER)
     registry = site.registry()
-    (declared,) = registry.annotators()
+    ((declared,),) = [plugin.annotators for plugin in registry.plugins()]
     diarizer = registry.load_annotator("diarizer", "who", speakers=2)
 
     assert ("diarizer", "who") == (declared.kind, declared.name)
     assert ("who", "small", {"speakers": 2}) == diarizer.loaded
-    assert () == registry.annotators("translator")
     assert [None] == [plugin.error for plugin in registry.plugins()]
 
 
@@ -55,7 +53,7 @@ def test_one_plugin_may_offer_backends_and_annotators(site: Any) -> None:
     registry = site.registry()
 
     assert ["toy"] == [spec.name for spec in registry.specs()]
-    assert ["who"] == [spec.name for spec in registry.annotators("diarizer")]
+    assert ("who", "small", {"speakers": 4}) == registry.load_annotator("diarizer", "who").loaded
 
 
 @pytest.mark.parametrize(
@@ -106,10 +104,3 @@ def test_a_wrong_declaration_is_a_row_with_its_fault(site: Any, code: str, error
 
     assert () == row.annotators
     assert row.error.startswith(error)
-
-
-def test_a_spec_is_constant() -> None:
-    """A spec can be shared by threads and sessions."""
-    spec = AnnotatorSpec(kind="translator", name="deepl", api=1, summary="x", load="a.b:c")
-    with pytest.raises(AttributeError):
-        spec.name = "other"  # type: ignore[misc]

@@ -131,7 +131,6 @@ def test_two_distributions_with_one_backend_are_an_error_when_it_is_used(site: A
     )
     assert registry.spec("fine").name == "fine"
     assert [spec.name for spec in registry.specs()] == ["fine"]
-    assert registry.conflicts() == {"toy": ("wlk-first 0.1.0", "wlk-second 0.1.0")}
     assert [registry.fault(row) for row in registry.plugins()] == [
         "backend 'toy' is offered by wlk-first 0.1.0 and wlk-second 0.1.0: uninstall one"
     ] * 2

@@ -24,7 +24,7 @@ __all__ = ["backends", "described_option", "install_hint", "option_lines", "plug
 _OPTION = 22  # columns of the longest usual option with its kind
 
 
-@click.command(short_help="List the backends.")
+@click.command()
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @click.option(
@@ -46,13 +46,13 @@ def backends(
     A star marks the backend that is used where none is named.  The list is read from package
     metadata and the plugins' declarations: no framework is imported, except by --check.
     """
-    from wlk_core.cli import check as checks  # noqa: PLC0415 -- rarely used
+    from wlk_core.cli import doctor  # noqa: PLC0415 -- which imports this module
 
     registry = registry_of(context)
     if check_here is not None:
-        return checks.load_here(registry, check_here)
+        return doctor.load_here(registry, check_here)
     if check is not None:
-        checks.report(registry, check, as_json=as_json)
+        doctor.report(registry, check, as_json=as_json)
     elif name is not None:
         spec = registry.spec(name)
         described = json.dumps(_described(spec, registry), indent=2)
@@ -66,7 +66,7 @@ def backends(
     return 0
 
 
-@click.command(short_help="List the installed plugins.")
+@click.command()
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @click.pass_context
 def plugins(context: click.Context, *, as_json: bool) -> None:
@@ -180,6 +180,7 @@ def _details(spec: BackendSpec, registry: Registry) -> str:
     facts = [
         *(("install", command) for command in dict.fromkeys(missing_requirements(spec).values())),
         ("models", ", ".join(models)),
+        ("", f"sizes and licences: wlk-core models --backend {spec.name}"),
         ("policies", ", ".join(spec.policies)),
         ("languages", count + ", ".join(spec.languages)),
         ("capabilities", ", ".join(sorted(spec.capabilities))),

@@ -7,7 +7,7 @@ import os
 
 import click
 
-from wlk_core.cli.main import registry_of
+from wlk_core.cli.main import HelpfulGroup, registry_of
 from wlk_core.cli.terminal import echo, table
 from wlk_core.config import (
     OPTION_VARIABLE,
@@ -21,7 +21,7 @@ from wlk_core.config import (
 _VARIABLES = ("WLK_BACKEND", "WLK_MODEL", "WLK_LANGUAGE", OPTION_VARIABLE)
 
 
-@click.group(short_help="Show or change the defaults in config.toml.", no_args_is_help=False)
+@click.group(cls=HelpfulGroup)
 def config() -> None:
     """
     Show or change the defaults of transcribe and other commands.

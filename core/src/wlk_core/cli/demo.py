@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wlk_core.cli.main import registry_of
+from wlk_core.cli.options import backend_option
 from wlk_core.cli.outputs import StandardOutput, check_target
 from wlk_core.cli.transcribe import session_events
 from wlk_core.config import choose_settings
@@ -26,8 +27,8 @@ MODEL = "digits"
 _CHUNK_SECONDS = 0.5  # short enough to look live
 
 
-@click.command(short_help="Transcribe the bundled sample.")
-@click.option("--backend", metavar="NAME", help="Backend to use; see: wlk-core backends.")
+@click.command()
+@backend_option("Backend to use; see: wlk-core backends.")
 @click.option("--fast", is_flag=True, help="Do not wait for the audio to be spoken.")
 @click.option("--save", metavar="PATH", help="Keep the recording as a FLAC file too.")
 @click.pass_context
@@ -46,9 +47,11 @@ def demo(context: click.Context, *, backend: str | None, fast: bool, save: str |
     registry = registry_of(context)
     spec = _capable(registry, backend)
     sample = sample_path()
-    if save is not None and not _is_copy(Path(save), sample):
-        check_target(Path(save), "--save", recordings=[], is_forced=False)
-        Path(save).write_bytes(sample.read_bytes())
+    if save is not None:
+        path, sound = Path(save), sample.read_bytes()
+        is_copy = path.is_file() and path.read_bytes() == sound
+        check_target(path, "--save", recordings=[], is_forced=is_copy)
+        path.write_bytes(sound)
     seconds = audio_duration(sample)
     outcome = Outcome(file=str(sample), backend=spec.name, model=MODEL)
     output = StandardOutput(sys.stdout)
@@ -96,7 +99,3 @@ def _capable(registry: Registry, name: str | None) -> BackendSpec:
         f"backend {chosen.name} brings no {MODEL} model for the demo; backends that do: "
         f"{', '.join(spec.name for spec in others) or 'none of those installed'}"
     )
-
-
-def _is_copy(path: Path, sample: Path) -> bool:
-    return path.is_file() and path.read_bytes() == sample.read_bytes()

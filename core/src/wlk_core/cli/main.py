@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 
     from wlk_core.registry import Registry
 
-__all__ = ["execute", "main", "print_error", "registry_of", "run_program", "usage_line"]
+__all__ = [
+    "HelpfulGroup",
+    "execute",
+    "main",
+    "print_error",
+    "registry_of",
+    "run_program",
+    "usage_line",
+]
 
 PROGRAM = "wlk-core"
 FAILED = 1
@@ -44,11 +52,18 @@ _COMMANDS = {
 _INSTALLABLE = {"serve": "pip install wlk-serve"}
 
 
-class _LazyGroup(click.Group):
+class HelpfulGroup(click.Group):
+    """A group of commands that prints its help where none is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the command line, an empty one as --help."""
+        return super().parse_args(ctx, args or ["--help"])
+
+
+class _LazyGroup(HelpfulGroup):
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of this distribution's own commands, in the order of the help."""
-        del ctx
-        return list(_COMMANDS)
+        """Return our own commands in the order of the help, and those of plugins."""
+        return list(dict.fromkeys((*_COMMANDS, *registry_of(ctx).commands())))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command; a plugin cannot replace one of ours."""
@@ -68,8 +83,7 @@ class _LazyGroup(click.Group):
         except click.UsageError as error:
             import difflib  # noqa: PLC0415 -- only for a mistake
 
-            names = [*_COMMANDS, *registry_of(ctx).commands()]
-            close = difflib.get_close_matches(args[0], names, n=1)
+            close = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
             hint = f" (did you mean {close[0]}?)" if close else ""
             if args[0] in _INSTALLABLE:
                 hint = f"; install it with: {_INSTALLABLE[args[0]]}"
@@ -77,18 +91,13 @@ class _LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of commands without importing any of them."""
-        rows = {name: about for name, (_, about) in _COMMANDS.items()}
-        for name, about in registry_of(ctx).commands().items():
-            rows.setdefault(name, about)
+        ours = {name: about for name, (_, about) in _COMMANDS.items()}
+        rows = ours | registry_of(ctx).commands() | ours
         with formatter.section("Commands"):
             formatter.write_dl(list(rows.items()))
 
 
-@click.group(
-    cls=_LazyGroup,
-    no_args_is_help=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="wlk-core", message="wlk-core %(version)s")
 def main() -> None:
     """
@@ -101,6 +110,11 @@ def main() -> None:
 
 def run_program(command: click.Command = main, name: str = PROGRAM) -> None:
     """Run the command line of this process as the program *name* and exit with its status."""
+    variable = f"_{name.replace('-', '_').upper()}_COMPLETE"
+    if instruction := os.environ.get(variable):  # a shell asks for what TAB can complete
+        from click.shell_completion import shell_complete  # noqa: PLC0415 -- only then
+
+        sys.exit(shell_complete(command, {}, name, variable, instruction))
     _prepare_streams()
     STOPS.install()
     status = execute(sys.argv[1:], command=command, name=name)

@@ -11,12 +11,13 @@ import click
 from wlk_core import models as store
 from wlk_core.cli.backends import install_hint
 from wlk_core.cli.main import registry_of
+from wlk_core.cli.options import backend_option, complete
 from wlk_core.cli.terminal import echo, megabytes, table
 from wlk_core.errors import ModelNotFoundError
 
 
-@click.command(short_help="List the models.")
-@click.option("--backend", metavar="NAME", help="Only the models of this backend.")
+@click.command()
+@backend_option("Only the models of this backend.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @click.pass_context
 def models(context: click.Context, *, backend: str | None, as_json: bool) -> None:
@@ -36,24 +37,26 @@ def models(context: click.Context, *, backend: str | None, as_json: bool) -> Non
     if not specs:
         echo(install_hint())
         return
-    echo(
-        table(
-            (
-                row.backend,
-                row.name + ("*" if row.is_default else ""),
-                row.state,
-                megabytes(row.size),
-                row.repo or "",
-            )
-            for row in rows
+    if not rows:
+        echo(f"no models; get one with: wlk-core pull OWNER/NAME --backend {specs[0].name}")
+        return
+    cells = [
+        (
+            row.backend,
+            row.name + ("*" if row.is_default else ""),
+            row.state,
+            megabytes(row.size),
+            row.licence,
+            row.repo or "",
         )
-        or f"no models; get one with: wlk-core pull OWNER/NAME --backend {specs[0].name}"
-    )
+        for row in rows
+    ]
+    echo(table([("BACKEND", "MODEL", "STATE", "SIZE", "LICENCE", "REPOSITORY"), *cells]))
 
 
-@click.command(short_help="Fetch a model.")
-@click.argument("model")
-@click.option("--backend", metavar="NAME", required=True, help="Backend that will load the model.")
+@click.command()
+@click.argument("model", shell_complete=complete(lambda spec: spec.models))
+@backend_option("Backend that will load the model.", required=True)
 @click.pass_context
 def pull(context: click.Context, *, model: str, backend: str) -> None:
     """
@@ -69,13 +72,13 @@ def pull(context: click.Context, *, model: str, backend: str) -> None:
         return
     echo(
         f"{model} is ready for {backend}: {row.repo} at {(row.revision or '')[:12]}, "
-        f"{megabytes(row.size)}"
+        f"{megabytes(row.size)}, licence {row.licence or 'not named'}"
     )
 
 
-@click.command(short_help="Remove a model.")
-@click.argument("model")
-@click.option("--backend", metavar="NAME", required=True, help="Backend it was pulled for.")
+@click.command()
+@click.argument("model", shell_complete=complete(lambda spec: spec.models))
+@backend_option("Backend it was pulled for.", required=True)
 @click.option("--yes", is_flag=True, help="Ask nothing.")
 @click.pass_context
 def rm(context: click.Context, *, model: str, backend: str, yes: bool) -> int:

@@ -1,4 +1,4 @@
-"""Options that commands share: which backend, which model, and how a stream is run."""
+"""Options that commands share, with what a shell completes: backend, model, and a stream's."""
 
 from __future__ import annotations
 
@@ -6,33 +6,72 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
+
+from wlk_core.cli.main import registry_of
+from wlk_core.errors import WLKError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from wlk_core.backend import BackendSpec
     from wlk_core.config import Settings
     from wlk_core.registry import Registry
     from wlk_core.vad import GateParameters
 
-__all__ = ["Choice", "stream_options"]
+__all__ = ["Choice", "backend_option", "complete", "stream_options"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
+
+def complete(
+    values: Callable[[BackendSpec], Iterable[str]],
+) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Return what completes a parameter from *values* of the backend that was typed before."""
+
+    def completed(
+        context: click.Context, parameter: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` reads no settings
+
+        del parameter
+        try:
+            registry = registry_of(context)
+            spec = choose_settings(registry, backend=context.params.get("backend")).spec
+            found = [value for value in values(spec) if value.startswith(incomplete)]
+        except WLKError:
+            return []
+        return [CompletionItem(value) for value in found] or [CompletionItem(incomplete, "file")]
+
+    return completed
+
+
+def backend_option(text: str, **attributes: Any) -> Callable[[F], F]:
+    """Return the option --backend with a help text."""
+
+    def names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+        return sorted(n for n in registry_of(context).names() if n.startswith(incomplete))
+
+    return click.option("--backend", metavar="NAME", help=text, shell_complete=names, **attributes)
+
+
 _OPTIONS = (
-    click.option(
-        "--backend",
-        metavar="NAME",
-        help="Backend to use; list them with: wlk-core backends.  [default: that of config.toml, "
-        "else the preferred one of those installed]",
+    backend_option(
+        "Backend to use; list them with: wlk-core backends.  [default: that of config.toml, "
+        "else the preferred one of those installed]"
     ),
     click.option(
         "--model",
         metavar="REF",
+        shell_complete=complete(lambda spec: spec.models),
         help="Model to load: a size alias, a repository id (owner/name) or a directory.  "
         "[default: the backend's own]",
     ),
     click.option(
-        "--language", metavar="CODE|auto", help="Language of the speech; detected by default."
+        "--language",
+        metavar="CODE|auto",
+        shell_complete=complete(lambda spec: ("auto", *spec.languages)),
+        help="Language of the speech, such as en, en-US or English; detected by default.",
     ),
     click.option(
         "--task",
@@ -44,12 +83,14 @@ _OPTIONS = (
     click.option(
         "--policy",
         metavar="NAME",
+        shell_complete=complete(lambda spec: spec.policies),
         help="Streaming policy, which decides when text is final; see: wlk-core backends NAME.",
     ),
     click.option(
         "--option",
         "pairs",
         metavar="KEY=VALUE",
+        shell_complete=complete(lambda spec: [f"{option.name}=" for option in spec.all_options]),
         multiple=True,
         help="Option of the backend; may be repeated.  List them with: wlk-core backends NAME.",
     ),
@@ -60,18 +101,21 @@ _OPTIONS = (
     ),
     click.option(
         "--vad-threshold",
+        "threshold",
         type=float,
         metavar="P",
         help="Probability from 0 to 1 from which a sound is speech.  [default: 0.5]",
     ),
     click.option(
         "--vad-silence",
+        "silence_seconds",
         type=float,
         metavar="S",
         help="Seconds of quiet that end an utterance.  [default: 1.2]",
     ),
     click.option(
         "--vad-pre-roll",
+        "pre_roll",
         type=float,
         metavar="S",
         help="Seconds before speech that are decoded too.  [default: 0.4]",
@@ -98,25 +142,12 @@ class Choice:
     """
 
     def __init__(
-        self,
-        registry: Registry,
-        *,
-        no_vad: bool,
-        vad_threshold: float | None,
-        vad_silence: float | None,
-        vad_pre_roll: float | None,
-        offline: bool,
-        task: str,
-        **flags: Any,
+        self, registry: Registry, *, no_vad: bool, offline: bool, task: str, **flags: Any
     ) -> None:
         from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` reads no settings
 
-        gate: dict[str, Any] = {
-            "threshold": vad_threshold,
-            "silence_seconds": vad_silence,
-            "pre_roll": vad_pre_roll,
-        }
-        gate = {name: value for name, value in gate.items() if value is not None}
+        chosen = {name: flags.pop(name) for name in ("threshold", "silence_seconds", "pre_roll")}
+        gate = {name: value for name, value in chosen.items() if value is not None}
         if no_vad and gate:
             raise click.UsageError("--no-vad excludes the options --vad-...; choose one")
         self.vad: bool | GateParameters = not no_vad

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol, TextIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 import attrs
 import click
@@ -13,21 +13,18 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["FileOutput", "Output", "StandardOutput", "check_target", "plan_outputs", "replace_file"]
+__all__ = [
+    "SUFFIXES",
+    "FileOutput",
+    "StandardOutput",
+    "check_target",
+    "plan_outputs",
+    "replace_file",
+]
 
-_EXTENSIONS = {"text": ".txt", "json": ".json", "jsonl": ".jsonl", "srt": ".srt", "vtt": ".vtt"}
-
-
-class Output(Protocol):
-    """A destination for text."""
-
-    def write(self, text: str) -> None:
-        """Write *text* so that it is there even if the program ends now."""
-        ...
-
-    def close(self) -> None:
-        """Release it."""
-        ...
+#: The ending of a file in each format.
+SUFFIXES = {"text": ".txt", "json": ".json", "jsonl": ".jsonl", "srt": ".srt", "vtt": ".vtt"}
+_STYLES = {suffix: style for style, suffix in SUFFIXES.items()}
 
 
 @attrs.frozen
@@ -48,7 +45,7 @@ class StandardOutput:
         except OSError as error:
             raise OSError(f"cannot write standard output: {error.strerror or error}") from error
 
-    def close(self) -> None:
+    def close(self, *, is_complete: bool = True) -> None:
         """Leave it open for the next result."""
 
 
@@ -61,19 +58,24 @@ class FileOutput:
 
     def write(self, text: str) -> None:
         """Append without a buffer; OSError names the file."""
+        if text:  # a transcript that is replaced stays until the new one has words
+            self._append(encoded(text))
+
+    def close(self, *, is_complete: bool = True) -> None:
+        """Close the file; only a complete result is written where it is empty."""
+        if is_complete:
+            self._append(b"")
+        if self._file is not None:
+            self._file.close()
+
+    def _append(self, data: bytes) -> None:
         try:
             if self._file is None:
                 self._file = self.path.open("wb", buffering=0)
-            data = encoded(text)
             while data:
                 data = data[self._file.write(data) :]
         except OSError as error:
             raise _unwritable(self.path, error) from error
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._file.close()
 
 
 def replace_file(path: Path, text: str) -> None:
@@ -105,40 +107,82 @@ def encoded(text: str) -> bytes:
 
 
 def plan_outputs(
-    files: Sequence[str], output: str | None, style: str, *, is_forced: bool = False
-) -> list[Path] | list[None]:
+    files: Sequence[str],
+    outputs: Sequence[str],
+    styles: Sequence[str] = (),
+    *,
+    is_forced: bool = False,
+) -> list[list[tuple[str, Path | None]]]:
     """
-    Return the output file of each recording, None for standard output.
+    Return the results of each recording: a format and a file, None for standard output.
 
-    One recording goes to the file *output*, or into it if it is a directory; several go into the
-    directory *output*, which is created.  A file with content is replaced only if *is_forced*.
+    The ending of an output chooses its format, where *styles* are empty.  One recording goes to a
+    file, or into a directory in each of *styles*; several go into directories, which are created.
+    A file with content is replaced only if *is_forced*.
 
     Raises:
-        click.UsageError: the format needs a directory, the names would collide, or files exist.
+        click.UsageError: formats and outputs do not fit, names would collide, or files exist.
 
     """
-    if output is None:
+    columns = [_planned(files, output, styles) for output in outputs or ["-"]]
+    plan = [[result for column in columns for result in column[row]] for row in range(len(files))]
+    if unused := set(styles) - {style for style, _ in plan[0]}:
+        raise click.UsageError(f"--format {min(unused)} has no --output")
+    paths = [path for results in plan for _, path in results if path is not None]
+    for path in paths:
+        check_target(path, "--output", recordings=files, is_forced=is_forced)
+        if paths.count(path) > 1:
+            raise click.UsageError(f"--output {path} is given twice")
+    return plan
+
+
+def _planned(
+    files: Sequence[str], output: str, styles: Sequence[str]
+) -> list[list[tuple[str, Path | None]]]:
+    """Return the results of each recording at one output."""
+    if output in {"-", "/dev/stdout"}:
+        if len(styles) > 1:
+            raise click.UsageError("several formats need files; add --output DIRECTORY")
+        style = styles[0] if styles else "text"
         if len(files) > 1 and style not in {"text", "json"}:
             raise click.UsageError(
                 f"several files as {style} need a directory of their own: --output DIRECTORY"
             )
-        return [None] * len(files)
+        return [[(style, None)] for _ in files]
     if not output:
         raise click.UsageError("--output needs the path of a file or a directory")
     target = Path(output)
     if len(files) == 1 and not target.is_dir() and not output.endswith(("/", os.sep)):
-        paths = [target]
-    else:
-        paths = [target / name for name in _names(files, _EXTENSIONS[style])]
-        try:
-            target.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise click.UsageError(
-                f"--output {output}: expected a directory for several files, {error.strerror}"
-            ) from error
-    for path in paths:
-        check_target(path, "--output", recordings=files, is_forced=is_forced)
-    return paths
+        return [[(_style(target, styles), target)]]
+    try:
+        if len(files) > 1 and target.suffix.lower() in _STYLES and not target.is_dir():
+            raise FileExistsError(0, f"got one for a {target.suffix} file")
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.UsageError(
+            f"--output {output}: expected a directory for several files, {error.strerror}"
+        ) from error
+    styles = styles or ["text"]
+    names = [_names(files, SUFFIXES[style]) for style in styles]
+    return [
+        [(style, target / name) for style, name in zip(styles, row, strict=True)]
+        for row in zip(*names, strict=True)
+    ]
+
+
+def _style(path: Path, styles: Sequence[str]) -> str:
+    """Return the format of a file, by its ending or as *styles* choose it."""
+    ending = _STYLES.get(path.suffix.lower())
+    if ending is None and len(styles) > 1:
+        raise click.UsageError(
+            f"--output {path}: several formats need a directory, or a file with the ending of each"
+        )
+    if ending is not None and styles and ending not in styles:
+        raise click.UsageError(
+            f"--output {path} is {ending} by its ending, but --format is {', '.join(styles)}; "
+            "leave --format out, or choose another ending"
+        )
+    return ending or (styles[0] if styles else "text")
 
 
 def check_target(path: Path, option: str, *, recordings: Sequence[str], is_forced: bool) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 import logging
+import os
 import shutil
+import sys
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -55,7 +57,7 @@ def table(rows: Iterable[Sequence[str]]) -> str:
 
 def paragraph(label: str, text: str, *, indent: int = 2, width: int = 14) -> str:
     """Return ``label  text`` with the text wrapped in a column of its own."""
-    return _wrapped(f"{' ' * indent}{label:<{width}}", text)
+    return _wrapped(f"{' ' * indent}{label:<{width - 2}}  " if width else " " * indent, text)
 
 
 def megabytes(size: int | None) -> str:
@@ -64,7 +66,9 @@ def megabytes(size: int | None) -> str:
 
 
 def _wrapped(head: str, text: str) -> str:
-    columns = min(shutil.get_terminal_size().columns, _MAX_COLUMNS) - len(head)
+    # Programs read lines; only people need them short.
+    columns = None if "COLUMNS" in os.environ or sys.stdout.isatty() else sys.maxsize
+    columns = columns or min(shutil.get_terminal_size().columns, _MAX_COLUMNS) - len(head)
     lines = textwrap.wrap(
         text, max(_MIN_COLUMNS, columns), break_long_words=False, break_on_hyphens=False
     )

@@ -12,28 +12,25 @@ import click
 
 from wlk_core.cli.main import registry_of
 from wlk_core.cli.options import Choice, stream_options
-from wlk_core.cli.outputs import StandardOutput, plan_outputs
+from wlk_core.cli.outputs import SUFFIXES, StandardOutput, plan_outputs
 from wlk_core.cli.stops import STOPS
 from wlk_core.cli.terminal import print_error
 from wlk_core.errors import OptionError, WLKError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Generator, Mapping, Sequence
 
     from wlk_core.backend import Backend
     from wlk_core.cli.live_view import LiveView
-    from wlk_core.cli.outputs import Output
-    from wlk_core.cli.writers import Outcome
+    from wlk_core.cli.writers import Outcome, Output, Writer
     from wlk_core.session.events import Event
     from wlk_core.vad import GateParameters
 
 __all__ = ["session_events", "transcribe"]
 
-FORMATS = ("text", "json", "jsonl", "srt", "vtt")
 
-
-@click.command(short_help="Transcribe recordings.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 @stream_options
 @click.option(
     "--chunk-seconds",
@@ -45,17 +42,20 @@ FORMATS = ("text", "json", "jsonl", "srt", "vtt")
 @click.option("--realtime", is_flag=True, help="Read a file at the speed at which it was spoken.")
 @click.option(
     "--format",
-    "style",
-    type=click.Choice(FORMATS),
-    default="text",
-    show_default=True,
-    help="Output format.",
+    "styles",
+    type=click.Choice(list(SUFFIXES)),
+    multiple=True,
+    help="Output format; may be repeated with --output.  [default: that of the ending of --output, "
+    "else text]",
 )
 @click.option(
     "--output",
+    "outputs",
     metavar="PATH",
-    help="File for the result, or directory for those of several recordings.  [default: standard "
-    "output]",
+    multiple=True,
+    type=click.Path(),
+    help="File for the result, or directory for those of several recordings or formats; may be "
+    "repeated.  [default: standard output]",
 )
 @click.option("--force", is_flag=True, help="Replace output files that exist.")
 @click.pass_context
@@ -66,8 +66,8 @@ def transcribe(
     files: tuple[str, ...],
     chunk_seconds: float,
     realtime: bool,
-    style: str,
-    output: str | None,
+    styles: tuple[str, ...],
+    outputs: tuple[str, ...],
     force: bool,
     **flags: Any,
 ) -> int:
@@ -77,15 +77,14 @@ def transcribe(
     FILE is any recording or video that FFmpeg reads, or - for standard input.  A file that cannot
     be read is one line on standard error and does not stop the others.
     """
-    output = None if output in {"-", "/dev/stdout"} else output
-    paths = plan_outputs(files, output, style, is_forced=force)
+    plan = plan_outputs(files, outputs, tuple(dict.fromkeys(styles)), is_forced=force)
     registry = registry_of(context)
     choice = Choice(registry, **flags)
     spec = choice.settings.spec
     jobs = []
-    for file, path in zip(files, paths, strict=True):
+    for file, targets in zip(files, plan, strict=True):
         try:  # before a model is loaded for it
-            jobs.append((file, path, _duration(file)))
+            jobs.append((file, targets, _duration(file)))
         except (WLKError, OSError) as error:
             _report(file, error)
     failures = len(files) - len(jobs)
@@ -103,18 +102,21 @@ def transcribe(
             with loading(f"{spec.name} {choice.settings.model}"):
                 backend = stack.enter_context(choice.settings.load(registry))
             stack.enter_context(view)
-        if style == "json" and len(files) > 1 and output is None:
+        if ("json", None) in plan[0] and len(files) > 1:
             results = array = ArrayOutput(results)
             stack.callback(array.end)
             stack.callback(STOPS.hold)
-        for number, (file, path, duration) in enumerate(jobs, 1):
+        for number, (file, targets, duration) in enumerate(jobs, 1):
             count = f"  ({number} of {len(jobs)})" if len(files) > 1 else ""
             view.begin(f"{Path(file).name}{count}", duration)
             options = choice.settings.options.stream
             if not realtime and not may_be_live(file):
                 options = spec.recording_options(options)
-            by_line = path is None and is_terminal and view.is_live
-            writer = new_writer(style, path or results, by_line=by_line)
+            by_line = is_terminal and view.is_live
+            writers = [
+                new_writer(style, path or results, by_line=by_line and path is None)
+                for style, path in targets
+            ]
             outcome = Outcome(
                 file=file,
                 backend=spec.name,
@@ -131,7 +133,10 @@ def transcribe(
                 vad=choice.vad,
             )
             try:
-                _write(events, outcome, writer, view)
+                _write(events, outcome, writers, view)
+                if not outcome.has_words:
+                    view.hide()
+                    print_error(f"{file}: no words were recognised by model {outcome.model}")
             except (BrokenPipeError, OptionError):
                 raise  # it would be the same with every other file
             except (WLKError, OSError) as error:
@@ -184,20 +189,24 @@ def session_events(
         processor.close()
 
 
-def _write(events: Generator[Event], outcome: Outcome, writer: Any, view: LiveView) -> None:
-    """Write the events of one recording, and complete its result however it ended."""
+def _write(
+    events: Generator[Event], outcome: Outcome, writers: Sequence[Writer], view: LiveView
+) -> None:
+    """Write the events of one recording, and complete its results however it ended."""
     try:
         with closing(events):
             for event in events:
-                writer.write(event, outcome)
+                for writer in writers:
+                    writer.write(event, outcome)
                 view.show(event)
     except BaseException as error:
         outcome.incomplete = " ".join(str(error).split()) or "interrupted"
         raise
     finally:
         STOPS.hold()
-        if outcome.has_begun:
-            writer.finish(outcome)
+        with ExitStack() as stack:  # a file that cannot be written does not keep another from it
+            for writer in writers:
+                stack.callback(writer.finish, outcome)
     STOPS.release()
 
 

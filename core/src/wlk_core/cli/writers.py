@@ -6,13 +6,13 @@ from contextlib import suppress
 from functools import partial
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 import wave
 
 import attrs
 
 from wlk_core.captions import VTT_HEADER, CaptionBuilder, srt_cue, srt_text, vtt_cue, vtt_text
-from wlk_core.cli.outputs import FileOutput, replace_file
+from wlk_core.cli.outputs import SUFFIXES, FileOutput, replace_file
 from wlk_core.segments import SegmentBuilder, segments_from_tokens
 from wlk_core.session import (
     Commit,
@@ -29,16 +29,25 @@ from wlk_core.untrusted import ACTIVE, plain
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wlk_core.cli.outputs import Output
+    from wlk_core.cli.outputs import StandardOutput
     from wlk_core.processor import StreamStats
     from wlk_core.segments import Segment
     from wlk_core.session import End, LatencySummary
     from wlk_core.session.events import Event
     from wlk_core.tokens import ASRToken, Silence
 
-__all__ = ["SAVE_STYLES", "ArrayOutput", "Outcome", "WavFile", "Writer", "new_save", "new_writer"]
+__all__ = [
+    "SAVE_STYLES",
+    "ArrayOutput",
+    "Outcome",
+    "Output",
+    "WavFile",
+    "Writer",
+    "new_save",
+    "new_writer",
+]
 
-SAVE_STYLES = {".txt": "text", ".srt": "srt", ".vtt": "vtt", ".json": "json", ".wav": "wav"}
+SAVE_STYLES = {SUFFIXES[style]: style for style in ("text", "srt", "vtt", "json")} | {".wav": "wav"}
 
 _REWRITE_SECONDS = 5.0  # of audio after which a document is rewritten within an utterance
 _MAX_WAV_BYTES = 2**32 - 2**20  # sizes in the header have 32 bits
@@ -46,40 +55,25 @@ _MAX_WAV_BYTES = 2**32 - 2**20  # sizes in the header have 32 bits
 
 @attrs.define(kw_only=True)
 class Outcome:
-    """
-    What is known of one recording's session, so far or at its end.
+    """What is known of one recording's session, so far or at its end."""
 
-    Attributes:
-        file: the recording, as it was named.
-        backend: the backend that transcribes it.
-        model: the model, as it was named.
-        language: the language forced, else the one last detected.
-        audio_time: the audio received so far, at the end the duration.
-        stats: the processor's counters.
-        latency: emission latency, known at the end.
-        wall_seconds: how long it took, known at the end.
-        has_begun: whether an event came.
-        incomplete: why the recording was not transcribed to its end, None where it was.
-
-    """
-
-    file: str
+    file: str  #: as it was named, as is the model
     backend: str
     model: str | None
-    language: str | None = None
-    audio_time: float = 0.0
+    language: str | None = None  #: the language forced, else the one last detected
+    audio_time: float = 0.0  #: the audio received so far, at the end the duration
     stats: StreamStats | None = None
-    latency: LatencySummary | None = None
-    wall_seconds: float | None = None
-    has_begun: bool = False
-    incomplete: str | None = None
+    latency: LatencySummary | None = None  #: emission latency, known at the end
+    wall_seconds: float | None = None  #: how long it took, known at the end
+    has_words: bool = False
+    incomplete: str | None = None  #: why it was not transcribed to its end, None where it was
 
     def add(self, event: Event) -> None:
         """Update it from an event."""
-        self.has_begun = True
         self.audio_time = event.audio_time
         for token in event.tokens if isinstance(event, Commit) else ():
             self.language = token.detected_language or self.language
+            self.has_words = True
 
     def end(self, event: End, wall_seconds: float) -> None:
         """Update it from the last event, which has the figures of the session."""
@@ -98,19 +92,7 @@ class Outcome:
 
     def figures(self) -> dict[str, Any]:
         """Return the counters, empty where they are not known."""
-        return {} if self.stats is None else attrs.asdict(self.stats)
-
-
-class Writer(Protocol):
-    """One format."""
-
-    def write(self, event: Event, outcome: Outcome) -> None:
-        """Write what can be written now."""
-        ...
-
-    def finish(self, outcome: Outcome) -> None:
-        """Write the rest, at the end of the session or after a failure; then close."""
-        ...
+        return {} if self.stats is None else _rounded(self.stats)
 
 
 @attrs.define
@@ -129,9 +111,8 @@ class TextWriter:
 
     def finish(self, outcome: Outcome) -> None:
         """End the last line."""
-        del outcome
         self._output.write("" if self._is_new_line else "\n")
-        self._output.close()
+        self._output.close(is_complete=outcome.incomplete is None)
 
     def _spaced(self, token: ASRToken) -> str:
         turns = self._builder.push(token) is not None and not self._is_new_line
@@ -159,10 +140,10 @@ class CaptionWriter:
 
     def finish(self, outcome: Outcome) -> None:
         """Write the last caption; without any, the header alone."""
-        del outcome
         self._write(self._builder.flush())
-        self._output.write("" if self._number else self._header)
-        self._output.close()
+        is_complete = outcome.incomplete is None
+        self._output.write(self._header if is_complete and not self._number else "")
+        self._output.close(is_complete=is_complete)
 
     def _write(self, segment: Segment | None) -> None:
         if segment is not None:
@@ -193,14 +174,13 @@ class JSONLinesWriter:
     def finish(self, outcome: Outcome) -> None:
         """Write the end, if the session came to it."""
         if outcome.wall_seconds is not None:
-            latency = None if outcome.latency is None else attrs.asdict(outcome.latency)
             figures = {
-                "latency": latency,
-                "wall_seconds": outcome.wall_seconds,
+                "latency": None if outcome.latency is None else _rounded(outcome.latency),
+                "wall_seconds": round_seconds(outcome.wall_seconds),
                 "stats": outcome.figures(),
             }
             self._write("end", outcome.audio_time, outcome.header() | figures)
-        self._output.close()
+        self._output.close(is_complete=outcome.incomplete is None)
 
     def _write(self, kind: str, audio_time: float, fields: dict[str, Any]) -> None:
         record = {"event": kind, "audio_time": round_seconds(audio_time)} | fields
@@ -235,7 +215,9 @@ class DocumentWriter:
             self.finish(attrs.evolve(outcome, incomplete="still running"))
 
     def finish(self, outcome: Outcome) -> None:
-        """Write the document."""
+        """Write the document, unless there are no words because of a failure."""
+        if outcome.incomplete is not None and not outcome.has_words:
+            return
         lines = [line for line in self._timeline.lines if isinstance(line, TextLine)]
         tokens = [token for line in lines for token in line.tokens]
         self._put(self._text(outcome, tokens))
@@ -275,12 +257,18 @@ class ArrayOutput:
         self._output.write(("[\n" if self._is_empty else ",\n") + text.rstrip("\n"))
         self._is_empty = False
 
-    def close(self) -> None:
+    def close(self, *, is_complete: bool = True) -> None:
         """Leave it open for the next object."""
 
     def end(self) -> None:
         """Close the bracket."""
         self._output.write("[]\n" if self._is_empty else "\n]\n")
+
+
+#: Writes text so that it is there even if the program ends now.
+Output: TypeAlias = "StandardOutput | FileOutput | ArrayOutput"
+#: One format: `write` what can be written now, `finish` with the rest, also after a failure.
+Writer: TypeAlias = TextWriter | CaptionWriter | JSONLinesWriter | DocumentWriter
 
 
 class WavFile:
@@ -322,6 +310,12 @@ def json_text(record: dict[str, Any], *, indent: int | None = None) -> str:
     text = json.dumps(record, ensure_ascii=False, indent=indent)
     lines = text.split("\n")  # line breaks of JSON's own; those of strings are escapes already
     return "\n".join(ACTIVE.sub(lambda match: f"\\u{ord(match[0]):04x}", line) for line in lines)
+
+
+def _rounded(record: Any) -> dict[str, Any]:
+    """Return the fields of *record*, seconds with four digits."""
+    fields = attrs.asdict(record).items()
+    return {name: round(value, 4) if isinstance(value, float) else value for name, value in fields}
 
 
 def new_writer(style: str, output: Output | Path, *, by_line: bool = False) -> Writer:

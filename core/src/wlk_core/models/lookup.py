@@ -11,8 +11,15 @@ import attrs
 
 from wlk_core._directories import expanded
 from wlk_core.errors import ModelNotFoundError
-from wlk_core.models.cache import CachedRepo, cache_directory, matching, offline_mode, records
-from wlk_core.models.hub import Removal, download
+from wlk_core.models.cache import (
+    CachedRepo,
+    Removal,
+    cache_directory,
+    download,
+    matching,
+    offline_mode,
+    records,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,6 +47,7 @@ class Model:
     state: str
     revision: str | None = None  #: the commit in the cache
     size: int | None = None  #: bytes of its files
+    licence: str = ""  #: that its model card names
     path: Path | None = None
     is_default: bool = False  #: the backend takes it when no model is named
 
@@ -73,8 +81,14 @@ def describe_model(name: str, spec: BackendSpec) -> Model:
         return attrs.evolve(model, state=state)
     sizes = repo.sizes(revision)
     size = sum(sizes[name] for name in matching(sizes, spec.model_files))
-    path = repo.snapshot(revision)
-    return attrs.evolve(model, state=state, revision=revision, size=size, path=path)
+    return attrs.evolve(
+        model,
+        state=state,
+        revision=revision,
+        size=size,
+        licence=repo.licence(revision),
+        path=repo.snapshot(revision),
+    )
 
 
 def locate(

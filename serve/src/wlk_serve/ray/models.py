@@ -15,7 +15,7 @@ from wlk_serve.models.service import Service
 from wlk_serve.ops.metrics import Metrics
 
 if TYPE_CHECKING:
-    from wlk_core.config.settings import Settings
+    from wlk_core.config import Settings
     from wlk_core.registry import Registry
     from wlk_serve.ray.settings import ReplicaSettings
 

@@ -1,0 +1,339 @@
+"""
+The configuration of a user: flags before WLK_* variables before config.toml.
+
+Only command lines read it; `load_backend` and the rest of the API take explicit arguments.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+import difflib
+import os
+import tomllib
+from typing import TYPE_CHECKING, Annotated, Any
+
+import attrs
+import msgspec
+
+from wlk_core._directories import config_directory
+from wlk_core.errors import BackendUnavailable, ModelNotFoundError, OptionError
+from wlk_core.languages import find_language, similar_language
+from wlk_core.option_values import NO_POLICIES, OptionValues, parse_pairs, split_options
+from wlk_core.registry import known_backends
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from wlk_core.backend import Backend, BackendSpec
+    from wlk_core.registry import Registry
+
+__all__ = [
+    "OPTION_VARIABLE",
+    "ConfigFile",
+    "Settings",
+    "check_config",
+    "choose_settings",
+    "config_path",
+    "read_config",
+    "set_value",
+    "unset_value",
+]
+
+OPTION_VARIABLE = "WLK_OPTION_"  #: the beginning of a variable that sets an option
+
+_TEXT_KEYS = ("backend", "model", "language")
+_OPTION_KEYS = 3  # options.BACKEND.OPTION
+_FLAG, _VARIABLE, _FILE, _DEFAULT = range(4)  # a lower rank precedes a higher one
+
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class ConfigFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """The content of config.toml: defaults, "" where there is none, and options by backend."""
+
+    backend: Text = ""
+    model: Text = ""
+    language: Text = ""
+    options: dict[str, dict[str, Any]] = {}  # each backend checks the values of its own
+
+    def values(self) -> Iterator[tuple[str, Any]]:
+        """Yield each value that is set, after its dotted key."""
+        yield from ((name, getattr(self, name)) for name in _TEXT_KEYS if getattr(self, name))
+        for backend, options in self.options.items():
+            yield from ((f"options.{backend}.{name}", value) for name, value in options.items())
+
+
+@attrs.frozen
+class _Setting:
+    """A value and where it was set; messages name `origin`, which is None for a flag."""
+
+    value: Any = None
+    rank: int = _DEFAULT
+    origin: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """What a command uses, everything checked against the backend but the model."""
+
+    spec: BackendSpec
+    model: str | None  #: None for a backend without a default one
+    language: str | None  #: the code to force, None to detect
+    options: OptionValues  #: those that were set, by scope
+    model_origin: str | None = None  #: None for a flag or the backend's own default
+
+    def load(self, registry: Registry) -> Backend:
+        """Load the backend; a model that is not found is reported with where it was set."""
+        with _naming(self.model_origin, ModelNotFoundError):
+            return registry.load_backend(self.spec.name, self.model, **self.options.backend)
+
+
+def choose_settings(
+    registry: Registry,
+    *,
+    backend: str | None = None,
+    model: str | None = None,
+    language: str | None = None,
+    policy: str | None = None,
+    pairs: Sequence[str] = (),
+) -> Settings:
+    """
+    Return the settings of a command; the arguments are its flags, None where they were left out.
+
+    Raises:
+        OptionError: a value that the backend does not take; one that no flag set is named by its
+            file and key, or by its variable.
+        BackendUnavailable: the backend is not installed or broken.
+
+    """
+    config = read_config()
+    _check_tables(config, registry)
+    chosen = _choose("backend", backend, config)
+    with _naming(chosen.origin, BackendUnavailable):
+        name = chosen.value
+        spec = registry.default_backend() if name is None else registry.spec(name)
+    chosen_model = _choose("model", model, config)
+    if chosen_model.rank > chosen.rank or chosen_model.value is None:
+        # A model belongs to the backend it was written for.
+        chosen_model = _Setting(spec.default_model)
+    if policy is not None:
+        if not spec.policies:
+            raise OptionError(f"{spec.name} {NO_POLICIES}: leave --policy out")
+        pairs = [*pairs, f"policy={policy}"]
+    options = _file_options(spec, config)
+    for variable, value in os.environ.items():
+        if variable.startswith(OPTION_VARIABLE) and value:
+            name = variable.removeprefix(OPTION_VARIABLE).lower()
+            options[name] = _Setting(value, _VARIABLE, variable)
+    options |= {name: _Setting(value, _FLAG) for name, value in parse_pairs(pairs).items()}
+    return Settings(
+        spec=spec,
+        model=chosen_model.value,
+        model_origin=chosen_model.origin,
+        language=_language(spec, _choose("language", language, config)),
+        options=_resolve(spec, options),
+    )
+
+
+def check_config(config: ConfigFile, registry: Registry) -> None:
+    """
+    Check every value of config.toml that an installed backend decides on.
+
+    Raises:
+        OptionError: an option or a language that its backend does not take, or options of a
+            misspelt backend.
+        BackendUnavailable: the default backend is not installed.
+
+    """
+    _check_tables(config, registry)
+    if config.backend:
+        with _naming(_origin("backend"), BackendUnavailable):
+            default = registry.spec(config.backend)
+        _language(default, _Setting(config.language or None, _FILE, _origin("language")))
+    for spec in registry.specs():
+        _resolve(spec, _file_options(spec, config))
+
+
+def config_path() -> Path:
+    """Return the path of config.toml, which need not exist."""
+    return config_directory() / "config.toml"
+
+
+def read_config(path: Path | None = None) -> ConfigFile:
+    """
+    Read config.toml; a file that does not exist is empty.
+
+    Raises:
+        OptionError: the file cannot be read, or has a mistake, whose line or key is named.
+
+    """
+    path = path or config_path()
+    try:
+        return msgspec.convert(tomllib.loads(_read_text(path)), ConfigFile)
+    except msgspec.ValidationError as error:
+        reason, _, key = str(error).partition(" - at `$.")
+        place = f", key {key.rstrip('`')}" if key else ""
+        raise OptionError(f"{path}{place}: {reason}") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise OptionError(f"{path}: {error}") from error
+
+
+def set_value(key: str, value: str, registry: Registry) -> Path:
+    """
+    Set a key of config.toml, which is created where it does not exist, and return its path.
+
+    Raises:
+        OptionError: an unknown key, a value that its backend does not take, or the file has a
+            mistake.
+        BackendUnavailable: no such backend is installed.
+
+    """
+    import tomlkit  # noqa: PLC0415 -- only to write
+
+    *tables, name = _split(key)
+    typed: Any = value
+    if tables:
+        values = split_options(registry.spec(tables[1]), {name: value})
+        typed = (values.backend | values.stream)[name]
+        typed = value if typed is None else typed  # "auto", and what stands for no value
+    elif not value:
+        raise OptionError(f"{key} needs a value; remove it with: wlk-core config unset {key}")
+    elif key == "backend":
+        registry.spec(value)
+    document = table = _document()
+    for each in tables:
+        if each not in table:
+            table[each] = tomlkit.table(is_super_table=each == tables[0])
+        table = table[each]
+    table[name] = typed
+    return _write(document.as_string())
+
+
+def unset_value(key: str) -> Path:
+    """
+    Remove a key from config.toml, and return its path.
+
+    Raises:
+        OptionError: the key is unknown or not set, or the file has a mistake.
+
+    """
+    *tables, name = _split(key)
+    document = table = _document()
+    for each in tables:
+        table = table.get(each, {})
+    if name not in table:
+        raise OptionError(f"{key} is not set in {config_path()}")
+    del table[name]
+    return _write(document.as_string())
+
+
+def _split(key: str) -> list[str]:
+    keys = key.split(".")
+    is_option = keys[0] == "options" and len(keys) == _OPTION_KEYS and all(keys)
+    if key not in _TEXT_KEYS and not is_option:
+        raise OptionError(
+            f"unknown configuration key {key}; expected backend, model, language or "
+            "options.BACKEND.OPTION"
+        )
+    return keys
+
+
+def _document() -> Any:
+    import tomlkit  # noqa: PLC0415 -- only to write
+
+    read_config()  # a file with a mistake is not changed
+    return tomlkit.parse(_read_text(config_path()))
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")  # editors on Windows write a byte order mark
+    except FileNotFoundError:
+        return ""
+    except UnicodeDecodeError as error:
+        raise OptionError(f"{path} is not UTF-8 text: {error.reason}") from error
+    except OSError as error:
+        raise OptionError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _write(text: str) -> Path:
+    path = config_path()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OptionError(f"{path} cannot be written: {error.strerror or error}") from error
+    return path
+
+
+def _check_tables(config: ConfigFile, registry: Registry) -> None:
+    """Refuse options of a misspelt backend, which would be left out silently."""
+    known = registry.names() | known_backends().keys()
+    for name in config.options.keys() - known:
+        if close := difflib.get_close_matches(name, known, n=1):
+            origin = _origin("options", name)
+            raise OptionError(f"{origin}: no backend called {name!r} (did you mean {close[0]}?)")
+
+
+def _choose(name: str, flag: str | None, config: ConfigFile) -> _Setting:
+    """Return the setting of the lowest rank."""
+    variable = f"WLK_{name.upper()}"
+    if flag is not None:
+        return _Setting(flag, _FLAG)
+    if value := os.environ.get(variable):
+        return _Setting(value, _VARIABLE, variable)
+    if value := getattr(config, name):
+        return _Setting(value, _FILE, _origin(name))
+    return _Setting()
+
+
+def _language(spec: BackendSpec, setting: _Setting) -> str | None:
+    if setting.value is None or setting.value.lower() == "auto":
+        return None
+    language = find_language(setting.value, spec.languages)
+    with _naming(setting.origin, OptionError, " (for this run: --language auto)"):
+        if language not in spec.languages and (guess := similar_language(language, spec.languages)):
+            raise OptionError(
+                f"{spec.name} does not support the language {language!r} (did you mean {guess}?)"
+            )
+        spec.check_language(language)
+    return language
+
+
+def _file_options(spec: BackendSpec, config: ConfigFile) -> dict[str, _Setting]:
+    return {
+        name: _Setting(value, _FILE, _origin("options", spec.name, name))
+        for name, value in config.options.get(spec.name, {}).items()
+    }
+
+
+def _resolve(spec: BackendSpec, settings: Mapping[str, _Setting]) -> OptionValues:
+    """Return the options by scope, without those that a preceding choice of policy makes void."""
+    takers = {option.name: option.policies for option in spec.all_options}
+    policy = settings.get("policy", _Setting())
+    given = {} if policy.value is None else {"policy": policy.value}
+    values = {}
+    for name, setting in sorted(settings.items(), key=lambda item: item[0] != "policy"):
+        policies = takers.get(name) or (policy.value,)
+        if policy.rank < setting.rank and policy.value not in policies:
+            continue
+        with _naming(setting.origin, OptionError):
+            split_options(spec, given | {name: setting.value})
+        values[name] = setting.value
+    return split_options(spec, values)
+
+
+def _origin(*keys: str) -> str:
+    return f"{config_path()}, key {'.'.join(keys)}"
+
+
+@contextmanager
+def _naming(origin: str | None, kind: type[Exception], hint: str = "") -> Iterator[None]:
+    """Put the origin of a value in front of the message of an error about it."""
+    try:
+        yield
+    except kind as error:
+        if origin is None:
+            raise
+        raise type(error)(f"{origin}: {error}{hint}") from error

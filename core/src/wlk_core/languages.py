@@ -1,0 +1,55 @@
+"""Languages as people write them: codes, tags such as en-US, and English names."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["NAMES", "find_language", "similar_language"]
+
+#: English names by ISO 639-1 code, ISO 639-3 where that has none; those that published models have.
+NAMES = {
+    "af": "Afrikaans", "am": "Amharic", "ar": "Arabic", "as": "Assamese", "az": "Azerbaijani",
+    "ba": "Bashkir", "be": "Belarusian", "bg": "Bulgarian", "bn": "Bengali", "bo": "Tibetan",
+    "br": "Breton", "bs": "Bosnian", "ca": "Catalan", "cs": "Czech", "cy": "Welsh", "da": "Danish",
+    "de": "German", "el": "Greek", "en": "English", "es": "Spanish", "et": "Estonian",
+    "eu": "Basque", "fa": "Persian", "fi": "Finnish", "fil": "Filipino", "fo": "Faroese",
+    "fr": "French", "gl": "Galician", "gu": "Gujarati", "ha": "Hausa", "haw": "Hawaiian",
+    "he": "Hebrew", "hi": "Hindi", "hr": "Croatian", "ht": "Haitian Creole", "hu": "Hungarian",
+    "hy": "Armenian", "id": "Indonesian", "is": "Icelandic", "it": "Italian", "ja": "Japanese",
+    "jw": "Javanese", "ka": "Georgian", "kk": "Kazakh", "km": "Khmer", "kn": "Kannada",
+    "ko": "Korean", "la": "Latin", "lb": "Luxembourgish", "ln": "Lingala", "lo": "Lao",
+    "lt": "Lithuanian", "lv": "Latvian", "mg": "Malagasy", "mi": "Maori", "mk": "Macedonian",
+    "ml": "Malayalam", "mn": "Mongolian", "mr": "Marathi", "ms": "Malay", "mt": "Maltese",
+    "my": "Burmese", "ne": "Nepali", "nl": "Dutch", "nn": "Nynorsk", "no": "Norwegian",
+    "oc": "Occitan", "pa": "Punjabi", "pl": "Polish", "ps": "Pashto", "pt": "Portuguese",
+    "ro": "Romanian", "ru": "Russian", "sa": "Sanskrit", "sd": "Sindhi", "si": "Sinhala",
+    "sk": "Slovak", "sl": "Slovenian", "sn": "Shona", "so": "Somali", "sq": "Albanian",
+    "sr": "Serbian", "su": "Sundanese", "sv": "Swedish", "sw": "Swahili", "ta": "Tamil",
+    "te": "Telugu", "tg": "Tajik", "th": "Thai", "tk": "Turkmen", "tl": "Tagalog", "tr": "Turkish",
+    "tt": "Tatar", "uk": "Ukrainian", "ur": "Urdu", "uz": "Uzbek", "vi": "Vietnamese",
+    "yi": "Yiddish", "yo": "Yoruba", "yue": "Cantonese", "zh": "Chinese",
+}  # fmt: skip
+
+
+def find_language(text: str, codes: Sequence[str]) -> str:
+    """
+    Return the one of *codes* that *text* stands for, in any case; *text* itself where none does.
+
+    >>> [find_language(text, ("de", "en")) for text in ("EN", "en-US", "en_GB", "German", "Welsh")]
+    ['en', 'en', 'en', 'de', 'Welsh']
+    """
+    tag = text.strip().lower().replace("_", "-")
+    names = {NAMES.get(code, code).lower(): code for code in codes}
+    found = {code.lower(): code for code in codes}
+    return found.get(tag) or found.get(tag.partition("-")[0]) or names.get(tag) or text
+
+
+def similar_language(text: str, codes: Sequence[str]) -> str:
+    """Return the code and name of a language that is called alike; empty without a guess."""
+    names = {NAMES[code].lower(): code for code in codes if code in NAMES}
+    close = difflib.get_close_matches(text.lower(), names, n=1)
+    return f"{names[close[0]]}, {NAMES[names[close[0]]]}" if close else ""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import gc
 from pathlib import Path
 import threading
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -55,6 +56,7 @@ ALIKE = 3  # sessions made smaller that fail in the same way
 BLOCKED_PLAYS = 6  # the same where each play waits until a call counts as blocked
 FAILURES = 16  # sessions that fail, after which the others are not played
 GRACE = 1.0  # seconds in which the threads of a closed stream end
+NAMES = 5  # of threads in a message
 FILES = Path("/proc/self/fd")
 
 
@@ -126,7 +128,7 @@ class Campaign:
         self._replays.note(session)
         processes = children()
         with self._backend() as backend, standard_output() as printed:
-            threads, files = threading.active_count(), _open_files()
+            threads, files = set(threading.enumerate()), _open_files()
             played = self._play(session, backend)
             violations = played.violations or list(self._differences(session, played, backend))
             violations = violations or list(_leaks(threads, files))
@@ -297,15 +299,15 @@ def _open_files() -> int:
     return len(list(FILES.iterdir())) if FILES.is_dir() else 0
 
 
-def _leaks(threads: int, files: int) -> Iterator[Violation]:
+def _leaks(threads: set[threading.Thread], files: int) -> Iterator[Violation]:
     """Yield LIFE-10 for threads and files that closed streams left open."""
-    if threading.active_count() > threads:
-        for thread in threading.enumerate()[threads:]:
-            thread.join(GRACE)
-    left = threading.active_count() - threads
-    if left > 0:
-        names = [thread.name for thread in threading.enumerate()[-left:]]
-        yield Violation("LIFE-10", f"threads are alive after every stream was closed: {names}")
+    limit = monotonic() + GRACE  # for all of them together
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(max(0.0, limit - monotonic()))
+    if names := sorted(thread.name for thread in set(threading.enumerate()) - threads):
+        more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
+        text = f"threads are alive after every stream was closed: {names[:NAMES]}{more}"
+        yield Violation("LIFE-10", text)
     if _open_files() > files:
         gc.collect()
         if (more := _open_files() - files) > 0:

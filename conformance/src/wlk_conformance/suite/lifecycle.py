@@ -112,6 +112,11 @@ class LifeRules:
         """`finish()` without audio: nothing, and no model call."""
         for seconds in (None, 5.0):
             driver = wlk.stream()
+            if seconds is not None:  # of a stream that had audio in its life before
+                driver.feed(wlk.speech(3, seed=2).audio)
+                driver.processor.reset()
+                driver = type(driver)(driver.processor)
+                driver.process()
             before, calls = driver.processor.stats, _engine_calls(wlk)
             if seconds is not None:
                 driver.end_silence(seconds)
@@ -243,6 +248,24 @@ class LifeRules:
         driver.finish()
         check_same(wlk.solo(stimulus), driver.tokens, what="with a warmup before every chunk")
 
+    @rule("LIFE-09", since="2.0", causes=("warmup leaves its audio or text to the first stream",))
+    def test_warmup_before_the_first_stream_leaves_no_trace(self, wlk: BackendUnderTest) -> None:
+        """The first stream of a backend is the same after a warmup, and with one in it."""
+        stimulus = wlk.speech(4, seed=3)
+        for is_before in (True, False):
+            other = wlk.another_backend()
+            if is_before:
+                other.warmup()
+            driver = wlk.stream(of=other)
+            for number, chunk in enumerate(stimulus.chunks(1.0)):
+                driver.feed(chunk)
+                if number == 0 and not is_before:
+                    other.warmup()
+            driver.drain()
+            driver.finish()
+            what = f"a warmup {'before' if is_before else 'in'} the first stream"
+            check_same(wlk.solo(stimulus), driver.tokens, what=what)
+
     @rule("LIFE-09", kinds="F", causes=("warmup logs its exception and goes on",))
     def test_a_warmup_that_fails_raises(self, wlk: BackendUnderTest) -> None:
         """A warmup whose engine call fails raises."""
@@ -279,14 +302,19 @@ class LifeRules:
             driver.processor.close()
             driver.processor.close()
             _check_threads(threads, began)
+            spent = monotonic() - began
+            assert spent <= CLOSED_WITHIN, f"close() took {spent:.1f} s"
             held = driver.processor.stats.state_bytes
             assert held is None or held <= (idle or 0), f"a closed stream holds {held} bytes"
             _check_closed("process_iter", driver.processor.process_iter)
             _check_closed("finish", driver.processor.finish)
             _check_closed("insert_audio_chunk", lambda: driver.insert(stimulus.audio))  # noqa: B023 -- called here
             _check_closed("start_silence", driver.processor.start_silence)
+        began = monotonic()
         other.close()
         other.close()
+        spent = monotonic() - began
+        assert spent <= CLOSED_WITHIN, f"close() of the backend took {spent:.1f} s"
         _check_closed("create_processor of a closed backend", other.create_processor)
 
 

@@ -21,7 +21,7 @@ from wlk_conformance.seams import (
 )
 from wlk_conformance.sessions.generate import Profile, generate
 from wlk_conformance.sessions.play import Played, Player
-from wlk_conformance.sessions.replay import Replays, snippet
+from wlk_conformance.sessions.replay import Replays, listed
 from wlk_conformance.sessions.shrink import attribute, shrink
 from wlk_conformance.sessions.twin import compare, twins_of
 from wlk_conformance.sessions.violation import Violation
@@ -149,24 +149,12 @@ class Campaign:
         self._under_test.found_in_session(finding.violation, replay + self.explain(finding))
 
     def explain(self, finding: Finding) -> str:
-        """Return how to repeat a finding: its calls as a script."""
+        """Return how to repeat a finding: its calls."""
         parts = [f"drawn as {finding.drawn_as}; the calls that are needed:"]
-        parts.append(self._script(finding.session))
+        parts.append(listed(finding.session))
         if finding.violation.twin is not None:
-            parts.append("the same audio, with other words:")
-            parts.append(self._script(finding.violation.twin))
+            parts += ["the same audio, with other words:", listed(finding.violation.twin)]
         return "\n".join(parts)
-
-    def _script(self, session: Session) -> str:
-        under_test = self._under_test
-        script = snippet(
-            session, under_test.spec.name, under_test.model, under_test.backend_options
-        )
-        if under_test.speech_source.kind == "open":
-            source = f"OpenSpeech.read(Path({under_test.words!r}))"
-            imports = "from pathlib import Path\nfrom wlk_conformance.stimuli import OpenSpeech\n"
-            script = imports + script.replace("connected_digits(", f"{source}.speech(")
-        return "\n".join(f"    {line}" for line in script.splitlines())
 
     def _play(self, session: Session, backend: Backend) -> Played:
         under_test = self._under_test

@@ -179,7 +179,9 @@ class TextRules:
         """The words that the engine returns are committed as they are, whatever they are."""
         stimulus = wlk.speech(8, seed=7)
         with wlk.answers() as answers:
-            expected = [token.text.strip() for token in wlk.run(stimulus).tokens]
+            driver = wlk.run(stimulus)
+        _check_running(driver.text, answers)
+        expected = [token.text.strip() for token in driver.tokens]
         if not set(expected) <= {text.strip() for answer in answers for text in answer}:
             raise NotApplicable("its engine returns no words, or parts of words")
         for spell in SPELLINGS:

@@ -38,6 +38,8 @@ CLASSES = {
     "dishonest_counters": "dishonest counters",
     "false_declarations": "false declarations",
     "processes": "processes",
+    "below_the_caller": "below the caller",
+    "in_passing": "in passing",
 }
 
 _Class = TypeVar("_Class")

@@ -250,7 +250,6 @@ def profile_of(under_test: BackendUnderTest, *, is_long: bool) -> Profile:
         is_coded=is_coded,
         policies=() if "policy" in fixed else spec.policies,
         languages=spec.languages if can_force and "language" not in fixed else (),
-        tasks=(),
         options={
             option.name: limits
             for option in free

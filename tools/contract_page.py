@@ -6,12 +6,6 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wlk_conformance.annotators import (
-    DiarizerConformance,
-    TranslatorConformance,
-    TurnDetectorConformance,
-)
-from wlk_conformance.annotators.suite import annotator_rules
 from wlk_conformance.rules import SUITE_VERSION, rule_tests
 from wlk_conformance.suite import BackendConformance
 
@@ -35,31 +29,7 @@ FAMILIES = {
     "ERR": "failure",
     "RES": "resources, counted and not timed",
     "QUAL": "quality on known speech",
-    "DIA": "diarizers",
-    "TRA": "translators",
-    "TURN": "turn detectors",
 }
-ANNOTATORS = (DiarizerConformance, TranslatorConformance, TurnDetectorConformance)
-ANNOTATORS_HEAD = """\
-# The contract of annotators
-
-Diarizers, translators and turn detectors add speakers, translations and ends of turns to a session.
-Their rules are classes of `wlk_conformance.annotators`; a test module of the plugin subclasses one,
-and pytest runs it:
-
-```python
-from wlk_conformance.annotators import DiarizerConformance
-
-
-class TestWho(DiarizerConformance):
-    annotator = "who"  # as the plugin offers it; or override open()
-```
-
-Results may be late and in any order, and an annotator may find nothing. A session reports a call
-that fails, makes it again and switches an annotator off after four failures in a row, or after one
-insert that fails; the words are the same with and without annotators. *A* is the end of the audio
-inserted so far, silences included. A rule with faults on demand (F) needs `open_failing`.
-"""
 HEAD = f"""\
 # The contract of an online processor
 
@@ -112,11 +82,7 @@ def page() -> str:
     sections = [
         _section(family, [test for test in tests if test.family == family]) for family in families
     ]
-    annotators = []
-    for suite in ANNOTATORS:
-        declared_tests = list(annotator_rules(suite))
-        annotators.append(_section(declared_tests[0].family, declared_tests))
-    return "\n".join([HEAD, *sections, ANNOTATORS_HEAD, *annotators])
+    return "\n".join([HEAD, *sections])
 
 
 def _section(family: str, tests: Iterable[RuleTest]) -> str:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wlk_conformance.compare import check_clock, check_same, check_words
+from wlk_conformance.compare import check_clock, check_same, check_words, word_errors, words_of
 from wlk_conformance.rules import rule
 from wlk_conformance.stimuli import white_noise
-from wlk_conformance.suite.scenes import returns_promptly, while_a_step_runs
+from wlk_conformance.suite.scenes import returns_promptly, while_a_step_runs, word_error_rate
 from wlk_conformance.testing import partition
 from wlk_core import EPS, SAMPLE_RATE
 from wlk_core.errors import AudioFormatError, ClockError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["AudioRules"]
 
 INSERTS = 20  # while a step runs, because each may wait a little
+HALF_HOUR = 30  # minutes
 LENGTHS = (0, 1, 159, 160, 1279, 1280, 1281)
 
 
@@ -224,6 +225,25 @@ class AudioRules:
     def test_a_spoken_backlog_loses_nothing(self, wlk: BackendUnderTest) -> None:
         """One insert of a spoken minute equals sixty of a second."""
         _check_backlog(wlk, wlk.speech(60, seed=16, gap=(0.3, 0.9)))
+
+    @rule("IN-05", tier="long", since="2.0", causes=("a buffer or counter that is full at last",))
+    def test_the_words_of_a_minute_are_the_same_for_half_an_hour(
+        self, wlk: BackendUnderTest
+    ) -> None:
+        """A minute in small chunks has its words, or as many on a model, after thousands of calls."""
+        stimulus = wlk.speech(45, seed=22, gap=(0.3, 1.1))
+        driver, first = wlk.stream(), list[str]()
+        errors = 0.0 if wlk.speech_source.kind == "coded" else 2 * word_error_rate(wlk)
+        for number in range(1, HALF_HOUR + 1):
+            before = len(driver.tokens)
+            driver.feed(stimulus.audio, chunk_seconds=0.1)
+            driver.silence(1.0)
+            words = words_of(driver.tokens[before:])
+            first = first or words
+            differing = word_errors(first, words)
+            assert differing <= errors * len(first), (
+                f"{differing} of {len(first)} words of minute {number} differ from minute 1"
+            )
 
 
 def _check_backlog(wlk: BackendUnderTest, stimulus: Any) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["LifeRules"]
 
 CLOSED_WITHIN = 5.0  # seconds
+LOST = 0.03  # share of the words of an engine that agreement with other hypotheses may leave out
 
 
 class LifeRules:
@@ -71,6 +72,33 @@ class LifeRules:
             raise NotApplicable("no spoken word is that short")
         stimulus = wlk.log_stimulus(wlk.speech_source.script([CodedToken(5, 0, 1)]))
         check_words(stimulus.words, wlk.run(stimulus).tokens, what="one cell and finish")
+
+    @rule(
+        "LIFE-02",
+        kinds="F",
+        since="2.0",
+        causes=(
+            "a word that is not confirmed yet is dropped by the flush",
+            "words are dropped between the engine and the caller, in every stream alike",
+        ),
+    )
+    def test_the_engines_words_are_committed(self, wlk: BackendUnderTest) -> None:
+        """The words that the engine returned last, for all of the audio, are committed."""
+        returned = lost = 0
+        for seed in (7, 26, 27, 28):
+            stimulus = wlk.speech(12, seed=seed)
+            driver = wlk.stream()
+            driver.insert(stimulus.audio)
+            with wlk.answers() as answers:
+                driver.finish()
+            last = "".join(answers[-1] if answers else ()).split()
+            returned += len(last)
+            lost += max(0, len(last) - len(driver.text.split()))
+        if not returned:
+            raise NotApplicable("its engine returns no words of its own")
+        assert lost <= LOST * returned, (
+            f"the engine returned {returned} words, and {lost} of them were not committed"
+        )
 
     @rule("LIFE-03", causes=("finish pads and decodes again each time",))
     def test_a_second_finish_does_nothing(self, wlk: BackendUnderTest) -> None:

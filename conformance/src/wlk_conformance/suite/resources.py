@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from wlk_conformance.compare import word_errors
 from wlk_conformance.rules import NotApplicable, NotDeclared, rule
 from wlk_conformance.sessions.invariants.reports import COUNTERS
-from wlk_conformance.suite.scenes import word_error_rate
 from wlk_core import SAMPLE_RATE, ChangeSpeaker
 
 if TYPE_CHECKING:
@@ -31,7 +29,6 @@ FIRST = 3  # rounds until caches and buffers are full
 SECONDS = 20.0  # of a round, without a pause between rounds
 SLOW_SECONDS = 8.0  # the same on an engine that takes time
 MINUTE = 60.0  # seconds
-HALF_HOUR = 30  # minutes
 SHORT = 20.0  # seconds, instead of the minute for engines that take time
 GROWTH = 1.02  # the last round relative to an early one, if each ends in a pause
 UNEVEN = 1.25  # the same without pauses, because each round trims its buffers elsewhere
@@ -148,23 +145,6 @@ class ResourceRules:
         """On a looped identical minute, state_bytes at minute 60 <= 1.02 x minute 2."""
         for is_paused in (True, False):
             _check_state(_loop(wlk, is_paused=is_paused, is_hour=True))
-
-    @rule("IN-05", tier="long", since="2.0", causes=("a buffer or counter that is full at last",))
-    def test_half_an_hour_of_small_chunks_repeats_its_words(self, wlk: BackendUnderTest) -> None:
-        """The same minute has the same words, or as many on a model, after thousands of calls."""
-        stimulus = _filled(wlk, MINUTE)
-        driver, minutes = wlk.stream(), list[list[str]]()
-        for _ in range(HALF_HOUR):
-            before = len(driver.text.split())
-            driver.feed(stimulus.audio, chunk_seconds=0.1)
-            driver.silence(1.0)
-            minutes.append(driver.text.split()[before:])
-        errors = 0.0 if wlk.speech_source.kind == "coded" else word_error_rate(wlk)
-        for number, words in enumerate(minutes, 1):
-            differing = word_errors(minutes[0], words)
-            assert differing <= 2 * errors * len(minutes[0]), (
-                f"{differing} of {len(minutes[0])} words of minute {number} differ from minute 1"
-            )
 
     @rule("RES-01", since="2.0", causes=("what is kept is not counted in state_bytes",))
     def test_memory_that_is_measured_does_not_grow(self, wlk: BackendUnderTest) -> None:

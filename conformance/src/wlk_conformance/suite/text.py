@@ -37,7 +37,6 @@ WORD_ERRORS = 0.1  # share of words that a small model may miss or invent
 IDLE_CALLS = 4  # of process_iter, without new audio
 MAX_WORD_LETTERS = 20  # letters of a word, while eight digits without a space have 24 or more
 JOINED_DIGITS = re.compile(f"({'|'.join(word.strip() for word in DIGIT_WORDS)}){{2,}}")
-LOST = 0.03  # share of the words of an engine that agreement with other hypotheses may leave out
 #: Other texts for the words of an engine: one that repeats, and one that Unicode normalises.
 SPELLINGS: tuple[Callable[[str], str], ...] = (
     lambda text: text and " same",
@@ -190,33 +189,6 @@ class TextRules:
             spelled = [spell(text).strip() for text in expected]
             what = "what the engine returned against what was committed"
             check_texts(spelled, [token.text.strip() for token in tokens], what=what)
-
-    @rule(
-        "LIFE-02",
-        kinds="F",
-        since="2.0",
-        causes=(
-            "a word that is not confirmed yet is dropped by the flush",
-            "words are dropped between the engine and the caller, in every stream alike",
-        ),
-    )
-    def test_the_engines_words_are_committed(self, wlk: BackendUnderTest) -> None:
-        """The words that the engine returned last, for all of the audio, are committed."""
-        returned = lost = 0
-        for seed in (7, 26, 27, 28):
-            stimulus = wlk.speech(12, seed=seed)
-            driver = wlk.stream()
-            driver.insert(stimulus.audio)
-            with wlk.answers() as answers:
-                driver.finish()
-            last = "".join(answers[-1] if answers else ()).split()
-            returned += len(last)
-            lost += max(0, len(last) - len(driver.text.split()))
-        if not returned:
-            raise NotApplicable("its engine returns no words of its own")
-        assert lost <= LOST * returned, (
-            f"the engine returned {returned} words, and {lost} of them were not committed"
-        )
 
     @rule("COM-03", kinds="O", causes=("a space is put between any two tokens",))
     def test_spacing_is_the_scripts_own(self, wlk: BackendUnderTest) -> None:

@@ -199,7 +199,7 @@ class _JoinedShown(FaultyStream):
 
 for rule, name, stream, sentence in (
     ("LIFE-02", "LosesEveryNinthWord", _NinthLost, "Loses every ninth word of every stream."),
-    ("COM-03", "DropsRepeatedWord", _RepeatLost, "Drops a word that repeats the one before it."),
+    ("COM-03", "LosesWordThatRepeats", _RepeatLost, "Drops a word that repeats the one before it."),
     ("COM-03", "WritesCapitals", _Folded, "Writes the words of its engine in capitals."),
     ("HYP-02", "ShowsAnotherWord", _OtherShown, "Shows a word that its engine never returned."),
     ("HYP-02", "ShowsWordsJoined", _JoinedShown, "Shows its hypothesis without any space."),

@@ -230,7 +230,7 @@ class AudioRules:
     def test_the_words_of_a_minute_are_the_same_for_half_an_hour(
         self, wlk: BackendUnderTest
     ) -> None:
-        """A minute in small chunks has its words, or as many on a model, after thousands of calls."""
+        """A minute in small chunks has the same words after thousands of calls."""
         stimulus = wlk.speech(45, seed=22, gap=(0.3, 1.1))
         driver, first = wlk.stream(), list[str]()
         errors = 0.0 if wlk.speech_source.kind == "coded" else 2 * word_error_rate(wlk)

@@ -15,8 +15,7 @@ PAGE = ROOT / "docs" / "faulty-backends.md"
 MUTATION = ROOT / "tools" / "mutation" / "sample.md"
 sys.path.insert(0, str(ROOT / "conformance" / "tests"))  # the package faulty_backends
 
-from faulty_backends.base import all_cases, session_cases  # noqa: E402 -- found through the path
-from faulty_backends.catalogue import catalogue_cases  # noqa: E402 -- found through the path
+from faulty_backends.base import faulty_cases  # noqa: E402 -- found through the path
 
 ALONE, TESTS, SESSIONS = "its rule alone", "tests", "sessions"
 NEVER_JUDGED = "QUAL-03"
@@ -35,9 +34,7 @@ of the seeds 0, 1 and 2. QUAL-03 measures and judges nothing, so that no backend
 
 def page() -> str:
     """Return the page, in Markdown."""
-    rows = [(case, "one scene", ALONE) for case in all_cases()]
-    rows += [(case, "late or rare", SESSIONS) for case in session_cases()]
-    rows += [(listed.case, listed.kind, listed.detector) for listed in catalogue_cases()]
+    rows = [(case, case.kind, case.detector) for case in faulty_cases()]
     rules = list(dict.fromkeys(declared.id for declared, _ in rule_tests(BackendConformance)))
     count = Counter((case.rule, how) for case, _, how in rows)
     classes = Counter(kind for _, kind, _ in rows)

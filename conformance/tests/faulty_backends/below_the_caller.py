@@ -10,8 +10,7 @@ import attrs
 from fakes.wlk_fakes_matcher import transcribe, warmup
 import numpy as np
 
-from faulty_backends.base import FaultyStream
-from faulty_backends.catalogue import violates
+from faulty_backends.base import FaultyStream, violates
 from wlk_conformance.scripted import SCRIPTED_SPEC
 from wlk_core import Transcript
 from wlk_core.plugins import (

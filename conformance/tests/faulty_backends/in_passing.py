@@ -8,8 +8,7 @@ import unicodedata
 
 import attrs
 
-from faulty_backends.base import FaultyBackend, FaultyStream, with_tokens
-from faulty_backends.catalogue import CountedStream, violates
+from faulty_backends.base import CountedStream, FaultyBackend, FaultyStream, violates, with_tokens
 from wlk_core import Emission
 from wlk_core.errors import BackendError, StreamBroken
 

@@ -34,6 +34,7 @@ __all__ = ["HypothesisRules", "TextRules"]
 
 CHUNKS = (0.032, 0.08, 0.5, 1.0, 2.0, 5.0, 60.0)  # seconds; 0.032 is 512 samples of the voice gate
 WORD_ERRORS = 0.1  # share of words that a small model may miss or invent
+READS = 50  # while a step runs, because each may wait a little
 IDLE_CALLS = 4  # of process_iter, without new audio
 MAX_WORD_LETTERS = 20  # letters of a word, while eight digits without a space have 24 or more
 JOINED_DIGITS = re.compile(f"({'|'.join(word.strip() for word in DIGIT_WORDS)}){{2,}}")
@@ -459,5 +460,9 @@ def _check_pure(driver: StreamDriver) -> None:
 
 
 def _check_readable(driver: StreamDriver) -> None:
-    returns_promptly(driver.processor.get_buffer, name="get_buffer")
-    returns_promptly(lambda: driver.processor.stats, name="stats")
+    def read() -> None:
+        for _ in range(READS):
+            driver.processor.get_buffer()
+            driver.processor.stats  # noqa: B018 -- a read is what is tested
+
+    returns_promptly(read, name=f"get_buffer and stats, {READS} times,")

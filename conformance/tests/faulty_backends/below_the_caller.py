@@ -125,15 +125,13 @@ class CachesByLengthAndLoudness(_Matcher):
 class TakesLostConnectionForSilence(_Matcher):
     """Returns no words where the server of its engine cannot be reached."""
 
-    def __init__(self) -> None:
-        self.server = socket.create_server(("127.0.0.1", 0))
-
     def __call__(self, audio: Any, **arguments: Any) -> Hypothesis:
-        """Ask the server."""
-        try:
-            socket.create_connection(self.server.getsockname()).close()
-        except OSError:
-            return Hypothesis(words=())
+        """Ask a server."""
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            try:
+                socket.create_connection(server.getsockname()).close()
+            except OSError:
+                return Hypothesis(words=())
         return super().__call__(audio, **arguments)
 
 

@@ -132,15 +132,18 @@ class EngineFaults:
         """Return *answer* with its words spelled by `spell`, and note their texts."""
         if self.spell is None or not isinstance(answer, Hypothesis | AlignedHypothesis):
             return answer
-        words: list[Any] = []
+        spelled, texts = list[Any](), list[str]()
         for entry in answer.words:
-            word = entry.word if isinstance(entry, AlignedWord) else entry
-            word = attrs.evolve(word, text=self.spell(word.text))
-            is_aligned = isinstance(entry, AlignedWord)
-            words.append(attrs.evolve(entry, word=word) if is_aligned else word)
-        texts = (word.word.text if isinstance(word, AlignedWord) else word.text for word in words)
+            if isinstance(entry, AlignedWord):
+                word = attrs.evolve(entry.word, text=self.spell(entry.word.text))
+                spelled.append(attrs.evolve(entry, word=word))
+            else:
+                word = attrs.evolve(entry, text=self.spell(entry.text))
+                spelled.append(word)
+            texts.append(word.text)
         self.answers.append(tuple(texts))
-        return attrs.evolve(answer, words=tuple(words))
+        changed: Any = answer  # of two classes, which attrs.evolve keeps
+        return attrs.evolve(changed, words=tuple(spelled))
 
     def _cut(self, number: int, answer: Any, cut: Callable[[Any, float], Any] | None) -> Any:
         """Return the answer of call *number*, cut short where that was requested."""

@@ -297,5 +297,7 @@ def _leaks(threads: set[threading.Thread], files: int) -> Iterator[Violation]:
         yield Violation("LIFE-10", text)
     if _open_files() > files:
         gc.collect()
-        if (more := _open_files() - files) > 0:
-            yield Violation("LIFE-10", f"{more} more files are open after every stream was closed")
+        if (opened := _open_files() - files) > 0:
+            yield Violation(
+                "LIFE-10", f"{opened} more files are open after every stream was closed"
+            )

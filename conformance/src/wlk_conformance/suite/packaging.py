@@ -154,7 +154,8 @@ class PackagingRules:
             for seconds in (0.5, 4.0):
                 value = min(max(seconds, option.minimum or 0), option.maximum or seconds)
                 before = engine_calls.count
-                wlk.run(stimulus, **{**policy, option.name: value})
+                changes: dict[str, Any] = {**policy, option.name: value}
+                wlk.run(stimulus, **changes)
                 made.append(engine_calls.count - before)
         assert made[0] > made[1], (
             f"{stimulus.seconds:.1f} s took {made[0]} engine calls with a short tick_seconds and "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, suppress
 import re
 from typing import TYPE_CHECKING
 
@@ -303,7 +303,9 @@ def _quiet(wlk: BackendUnderTest, stimulus: Stimulus) -> Stimulus:
     """Return *stimulus* at a tenth of its amplitude; coded audio is its samples and stays."""
     if wlk.speech_source.kind == "coded":
         return stimulus
-    return attrs.evolve(stimulus, audio=stimulus.audio / 10, recipe=f"{stimulus.recipe} / 10")
+    return attrs.evolve(
+        stimulus, audio=stimulus.audio / np.float32(10), recipe=f"{stimulus.recipe} / 10"
+    )
 
 
 def _rolled(wlk: BackendUnderTest, stimulus: Stimulus) -> Stimulus:
@@ -392,7 +394,9 @@ class HypothesisRules:
         truth = "".join(word.text for word in stimulus.words).strip()
         driver = wlk.stream()
         was_shown = False
-        with wlk.answers() if wlk.engine_calls else nullcontext([]) as answers:
+        with ExitStack() as stack:
+            recorded = wlk.engine_calls is not None
+            answers = stack.enter_context(wlk.answers()) if recorded else []
             for chunk in stimulus.chunks(0.5):
                 driver.insert(chunk)
                 driver.process()

@@ -14,12 +14,6 @@ from pathlib import Path
 import sys
 from typing import TYPE_CHECKING, Any
 
-from wlk_conformance.annotators import (
-    DiarizerConformance,
-    TranslatorConformance,
-    TurnDetectorConformance,
-)
-from wlk_conformance.annotators.suite import annotator_rules
 from wlk_conformance.rules import rule_tests
 from wlk_conformance.suite import BackendConformance
 from wlk_core.registry import Registry
@@ -46,9 +40,6 @@ FAMILIES = {
     "ERR": "failure",
     "RES": "resources, counted and not timed",
     "QUAL": "quality on known speech",
-    "DIA": "diarizers",
-    "TRA": "translators",
-    "TURN": "turn detectors",
 }
 NEVER_JUDGED = "QUAL-03"
 _pages: dict[str, tuple[str, str]] = {}  # title and Markdown of each source file
@@ -99,12 +90,6 @@ def backend_rules() -> str:
     return rules_text(sorted(tests, key=lambda test: order.index(test.family)))
 
 
-def rules_of_annotators() -> str:
-    """Return the rules of diarizers, translators and turn detectors."""
-    suites = (DiarizerConformance, TranslatorConformance, TurnDetectorConformance)
-    return rules_text(test for suite in suites for test in annotator_rules(suite))
-
-
 def option_row(option: Option) -> str:
     """Return the row of an option in the table of its backend."""
     auto = ["`auto`"] if option.takes_auto else []
@@ -143,18 +128,15 @@ def options() -> str:
 def faulty_backends() -> str:
     """Return the numbers of faulty backends by rule, and all of them."""
     sys.path.insert(0, str(ROOT / "conformance/tests"))  # the package faulty_backends
-    from faulty_backends.base import all_cases, session_cases  # noqa: PLC0415 -- of the path above
-    from faulty_backends.catalogue import catalogue_cases  # noqa: PLC0415 -- of the path above
+    from faulty_backends.base import faulty_cases  # noqa: PLC0415 -- of the path above
 
+    cases = list(faulty_cases())
     detectors = ("its rule alone", "tests", "sessions")
-    rows = [(case, "one scene", "its rule alone") for case in all_cases()]
-    rows += [(case, "late or rare", "sessions") for case in session_cases()]
-    rows += [(listed.case, listed.kind, listed.detector) for listed in catalogue_cases()]
     rules = list(dict.fromkeys(declared.id for declared, _ in rule_tests(BackendConformance)))
-    count = Counter((case.rule, detector) for case, _, detector in rows)
-    kinds = Counter(kind for _, kind, _ in rows)
+    count = Counter((case.rule, case.detector) for case in cases)
+    kinds = Counter(case.kind for case in cases)
     total = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
-    lines = [f"{len(rows)} faulty backends: {total}.", "", "## By rule", ""]
+    lines = [f"{len(cases)} faulty backends: {total}.", "", "## By rule", ""]
     lines.append("| Rule | Faulty backends | By its rule alone | By tests | In sessions |")
     lines.append("|---|---|---|---|---|")
     for rule in rules:
@@ -163,13 +145,13 @@ def faulty_backends() -> str:
             lines.append(f"| {rule} | {sum(numbers)} | {' | '.join(map(str, numbers))} |")
     lines += ["", "## By fault", "", "| Rule | Backend | Class | Detected by | Fault |"]
     lines.append("|---|---|---|---|---|")
-    for case, kind, detector in sorted(rows, key=lambda r: (rules.index(r[0].rule), r[0].name)):
-        lines.append(f"| {case.rule} | {case.name} | {kind} | {detector} | {case.sentence} |")
+    for case in sorted(cases, key=lambda case: (rules.index(case.rule), case.name)):
+        row = (case.rule, case.name, case.kind, case.detector, case.sentence)
+        lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines)
 
 
 GENERATED = {
-    "annotator rules": rules_of_annotators,
     "faulty backends": faulty_backends,
     "options": options,
     "rules": backend_rules,

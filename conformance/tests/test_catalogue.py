@@ -6,8 +6,7 @@ from collections import Counter
 import os
 from pathlib import Path
 
-from faulty_backends.base import all_cases, session_cases
-from faulty_backends.catalogue import catalogue_cases
+from faulty_backends.base import broken_rules, faulty_cases
 import pytest
 
 from wlk_conformance.rules import rule_tests
@@ -21,11 +20,18 @@ SEEDS = (0, 1, 2)
 
 def listed(detector):
     """Return the faults that *detector* detects, as parameters."""
-    return [
-        pytest.param(listed, id=f"{listed.case.rule}-{listed.case.name}")
-        for listed in catalogue_cases()
-        if listed.detector == detector
-    ]
+    return [pytest.param(case, id=f"{case.rule}-{case.name}") for case in faulty_cases(detector)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", listed("its rule alone"))
+def test_a_faulty_backend_is_detected_by_its_rule_alone(fault, monkeypatch):
+    """The suite fails a faulty backend by the rule that it breaks and by no other."""
+    path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
+    monkeypatch.setenv("PYTHONPATH", path)  # some of them are plugins of their own
+    broken = broken_rules(fault.under_test())
+
+    assert [fault.rule] == list(broken), {rule: result.detail for rule, result in broken.items()}
 
 
 @pytest.mark.slow
@@ -46,19 +52,24 @@ def test_a_fault_is_detected_in_sessions(fault, seed):
     assert fault.is_detected_in_sessions(seed)
 
 
+def test_every_rule_has_a_faulty_backend_of_its_own():
+    """Each rule is broken by a faulty backend that breaks no other, which proves both."""
+    rules = {declared.id for declared, _ in rule_tests(BackendConformance)}
+
+    assert rules - NEVER_JUDGED == {case.rule for case in faulty_cases("its rule alone")}
+
+
 def test_every_rule_has_three_faulty_backends():
     """Each rule that is judged is broken in three ways, or more."""
     rules = {declared.id for declared, _ in rule_tests(BackendConformance)} - NEVER_JUDGED
-    cases = [*all_cases(), *session_cases(), *(listed.case for listed in catalogue_cases())]
-    count = Counter(case.rule for case in cases)
+    count = Counter(case.rule for case in faulty_cases())
 
     assert {} == {rule: count[rule] for rule in sorted(rules) if count[rule] < ENOUGH}
 
 
 def test_no_two_faulty_backends_have_a_name():
     """A name is enough to find a fault."""
-    cases = [*all_cases(), *session_cases(), *(listed.case for listed in catalogue_cases())]
-    names = Counter(case.name for case in cases)
+    names = Counter(case.name for case in faulty_cases())
 
     assert [] == [name for name, count in names.items() if count > 1]
 
@@ -68,14 +79,14 @@ def test_no_two_faulty_backends_have_a_name():
     "entry_point",
     sorted(
         case.entry_point
-        for case in [*all_cases(), *(listed.case for listed in catalogue_cases())]
+        for case in faulty_cases("its rule alone", "tests")
         if case.rule == "PKG-02"
     ),
 )
 def test_a_heavy_plugin_is_refused_for_what_it_imports(entry_point, monkeypatch):
     """The plugin can be imported, and the failure names numpy: it fails for no other reason."""
     monkeypatch.setenv("PYTHONPATH", str(TESTS))
-    under_test = next(case for case in all_cases() if case.rule == "PKG-02").under_test()
+    under_test = next(case for case in faulty_cases() if case.rule == "PKG-02").under_test()
     under_test.entry_point = entry_point
     with pytest.raises(AssertionError, match=f"importing {entry_point} imports numpy"):
         BackendConformance().test_importing_the_plugin_is_light(under_test)

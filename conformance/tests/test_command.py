@@ -185,9 +185,6 @@ def test_a_declared_deviation_complies(judge, tmp_path):
         (["scripted", "--option", "language=xx"], "expected one of: en, de"),
         (["scripted", "--option", "novalue"], "KEY=VALUE"),
         (["scripted", "--report", "no/such/folder/report.json"], "no/such/folder"),
-        (["scripted", "--badge", "no/such/folder/badge.svg"], "no/such/folder"),
-        (["scripted", "--badge", "badge.png"], "expected a name that ends in .svg or .json"),
-        (["scripted", "--badge", "badge.svg", "--rule", "SIL-02"], "leave out --rule"),
         (
             ["scripted", "--rule", "SIL-99"],
             "no rule 'SIL-99' in the contract; expected one of: SIL",
@@ -257,12 +254,11 @@ def test_a_plugin_in_a_wheel_is_not_blamed_for_its_framework(judge, environment,
 
 
 def test_a_rule_is_explained(judge):
-    """`--explain` prints the sentence of a rule, its input, its causes and how to repeat it."""
+    """`--explain` prints the sentence of a rule, its causes and how to repeat it."""
     done = judge("--explain", "TIME-05")
 
     assert (0, "") == (done.returncode, done.stderr)
     assert "Times come from the model's own positions" in done.stdout
-    assert "input: connected_digits(8, seed=14, gap=(0.1, 1.6)" in done.stdout
     assert "- words are spread evenly over the span of their segment" in done.stdout
     assert done.stdout.endswith("repeat it: wlk-conformance BACKEND --rule TIME-05\n")
 

@@ -316,6 +316,22 @@ class BackendUnderTest:
             engine_calls.fail_before = engine_calls.fail_after = frozenset()
 
     @contextmanager
+    def answers(self, spell: Callable[[str], str] = str) -> Iterator[list[tuple[str, ...]]]:
+        """
+        Record the texts of the words that the engine returns, each spelled otherwise by *spell*.
+
+        Raises:
+            NotApplicable: the backend has no such seam.
+
+        """
+        with self.faults() as engine_calls:
+            engine_calls.spell, engine_calls.answers = spell, []
+            try:
+                yield engine_calls.answers
+            finally:
+                engine_calls.spell = None
+
+    @contextmanager
     def gate(self, wait: Callable[[], None]) -> Iterator[bool]:
         """Run *wait* before every engine call; yields False where the engine cannot be held."""
         engine_calls = self.engine_calls

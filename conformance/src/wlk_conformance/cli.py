@@ -9,7 +9,6 @@ from typing import NoReturn
 
 import click
 
-from wlk_conformance.badge import badge
 from wlk_core.cli.main import print_error, usage_line
 from wlk_core.errors import WLKError
 
@@ -76,13 +75,6 @@ def run() -> None:
     help="Explain a rule, its input and the usual causes of a failure, and exit.",
 )
 @click.option(
-    "--badge",
-    "badge_path",
-    metavar="PATH",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a badge, an .svg picture or the .json of a shields.io endpoint; for a whole run.",
-)
-@click.option(
     "--report",
     "report_path",
     metavar="PATH",
@@ -124,7 +116,6 @@ def main(
     recordings: Path | None,
     rules: tuple[str, ...],
     explained: str | None,
-    badge_path: Path | None,
     report_path: Path | None,
     time_limit: float,
     sessions: int | None,
@@ -145,20 +136,13 @@ def main(
         sys.exit(0)
     if backend is None:
         raise click.UsageError("expected the name of a backend, BACKEND; got none")
-    if badge_path is not None and (rules or replay is not None):
-        chosen = "--rule" if rules else "--replay"
-        raise click.UsageError(f"a badge is the verdict of a whole run: leave out {chosen}")
     if (words == "open") is (recordings is None):
         raise click.UsageError("--words open and --recordings DIR belong together")
     if recordings is not None:
         OpenSpeech.read(recordings)  # fails before the backend is loaded
         words = str(recordings.resolve())
-    _check_writable(report_path, "--report")
-    _check_writable(badge_path, "--badge")
-    if badge_path is not None and badge_path.suffix not in (".svg", ".json"):
-        raise click.BadParameter(
-            f"expected a name that ends in .svg or .json, got {badge_path}", param_hint="--badge"
-        )
+    if report_path is not None and not report_path.parent.is_dir():
+        raise click.BadParameter(f"{report_path.parent} is not a directory", param_hint="--report")
     suite_run = SuiteRun.prepare(
         backend,
         model=model,
@@ -180,15 +164,7 @@ def main(
     if report_path is not None:
         text = report.as_markdown() if report_path.suffix == ".md" else report.as_json()
         report_path.write_text(text, encoding="utf-8")
-    if badge_path is not None:
-        badge_path.write_text(badge(report, badge_path.suffix), encoding="utf-8")
     sys.exit(EXIT_COMPLIANT if report.is_compliant else EXIT_NOT_COMPLIANT)
-
-
-def _check_writable(path: Path | None, option: str) -> None:
-    """Refuse a file that cannot be written, before minutes are spent on it."""
-    if path is not None and not path.parent.is_dir():
-        raise click.BadParameter(f"{path.parent} is not a directory", param_hint=option)
 
 
 def _show_progress(rule: str | None) -> None:

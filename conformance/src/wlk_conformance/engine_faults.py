@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from wlk_core.online.engine_batches import EngineBatches
-from wlk_core.plugins import AlignedHypothesis, Hypothesis
+from wlk_core.plugins import AlignedHypothesis, AlignedWord, Hypothesis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -25,6 +25,22 @@ class EngineFault(RuntimeError):  # noqa: N818 -- a fault that a test requested,
     """The fault that `EngineFaults` raises in place of an engine, because a test requested it."""
 
 
+class _TimeOutFault(EngineFault, TimeoutError):  # noqa: N818 -- see above
+    """The fault as a client raises it whose server does not answer."""
+
+
+class _ConnectionFault(EngineFault, ConnectionError):  # noqa: N818 -- see above
+    """The fault as a client raises it whose server has gone."""
+
+
+class _AnswerFault(EngineFault, ValueError):  # noqa: N818 -- see above
+    """The fault as a client raises it that cannot parse an answer."""
+
+
+# In turn by the number of the call: a wrapper may catch the errors of its client alone.
+KINDS = (EngineFault, _TimeOutFault, _ConnectionFault, _AnswerFault)
+
+
 class EngineFaults:
     """
     What a test does to the engine calls of a backend, as its `EngineCalls.intercept`.
@@ -38,6 +54,8 @@ class EngineFaults:
     * `cut_short` has the numbers of calls whose answer ends early, as at an end of text, a
       repetition guard or a full context, each with the share of its text to keep, from 0 to 1.
       `cut_count` is the number of answers that were cut; an answer that cannot be cut stays whole.
+    * `spell`, where it is not None, gives each word of an answer another text; `answers` then has
+      the texts of each answer, as they were returned to the stream.
     * `before_call`, where it is not None, is run by the calling thread before the engine.  It may
       wait, which holds the engine; no lock is held meanwhile.
     * `together` is the number of calls that each run of a batched engine waits for, however long
@@ -50,6 +68,8 @@ class EngineFaults:
         self.fail_after: frozenset[int] = frozenset()
         self.cut_short: Mapping[int, float] = _NO_CUTS
         self.cut_count = 0
+        self.spell: Callable[[str], str] | None = None
+        self.answers: list[tuple[str, ...]] = []
         self.before_call: Callable[[], None] | None = None
         self._counting = threading.Lock()
         self._batches: _HeldBatches | None = None
@@ -101,12 +121,29 @@ class EngineFaults:
         if not self.is_batching:  # else each call was held before it was taken
             self.hold()
         _fail(self.fail_before, run.numbers, when="before")
-        answers = run.answer()
+        answers = [self._spelled(answer) for answer in run.answer()]
         _fail(self.fail_after, run.numbers, when="after")
         if not self.cut_short or len(answers) != len(run.numbers):
             return answers
         pairs = zip(run.numbers, answers, strict=True)
         return [self._cut(number, answer, run.cut) for number, answer in pairs]
+
+    def _spelled(self, answer: Any) -> Any:
+        """Return *answer* with its words spelled by `spell`, and note their texts."""
+        if self.spell is None or not isinstance(answer, Hypothesis | AlignedHypothesis):
+            return answer
+        spelled, texts = list[Any](), list[str]()
+        for entry in answer.words:
+            if isinstance(entry, AlignedWord):
+                word = attrs.evolve(entry.word, text=self.spell(entry.word.text))
+                spelled.append(attrs.evolve(entry, word=word))
+            else:
+                word = attrs.evolve(entry, text=self.spell(entry.text))
+                spelled.append(word)
+            texts.append(word.text)
+        self.answers.append(tuple(texts))
+        changed: Any = answer  # of two classes, which attrs.evolve keeps
+        return attrs.evolve(changed, words=tuple(spelled))
 
     def _cut(self, number: int, answer: Any, cut: Callable[[Any, float], Any] | None) -> Any:
         """Return the answer of call *number*, cut short where that was requested."""
@@ -152,4 +189,6 @@ def _fail(faults: frozenset[int], numbers: Sequence[int], *, when: str) -> None:
     """Raise EngineFault where one of the calls *numbers* is to fail."""
     for number in numbers:
         if number in faults:
-            raise EngineFault(f"engine call {number} failed on request, {when} the engine ran")
+            raise KINDS[number % len(KINDS)](
+                f"engine call {number} failed on request, {when} the engine ran"
+            )

@@ -101,7 +101,11 @@ def findings(declared: RuleTest, under_test: BackendUnderTest) -> list[TestOutco
         where = f" ({violation.stream})" if violation.stream else ""
         scene = "a session" if advice else f"the test {declared.name} of {declared.id}"
         detail = f"in {scene}: {violation.message}{where}"
-        outcome = _failed(rule_test(violation.rule), detail, under_test, after=advice)
+        # What a monitor found is repeated by the test in which it was found, or by the session.
+        repeated = "" if advice else declared.id
+        outcome = _failed(
+            rule_test(violation.rule), detail, under_test, after=advice, repeated=repeated
+        )
         outcomes.append(attrs.evolve(outcome, test=f"monitor of {violation.rule}"))
     return outcomes
 
@@ -165,8 +169,14 @@ def _check_words_are_known(declared: RuleTest, under_test: BackendUnderTest) -> 
 
 
 def _failed(
-    declared: RuleTest, detail: str, under_test: BackendUnderTest, *, after: str
+    declared: RuleTest,
+    detail: str,
+    under_test: BackendUnderTest,
+    *,
+    after: str,
+    repeated: str | None = None,
 ) -> TestOutcome:
+    """Return a failure; *repeated* is the rule whose tests show it again, by default its own."""
     parts = [f"{declared.id}  {declared.sentence}", f"result: {detail}"]
     if under_test.recipes:
         parts.append("input: " + "\n       ".join(under_test.recipes[-RECIPES:]))
@@ -175,7 +185,8 @@ def _failed(
         parts.append(f"calls of the last of {count} streams:\n{under_test.call_logs[-1]}")
     if declared.causes:
         parts.append("usual causes:\n" + "\n".join(f"  - {cause}" for cause in declared.causes))
-    parts.append(f"repeat it: {under_test.command} --rule {declared.id}")
+    if repeated != "":
+        parts.append(f"repeat it: {under_test.command} --rule {repeated or declared.id}")
     parts.append(after)
     return TestOutcome(
         rule=declared.id,

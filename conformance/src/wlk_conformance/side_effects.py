@@ -107,14 +107,29 @@ def _command(child: psutil.Process) -> str:
 
 
 @contextmanager
-def network_blocked() -> Iterator[list[str]]:
-    """Refuse every connection and name lookup of this process; yields the attempts."""
+def network_blocked(*, is_lost: bool = False) -> Iterator[list[str]]:
+    """
+    Refuse every connection and name lookup of this process; yields the attempts.
+
+    With `is_lost` the connections that are open fail as well.
+    """
     attempts: list[str] = []
 
     def refuse(*args: Any, **_kwargs: Any) -> NoReturn:
         target = [str(arg) for arg in args if not isinstance(arg, socket.socket)]
         attempts.append(" ".join(target) or "a connection")
-        raise OSError(f"the network is blocked by this rule: {attempts[-1]}")
+        raise ConnectionError(f"the network is blocked by this rule: {attempts[-1]}")
+
+    def lose(name: str) -> Callable[..., Any]:
+        call = getattr(socket.socket, name)
+
+        def made(connection: socket.socket, *args: Any) -> Any:
+            # Event loops wake themselves through pairs of local sockets.
+            if connection.family not in (socket.AF_INET, socket.AF_INET6):
+                return call(connection, *args)
+            refuse(name)
+
+        return made
 
     with ExitStack() as stack:
         stack.enter_context(mock.patch.dict(os.environ, OFFLINE))
@@ -125,4 +140,6 @@ def network_blocked() -> Iterator[list[str]]:
             (socket, "getaddrinfo"),
         ):
             stack.enter_context(mock.patch.object(owner, name, refuse))
+        for name in ("send", "sendall", "recv", "recv_into") if is_lost else ():
+            stack.enter_context(mock.patch.object(socket.socket, name, lose(name)))
         yield attempts

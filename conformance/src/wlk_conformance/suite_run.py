@@ -46,6 +46,8 @@ RULES_OF_CALLS = {
 REPLAYS = Path("wlk-replays")  # in the current directory, made when a session fails
 MAX_STOPS = 5  # processes that hang or end; with 120 s a run that always hangs takes 10 minutes
 TICK = 0.1  # seconds between two reads of the events
+#: Statuses of pytest: all passed, some failed, all were left out.
+ENDED = tuple(f"the process ended with status {status}" for status in (0, 1, 5))
 GRACE = 30.0  # seconds more while no call runs, or the model is loaded
 STACKS = 5.0  # seconds in which a process that hangs prints its stacks
 LINES = 8  # of what the backend printed last
@@ -148,6 +150,8 @@ class SuiteRun:
                     raise BackendUnavailable(events.refusal)
                 stop = self._take(events, ended, printed)
                 if stop is None or not self._missing():
+                    if stop is None and ended not in ENDED:
+                        self.outcomes.append(_crash_at_exit(ended, _text(printed)))
                     break
                 ended = f"{ended.partition(':')[0]} in {stop.rule}"
             self._complete(ended, printed)
@@ -193,7 +197,7 @@ class SuiteRun:
                 if has_events or record.moves != moves:
                     moves, moved = record.moves, monotonic()
                 if is_over:
-                    return f"the process ended with status {process.returncode}"
+                    return _ending(process.returncode)
                 # The limit counts from the last call that began or returned, because a slow
                 # backend is not a hanging one.
                 grace = GRACE if record.call in ("", "load_backend") else 0.0
@@ -301,6 +305,15 @@ def stopped(declared: RuleTest, ended: str, running: CallRecord, printed: str) -
     )
 
 
+def _crash_at_exit(ended: str, printed: str) -> TestOutcome:
+    """Return LIFE-10 for a process that did not survive the end of its last test."""
+    declared = rule_test("LIFE-10")
+    detail = f"after the last test, when the backend had been closed, {ended}"
+    lines = [f"LIFE-10  {declared.sentence}", f"result: {detail}", *last_lines(printed)]
+    outcome = TestOutcome.failed(declared, detail)
+    return attrs.evolve(outcome, test="exit of the process", explanation="\n".join(lines))
+
+
 def not_judged(declared: RuleTest, stop: TestOutcome) -> TestOutcome:
     """Return the outcome of a test in which a call stopped that breaks another rule."""
     how = "hung" if stop.detail.startswith("hung") else "ended the process"
@@ -352,6 +365,13 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
     except subprocess.TimeoutExpired:
         return False
     return True
+
+
+def _ending(status: int) -> str:
+    """Return how a process ended."""
+    if status < 0:
+        return f"the process was ended by {signal.Signals(-status).name}"
+    return f"the process ended with status {status}"
 
 
 def _environment() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Faulty streams and backends, how they are listed, and the rules that the suite finds broken."""
+"""Faulty streams and backends, how they are listed, and what the suite detects of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from contextlib import redirect_stdout
 from functools import partial
 import importlib
 import io
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import attrs
 
@@ -16,6 +16,7 @@ from wlk_conformance.rules import SUITE_VERSION, rule_tests
 from wlk_conformance.runner import examine, findings
 from wlk_conformance.scripted import SCRIPTED_SPEC, ScriptedBackend
 from wlk_conformance.scripted.backend import load
+from wlk_conformance.sessions.campaign import SESSIONS, Campaign
 from wlk_conformance.suite import BackendConformance
 
 if TYPE_CHECKING:
@@ -25,25 +26,45 @@ if TYPE_CHECKING:
     from wlk_core import Backend, Emission
 
 __all__ = [
+    "CountedStream",
     "FaultyBackend",
     "FaultyCase",
     "FaultyStream",
-    "all_cases",
     "breaks",
-    "breaks_in_sessions",
     "broken_rules",
-    "session_cases",
+    "edited",
+    "faulty_cases",
+    "violates",
     "with_tokens",
 ]
 
-FAMILIES = (
-    "packaging", "audio_in", "text_out", "times", "silence", "speakers", "lifecycle", "sharing",
-    "batching", "failure", "resources", "quality",
-)  # fmt: skip
-SESSION_FAMILIES = (
-    "late_text", "late_times", "rare_audio", "rare_states", "rare_failures", "hidden_costs",
-    "policies",
-)  # fmt: skip
+#: What detects a fault: its rule and no other, a test of its rule, or the sessions of each of three
+#: seeds.
+Detector = Literal["its rule alone", "tests", "sessions"]
+#: The modules of faulty backends and the class of their faults.
+CLASSES = {
+    **dict.fromkeys(
+        ("packaging", "audio_in", "text_out", "times", "silence", "speakers", "lifecycle",
+         "sharing", "batching", "failure", "resources", "quality"),
+        "one scene",
+    ),
+    **dict.fromkeys(
+        ("late_text", "late_times", "rare_audio", "rare_states", "rare_failures", "hidden_costs",
+         "policies"),
+        "late or rare",
+    ),
+    "late_onset": "late onset",
+    "late_hypotheses": "late onset",
+    "rare_input": "rare input",
+    "rare_calls": "rare calls",
+    "rare_turns": "rare calls",
+    "rare_refusals": "rare calls",
+    "dishonest_counters": "dishonest counters",
+    "false_declarations": "false declarations",
+    "processes": "processes",
+    "below_the_caller": "below the caller",
+    "in_passing": "in passing",
+}  # fmt: skip
 
 
 class FaultyStream:
@@ -101,14 +122,45 @@ class FaultyBackend(ScriptedBackend):
         return self.faulty_stream(sound, self, language)
 
 
+class CountedStream(FaultyStream):
+    """A stream that counts its silences, its flushes, and the words committed before."""
+
+    silences = 0
+    flushes = 0
+    words = 0
+
+    def end_silence(self, seconds: float, offset: float | None = None) -> None:
+        """Count it."""
+        self.stream.end_silence(seconds, offset)
+        self.silences += 1
+
+    def emitted(self, emission: Emission, call: str) -> Emission:
+        """Count a flush, apply the fault, and count the words of the sound stream."""
+        self.flushes += call != "process_iter"
+        result = self.changed(emission, call)
+        self.words += len(emission.committed)
+        return result
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self.stream.reset()
+        self.silences = self.flushes = self.words = 0
+
+    def changed(self, emission: Emission, call: str) -> Emission:
+        """Return *emission* with the fault."""
+        del call
+        return emission
+
+
 @attrs.frozen(kw_only=True)
 class FaultyCase:
     """
-    A backend that breaks one rule.
+    A backend that breaks a rule.
 
     Attributes:
         name: of its class.
-        rule: the rule that detects it, and the only one.
+        rule: the rule that it breaks.
+        detector: what must detect it; unless that is its rule alone, others may be broken as well.
         sentence: its fault, for the table.
         make: loads it.
         spec: where its declaration differs from that of the scripted backend.
@@ -119,6 +171,8 @@ class FaultyCase:
 
     name: str
     rule: str
+    detector: Detector
+    kind: str  #: the class of its fault
     sentence: str
     make: Callable[..., Backend]
     spec: Mapping[str, Any] = attrs.field(factory=dict)
@@ -137,15 +191,42 @@ class FaultyCase:
             spec=spec, load=load, tiers=self.tiers, entry_point=self.entry_point, sessions=0
         )
 
+    def is_detected_by_tests(self) -> bool:
+        """Return whether a test of its rule fails, or what watches every stream of it reports."""
+        under_test = self.under_test()
+        suite = BackendConformance()
+        try:
+            with redirect_stdout(io.StringIO()):
+                for declared, test in rule_tests(BackendConformance):
+                    if declared.id != self.rule:
+                        continue
+                    outcome = examine(declared, partial(test, suite), under_test)
+                    found = [outcome, *findings(declared, under_test)]
+                    if any(o.rule == self.rule and o.status == "fail" for o in found):
+                        return True
+        finally:
+            under_test.close()
+        return False
+
+    def is_detected_in_sessions(self, seed: int) -> bool:
+        """Return whether a session of *seed* breaks its rule."""
+        under_test = self.under_test()
+        under_test.begin_rule()
+        with redirect_stdout(io.StringIO()):
+            return any(
+                finding.violation.rule == self.rule
+                for finding in Campaign(under_test, seed=seed).findings(SESSIONS)
+            )
+
 
 _Class = TypeVar("_Class")
 _CASES: list[FaultyCase] = []
-_SESSION_CASES: list[FaultyCase] = []
 
 
-def breaks(
+def violates(
     rule: str,
     *,
+    detector: Detector = "tests",
     spec: Mapping[str, Any] | None = None,
     tiers: Iterable[str] = (),
     entry_point: str | None = None,
@@ -168,6 +249,8 @@ def breaks(
             FaultyCase(
                 name=kind.__name__,
                 rule=rule,
+                detector=detector,
+                kind=CLASSES[kind.__module__.rpartition(".")[2]],
                 sentence=" ".join((kind.__doc__ or "").split()),
                 make=make,
                 spec=spec or {},
@@ -180,33 +263,15 @@ def breaks(
     return listed
 
 
-def breaks_in_sessions(rule: str) -> Callable[[type[_Class]], type[_Class]]:
-    """
-    List a class among those that break *rule* late or on rare input.
-
-    Generated sessions and the monitors of every stream detect it; tests of one scene need not.
-    """
-
-    def listed(kind: type[_Class]) -> type[_Class]:
-        breaks(rule)(kind)
-        _SESSION_CASES.append(_CASES.pop())
-        return kind
-
-    return listed
+#: The same for a class that breaks no other rule.
+breaks = partial(violates, detector="its rule alone")
 
 
-def session_cases() -> tuple[FaultyCase, ...]:
-    """Return the faulty backends that generated sessions must detect."""
-    for family in SESSION_FAMILIES:
-        importlib.import_module(f"faulty_backends.{family}")
-    return tuple(_SESSION_CASES)
-
-
-def all_cases() -> tuple[FaultyCase, ...]:
-    """Return every faulty backend, in the order of the rules."""
-    for family in FAMILIES:
-        importlib.import_module(f"faulty_backends.{family}")
-    return tuple(_CASES)
+def faulty_cases(*detectors: Detector) -> tuple[FaultyCase, ...]:
+    """Return the faulty backends that one of *detectors* must detect, all by default."""
+    for module in CLASSES:
+        importlib.import_module(f"faulty_backends.{module}")
+    return tuple(case for case in _CASES if not detectors or case.detector in detectors)
 
 
 def broken_rules(under_test: BackendUnderTest) -> dict[str, RuleResult]:
@@ -234,3 +299,12 @@ def with_tokens(emission: Emission, **changes: Any) -> Emission:
     """Return *emission* with the same changes made to each token."""
     tokens = tuple(attrs.evolve(token, **changes) for token in emission.committed)
     return emission.replace(committed=tokens)
+
+
+def edited(emission: Emission, index: int, **changes: Any) -> Emission:
+    """Return *emission* with changes to one token; the same where it has no such token."""
+    tokens = list(emission.committed)
+    if not -len(tokens) <= index < len(tokens):
+        return emission
+    tokens[index] = attrs.evolve(tokens[index], **changes)
+    return emission.replace(committed=tuple(tokens))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from faulty_backends.catalogue import CountedStream, violates
+from faulty_backends.base import CountedStream, violates
 
 if TYPE_CHECKING:
     from wlk_core import Emission

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from faulty_backends.base import FaultyBackend
-from faulty_backends.catalogue import CountedStream, edited, violates
+from faulty_backends.base import CountedStream, FaultyBackend, edited, violates
 from wlk_conformance.scripted import ScriptedBackend
 from wlk_core.errors import ModelNotFoundError
 

@@ -9,15 +9,14 @@ from typing import Any
 
 import attrs
 
-from faulty_backends.base import FaultyBackend, breaks_in_sessions
-from faulty_backends.late_text import CountingStream
+from faulty_backends.base import CountedStream, FaultyBackend, violates
 from wlk_core import SAMPLE_RATE, Emission
 
 __all__: list[str] = []
 
 
-@breaks_in_sessions("RES-01")
-class HidesItsGrowth(CountingStream):
+@violates("RES-01")
+class HidesItsGrowth(CountedStream):
     """Keeps a kilobyte for each second of the stream, and does not count it."""
 
     def __init__(self, stream: Any, backend: FaultyBackend, language: str | None = None) -> None:
@@ -30,7 +29,7 @@ class HidesItsGrowth(CountingStream):
         self.kept.append(bytes(len(audio) // 16))
 
 
-@breaks_in_sessions("RES-01")
+@violates("RES-01")
 class NeverTrimsItsAudio(HidesItsGrowth):
     """Keeps all audio, and counts what its window needs."""
 
@@ -40,8 +39,8 @@ class NeverTrimsItsAudio(HidesItsGrowth):
         self.kept.append(audio.tobytes())
 
 
-@breaks_in_sessions("RES-02")
-class HidesEngineCalls(CountingStream):
+@violates("RES-02")
+class HidesEngineCalls(CountedStream):
     """Runs its engine once more for each minute of the stream, and does not count it."""
 
     def process_iter(self, is_last: bool = False) -> Emission:  # noqa: FBT001, FBT002 -- pinned
@@ -51,8 +50,8 @@ class HidesEngineCalls(CountingStream):
         return super().process_iter(is_last)
 
 
-@breaks_in_sessions("RES-02")
-class CounterGoesBack(CountingStream):
+@violates("RES-02", detector="sessions")
+class CounterGoesBack(CountedStream):
     """Begins its counters anew at the second flush."""
 
     @property
@@ -62,8 +61,8 @@ class CounterGoesBack(CountingStream):
         return stats if self.flushes < 2 else attrs.evolve(stats, decoder_forwards=0)
 
 
-@breaks_in_sessions("IN-04")
-class InsertRunsTheModel(CountingStream):
+@violates("IN-04", detector="sessions")
+class InsertRunsTheModel(CountedStream):
     """Runs its engine in an insert of more than two seconds."""
 
     def insert_audio_chunk(self, audio: Any, end_time: float | None = None) -> None:
@@ -73,8 +72,8 @@ class InsertRunsTheModel(CountingStream):
             self.backend.engine_calls.wrap(int)()
 
 
-@breaks_in_sessions("LIFE-10")
-class LeavesThreadAtReset(CountingStream):
+@violates("LIFE-10", detector="sessions")
+class LeavesThreadAtReset(CountedStream):
     """Leaves a thread running at each reset."""
 
     def reset(self) -> None:
@@ -83,8 +82,8 @@ class LeavesThreadAtReset(CountingStream):
         threading.Thread(target=threading.Event().wait, args=(30.0,), daemon=True).start()
 
 
-@breaks_in_sessions("LIFE-10")
-class LeavesFileOpen(CountingStream):
+@violates("LIFE-10", detector="sessions")
+class LeavesFileOpen(CountedStream):
     """Leaves a file open at the third flush."""
 
     def changed(self, emission: Emission, call: str) -> Emission:
@@ -94,8 +93,8 @@ class LeavesFileOpen(CountingStream):
         return emission
 
 
-@breaks_in_sessions("PKG-06")
-class PrintsAtFourthFlush(CountingStream):
+@violates("PKG-06", detector="sessions")
+class PrintsAtFourthFlush(CountedStream):
     """Prints a line at the fourth flush."""
 
     def changed(self, emission: Emission, call: str) -> Emission:
@@ -105,8 +104,8 @@ class PrintsAtFourthFlush(CountingStream):
         return emission
 
 
-@breaks_in_sessions("LIFE-03")
-class SecondFinishRunsTheModel(CountingStream):
+@violates("LIFE-03", detector="sessions")
+class SecondFinishRunsTheModel(CountedStream):
     """Runs its engine at a second finish after more than two flushes."""
 
     def finish(self) -> Emission:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from faulty_backends.catalogue import CountedStream, violates
+from faulty_backends.base import CountedStream, violates
 from wlk_core import Transcript
 
 if TYPE_CHECKING:

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from faulty_backends.base import FaultyBackend, FaultyStream, with_tokens
-from faulty_backends.catalogue import CountedStream, edited, violates
+from faulty_backends.base import (
+    CountedStream,
+    FaultyBackend,
+    FaultyStream,
+    edited,
+    violates,
+    with_tokens,
+)
 from wlk_core import ASRToken
 
 if TYPE_CHECKING:

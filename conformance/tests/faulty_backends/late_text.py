@@ -6,39 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from faulty_backends.base import FaultyStream, breaks_in_sessions
+from faulty_backends.base import CountedStream, violates
 from wlk_core import Emission, Transcript
 
 if TYPE_CHECKING:
     from wlk_core import ASRToken
 
-__all__ = ["CountingStream"]
+__all__: list[str] = []
 
 
-class CountingStream(FaultyStream):
-    """A stream that counts its silences and flushes."""
-
-    silences = 0
-    flushes = 0
-
-    def end_silence(self, seconds: float, offset: float | None = None) -> None:
-        """Count it."""
-        self.stream.end_silence(seconds, offset)
-        self.silences += 1
-
-    def emitted(self, emission: Emission, call: str) -> Emission:
-        """Count a flush, and apply the fault."""
-        self.flushes += call != "process_iter"
-        return self.changed(emission, call)
-
-    def changed(self, emission: Emission, call: str) -> Emission:
-        """Return *emission* with the fault."""
-        del call
-        return emission
-
-
-@breaks_in_sessions("SIL-07")
-class RepeatsWordAfterThirdPause(CountingStream):
+@violates("SIL-07", detector="sessions")
+class RepeatsWordAfterThirdPause(CountedStream):
     """Commits the first word after the third pause twice."""
 
     is_done = False
@@ -53,8 +31,8 @@ class RepeatsWordAfterThirdPause(CountingStream):
         return emission.replace(committed=(first, again, *rest))
 
 
-@breaks_in_sessions("SIL-07")
-class JoinsWordsAfterFifthPause(CountingStream):
+@violates("SIL-07", detector="sessions")
+class JoinsWordsAfterFifthPause(CountedStream):
     """Loses the space before the first word after the fifth pause."""
 
     def changed(self, emission: Emission, call: str) -> Emission:
@@ -66,8 +44,8 @@ class JoinsWordsAfterFifthPause(CountingStream):
         return emission.replace(committed=(attrs.evolve(first, text=first.text.strip()), *rest))
 
 
-@breaks_in_sessions("SIL-07")
-class LosesWordAfterAnHour(CountingStream):
+@violates("SIL-07", detector="sessions")
+class LosesWordAfterAnHour(CountedStream):
     """Loses the first word after a silence of an hour or more."""
 
     is_due = False
@@ -85,8 +63,8 @@ class LosesWordAfterAnHour(CountingStream):
         return emission.replace(committed=emission.committed[1:])
 
 
-@breaks_in_sessions("COM-03")
-class CommitsEmptyToken(CountingStream):
+@violates("COM-03", detector="sessions")
+class CommitsEmptyToken(CountedStream):
     """Commits an empty token at the fourth flush."""
 
     def changed(self, emission: Emission, call: str) -> Emission:
@@ -97,8 +75,8 @@ class CommitsEmptyToken(CountingStream):
         return emission.replace(committed=(*emission.committed, empty))
 
 
-@breaks_in_sessions("COM-02")
-class ChangesReturnedToken(CountingStream):
+@violates("COM-02", detector="sessions")
+class ChangesReturnedToken(CountedStream):
     """Corrects a token after it was returned, once there are ten."""
 
     kept: tuple[ASRToken, ...] = ()
@@ -111,8 +89,8 @@ class ChangesReturnedToken(CountingStream):
         return emission
 
 
-@breaks_in_sessions("COM-01")
-class RepeatsLongWord(CountingStream):
+@violates("COM-01", detector="sessions")
+class RepeatsLongWord(CountedStream):
     """Commits a word of more than 0.9 s twice, as if its halves were two."""
 
     def changed(self, emission: Emission, call: str) -> Emission:
@@ -126,8 +104,8 @@ class RepeatsLongWord(CountingStream):
         return emission.replace(committed=tuple(tokens))
 
 
-@breaks_in_sessions("IN-05")
-class LosesWordAfterFortySeconds(CountingStream):
+@violates("IN-05", detector="sessions")
+class LosesWordAfterFortySeconds(CountedStream):
     """Loses the first word that is committed after 40 s without a pause."""
 
     is_done = False
@@ -141,8 +119,8 @@ class LosesWordAfterFortySeconds(CountingStream):
         return emission.replace(committed=emission.committed[1:])
 
 
-@breaks_in_sessions("TIME-01")
-class HypothesisEndsBeforeItBegins(CountingStream):
+@violates("TIME-01", detector="sessions")
+class HypothesisEndsBeforeItBegins(CountedStream):
     """Shows a hypothesis that ends before it begins, once two words are upcoming."""
 
     def get_buffer(self) -> Transcript:
@@ -155,8 +133,8 @@ class HypothesisEndsBeforeItBegins(CountingStream):
         return Transcript((*shown.tokens[:-1], turned))
 
 
-@breaks_in_sessions("HYP-02")
-class HypothesisGoesBack(CountingStream):
+@violates("HYP-02", detector="sessions")
+class HypothesisGoesBack(CountedStream):
     """Shows a hypothesis a second too early after the second flush."""
 
     def get_buffer(self) -> Transcript:
@@ -172,8 +150,8 @@ class HypothesisGoesBack(CountingStream):
         )
 
 
-@breaks_in_sessions("HYP-03")
-class KeepsHypothesisAtSecondFlush(CountingStream):
+@violates("HYP-03", detector="sessions")
+class KeepsHypothesisAtSecondFlush(CountedStream):
     """Shows its last hypothesis after the second flush, and after later ones."""
 
     last = Transcript()
@@ -185,8 +163,8 @@ class KeepsHypothesisAtSecondFlush(CountingStream):
         return shown if shown.tokens or self.flushes < 2 else self.last
 
 
-@breaks_in_sessions("PKG-01")
-class ProbabilityAboveOne(CountingStream):
+@violates("PKG-01", detector="sessions")
+class ProbabilityAboveOne(CountedStream):
     """Returns a probability above 1 for a word of more than 0.9 s."""
 
     def changed(self, emission: Emission, call: str) -> Emission:

@@ -6,8 +6,7 @@ from typing import Any
 
 import attrs
 
-from faulty_backends.base import breaks_in_sessions
-from faulty_backends.late_text import CountingStream
+from faulty_backends.base import CountedStream, violates
 from wlk_core import SAMPLE_RATE, Emission
 
 __all__: list[str] = []
@@ -15,7 +14,7 @@ __all__: list[str] = []
 DROPPED = 320  # samples, 20 ms
 
 
-class _MovingStream(CountingStream):
+class _MovingStream(CountedStream):
     """A stream that moves its times by `shift` seconds, and keeps every other promise on them."""
 
     before = 0.0
@@ -42,7 +41,7 @@ class _MovingStream(CountingStream):
         return emission.replace(committed=tuple(tokens), stable_up_to=0.0)
 
 
-@breaks_in_sessions("TIME-05")
+@violates("TIME-05", detector="sessions")
 class AllTimesLate(_MovingStream):
     """Reports every word 0.2 s late."""
 
@@ -52,7 +51,7 @@ class AllTimesLate(_MovingStream):
         return 0.2
 
 
-@breaks_in_sessions("COM-05")
+@violates("COM-05", detector="sessions")
 class DriftsWithChunks(_MovingStream):
     """Reports times that drift by 10 ms with each chunk."""
 
@@ -69,8 +68,8 @@ class DriftsWithChunks(_MovingStream):
         return -min(0.5, 0.01 * max(0, self.chunks - 20))
 
 
-@breaks_in_sessions("SIL-05")
-class DropsAudioAtEachFlush(CountingStream):
+@violates("SIL-05", detector="sessions")
+class DropsAudioAtEachFlush(CountedStream):
     """Drops 20 ms of audio at each flush, and corrects its counters."""
 
     dropped = 0
@@ -105,7 +104,7 @@ class DropsAudioAtEachFlush(CountingStream):
         return attrs.evolve(stats, audio_seconds=seconds)
 
 
-@breaks_in_sessions("SIL-05")
+@violates("SIL-05", detector="sessions")
 class RoundsTimesAfterAnHour(_MovingStream):
     """Reports whole seconds once the clock is past an hour."""
 
@@ -119,8 +118,8 @@ class RoundsTimesAfterAnHour(_MovingStream):
         return emission.replace(committed=tuple(tokens))
 
 
-@breaks_in_sessions("TIME-03")
-class StableGoesBack(CountingStream):
+@violates("TIME-03", detector="sessions")
+class StableGoesBack(CountedStream):
     """Reports an earlier stable time at the third flush."""
 
     def changed(self, emission: Emission, call: str) -> Emission:
@@ -130,8 +129,8 @@ class StableGoesBack(CountingStream):
         return emission.replace(stable_up_to=emission.stable_up_to / 2)
 
 
-@breaks_in_sessions("TIME-03")
-class CountsBacklogAsProcessed(CountingStream):
+@violates("TIME-03", detector="sessions")
+class CountsBacklogAsProcessed(CountedStream):
     """Reports audio that waits as processed where more than ten seconds do, and takes it back."""
 
     def changed(self, emission: Emission, call: str) -> Emission:
@@ -142,7 +141,7 @@ class CountsBacklogAsProcessed(CountingStream):
         return emission
 
 
-@breaks_in_sessions("SIL-05")
+@violates("SIL-05", detector="sessions")
 class StartsInSecondPause(_MovingStream):
     """Starts the first word after the second pause, or a later one, a tenth of a second early."""
 

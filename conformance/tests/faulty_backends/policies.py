@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from faulty_backends.base import FaultyStream, breaks_in_sessions
+from faulty_backends.base import FaultyStream, violates
 from wlk_core.online import LocalAgreementRecognizer
 from wlk_core.streaming import LocalAgreement
 
@@ -61,7 +61,7 @@ class _HastyAgreement(LocalAgreement):
         return agreed + super().force(1) if agreed else agreed
 
 
-@breaks_in_sessions("IN-05")
+@violates("IN-05", detector="sessions")
 class CommitsWordThatIsNotAgreed(_PolicyStream):
     """Commits the word after those on which two hypotheses agree."""
 
@@ -75,14 +75,14 @@ class _ForgetfulAgreement(LocalAgreement):
         return () if self.hypothesis else forced
 
 
-@breaks_in_sessions("IN-05")
+@violates("IN-05", detector="sessions")
 class DropsForcedWords(_PolicyStream):
     """Drops the words that it must commit because its window is full."""
 
     policy = _ForgetfulAgreement
 
 
-@breaks_in_sessions("IN-05")
+@violates("IN-05", detector="sessions")
 class CutsFullWindowInTheMiddle(_SpoiledStream):
     """Cuts a window that is full in its middle, whatever word is there."""
 

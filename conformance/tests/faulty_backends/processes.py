@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from faulty_backends.catalogue import CountedStream, violates
+from faulty_backends.base import CountedStream, violates
 
 if TYPE_CHECKING:
     from wlk_core import Emission, Transcript

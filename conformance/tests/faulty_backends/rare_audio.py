@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from faulty_backends.base import breaks_in_sessions
-from faulty_backends.late_text import CountingStream
+from faulty_backends.base import CountedStream, violates
 from wlk_core import EPS, SAMPLE_RATE, Emission
 from wlk_core.errors import AudioFormatError, ClockError
 
@@ -16,8 +15,8 @@ __all__: list[str] = []
 MEL_FRAME = 160  # samples
 
 
-@breaks_in_sessions("IN-01")
-class MisreadsStridedArray(CountingStream):
+@violates("IN-01", detector="sessions")
+class MisreadsStridedArray(CountedStream):
     """Reads the memory of an array as if it were contiguous."""
 
     def insert_audio_chunk(self, audio: Any, end_time: float | None = None) -> None:
@@ -27,8 +26,8 @@ class MisreadsStridedArray(CountingStream):
         self.stream.insert_audio_chunk(audio, end_time)
 
 
-@breaks_in_sessions("IN-01")
-class WritesToTheArray(CountingStream):
+@violates("IN-01", detector="sessions")
+class WritesToTheArray(CountedStream):
     """Scales the caller's array in its own memory, which fails where it is read-only."""
 
     def insert_audio_chunk(self, audio: Any, end_time: float | None = None) -> None:
@@ -38,8 +37,8 @@ class WritesToTheArray(CountingStream):
         self.stream.insert_audio_chunk(audio, end_time)
 
 
-@breaks_in_sessions("IN-01")
-class RefusesOneSample(CountingStream):
+@violates("IN-01", detector="sessions")
+class RefusesOneSample(CountedStream):
     """Refuses a chunk of one sample."""
 
     def insert_audio_chunk(self, audio: Any, end_time: float | None = None) -> None:
@@ -49,8 +48,8 @@ class RefusesOneSample(CountingStream):
         self.stream.insert_audio_chunk(audio, end_time)
 
 
-@breaks_in_sessions("IN-04")
-class KeepsLargeArray(CountingStream):
+@violates("IN-04", detector="sessions")
+class KeepsLargeArray(CountedStream):
     """Keeps the caller's array of a second or more until the next call instead of a copy."""
 
     waiting: tuple[Any, ...] = ()
@@ -100,8 +99,8 @@ class KeepsLargeArray(CountingStream):
             self.stream.insert_audio_chunk(audio)
 
 
-@breaks_in_sessions("COM-05")
-class DropsRestOfMelFrame(CountingStream):
+@violates("COM-05", detector="sessions")
+class DropsRestOfMelFrame(CountedStream):
     """Feeds its model whole frames of 10 ms of each chunk, and drops the rest."""
 
     def __init__(self, stream: Any, backend: Any, language: str | None = None) -> None:
@@ -111,8 +110,8 @@ class DropsRestOfMelFrame(CountingStream):
         recognizer.feed = lambda audio: feed(audio[: len(audio) // MEL_FRAME * MEL_FRAME])
 
 
-@breaks_in_sessions("IN-03")
-class AcceptsOverlapAfterSilence(CountingStream):
+@violates("IN-03", detector="sessions")
+class AcceptsOverlapAfterSilence(CountedStream):
     """Appends a chunk that overlaps the audio before it, once there was a silence."""
 
     def insert_audio_chunk(self, audio: Any, end_time: float | None = None) -> None:
@@ -125,8 +124,8 @@ class AcceptsOverlapAfterSilence(CountingStream):
             self.stream.insert_audio_chunk(audio)
 
 
-@breaks_in_sessions("IN-03")
-class DropsShortGap(CountingStream):
+@violates("IN-03", detector="sessions")
+class DropsShortGap(CountedStream):
     """Joins the audio before and after a gap of less than 0.1 s."""
 
     clock = 0.0
@@ -144,8 +143,8 @@ class DropsShortGap(CountingStream):
         return float(self.stream._input._timeline.end)
 
 
-@breaks_in_sessions("SIL-03")
-class AcceptsNegativeSilenceLater(CountingStream):
+@violates("SIL-03", detector="sessions")
+class AcceptsNegativeSilenceLater(CountedStream):
     """Ignores a negative silence instead of refusing it, after the first flush."""
 
     def end_silence(self, seconds: float, offset: float | None = None) -> None:
@@ -155,8 +154,8 @@ class AcceptsNegativeSilenceLater(CountingStream):
         super().end_silence(seconds, offset)
 
 
-@breaks_in_sessions("IN-02")
-class AcceptsNaNInBacklog(CountingStream):
+@violates("IN-02", detector="sessions")
+class AcceptsNaNInBacklog(CountedStream):
     """Takes a chunk with NaN as zeros where audio waits."""
 
     def insert_audio_chunk(self, audio: Any, end_time: float | None = None) -> None:

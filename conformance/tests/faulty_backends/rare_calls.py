@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from faulty_backends.base import FaultyBackend, FaultyStream
-from faulty_backends.catalogue import CountedStream, violates
+from faulty_backends.base import CountedStream, FaultyBackend, FaultyStream, violates
 from wlk_core import ASRToken, Emission, Transcript
 from wlk_core.errors import BackendError, StreamBroken, StreamClosed
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from faulty_backends.base import FaultyBackend, breaks_in_sessions
-from faulty_backends.late_text import CountingStream
+from faulty_backends.base import CountedStream, FaultyBackend, violates
 from wlk_core import Emission
 from wlk_core.errors import BackendError, StreamBroken
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-class _FailingStream(CountingStream):
+class _FailingStream(CountedStream):
     """A stream whose calls that decode pass through `guarded`."""
 
     last = Emission((), 0.0, 0.0)
@@ -54,7 +53,7 @@ class _FailingStream(CountingStream):
         return self.guarded(super().finish, "finish")
 
 
-@breaks_in_sessions("ERR-01")
+@violates("ERR-01", detector="sessions")
 class HidesLaterErrors(_FailingStream):
     """Turns an engine error into silence after the tenth call of a stream."""
 
@@ -65,7 +64,7 @@ class HidesLaterErrors(_FailingStream):
         return self.last.replace(committed=())
 
 
-@breaks_in_sessions("ERR-01")
+@violates("ERR-01", detector="sessions")
 class RaisesRawErrorAtSilence(_FailingStream):
     """Raises the engine's own error at a silence."""
 
@@ -76,7 +75,7 @@ class RaisesRawErrorAtSilence(_FailingStream):
         raise error
 
 
-@breaks_in_sessions("ERR-02")
+@violates("ERR-02", detector="sessions")
 class LosesWordAtSecondFailure(_FailingStream):
     """Loses the next word after the second failure of its engine."""
 
@@ -90,7 +89,7 @@ class LosesWordAtSecondFailure(_FailingStream):
         return emission.replace(committed=emission.committed[1:])
 
 
-@breaks_in_sessions("ERR-02")
+@violates("ERR-02", detector="sessions")
 class RepeatsWordAfterFailedFlush(_FailingStream):
     """Commits the last word of a flush twice if the flush had to be repeated."""
 
@@ -112,7 +111,7 @@ class RepeatsWordAfterFailedFlush(_FailingStream):
         return emission.replace(committed=(*emission.committed, again))
 
 
-@breaks_in_sessions("ERR-03")
+@violates("ERR-03", detector="sessions")
 class BreaksAtSecondFailure(_FailingStream):
     """Breaks the stream at the second failure in a row."""
 
@@ -131,7 +130,7 @@ class BreaksAtSecondFailure(_FailingStream):
         return emission
 
 
-@breaks_in_sessions("ERR-04")
+@violates("ERR-04", detector="sessions")
 class BrokenNeighbourLosesWord(_FailingStream):
     """Loses a word of the other streams when one is broken."""
 
@@ -156,7 +155,7 @@ class BrokenNeighbourLosesWord(_FailingStream):
         return emission.replace(committed=emission.committed[1:])
 
 
-class _LockedStream(CountingStream):
+class _LockedStream(CountedStream):
     """A stream with a lock that its flushes hold."""
 
     def __init__(self, stream: Any, backend: FaultyBackend, language: str | None = None) -> None:
@@ -176,7 +175,7 @@ class _LockedStream(CountingStream):
             return super().process_iter(is_last)
 
 
-@breaks_in_sessions("IN-04")
+@violates("IN-04", detector="sessions")
 class InsertWaitsForFlush(_LockedStream):
     """Makes an insert wait for the end of a flush, and not of a step."""
 
@@ -186,7 +185,7 @@ class InsertWaitsForFlush(_LockedStream):
             self.stream.insert_audio_chunk(audio, end_time)
 
 
-@breaks_in_sessions("HYP-01")
+@violates("HYP-01", detector="sessions")
 class ReadWaitsForFlush(_LockedStream):
     """Makes get_buffer wait for the end of a flush, and not of a step."""
 

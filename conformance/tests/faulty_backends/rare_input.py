@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from faulty_backends.catalogue import CountedStream, edited, violates
+from faulty_backends.base import CountedStream, FaultyBackend, edited, violates
 from wlk_core import ASRToken, Emission
-
-if TYPE_CHECKING:
-    from faulty_backends.base import FaultyBackend
 
 __all__: list[str] = []
 

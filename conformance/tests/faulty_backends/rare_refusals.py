@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from faulty_backends.base import FaultyBackend
-from faulty_backends.catalogue import CountedStream, violates
+from faulty_backends.base import CountedStream, FaultyBackend, violates
 from wlk_core.errors import BackendError, StreamBroken
 
 if TYPE_CHECKING:

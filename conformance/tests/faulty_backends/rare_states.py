@@ -6,14 +6,13 @@ from typing import Any
 
 import attrs
 
-from faulty_backends.base import FaultyBackend, breaks_in_sessions
-from faulty_backends.late_text import CountingStream
+from faulty_backends.base import CountedStream, FaultyBackend, violates
 from wlk_core import ChangeSpeaker, Emission
 
 __all__: list[str] = []
 
 
-class _LosingStream(CountingStream):
+class _LosingStream(CountedStream):
     """A stream that loses the next word where `is_due` is set."""
 
     is_due = False
@@ -26,7 +25,7 @@ class _LosingStream(CountingStream):
         return emission.replace(committed=emission.committed[1:])
 
 
-@breaks_in_sessions("ISO-01")
+@violates("ISO-01", detector="sessions")
 class FifthStreamLosesWord(_LosingStream):
     """Loses the first word of the fifth stream of a backend."""
 
@@ -36,7 +35,7 @@ class FifthStreamLosesWord(_LosingStream):
         self.is_due = number == 5
 
 
-@breaks_in_sessions("ISO-01")
+@violates("ISO-01", detector="sessions")
 class CloseClearsCaches(_LosingStream):
     """Clears the cache of every stream of the backend when one is closed, and a word is lost."""
 
@@ -51,7 +50,7 @@ class CloseClearsCaches(_LosingStream):
             stream.is_due = True
 
 
-@breaks_in_sessions("ISO-01")
+@violates("ISO-01", detector="sessions")
 class ResetClearsCaches(CloseClearsCaches):
     """Clears the cache of the other streams of the backend when one is reset."""
 
@@ -66,7 +65,7 @@ class ResetClearsCaches(CloseClearsCaches):
             stream.is_due = stream is not self
 
 
-@breaks_in_sessions("LIFE-06")
+@violates("LIFE-06", detector="sessions")
 class LosesWordAfterReset(_LosingStream):
     """Loses the first word after a reset."""
 
@@ -76,7 +75,7 @@ class LosesWordAfterReset(_LosingStream):
         self.is_due = True
 
 
-@breaks_in_sessions("LIFE-07")
+@violates("LIFE-07", detector="sessions")
 class LosesWordAfterIsLast(_LosingStream):
     """Loses the first word after process_iter(is_last=True) where the hypothesis was empty."""
 
@@ -87,8 +86,8 @@ class LosesWordAfterIsLast(_LosingStream):
         return emission
 
 
-@breaks_in_sessions("ISO-05")
-class KeepsLanguageOfFirstStream(CountingStream):
+@violates("ISO-05", detector="sessions")
+class KeepsLanguageOfFirstStream(CountedStream):
     """Reports the language of the first stream of the backend in every other one."""
 
     def __init__(self, stream: Any, backend: FaultyBackend, language: str | None = None) -> None:
@@ -105,8 +104,8 @@ class KeepsLanguageOfFirstStream(CountingStream):
         )
 
 
-@breaks_in_sessions("SPK-02")
-class SpeakerZeroIsNone(CountingStream):
+@violates("SPK-02", detector="sessions")
+class SpeakerZeroIsNone(CountedStream):
     """Takes speaker 0 for no speaker."""
 
     def changed(self, emission: Emission, call: str) -> Emission:
@@ -117,8 +116,8 @@ class SpeakerZeroIsNone(CountingStream):
         return emission.replace(committed=tokens)
 
 
-@breaks_in_sessions("SPK-02")
-class AppliesFutureTurnAtOnce(CountingStream):
+@violates("SPK-02", detector="sessions")
+class AppliesFutureTurnAtOnce(CountedStream):
     """Attributes every later word to the speaker of a turn that lies in the future."""
 
     def new_speaker(self, change: ChangeSpeaker) -> Emission:
@@ -130,8 +129,8 @@ class AppliesFutureTurnAtOnce(CountingStream):
         )
 
 
-@breaks_in_sessions("SPK-01")
-class LosesWordAtPastTurn(CountingStream):
+@violates("SPK-01", detector="sessions")
+class LosesWordAtPastTurn(CountedStream):
     """Drops the last word of a turn that lies more than a second in the past."""
 
     def new_speaker(self, change: ChangeSpeaker) -> Emission:
@@ -141,7 +140,7 @@ class LosesWordAtPastTurn(CountingStream):
         return emission.replace(committed=emission.committed[:-1]) if is_past else emission
 
 
-@breaks_in_sessions("HYP-01")
+@violates("HYP-01", detector="sessions")
 class ReadFromThreadLosesWord(_LosingStream):
     """Loses a word where the hypothesis was read seven times between two calls."""
 

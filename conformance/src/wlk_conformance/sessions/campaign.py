@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import gc
 from pathlib import Path
 import threading
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -20,7 +21,7 @@ from wlk_conformance.seams import (
 )
 from wlk_conformance.sessions.generate import Profile, generate
 from wlk_conformance.sessions.play import Played, Player
-from wlk_conformance.sessions.replay import Replays, snippet
+from wlk_conformance.sessions.replay import Replays, listed
 from wlk_conformance.sessions.shrink import attribute, shrink
 from wlk_conformance.sessions.twin import compare, twins_of
 from wlk_conformance.sessions.violation import Violation
@@ -55,6 +56,7 @@ ALIKE = 3  # sessions made smaller that fail in the same way
 BLOCKED_PLAYS = 6  # the same where each play waits until a call counts as blocked
 FAILURES = 16  # sessions that fail, after which the others are not played
 GRACE = 1.0  # seconds in which the threads of a closed stream end
+NAMES = 5  # of threads in a message
 FILES = Path("/proc/self/fd")
 
 
@@ -126,7 +128,7 @@ class Campaign:
         self._replays.note(session)
         processes = children()
         with self._backend() as backend, standard_output() as printed:
-            threads, files = threading.active_count(), _open_files()
+            threads, files = set(threading.enumerate()), _open_files()
             played = self._play(session, backend)
             violations = played.violations or list(self._differences(session, played, backend))
             violations = violations or list(_leaks(threads, files))
@@ -147,24 +149,12 @@ class Campaign:
         self._under_test.found_in_session(finding.violation, replay + self.explain(finding))
 
     def explain(self, finding: Finding) -> str:
-        """Return how to repeat a finding: its calls as a script."""
+        """Return how to repeat a finding: its calls."""
         parts = [f"drawn as {finding.drawn_as}; the calls that are needed:"]
-        parts.append(self._script(finding.session))
+        parts.append(listed(finding.session))
         if finding.violation.twin is not None:
-            parts.append("the same audio, with other words:")
-            parts.append(self._script(finding.violation.twin))
+            parts += ["the same audio, with other words:", listed(finding.violation.twin)]
         return "\n".join(parts)
-
-    def _script(self, session: Session) -> str:
-        under_test = self._under_test
-        script = snippet(
-            session, under_test.spec.name, under_test.model, under_test.backend_options
-        )
-        if under_test.speech_source.kind == "open":
-            source = f"OpenSpeech.read(Path({under_test.words!r}))"
-            imports = "from pathlib import Path\nfrom wlk_conformance.stimuli import OpenSpeech\n"
-            script = imports + script.replace("connected_digits(", f"{source}.speech(")
-        return "\n".join(f"    {line}" for line in script.splitlines())
 
     def _play(self, session: Session, backend: Backend) -> Played:
         under_test = self._under_test
@@ -260,7 +250,6 @@ def profile_of(under_test: BackendUnderTest, *, is_long: bool) -> Profile:
         is_coded=is_coded,
         policies=() if "policy" in fixed else spec.policies,
         languages=spec.languages if can_force and "language" not in fixed else (),
-        tasks=(),
         options={
             option.name: limits
             for option in free
@@ -297,16 +286,18 @@ def _open_files() -> int:
     return len(list(FILES.iterdir())) if FILES.is_dir() else 0
 
 
-def _leaks(threads: int, files: int) -> Iterator[Violation]:
+def _leaks(threads: set[threading.Thread], files: int) -> Iterator[Violation]:
     """Yield LIFE-10 for threads and files that closed streams left open."""
-    if threading.active_count() > threads:
-        for thread in threading.enumerate()[threads:]:
-            thread.join(GRACE)
-    left = threading.active_count() - threads
-    if left > 0:
-        names = [thread.name for thread in threading.enumerate()[-left:]]
-        yield Violation("LIFE-10", f"threads are alive after every stream was closed: {names}")
+    limit = monotonic() + GRACE  # for all of them together
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(max(0.0, limit - monotonic()))
+    if names := sorted(thread.name for thread in set(threading.enumerate()) - threads):
+        more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
+        text = f"threads are alive after every stream was closed: {names[:NAMES]}{more}"
+        yield Violation("LIFE-10", text)
     if _open_files() > files:
         gc.collect()
-        if (more := _open_files() - files) > 0:
-            yield Violation("LIFE-10", f"{more} more files are open after every stream was closed")
+        if (opened := _open_files() - files) > 0:
+            yield Violation(
+                "LIFE-10", f"{opened} more files are open after every stream was closed"
+            )

@@ -88,7 +88,7 @@ class Profile:
 
     Attributes:
         is_coded: its engine reads coded audio, which costs almost nothing.
-        policies, languages, tasks: those that a stream may be opened with; empty for the default.
+        policies, languages: those that a stream may be opened with; empty for the default.
         options: values at the limits of each option of a stream.
         policy_options: the same for options that only some policies take, by policy.
         habits: what the engine can imitate.
@@ -104,7 +104,6 @@ class Profile:
     is_coded: bool = True
     policies: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
-    tasks: tuple[str, ...] = ()
     options: Mapping[str, tuple[Any, ...]] = attrs.field(factory=dict)
     policy_options: Mapping[str, Mapping[str, tuple[Any, ...]]] = attrs.field(factory=dict)
     habits: tuple[str, ...] = ()
@@ -364,8 +363,6 @@ class _Draw:
         if self._chance(self._theme.options):
             if profile.languages:
                 options["language"] = self._choice(profile.languages)
-            if len(profile.tasks) > 1 and self._chance(0.3):
-                options["task"] = self._choice(profile.tasks)
             for name, values in profile.options.items():
                 if self._chance(0.5):
                     options[name] = self._choice(values)

@@ -13,12 +13,21 @@ from wlk_conformance.sessions.oracle import Life
 from wlk_conformance.sessions.session import FLUSHES, Action
 from wlk_conformance.sessions.violation import Violation
 from wlk_core import SAMPLE_RATE, ChangeSpeaker
-from wlk_core.errors import AudioFormatError, ClockError, StreamBroken, StreamClosed, WLKError
+from wlk_core.errors import (
+    AudioFormatError,
+    BackendError,
+    ClockError,
+    StreamBroken,
+    StreamClosed,
+    WLKError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+
+    from wlk_conformance.sessions.violation import Kind
 
 __all__ = ["BAD", "PlayedStream", "Unexpected", "reported"]
 
@@ -49,7 +58,10 @@ class Unexpected(Exception):  # noqa: N818 -- ends a session, and is reported
         message = f"{call} raised {type(raised).__name__}: {raised}".removesuffix(": ")
         super().__init__(message)
         name = f"stream {stream}" if stream >= 0 else ""
-        self.violation = Violation(rule, message, kind="raised", stream=name)
+        # A connection that is lost depends on nothing that is left of a session.
+        is_lost = isinstance(raised, BackendError) and isinstance(raised.__cause__, OSError)
+        kind: Kind = "invariant" if is_lost else "raised"
+        self.violation = Violation(rule, message, kind=kind, stream=name)
 
 
 @contextmanager

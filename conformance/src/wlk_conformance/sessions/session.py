@@ -67,6 +67,21 @@ VOCABULARIES: Mapping[str, Vocabulary] = MappingProxyType(
         "space after": Vocabulary(
             ("yes ", "no ", "up ", "down ", "left ", "right ", "on ", "off ", "stop ", "go ")
         ),
+        # What a normal form of Unicode, a change of case or a column of a table would change.
+        "as spelled": Vocabulary(
+            (
+                " \ufb01ne",
+                " \u2167",
+                " e\u0301",
+                " STRASSE",
+                " Stra\u00dfe",
+                " \u212b",
+                " mixedCase",
+                f" {'long' * 25}",
+                " \u0130",
+                " \u00bd",
+            )
+        ),
         "Hindi": Vocabulary((" नम", "स्", "ते", " दु", "नि", "या", " में", "।", "ा", " और")),
         # Characters of private use have no name in Unicode; tokenizers of speech models have some.
         "private use": Vocabulary(
@@ -245,16 +260,22 @@ class Session:
         """Return the audio of the stream of that number."""
         return self.tapes[stream % len(self.tapes)]
 
+    @property
+    def engine(self) -> dict[str, Any]:
+        """What differs from the engine as it is loaded."""
+        chosen = {"vocabulary": self.vocabulary, "habits": self.habits}
+        return {name: value for name, value in chosen.items() if value}
+
     def as_json(self) -> str:
         """Return the session as a JSON document, one action on a line."""
+        document = {"version": VERSION, "name": self.name, **self.engine}
+        head = ",\n".join(
+            f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in document.items()
+        )
         tapes = ",\n    ".join(json.dumps(tape.as_dict()) for tape in self.tapes)
         actions = ",\n    ".join(json.dumps(action.as_dict()) for action in self.actions)
-        engine = f'  "vocabulary": {json.dumps(self.vocabulary)},\n' if self.vocabulary else ""
-        engine += f'  "habits": {json.dumps(self.habits)},\n' if self.habits else ""
-        return (
-            f'{{\n  "version": {VERSION},\n  "name": {json.dumps(self.name)},\n{engine}'
-            f'  "tapes": [\n    {tapes}\n  ],\n  "actions": [\n    {actions}\n  ]\n}}\n'
-        )
+        lists = f'  "tapes": [\n    {tapes}\n  ],\n  "actions": [\n    {actions}\n  ]'
+        return f"{{\n{head},\n{lists}\n}}\n"
 
     @classmethod
     def from_json(cls, text: str) -> Session:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wlk_conformance.compare import check_clock, check_same, check_words
+from wlk_conformance.compare import check_clock, check_same, check_words, word_errors, words_of
 from wlk_conformance.rules import rule
 from wlk_conformance.stimuli import white_noise
-from wlk_conformance.suite.scenes import returns_promptly, while_a_step_runs
+from wlk_conformance.suite.scenes import returns_promptly, while_a_step_runs, word_error_rate
+from wlk_conformance.testing import partition
 from wlk_core import EPS, SAMPLE_RATE
 from wlk_core.errors import AudioFormatError, ClockError
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AudioRules"]
 
+INSERTS = 20  # while a step runs, because each may wait a little
+HALF_HOUR = 30  # minutes
 LENGTHS = (0, 1, 159, 160, 1279, 1280, 1281)
 
 
@@ -161,6 +165,16 @@ class AudioRules:
             wlk.solo(stimulus), driver.tokens, what="with chunks overwritten after inserting"
         )
 
+    @rule("IN-04", since="2.0", causes=("each insert waits a little, or copies all audio so far",))
+    def test_inserting_costs_no_time(self, wlk: BackendUnderTest) -> None:
+        """Ten seconds in chunks of 20 ms are inserted in less time than they last, by half."""
+        driver, stimulus = wlk.stream(), wlk.log_stimulus(white_noise(10.0))
+        began = monotonic()
+        for chunk in stimulus.chunks(0.02):
+            driver.insert(chunk)
+        spent = monotonic() - began
+        assert spent <= stimulus.seconds / 2, f"inserting 500 chunks took {spent:.1f} s"
+
     @rule("IN-04", causes=("one lock guards the buffer and the engine call",))
     def test_inserting_does_not_wait_for_a_step(self, wlk: BackendUnderTest) -> None:
         """Audio can be inserted from another thread while a step runs; nothing is lost."""
@@ -169,8 +183,12 @@ class AudioRules:
         driver = wlk.stream()
         driver.insert(first)
 
+        def insert_all() -> None:
+            for chunk in partition(rest, len(rest) / SAMPLE_RATE / INSERTS):
+                driver.insert(chunk)
+
         def insert() -> None:
-            returns_promptly(lambda: driver.insert(rest), name="insert_audio_chunk")
+            returns_promptly(insert_all, name=f"insert_audio_chunk, {INSERTS} times,")
 
         while_a_step_runs(wlk, driver, insert)
         driver.drain()
@@ -207,6 +225,25 @@ class AudioRules:
     def test_a_spoken_backlog_loses_nothing(self, wlk: BackendUnderTest) -> None:
         """One insert of a spoken minute equals sixty of a second."""
         _check_backlog(wlk, wlk.speech(60, seed=16, gap=(0.3, 0.9)))
+
+    @rule("IN-05", tier="long", since="2.0", causes=("a buffer or counter that is full at last",))
+    def test_the_words_of_a_minute_are_the_same_for_half_an_hour(
+        self, wlk: BackendUnderTest
+    ) -> None:
+        """A minute in small chunks has the same words after thousands of calls."""
+        stimulus = wlk.speech(45, seed=22, gap=(0.3, 1.1))
+        driver, first = wlk.stream(), list[str]()
+        errors = 0.0 if wlk.speech_source.kind == "coded" else 2 * word_error_rate(wlk)
+        for number in range(1, HALF_HOUR + 1):
+            before = len(driver.tokens)
+            driver.feed(stimulus.audio, chunk_seconds=0.1)
+            driver.silence(1.0)
+            words = words_of(driver.tokens[before:])
+            first = first or words
+            differing = word_errors(first, words)
+            assert differing <= errors * len(first), (
+                f"{differing} of {len(first)} words of minute {number} differ from minute 1"
+            )
 
 
 def _check_backlog(wlk: BackendUnderTest, stimulus: Any) -> None:

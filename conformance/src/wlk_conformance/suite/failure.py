@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from wlk_conformance.compare import check_same
 from wlk_conformance.rules import NotApplicable, rule
 from wlk_conformance.sessions.invariants.reports import is_caused_by_engine
+from wlk_conformance.side_effects import network_blocked
 from wlk_core.errors import BackendError, StreamBroken
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["FailureRules"]
 
 FAULTS = range(1, 21)  # numbers of the engine calls that fail, each of them in some stream
-STRIDE = 4  # calls from one fault to the next, where a stream has several
+STRIDE = 4  # calls from one fault to the next, where a stream has several; see _retried
 RETRIES = 3  # failed retries after which a stream is broken
 
 
@@ -43,6 +44,19 @@ class FailureRules:
                     f"{call} raised {error!r} without its cause, the fault of the engine: its "
                     f"cause is {error.__cause__!r}"
                 )
+
+    @rule("ERR-01", since="2.0", causes=("except OSError: return []",))
+    def test_a_lost_connection_is_raised(self, wlk: BackendUnderTest) -> None:
+        """A backend whose server cannot be reached raises, where another reads its own model."""
+        stimulus = wlk.speech(4, seed=3)
+        wlk.solo(stimulus)
+        driver = wlk.stream()
+        driver.insert(stimulus.audio)
+        with network_blocked(is_lost=True) as attempts:
+            error = _error_of(driver.finish)
+        assert error is not None or not attempts, (
+            f"the connection was lost ({attempts[0]}), and finish raised nothing"
+        )
 
     @rule("ERR-01", kinds="F", causes=("the error of a later step is dropped to return text",))
     def test_an_error_after_text_is_raised(self, wlk: BackendUnderTest) -> None:
@@ -140,17 +154,36 @@ class FailureRules:
             assert not isinstance(errors[0], StreamBroken), "the first failure ended the stream"
             calls: dict[str, Callable[[], object]] = {
                 "process_iter": driver.process,
+                "process_iter(is_last=True)": partial(driver.process, is_last=True),
                 "start_silence": driver.start_silence,
                 "end_silence": partial(driver.processor.end_silence, 1.0),
                 "insert_audio_chunk": partial(driver.insert, stimulus.audio),
                 "finish": driver.finish,
             }
+            if wlk.has("speaker-turns"):
+                calls["new_speaker"] = partial(driver.new_speaker, 1)
             for name, call in calls.items():
                 error = _error_of(call)
                 assert isinstance(error, StreamBroken), (
                     f"{name} of a stream that failed {RETRIES + 1} times raised {error!r}"
                 )
-            driver.processor.close()
+            driver.processor.reset()
+            again = type(driver)(driver.processor)
+            again.feed(stimulus.audio)
+            again.finish()
+            check_same(wlk.solo(stimulus), again.tokens, what="reset after it was broken")
+
+    @rule("ERR-03", kinds="F", since="2.0", causes=("a new chunk resets the count of failures",))
+    def test_audio_between_failures_changes_nothing(self, wlk: BackendUnderTest) -> None:
+        """Failures with audio inserted between them are counted as any others."""
+        driver = wlk.stream()
+        with wlk.faults(*range(1, 100)):
+            for _ in range(RETRIES + 1):
+                driver.insert(wlk.speech(4, seed=3).audio)
+                error = _error_of(driver.process)
+        assert isinstance(error, StreamBroken), (
+            f"failure {RETRIES + 1} in a row, with audio before each, raised {error!r}"
+        )
 
     @rule("ERR-04", kinds="F", causes=("the engine's failure is stored on the backend",))
     def test_other_streams_are_unaffected(self, wlk: BackendUnderTest) -> None:
@@ -200,9 +233,15 @@ def _error_of(call: Callable[[], object]) -> BackendError | None:
 
 
 def _retried(call: Callable[[], object]) -> int:
-    """Make the call, and again as long as it fails; return how often it did."""
-    for failures in range(RETRIES):
-        if _error_of(call) is None:
-            return failures
-    call()
-    return RETRIES
+    """
+    Make the call, and again as long as it fails; return how often it did.
+
+    A retry may meet the next fault after steps that succeeded, so that nothing but a broken stream
+    ends the retries.
+    """
+    failures = 0
+    while (error := _error_of(call)) is not None:
+        if isinstance(error, StreamBroken):
+            raise error
+        failures += 1
+    return failures

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["LifeRules"]
 
 CLOSED_WITHIN = 5.0  # seconds
+LOST = 0.03  # share of the words of an engine that agreement with other hypotheses may leave out
 
 
 class LifeRules:
@@ -72,6 +73,33 @@ class LifeRules:
         stimulus = wlk.log_stimulus(wlk.speech_source.script([CodedToken(5, 0, 1)]))
         check_words(stimulus.words, wlk.run(stimulus).tokens, what="one cell and finish")
 
+    @rule(
+        "LIFE-02",
+        kinds="F",
+        since="2.0",
+        causes=(
+            "a word that is not confirmed yet is dropped by the flush",
+            "words are dropped between the engine and the caller, in every stream alike",
+        ),
+    )
+    def test_the_engines_words_are_committed(self, wlk: BackendUnderTest) -> None:
+        """The words that the engine returned last, for all of the audio, are committed."""
+        returned = lost = 0
+        for seed in (7, 26, 27, 28):
+            stimulus = wlk.speech(12, seed=seed)
+            driver = wlk.stream()
+            driver.insert(stimulus.audio)
+            with wlk.answers() as answers:
+                driver.finish()
+            last = "".join(answers[-1] if answers else ()).split()
+            returned += len(last)
+            lost += max(0, len(last) - len(driver.text.split()))
+        if not returned:
+            raise NotApplicable("its engine returns no words of its own")
+        assert lost <= LOST * returned, (
+            f"the engine returned {returned} words, and {lost} of them were not committed"
+        )
+
     @rule("LIFE-03", causes=("finish pads and decodes again each time",))
     def test_a_second_finish_does_nothing(self, wlk: BackendUnderTest) -> None:
         """A second `finish()` commits nothing and runs no model."""
@@ -112,6 +140,11 @@ class LifeRules:
         """`finish()` without audio: nothing, and no model call."""
         for seconds in (None, 5.0):
             driver = wlk.stream()
+            if seconds is not None:  # of a stream that had audio in its life before
+                driver.feed(wlk.speech(3, seed=2).audio)
+                driver.processor.reset()
+                driver = type(driver)(driver.processor)
+                driver.process()
             before, calls = driver.processor.stats, _engine_calls(wlk)
             if seconds is not None:
                 driver.end_silence(seconds)
@@ -243,6 +276,14 @@ class LifeRules:
         driver.finish()
         check_same(wlk.solo(stimulus), driver.tokens, what="with a warmup before every chunk")
 
+    @rule("LIFE-09", since="2.0", causes=("warmup leaves its audio or text to the first stream",))
+    def test_warmup_before_the_first_stream_leaves_no_trace(self, wlk: BackendUnderTest) -> None:
+        """The first stream of a backend is the same after a warmup."""
+        stimulus, other = wlk.speech(4, seed=3), wlk.another_backend()
+        other.warmup()
+        tokens = wlk.run(stimulus, of=other).tokens
+        check_same(wlk.solo(stimulus), tokens, what="the first stream after a warmup")
+
     @rule("LIFE-09", kinds="F", causes=("warmup logs its exception and goes on",))
     def test_a_warmup_that_fails_raises(self, wlk: BackendUnderTest) -> None:
         """A warmup whose engine call fails raises."""
@@ -279,14 +320,19 @@ class LifeRules:
             driver.processor.close()
             driver.processor.close()
             _check_threads(threads, began)
+            spent = monotonic() - began
+            assert spent <= CLOSED_WITHIN, f"close() took {spent:.1f} s"
             held = driver.processor.stats.state_bytes
             assert held is None or held <= (idle or 0), f"a closed stream holds {held} bytes"
             _check_closed("process_iter", driver.processor.process_iter)
             _check_closed("finish", driver.processor.finish)
             _check_closed("insert_audio_chunk", lambda: driver.insert(stimulus.audio))  # noqa: B023 -- called here
             _check_closed("start_silence", driver.processor.start_silence)
+        began = monotonic()
         other.close()
         other.close()
+        spent = monotonic() - began
+        assert spent <= CLOSED_WITHIN, f"close() of the backend took {spent:.1f} s"
         _check_closed("create_processor of a closed backend", other.create_processor)
 
 

@@ -141,6 +141,27 @@ class PackagingRules:
         _check_stream_options(wlk)
         _check_policies(wlk)
 
+    @rule("PKG-04", kinds="F", since="2.0", causes=("an option is accepted and never passed on",))
+    def test_the_tick_changes_the_engine_calls(self, wlk: BackendUnderTest) -> None:
+        """`tick_seconds`, where it is declared, decides how often the engine is called."""
+        option = next((o for o in wlk.spec.all_options if o.name == "tick_seconds"), None)
+        if option is None or option.scope != "stream" or option.name in wlk.options:
+            raise NotDeclared("no option tick_seconds is declared for streams")
+        policy = {"policy": option.policies[0]} if option.policies else {}
+        stimulus = wlk.speech(8, seed=7)
+        made = []
+        with wlk.faults() as engine_calls:
+            for seconds in (0.5, 4.0):
+                value = min(max(seconds, option.minimum or 0), option.maximum or seconds)
+                before = engine_calls.count
+                changes: dict[str, Any] = {**policy, option.name: value}
+                wlk.run(stimulus, **changes)
+                made.append(engine_calls.count - before)
+        assert made[0] > made[1], (
+            f"{stimulus.seconds:.1f} s took {made[0]} engine calls with a short tick_seconds and "
+            f"{made[1]} with a long one"
+        )
+
     @rule(
         "PKG-05",
         causes=(

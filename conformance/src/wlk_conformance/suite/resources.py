@@ -12,7 +12,7 @@ import numpy as np
 
 from wlk_conformance.rules import NotApplicable, NotDeclared, rule
 from wlk_conformance.sessions.invariants.reports import COUNTERS
-from wlk_core import SAMPLE_RATE
+from wlk_core import SAMPLE_RATE, ChangeSpeaker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +34,8 @@ GROWTH = 1.02  # the last round relative to an early one, if each ends in a paus
 UNEVEN = 1.25  # the same without pauses, because each round trims its buffers elsewhere
 LEAK = 4096  # bytes that a round may leave allocated, because buffers are cut at words
 SLOW_LEAK = 8192  # the same where rounds are short: the buffer of 30 s is just full when they end
+LIVES = 9  # resets, turns and streams in a row
+LEFT = 2048  # bytes that each of them may leave, for counters and logs
 DETOKENISED = 9  # ids detokenised for each id the model emitted, at most
 
 
@@ -156,6 +158,34 @@ class ResourceRules:
             f"{least} bytes or more allocated: {growth.bytes_left}"
         )
 
+    @rule("RES-01", since="2.0", causes=("a list on the backend that no close empties",))
+    def test_lives_turns_and_streams_leave_no_memory(self, wlk: BackendUnderTest) -> None:
+        """Memory that Python allocates does not grow with resets, speaker turns and streams."""
+        stimulus = wlk.speech(2, seed=2)
+        stream = wlk.backend.create_processor(**wlk.stream_options)
+
+        def turn() -> None:
+            stream.insert_audio_chunk(stimulus.audio)
+            stream.new_speaker(ChangeSpeaker(1, 0.0))  # type: ignore[attr-defined]
+
+        def live() -> None:
+            stream.insert_audio_chunk(stimulus.audio)
+            stream.finish()
+            stream.reset()
+
+        def open_and_close() -> None:
+            other = wlk.backend.create_processor(**wlk.stream_options)
+            other.insert_audio_chunk(stimulus.audio)
+            other.finish()
+            other.close()
+
+        for act in (live, open_and_close, *([turn] if wlk.has("speaker-turns") else [])):
+            left = _left_by(act)
+            assert min(left) <= LEFT, (
+                f"each {act.__name__.replace('_', ' ')} of a stream left {min(left)} bytes or more"
+            )
+        stream.close()
+
     @rule("RES-02", causes=("the whole list of ids is detokenised at each call",))
     def test_work_does_not_grow(self, wlk: BackendUnderTest) -> None:
         """
@@ -220,6 +250,21 @@ class ResourceRules:
         assert ratio <= DETOKENISED, (
             f"{stats.detokenised_ids} ids were detokenised for {emitted} emitted ({ratio:.1f})"
         )
+
+
+def _left_by(act: Callable[[], None]) -> list[int]:
+    """Return the bytes that Python still holds after each of the last of LIVES calls of *act*."""
+    was_tracing, held = tracemalloc.is_tracing(), []
+    tracemalloc.start(1)
+    try:
+        for _ in range(LIVES):
+            act()
+            gc.collect()
+            held.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        if not was_tracing:
+            tracemalloc.stop()
+    return [after - before for before, after in pairwise(held[FIRST:])]
 
 
 def _loop(wlk: BackendUnderTest, *, is_paused: bool, is_hour: bool = False) -> _Loop:

@@ -95,6 +95,11 @@ class SpeakerRules:
         driver.feed(stimulus.audio)
         driver.finish()
         wlk.require_tokens(driver.tokens, stimulus)
+        driver.processor.reset()  # the language is an argument of the stream, in every life of it
+        again = type(driver)(driver.processor)
+        again.feed(stimulus.audio)
+        again.finish()
+        wlk.require_tokens(again.tokens, stimulus)
 
     @rule(
         "LANG-02",

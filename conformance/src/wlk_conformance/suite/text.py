@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, suppress
 import re
 from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
 
 from wlk_conformance.compare import check_same, check_texts, check_words, words_of
 from wlk_conformance.rules import NotApplicable, rule
@@ -11,13 +15,15 @@ from wlk_conformance.scripted.engine import DIGIT_WORDS
 from wlk_conformance.seams import SupportsCodedAudio
 from wlk_conformance.sessions.campaign import play_sessions
 from wlk_conformance.sessions.session import VOCABULARIES
-from wlk_conformance.stimuli import CodedSpeech
+from wlk_conformance.stimuli import CodedSpeech, white_noise
 from wlk_conformance.suite.scenes import returns_promptly, while_a_step_runs
-from wlk_conformance.testing import CodedToken
+from wlk_conformance.testing import CELL_SAMPLES, CodedToken
+from wlk_core import SAMPLE_RATE
+from wlk_core.errors import OptionError
 from wlk_core.streaming import needs_space
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from wlk_conformance.backend_under_test import BackendUnderTest
     from wlk_conformance.stimuli import Stimulus
@@ -28,9 +34,15 @@ __all__ = ["HypothesisRules", "TextRules"]
 
 CHUNKS = (0.032, 0.08, 0.5, 1.0, 2.0, 5.0, 60.0)  # seconds; 0.032 is 512 samples of the voice gate
 WORD_ERRORS = 0.1  # share of words that a small model may miss or invent
+READS = 50  # while a step runs, because each may wait a little
 IDLE_CALLS = 4  # of process_iter, without new audio
 MAX_WORD_LETTERS = 20  # letters of a word, while eight digits without a space have 24 or more
 JOINED_DIGITS = re.compile(f"({'|'.join(word.strip() for word in DIGIT_WORDS)}){{2,}}")
+#: Other texts for the words of an engine: one that repeats, and one that Unicode normalises.
+SPELLINGS: tuple[Callable[[str], str], ...] = (
+    lambda text: text and " same",
+    lambda text: f" \u2167{text.strip()}\ufb01e\u0301{'x' * 40}",
+)
 SAME_START = 0.1  # seconds a start may move with the chunk size
 
 
@@ -154,6 +166,31 @@ class TextRules:
             f"no space in {', '.join(map(repr, joined))}: the transcript is {text!r}"
         )
 
+    @rule(
+        "COM-03",
+        kinds="F",
+        since="2.0",
+        causes=(
+            "text is normalised, folded or cut on its way",
+            "a word is dropped because it repeats the word before it",
+        ),
+    )
+    def test_the_engines_text_is_kept(self, wlk: BackendUnderTest) -> None:
+        """The words that the engine returns are committed as they are, whatever they are."""
+        stimulus = wlk.speech(8, seed=7)
+        with wlk.answers() as answers:
+            driver = wlk.run(stimulus)
+        _check_running(driver.text, answers)
+        expected = [token.text.strip() for token in driver.tokens]
+        if not set(expected) <= {text.strip() for answer in answers for text in answer}:
+            raise NotApplicable("its engine returns no words, or parts of words")
+        for spell in SPELLINGS:
+            with wlk.answers(spell):
+                tokens = wlk.run(stimulus).tokens
+            spelled = [spell(text).strip() for text in expected]
+            what = "what the engine returned against what was committed"
+            check_texts(spelled, [token.text.strip() for token in tokens], what=what)
+
     @rule("COM-03", kinds="O", causes=("a space is put between any two tokens",))
     def test_spacing_is_the_scripts_own(self, wlk: BackendUnderTest) -> None:
         """Words in pieces, punctuation and scripts without spaces are joined as they are."""
@@ -176,14 +213,30 @@ class TextRules:
     @rule(
         "COM-04",
         is_first=True,
-        causes=("sampling without a seed", "state of one stream used by the next"),
+        causes=(
+            "sampling without a seed",
+            "the engine keeps a gain, a mean or a language that other streams have set",
+            "a cache whose key is not all of the audio",
+        ),
     )
     def test_the_same_audio_gives_the_same_tokens(self, wlk: BackendUnderTest) -> None:
-        """The same audio in the same chunks gives the same tokens."""
-        stimulus = wlk.speech(5, seed=10)
-        once = wlk.run(stimulus, chunk_seconds=0.7)
-        wlk.run(wlk.speech(3, seed=11))
-        again = wlk.run(stimulus, chunk_seconds=0.7)
+        """
+        The same audio in the same chunks gives the same tokens.
+
+        Streams of another loudness, length, language or speaker before it change nothing.
+        """
+        stimulus, backend = _quiet(wlk, wlk.speech(5, seed=10)), wlk.another_backend()
+        once = wlk.run(stimulus, chunk_seconds=0.7, of=backend)
+        rolled = _rolled(wlk, stimulus)  # of the same length and loudness, in another order
+        first = wlk.run(rolled, of=wlk.another_backend())
+        then = wlk.run(rolled, of=backend)
+        check_same(first.tokens, then.tokens, what="after a stream of the same length and loudness")
+        wlk.run(wlk.speech(3, seed=11), of=backend)
+        wlk.run(wlk.log_stimulus(white_noise(5.0, level=0.3)), of=backend)
+        if wlk.has("language-forcing"):
+            with suppress(OptionError):  # not every model has every language of its backend
+                wlk.run(wlk.speech(3, seed=11), of=backend, language=wlk.spec.languages[-1])
+        again = wlk.run(stimulus, chunk_seconds=0.7, of=backend)
         assert once.records == again.records, _difference(once, again)
 
     @rule("COM-04", since="2.0", causes=("state of one stream or call reaches another",))
@@ -244,6 +297,26 @@ class TextRules:
         driver.finish()
         # The monitor of every stream checks each token, of hypotheses as well.
         wlk.require_tokens(driver.tokens, stimulus)
+
+
+def _quiet(wlk: BackendUnderTest, stimulus: Stimulus) -> Stimulus:
+    """Return *stimulus* at a tenth of its amplitude; coded audio is its samples and stays."""
+    if wlk.speech_source.kind == "coded":
+        return stimulus
+    return attrs.evolve(
+        stimulus, audio=stimulus.audio / np.float32(10), recipe=f"{stimulus.recipe} / 10"
+    )
+
+
+def _rolled(wlk: BackendUnderTest, stimulus: Stimulus) -> Stimulus:
+    """Return the second half of *stimulus* before the first, cut between two words."""
+    middle = len(stimulus.words) // 2
+    gap = (stimulus.words[middle - 1].end + stimulus.words[middle].start) / 2
+    cut = round(gap * SAMPLE_RATE / CELL_SAMPLES) * CELL_SAMPLES
+    rolled = attrs.evolve(
+        stimulus, audio=np.roll(stimulus.audio, -cut), words=(), recipe=f"{stimulus.recipe}, rolled"
+    )
+    return wlk.log_stimulus(rolled)
 
 
 def _check_chunks(wlk: BackendUnderTest, stimulus: Stimulus) -> None:
@@ -321,17 +394,21 @@ class HypothesisRules:
         truth = "".join(word.text for word in stimulus.words).strip()
         driver = wlk.stream()
         was_shown = False
-        for chunk in stimulus.chunks(0.5):
-            driver.insert(chunk)
-            driver.process()
-            shown = driver.processor.get_buffer()  # its times are checked by the monitor
-            was_shown = was_shown or bool(shown.tokens)
-            running = driver.text + shown.text
-            assert "  " not in running, f"two spaces in the running transcript {running!r}"
-            if wlk.speech_source.kind == "coded":
-                assert truth.startswith(running.strip()), (
-                    f"the running transcript {running!r} does not begin {truth!r}"
-                )
+        with ExitStack() as stack:
+            recorded = wlk.engine_calls is not None
+            answers = stack.enter_context(wlk.answers()) if recorded else []
+            for chunk in stimulus.chunks(0.5):
+                driver.insert(chunk)
+                driver.process()
+                shown = driver.processor.get_buffer()  # its times are checked by the monitor
+                was_shown = was_shown or bool(shown.tokens)
+                running = driver.text + shown.text
+                _check_running(running, answers)
+                assert "  " not in running, f"two spaces in the running transcript {running!r}"
+                if wlk.speech_source.kind == "coded":
+                    assert truth.startswith(running.strip()), (
+                        f"the running transcript {running!r} does not begin {truth!r}"
+                    )
         driver.finish()
         wlk.require_tokens(driver.tokens, stimulus)
         assert was_shown, "hypothesis is declared, and every hypothesis was empty"
@@ -350,6 +427,19 @@ class HypothesisRules:
             shown = driver.processor.get_buffer()
             assert not shown.tokens, f"after {flush} the hypothesis is {shown.text!r}"
             assert (shown.text, shown.start, shown.end) == ("", None, None)
+
+
+def _check_running(running: str, answers: Sequence[Sequence[str]]) -> None:
+    """Assert that each word of the *running* transcript is one that the engine returned."""
+    returned = ["".join(texts) for texts in answers]
+    # An answer without a space in front may go on in the last word before it.
+    ends = tuple(text.split()[0] for text in returned if text and not text[0].isspace())
+    known = {word for text in returned for word in text.split()}
+    for word in running.split() if known else ():
+        assert word in known or (ends and word.endswith(ends)), (
+            f"{word!r} of the running transcript {running!r} is not among the words that the "
+            f"engine returned: {sorted(known)}"
+        )
 
 
 def _flush(driver: StreamDriver, how: str) -> None:
@@ -374,5 +464,9 @@ def _check_pure(driver: StreamDriver) -> None:
 
 
 def _check_readable(driver: StreamDriver) -> None:
-    returns_promptly(driver.processor.get_buffer, name="get_buffer")
-    returns_promptly(lambda: driver.processor.stats, name="stats")
+    def read() -> None:
+        for _ in range(READS):
+            driver.processor.get_buffer()
+            driver.processor.stats  # noqa: B018 -- a read is what is tested
+
+    returns_promptly(read, name=f"get_buffer and stats, {READS} times,")

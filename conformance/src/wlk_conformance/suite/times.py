@@ -30,7 +30,14 @@ ENOUGH_WORDS = 20  # recognised, because a median of fewer is chance
 class TimeRules:
     """Rules of token times."""
 
-    @rule("TIME-01", causes=("an end is the next start, or padded", "an end is rounded up"))
+    @rule(
+        "TIME-01",
+        is_first=True,
+        causes=(
+            "an end is in frames or milliseconds; times are seconds",
+            "an end is the next start, or padded, or rounded up",
+        ),
+    )
     def test_times_lie_inside_the_audio(self, wlk: BackendUnderTest) -> None:
         """Times are finite: 0 <= start <= end <= A + EPS."""
         _conversation(wlk)  # the monitor of every stream checks each token

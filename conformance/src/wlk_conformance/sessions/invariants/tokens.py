@@ -34,7 +34,6 @@ class CommittedTokens:
         self._language = language
         self._tokens: list[Any] = []
         self._snapshots: list[Snapshot] = []
-        self._emissions: list[tuple[Any, int]] = []  # the newest ones, with their lengths
         self._stable = 0.0
 
     @property
@@ -144,7 +143,7 @@ def _outside(token: ASRToken, audio_time: float) -> tuple[str, str] | None:
     if token.start >= audio_time:
         return "COM-06", where
     if not 0 <= token.start <= token.end <= audio_time + EPS:
-        return "TIME-01", where
+        return "TIME-01", f"{where}; times are seconds"
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from wlk_core.frameworks.mlx import choose_dtype, shared_stream
@@ -41,8 +42,7 @@ def load(
     loading = Loading(spec, model, cache_dir=cache_dir, check_directory=check_directory)
     declared = loading.checkpoint.compute_type
     chosen = choose_dtype(dtype, is_gpu=stream.is_gpu, declared=declared)
-    with stream.acquire():
-        loaded = load_model(loading.directory, dtype=chosen)
+    loaded = stream.load(partial(load_model, loading.directory, dtype=chosen))
     heads = loading.find_heads(alignment_heads, loaded.config.text_config)
     network = MlxNetwork(loaded, alignment_heads=heads.pairs, stream=stream, dtype=chosen)
     return loading.backend(network, heads, dtype=chosen, device=stream.device)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mlx import nn
 import mlx.core as mx
 from mlx_qwen3_asr.mrope import apply_rotary_pos_emb
 import numpy as np
 
+from wlk_core.frameworks.mlx import gelu, silu
 from wlk_qwen3_simul.engine.frames import SECOND_MEL_FRAMES, token_count
 from wlk_qwen3_simul.engine.network import DecoderOutput, EncodedWindow
 
@@ -99,7 +99,7 @@ class MlxNetwork:
         with self._stream.acquire():
             states = mx.array(padded)[None, :, :, None].astype(self._dtype)
             for convolution in (encoder.conv2d1, encoder.conv2d2, encoder.conv2d3):
-                states = nn.gelu(convolution(states))
+                states = gelu(convolution(states))
             steps = states.shape[2]
             states = encoder.conv_out(states.transpose(0, 2, 3, 1).reshape(steps, -1))
             states = states + encoder.embed_positions(steps).astype(states.dtype)
@@ -112,8 +112,8 @@ class MlxNetwork:
         with self._stream.acquire():
             states = mx.concatenate(list(seconds))[None]
             for layer in encoder.layers:
-                states = layer(states, mask=None)
-            states = nn.gelu(encoder.proj1(encoder.ln_post(states[0])))
+                states = _encoder_layer(layer, states)
+            states = gelu(encoder.proj1(encoder.ln_post(states[0])))
             embeddings = encoder.proj2(states)
             mx.async_eval(embeddings, *seconds)
         return EncodedWindow(embeddings)
@@ -157,7 +157,8 @@ class MlxNetwork:
                 states = states + layer.self_attn.o_proj(
                     mixed.transpose(0, 2, 1, 3).reshape(1, new, -1)
                 )
-                states = states + layer.mlp(layer.post_attention_layernorm(states))
+                normal, mlp = layer.post_attention_layernorm(states), layer.mlp
+                states = states + mlp.down_proj(silu(mlp.gate_proj(normal)) * mlp.up_proj(normal))
                 if number in self._heads:
                     audio_weights, mass = _capture_attention(
                         queries, keys, self._heads[number], is_visible[-rows:], audio
@@ -214,6 +215,14 @@ class MlxNetwork:
             keys = mx.concatenate([past[0][:, :, :cached], keys], axis=2)
             values = mx.concatenate([past[1][:, :, :cached], values], axis=2)
         return queries, keys, values
+
+
+def _encoder_layer(layer: Any, states: Any) -> Any:
+    """Return [1, positions, width] after a layer, clipped in float16 as mlx-qwen3-asr does."""
+    states = states + layer.self_attn(layer.self_attn_layer_norm(states), mask=None)
+    states = states + layer.fc2(gelu(layer.fc1(layer.final_layer_norm(states))))
+    limit = float(np.finfo(np.float16).max) - 1000
+    return mx.clip(states, -limit, limit) if states.dtype == mx.float16 else states
 
 
 def _capture_attention(

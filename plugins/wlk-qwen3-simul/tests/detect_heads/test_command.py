@@ -14,7 +14,7 @@ from wlk_qwen3_simul.checkpoint import BUNDLED
 from wlk_qwen3_simul.detect_heads.command import detect, main
 from wlk_qwen3_simul.detect_heads.manifest import read_manifest
 from wlk_qwen3_simul.detect_heads.scores import token_seconds
-from wlk_qwen3_simul.engine.find_heads import HEADS_FILE, load_heads
+from wlk_qwen3_simul.engine.alignment_heads import HEADS_FILE, AlignmentHeads
 from wlk_qwen3_simul.engine.vocabulary import Vocabulary
 
 torch = pytest.importorskip("torch", reason="needs wlk-qwen3-simul[torch]")
@@ -129,10 +129,10 @@ def test_a_clip_shorter_than_its_words_is_refused(checkpoint, manifest, tmp_path
 def test_the_command_finds_the_heads_that_the_digits_ship_with(manifest, tmp_path, capsys):
     """Clips of other voices give the same row, and heads that include the best ones."""
     output = tmp_path / "heads.json"
-    shipped = load_heads(BUNDLED["digits"] / HEADS_FILE, layers=4, heads=4)
+    shipped = AlignmentHeads.from_json((BUNDLED["digits"] / HEADS_FILE).read_bytes(), name="")
 
     assert 0 == main(["digits", "--manifest", str(manifest), "--output", str(output)])
-    heads = load_heads(output, layers=4, heads=4)
+    heads = AlignmentHeads.from_json(output.read_bytes(), name="")
     assert heads.to_json() == capsys.readouterr().out
     assert shipped.row == heads.row == "predict"
     assert set(heads.pairs) & set(shipped.pairs)

@@ -25,6 +25,13 @@ def test_the_example_of_the_messages_is_a_line(tmp_path):
     assert Clip(audio=tmp_path / "clip.wav", language="en", words=(word,)) == clip
 
 
+def test_words_may_be_written_as_those_of_the_bench(tmp_path):
+    """A manifest of wlk-bench has the words of a clip as lists."""
+    line = json.dumps({"audio": "clip.wav", "words": [["hello", 0.31, 0.74]]})
+
+    assert read_manifest(written(tmp_path, line)) == read_manifest(written(tmp_path, EXAMPLE))
+
+
 @pytest.mark.parametrize(("language", "text"), [("en", "a b"), ("ko", "a b"), ("zh", "ab")])
 def test_words_are_joined_as_their_language_is_written(language, text):
     """Some languages are written with spaces between words, and some without."""

@@ -9,8 +9,9 @@ from mlx_qwen3_asr.mrope import apply_rotary_pos_emb
 import numpy as np
 
 from wlk_core.frameworks.mlx import gelu, silu
-from wlk_qwen3_simul.engine.frames import SECOND_MEL_FRAMES, token_count
-from wlk_qwen3_simul.engine.network import DecoderOutput, EncodedWindow
+from wlk_qwen3_simul.engine.frames import token_count
+from wlk_qwen3_simul.engine.mel import padded_second
+from wlk_qwen3_simul.engine.network import DecoderOutput, EncodedWindow, heads_by_layer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,49 +63,24 @@ class MlxNetwork:
         self._model = model
         self._stream = stream
         self._dtype = dtype
-        self._heads: dict[int, list[int]] = {}
-        for layer, head in alignment_heads:
-            self._heads.setdefault(layer, []).append(head)
-
-    @property
-    def mel_bands(self) -> int:
-        """Bands of a mel frame."""
-        return int(self._model.config.audio_config.num_mel_bins)
-
-    @property
-    def window_frames(self) -> int:
-        """Mel frames of a window."""
-        return int(self._model.config.audio_config.n_window_infer)
-
-    @property
-    def vocabulary_size(self) -> int:
-        """Rows of the token embedding."""
-        return int(self._model.config.text_config.vocab_size)
+        config = model.config
+        self.mel_bands = int(config.audio_config.num_mel_bins)
+        self.window_frames = int(config.audio_config.n_window_infer)
+        self.vocabulary_size = int(config.text_config.vocab_size)
+        self._heads = heads_by_layer(alignment_heads)
 
     def convolve(self, features: NDArray[np.float32]) -> Any:
-        """
-        Convolve float32[mel_bands, frames], at most one second.
-
-        Raises:
-            ValueError: there are no frames, or more than a second has.
-
-        """
-        frames = features.shape[1]
-        if not 0 < frames <= SECOND_MEL_FRAMES:
-            raise ValueError(f"expected 1 to {SECOND_MEL_FRAMES} frames, got {frames}")
+        """Convolve the frames of at most one second; see Network."""
         encoder = self._model.audio_tower
-        # The convolutions read zeros after the last second, as they do in any longer audio.
-        padded = np.zeros((self.mel_bands, SECOND_MEL_FRAMES), dtype=np.float32)
-        padded[:, :frames] = features
         with self._stream.acquire():
-            states = mx.array(padded)[None, :, :, None].astype(self._dtype)
+            states = mx.array(padded_second(features))[None, :, :, None].astype(self._dtype)
             for convolution in (encoder.conv2d1, encoder.conv2d2, encoder.conv2d3):
                 states = gelu(convolution(states))
             steps = states.shape[2]
             states = encoder.conv_out(states.transpose(0, 2, 3, 1).reshape(steps, -1))
             states = states + encoder.embed_positions(steps).astype(states.dtype)
             # `encode` starts the evaluation, because a trip to the device takes longer than this.
-            return states[: token_count(frames)]
+            return states[: token_count(features.shape[1])]
 
     def encode(self, seconds: Sequence[Any]) -> EncodedWindow:
         """Encode the seconds of at most one window, without waiting for the result."""
@@ -167,7 +143,6 @@ class MlxNetwork:
                     masses.append(mass)
             logits = self._model.lm_head(decoder.norm(states[0, -rows:])).astype(mx.float32)
             columns = [
-                # Whole numbers below 2**24 are exact in float32.
                 logits.argmax(axis=-1).astype(mx.float32)[:, None],
                 (logits.max(axis=-1) - _logsumexp(logits))[:, None],
                 mx.concatenate(masses).mean(axis=0)[:, None],
@@ -177,12 +152,7 @@ class MlxNetwork:
             mx.eval(packed, *(array for pair in layers for array in pair))
             arrived = np.array(packed)
         kv_cache.layers, kv_cache.length = layers, cached + new
-        return DecoderOutput(
-            ids=arrived[:, 0].astype(np.int64),
-            logprobs=arrived[:, 1],
-            audio_attention_mass=arrived[:, 2],
-            attention=arrived[:, 3:],
-        )
+        return DecoderOutput.from_packed(arrived)
 
     def _embed(self, part: EncodedWindow | Sequence[int]) -> Any:
         if isinstance(part, EncodedWindow):

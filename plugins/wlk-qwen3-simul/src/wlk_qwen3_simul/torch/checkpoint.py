@@ -15,8 +15,12 @@ from wlk_core.frameworks.memory import require_memory
 from wlk_core.frameworks.torch import available_memory
 from wlk_core.models import read_json_table
 from wlk_core.plugins import ModelNotFoundError
-from wlk_qwen3_simul.checkpoint import check_windows, ties_head
-from wlk_qwen3_simul.engine.config import check_config, read_config_table, read_headers
+from wlk_qwen3_simul.engine.config import (
+    check_config,
+    read_config_table,
+    read_headers,
+    ties_head,
+)
 from wlk_qwen3_simul.engine.frames import SECOND_TOKENS
 from wlk_qwen3_simul.torch.attention import ATTENTION_NAME, register
 
@@ -139,8 +143,6 @@ def read_config(directory: Path) -> Qwen3ASRConfig:
         config: Qwen3ASRConfig = Qwen3ASRConfig.from_dict(fields)
     except _CONFIG_ERRORS as error:
         raise _invalid(path, " ".join(str(error).split())) from error
-    audio: Any = config.audio_config
-    check_windows(audio.n_window, audio.n_window_infer, path)
     return config
 
 
@@ -155,6 +157,12 @@ def check_directory(directory: Path) -> dict[str, TensorHeader]:
 
     """
     table = read_config_table(directory)
+    if "quantization" in table or "quantization_config" in table:
+        raise ModelNotFoundError(
+            f"the weights in {directory} are quantized, which this backend does not read; take a "
+            "model in bfloat16, such as Qwen/Qwen3-ASR-0.6B, or the backend qwen3-mlx-simul for "
+            "weights quantized by MLX"
+        )
     tensors = read_headers(directory)
     check_config(directory, table.get("thinker_config", table), tensors)
     read_json_table(directory / "generation_config.json")

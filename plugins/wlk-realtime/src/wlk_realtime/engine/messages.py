@@ -12,6 +12,7 @@ __all__ = [
     "Message",
     "ServerMessageError",
     "ServerRefusalError",
+    "check_length",
     "parse",
     "refusal_of",
     "shortened",
@@ -25,6 +26,9 @@ Message: TypeAlias = "dict[str, Any]"
 _QUOTED = 200  # characters of a server's message
 # Errors of a request that another session would repeat.
 _LASTING = {"model_not_found", "invalid_value", "invalid_type", "invalid_event"}
+# Many times what can be said, so that memory stays in proportion to the audio.
+_SPARE_WORDS, _WORDS_PER_SECOND = 100, 50
+_SPARE_CHARACTERS, _CHARACTERS_PER_SECOND = 1000, 500
 _LATE = 0.02  # seconds that a word may reach beyond the audio, as rounding allows
 
 
@@ -92,17 +96,29 @@ def to_text(message: Message, name: str) -> str:
     return text.replace("\N{REPLACEMENT CHARACTER}", "")
 
 
+def check_length(text: str, seconds: float) -> str:
+    """Return *text* of *seconds* of audio; raises ServerMessageError where it is far too long."""
+    if len(text) > _SPARE_CHARACTERS + _CHARACTERS_PER_SECOND * seconds:
+        raise ServerMessageError(
+            f"{len(text)} characters came for {seconds:.2f} s of audio, {shortened(text)}"
+        )
+    return text
+
+
 def to_words(records: object, *, floor: float, latest: float) -> tuple[Word, ...]:
     """
     Return the words of *records* in seconds, their starts in order from *floor* to *latest*.
 
     Raises:
-        ServerMessageError: a text is empty, a time lies outside or goes back, or a probability is
-            not in [0, 1].
+        ServerMessageError: there are far too many, a text is empty or very long, a time lies
+            outside or goes back, or a probability is not in [0, 1].
 
     """
     if not isinstance(records, list):
         raise ServerMessageError(f"expected a list of words, got {shortened(records)}")
+    seconds = max(0.0, latest - floor)
+    if len(records) > _SPARE_WORDS + _WORDS_PER_SECOND * seconds:
+        raise ServerMessageError(f"{len(records)} words came for {seconds:.2f} s of audio")
     words: list[Word] = []
     for record in records:
         if not isinstance(record, dict):
@@ -110,6 +126,7 @@ def to_words(records: object, *, floor: float, latest: float) -> tuple[Word, ...
         text = record.get("text")
         if not isinstance(text, str) or not text:
             raise ServerMessageError(f"expected the text of a word, got {shortened(text)}")
+        check_length(text, 0.0)
         start, end = to_seconds(record, "start", latest), to_seconds(record, "end", latest)
         if start < floor - _LATE or end < start:
             raise ServerMessageError(

@@ -13,6 +13,7 @@ from wlk_core.plugins import SAMPLE_RATE
 from wlk_realtime.engine.messages import (
     Message,
     ServerMessageError,
+    check_length,
     parse,
     refusal_of,
     shortened,
@@ -104,7 +105,7 @@ class OpenAiDialect:
                 delta = to_text(message, "delta")
                 if not self._pieces.samples:
                     raise ServerMessageError(f"text came without audio, {shortened(delta)}")
-                self._text += delta
+                self._text = check_length(self._text + delta, self._pieces.samples / SAMPLE_RATE)
             case kind if kind == f"{_TRANSCRIPTION}completed":
                 return self._complete(to_text(message, "transcript"))
             case kind if kind in ("error", f"{_TRANSCRIPTION}failed"):

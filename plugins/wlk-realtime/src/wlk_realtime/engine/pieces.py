@@ -12,6 +12,7 @@ import numpy as np
 
 from wlk_core.plugins import SAMPLE_RATE, Word
 from wlk_core.streaming import background_level, joined, loud_frames, loudness
+from wlk_realtime.engine.messages import check_length
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,8 +52,14 @@ def base64_pcm16(audio: NDArray[np.float32]) -> str:
 
 
 def untimed_words(text: str, samples: int) -> list[Word]:
-    """Return the words of *text*, divided evenly over a piece of so many samples."""
-    texts = _WORDS.findall(text)
+    """
+    Return the words of *text*, divided evenly over a piece of so many samples.
+
+    Raises:
+        ServerMessageError: the text is far too long for them.
+
+    """
+    texts = _WORDS.findall(check_length(text, samples / SAMPLE_RATE))
     step = samples / SAMPLE_RATE / max(1, len(texts))
     return [Word(step * n, step * (n + 1), word) for n, word in enumerate(texts)]
 

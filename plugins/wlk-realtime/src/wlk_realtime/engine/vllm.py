@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
+from wlk_core.plugins import SAMPLE_RATE
 from wlk_realtime.engine.messages import (
     Message,
     ServerMessageError,
     ServerRefusalError,
+    check_length,
     parse,
     shortened,
     to_text,
@@ -266,14 +268,14 @@ class VllmDialect:
             raise ServerMessageError(f"text came without audio, {shortened(text)}")
         self._deltas += 1
         if not self._server.is_timed:
-            self._text += text
+            self._text = check_length(self._text + text, self._pieces.samples / SAMPLE_RATE)
             return
         possible = self._steps + self._server.extra_steps * self._pieces.is_closed
         if self._deltas > possible:
             raise ServerMessageError(
                 f"text {self._deltas} came for {self._steps} steps of 80 ms, {shortened(text)}"
             )
-        self._pieces.commit(self._timed.push(text))
+        self._pieces.commit(self._timed.push(check_length(text, 0.0)))
 
     def _end(self, tokens: int | None) -> list[str]:
         if not self._is_generating:

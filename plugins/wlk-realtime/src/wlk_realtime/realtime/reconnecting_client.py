@@ -95,13 +95,13 @@ class ReconnectingClient:
         server, endpoint = self._server, self._endpoint
         await self._drop()
         if server is None:
-            return backend_error(error, "", key_variable="")
+            raise AssertionError("a request fails at a server") from error
         if is_transient(error):
             server.mark_down()
         source = server.source
         if endpoint is not None:
             error = await asyncio.to_thread(source.explain_failure, error, endpoint)
-        return backend_error(error, source.name, key_variable=source.key_variable)
+        return backend_error(error, source, endpoint)
 
     async def _ask(self, request: Request) -> Decoded:
         connection, remote = self._connection, self._remote

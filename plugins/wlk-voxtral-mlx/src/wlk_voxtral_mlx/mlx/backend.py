@@ -62,9 +62,7 @@ def load(
     mlx_dtype = DTYPES.get(settings.dtype or "") if dtype == "auto" else DTYPES[dtype]
     if config.quantization is not None:
         stream.warn_of_quantized(name)
-    loaded = stream.load(
-        partial(_load_model, engine, directory, config, mlx_dtype, stream.device)
-    )
+    loaded = stream.load(partial(_load_model, engine, directory, config, mlx_dtype, stream.device))
     logger.info("%s runs on %s, engine %s", name, stream.device, engine)
     network = MlxNetwork(loaded, config, eos_id=settings.tokenizer.eos_id, stream=stream)
     return loaded_backend(spec, VoxtralEngine(network, settings))

@@ -32,6 +32,7 @@ __all__ = [
 DEVICES = ("auto", "cpu", "gpu")  #: values of the option `device`
 DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
 
+_OPENING = threading.Lock()
 _LOGGER = logging.getLogger(__name__)
 T = TypeVar("T")
 _MEMORY_KEYS = ("max_recommended_working_set_size", "total_memory", "memory_size")  # by back end
@@ -114,7 +115,8 @@ def shared_stream(device: str, *, install_hint: str) -> SharedStream:
         )
     kind = mx.default_device().type if device == "auto" else mx.DeviceType[device]
     try:
-        return _stream_of(kind)
+        with _OPENING:  # a cache lets two first calls pass, and each would get a lock of its own
+            return _stream_of(kind)
     except RuntimeError as error:
         raise BackendUnavailable(
             f"MLX is installed and computes nothing on its device {kind.name}: {error}; "

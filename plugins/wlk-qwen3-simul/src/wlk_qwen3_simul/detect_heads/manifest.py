@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import attrs
 from msgspec import Meta, Struct
@@ -11,6 +10,9 @@ from msgspec.json import decode
 
 from wlk_core.plugins import OptionError
 from wlk_qwen3_simul.languages import LANGUAGES
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["EXAMPLE", "Clip", "ClipWord", "read_manifest"]
 

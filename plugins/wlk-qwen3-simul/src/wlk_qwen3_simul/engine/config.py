@@ -14,8 +14,6 @@ from wlk_core.models import (
     TensorSize,
     check_sizes,
     read_json_table,
-    read_safetensors_headers,
-    weight_names,
 )
 from wlk_core.plugins import ModelNotFoundError
 from wlk_qwen3_simul.engine.frames import SECOND_MEL_FRAMES
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["check_config", "read_config_table", "read_headers", "ties_head"]
+__all__ = ["check_config", "read_config_table", "ties_head"]
 
 FILE_NAME = "config.json"
 CONV_STRIDE = 8  # mel bands in a row of the last convolution
@@ -153,17 +151,6 @@ def ties_head(config: Mapping[str, Any]) -> bool:
         if "tie_word_embeddings" in part:
             return bool(part["tie_word_embeddings"])
     return True  # as in the published models
-
-
-def read_headers(directory: Path) -> dict[str, TensorHeader]:
-    """
-    Return the tensors of a model by their names; their numbers are not read.
-
-    Raises:
-        ModelNotFoundError: a file is missing or damaged.
-
-    """
-    return read_safetensors_headers(directory / name for name in weight_names(directory))
 
 
 def check_config(

@@ -38,6 +38,9 @@ _LOAD_ERRORS = (
 )
 
 
+READABLE_BITS = (2, 4, 8)
+
+
 class _Quantization(Struct):
     bits: Annotated[int, Meta(ge=1, le=8)] | None = None
     group_size: Annotated[int, Meta(ge=1, le=1024)] | None = None
@@ -134,6 +137,13 @@ def _read_config(directory: Path) -> dict[str, Any]:
         raise ModelNotFoundError(
             f"{directory} is in the layout of transformers, which mlx-qwen3-asr does not read; use "
             "the original repository, such as Qwen/Qwen3-ASR-0.6B, or the backend qwen3-simul"
+        )
+    quantization = table.get("quantization")
+    bits = quantization.get("bits") if isinstance(quantization, dict) else None
+    if bits is not None and bits not in READABLE_BITS:
+        raise ModelNotFoundError(
+            f"{directory} is quantized in {str(bits)[:20]} bits, and mlx-qwen3-asr reads 2, 4 and "
+            "8; take such a model, or one that is not quantized"
         )
     return table
 

@@ -207,7 +207,7 @@ class VllmDialect:
     def send(self, audio: NDArray[np.float32], *, is_last: bool) -> list[str]:
         """Return appends, and commits where a generation begins or ends."""
         self._pieces.append(audio, is_last=is_last)
-        return self._advance()
+        return [text for part in self._pieces.parts() for text in self._messages(part)]
 
     def receive(self, text: str | bytes) -> list[str]:
         """Apply a message; return what was held for it."""
@@ -243,12 +243,6 @@ class VllmDialect:
 
     def _untimed(self) -> list[Word]:
         return untimed_words(self._text, self._pieces.samples)
-
-    def _advance(self) -> list[str]:
-        messages: list[str] = []
-        while (part := self._pieces.take()) is not None:
-            messages += self._messages(part)
-        return messages
 
     def _messages(self, part: Part) -> list[str]:
         messages: list[str] = []
@@ -297,7 +291,7 @@ class VllmDialect:
         self._pieces.commit(self._timed.finish() if self._server.is_timed else self._untimed())
         self._pieces.finish()
         self._is_generating, self._text = False, ""
-        return self._advance()
+        return [text for part in self._pieces.parts() for text in self._messages(part)]
 
 
 def _update(model: str) -> str:

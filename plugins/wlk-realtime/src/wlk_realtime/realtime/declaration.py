@@ -178,14 +178,13 @@ def _declaration_of(models: list[dict[str, Any]], name: str | None) -> Declarati
             continue
         bounds = declared.get("bounds")
         pairs = bounds.items() if isinstance(bounds, dict) else ()
-        numbers = {str(key): _number(value) for key, value in pairs}
         declaration = Declaration(
             has_marks=MARKS in _strings(declared.get("include")),
             backend=str(declared.get("backend", "")),
             capabilities=frozenset(_strings(declared.get("capabilities"))),
             languages=_strings(declared.get("languages")),
             max_delay=_number(declared.get("max_delay")),
-            bounds={key: number for key, number in numbers.items() if number is not None},
+            bounds={str(key): n for key, value in pairs if (n := _number(value)) is not None},
             takes_prompt=declared.get("takes_prompt") is True,
             recognises_digits=declared.get("recognises_digits") is True,
             vocabulary=_strings(declared.get("vocabulary")),

@@ -55,7 +55,6 @@ class ReconnectingClient:
         self._admit = admit
         self._timeout_seconds = timeout_seconds
         self._server: Server | None = None  # tried last
-        self._is_counted = False  # by that server
         self._endpoint: Endpoint | None = None
         self._connection: Connection | None = None
         self._remote: RemoteStream | None = None
@@ -154,8 +153,7 @@ class ReconnectingClient:
     ) -> tuple[Connection, RemoteStream]:
         self._server = server
         self._endpoint = None
-        server.streams += 1
-        self._is_counted = True
+        server.clients.add(self)
         self._endpoint = server.source.endpoint()
         if server.declaration is None:
             await asyncio.to_thread(self._admit, server)
@@ -175,8 +173,7 @@ class ReconnectingClient:
 
     def _leave(self) -> Connection | None:
         """Forget the connection, and return it."""
-        if self._server is not None and self._is_counted:
-            self._server.streams -= 1
-        self._is_counted = False
+        if self._server is not None:
+            self._server.clients.discard(self)
         connection, self._connection = self._connection, None
         return connection

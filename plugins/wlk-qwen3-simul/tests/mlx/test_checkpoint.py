@@ -109,9 +109,9 @@ def test_weights_in_a_number_of_bits_that_the_library_lacks_are_refused(quantize
 
 def test_packed_weights_need_the_memory_of_their_words(quantized, monkeypatch):
     """A word of 32 bits holds several weights; floats are those of the arithmetic."""
-    needed = []
+    directory, needed = quantized(4), []
     monkeypatch.setattr(module, "require_memory", lambda _, **sizes: needed.append(sizes["needed"]))
-    loaded = load_model(quantized(4), dtype=mx.float16)
+    loaded = load_model(directory, dtype=mx.float16)
     arrays = dict(tree_flatten(loaded.parameters()))
 
     assert [sum(each.nbytes for name, each in arrays.items() if "lm_head" not in name)] == needed

@@ -75,9 +75,10 @@ def test_a_directory_without_the_weights_names_what_is_missing(spec, directory):
 
 
 @pytest.mark.usefixtures("no_network")
-def test_a_bundled_model_comes_from_the_wheel(spec, directory):
-    """A bundled alias is the directory that the plugin passes."""
-    assert directory == locate("digits", spec=spec, bundled={"digits": directory})
+@pytest.mark.parametrize("ref", ["digits", "Digits", "DIGITS"])
+def test_a_bundled_model_comes_from_the_wheel(spec, directory, ref):
+    """A bundled alias, in any case, is the directory that the plugin passes."""
+    assert directory == locate(ref, spec=spec, bundled={"digits": directory})
 
 
 def test_a_damaged_bundled_model_names_what_to_reinstall(spec, tmp_path):

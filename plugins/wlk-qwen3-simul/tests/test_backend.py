@@ -6,12 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 import sys
 import threading
 
+import attrs
 import numpy as np
 import pytest
 
 from wlk_conformance import EngineFaults
 from wlk_conformance.testing import StreamDriver
-from wlk_core.plugins import BackendError, LoadedBackend
+from wlk_core.plugins import BackendError, LoadedBackend, OptionError
 from wlk_qwen3_simul.backend import open_stream, warmup
 from wlk_qwen3_simul.checkpoint import Checkpoint
 from wlk_qwen3_simul.engine.engine import Engine
@@ -138,6 +139,16 @@ def test_a_stream_recovers_where_no_kv_cache_can_be_opened(backend, policy, monk
     assert expected == tokens
     assert len(errors) == len(opened) // 2
     assert all("out of memory" in str(error) for error in errors)
+
+
+def test_alignatt_is_refused_where_the_heads_are_unknown(backend):
+    """It decides by them which words are final; LocalAgreement takes only times from them."""
+    engine = attrs.evolve(backend.engine, has_known_heads=False)
+    unknown = LoadedBackend(QWEN3_SIMUL, engine, open_stream=open_stream, warmup=warmup)
+
+    unknown.create_processor(policy="local-agreement").close()
+    with pytest.raises(OptionError, match=r"find them with: .*, or choose policy=local-agreement"):
+        unknown.create_processor(policy="alignatt")
 
 
 def test_a_warmup_makes_two_engine_calls(backend, monkeypatch):

@@ -56,6 +56,14 @@ def test_the_prompt_is_as_long_as_the_silence_and_the_delay(delay):
     assert (0, *[2] * (32 + delay // 80)) == tokenizer.prompt(tokenizer.delay_steps)
 
 
+def test_the_silence_of_a_file_that_does_not_declare_it_is_that_of_the_published_model():
+    """The model was trained with it in front of every utterance."""
+    table = content()
+    del table["audio"]["streaming_n_left_pad_tokens"]
+
+    assert 32 == TekkenTokenizer.from_table(table).left_pad_steps
+
+
 @given(st.integers(1, 30))
 def test_a_delay_of_the_format_is_a_number_of_steps(steps):
     """Delays are multiples of 80 ms up to 2400."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+import logging
+import math
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import mlx.core as mx
 
@@ -13,13 +16,25 @@ from wlk_core.errors import BackendUnavailable, OptionError
 from wlk_core.frameworks.memory import physical_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-__all__ = ["DEVICES", "DTYPES", "SharedStream", "available_memory", "choose_dtype", "shared_stream"]
+__all__ = [
+    "DEVICES",
+    "DTYPES",
+    "SharedStream",
+    "available_memory",
+    "choose_dtype",
+    "gelu",
+    "shared_stream",
+    "silu",
+]
 
 DEVICES = ("auto", "cpu", "gpu")  #: values of the option `device`
 DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
 
+_OPENING = threading.Lock()
+_LOGGER = logging.getLogger(__name__)
+T = TypeVar("T")
 _MEMORY_KEYS = ("max_recommended_working_set_size", "total_memory", "memory_size")  # by back end
 
 
@@ -55,6 +70,30 @@ class SharedStream:
         with self._lock, mx.stream(self._stream):
             yield
 
+    def load(self, make: Callable[[], T]) -> T:
+        """
+        Return what *make* returns, which builds modules on this stream in a thread that ends here.
+
+        Modules begin with random weights.  A thread that has drawn random numbers can crash the
+        process when both end together (mlx 0.32, ml-explore/mlx#4110), and the caller's may.
+        """
+
+        def on_stream() -> T:
+            with self.acquire():
+                return make()
+
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            return pool.submit(on_stream).result()
+
+    def warn_of_quantized(self, model: str) -> None:
+        """Log that quantized weights are slow here, which they are on a CPU."""
+        if not self.is_gpu:
+            _LOGGER.warning(
+                "%s is quantized, and MLX computes with quantized weights slowly on a CPU, far "
+                "slower than real time for a large model; take one that is not quantized, or a GPU",
+                model,
+            )
+
 
 def shared_stream(device: str, *, install_hint: str) -> SharedStream:
     """
@@ -76,7 +115,8 @@ def shared_stream(device: str, *, install_hint: str) -> SharedStream:
         )
     kind = mx.default_device().type if device == "auto" else mx.DeviceType[device]
     try:
-        return _stream_of(kind)
+        with _OPENING:  # a cache lets two first calls pass, and each would get a lock of its own
+            return _stream_of(kind)
     except RuntimeError as error:
         raise BackendUnavailable(
             f"MLX is installed and computes nothing on its device {kind.name}: {error}; "
@@ -127,3 +167,18 @@ def available_memory(device: str) -> int | None:
         if key in info:
             return int(info[key])
     return physical_memory()
+
+
+def gelu(x: mx.array) -> mx.array:
+    """
+    Return the exact GELU.
+
+    MLX's own activations are compiled, and the thread state of compiled functions can abort the
+    process when the thread and the process end together (mlx 0.32, ml-explore/mlx#4110).
+    """
+    return x * (1 + mx.erf(x / math.sqrt(2))) / 2
+
+
+def silu(x: mx.array) -> mx.array:
+    """Return x times its sigmoid; not compiled, as `gelu`."""
+    return x * mx.sigmoid(x)

@@ -64,6 +64,7 @@ def list_models(specs: Iterable[BackendSpec]) -> tuple[Model, ...]:
 
 def describe_model(name: str, spec: BackendSpec) -> Model:
     """Return the state of one model, named by its alias, its repository or its directory."""
+    name = _folded(name, spec)
     word = _local_or_bundled(name, spec)
     model = Model(
         backend=spec.name,
@@ -112,6 +113,7 @@ def locate(
 
     """
     hint = f"get one with: wlk-core pull MODEL --backend {spec.name}"
+    ref = _folded(ref, spec)
     word = _local_or_bundled(ref, spec)
     if word == "local":
         directory = expanded(ref)
@@ -148,6 +150,7 @@ def pull(ref: str, spec: BackendSpec) -> Model:
 
     Raises ModelNotFoundError with the reason and a remedy.
     """
+    ref = _folded(ref, spec)
     word = _local_or_bundled(ref, spec)
     if word == "local":
         raise ModelNotFoundError(
@@ -160,6 +163,7 @@ def pull(ref: str, spec: BackendSpec) -> Model:
 
 def plan_removal(ref: str, spec: BackendSpec) -> Removal:
     """Return what there is to remove of *ref*, or raise ModelNotFoundError; removes nothing."""
+    ref = _folded(ref, spec)
     if word := _local_or_bundled(ref, spec):
         raise ModelNotFoundError(f"{ref} is {word} and was never pulled: nothing can be removed")
     repo = CachedRepo(cache_directory(), _repository(ref, spec))
@@ -175,6 +179,13 @@ def plan_removal(ref: str, spec: BackendSpec) -> Removal:
     if cached - ours or not pulls:
         users.append("another tool")
     return Removal(repo=repo, pulls=pulls, users=tuple(users))
+
+
+def _folded(ref: str, spec: BackendSpec) -> str:
+    """Return the alias that *ref* is in another case, such as "Tiny.EN"; else *ref*."""
+    if ref in spec.models or Path(ref).exists():
+        return ref
+    return next((name for name in spec.models if name.casefold() == ref.casefold()), ref)
 
 
 def _missing(directory: Path, needs: Sequence[str]) -> str:

@@ -64,6 +64,10 @@ class TensorHeader:
         """The number of elements."""
         return math.prod(self.shape)
 
+    def bytes_in(self, float_bytes: int) -> int:
+        """Return the bytes in memory with floats of *float_bytes*; packed integers stay as is."""
+        return self.size * (float_bytes if "F" in self.dtype else ITEM_BYTES[self.dtype])
+
 
 def read_safetensors_headers(paths: Iterable[Path]) -> dict[str, TensorHeader]:
     """Return the tensors of all shards of a model by name; raises as `read_safetensors_header`."""

@@ -1,4 +1,4 @@
-"""Load a checkpoint, and open streams of either policy on it, whatever framework runs it."""
+"""Open streams of either policy on a loaded model, whatever framework runs it."""
 
 from __future__ import annotations
 
@@ -18,77 +18,73 @@ from wlk_core.plugins import (
     LocalAgreementRecognizer,
     OptionError,
     Word,
-    locate,
 )
-from wlk_qwen3_simul.checkpoint import BUNDLED, Checkpoint
+from wlk_qwen3_simul.engine.alignment_heads import (
+    DETECT_COMMAND,
+    find_heads,
+    likely_heads,
+    unknown_heads,
+)
 from wlk_qwen3_simul.engine.decoder import CachedDecoder, transcribe
 from wlk_qwen3_simul.engine.detokenize import WordToken
 from wlk_qwen3_simul.engine.engine import DecodingOptions, Engine
-from wlk_qwen3_simul.engine.find_heads import find_heads
 from wlk_qwen3_simul.engine.frames import FRAME_SAMPLES, HOP_SAMPLES
 from wlk_qwen3_simul.engine.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from wlk_core.plugins import BackendSpec, EngineCalls, Recognizer, StreamConfig
-    from wlk_qwen3_simul.engine.alignment_heads import AlignmentHeads
+    from wlk_qwen3_simul.checkpoint import Checkpoint
     from wlk_qwen3_simul.engine.network import AnyNetwork
 
-__all__ = ["Loading", "open_stream", "warmup"]
+__all__ = ["loaded_backend", "open_stream", "warmup"]
 
 logger = logging.getLogger(__name__)
 
 WARMUP_TEXT = " a"  # any text
 
 
-class Loading:
+def loaded_backend(
+    spec: BackendSpec,
+    checkpoint: Checkpoint,
+    *,
+    text_config: Any,
+    alignment_heads: str | None,
+    open_network: Callable[[tuple[tuple[int, int], ...]], AnyNetwork],
+) -> LoadedBackend[Engine]:
     """
-    The load of a model, but for the network itself: its files, tokenizer and alignment heads.
+    Return the backend of a model whose weights are loaded; *open_network* takes alignment heads.
+
+    Heads that nobody has found are those of the published model of the same size, with a warning.
 
     Raises:
-        ModelNotFoundError: the model is missing or damaged, or *check_directory* raises it.
+        ModelNotFoundError: the tokenizer is damaged or belongs to another model.
+        OptionError: the alignment heads are invalid or do not fit, or the model has another size.
 
     """
-
-    def __init__(
-        self,
-        spec: BackendSpec,
-        model: str | None,
-        *,
-        cache_dir: str | None,
-        check_directory: Callable[[Path], object],
-    ) -> None:
-        self._spec = spec
-        self.name = model or str(spec.default_model)
-        self.directory = locate(self.name, spec=spec, bundled=BUNDLED, cache_dir=cache_dir)
-        self.checkpoint = Checkpoint.read(self.directory, name=self.name)
-        check_directory(self.directory)  # before the tokenizer, which takes a second
-        self._vocabulary = Vocabulary.read(self.directory)
-
-    def find_heads(self, option: str | None, text_config: Any) -> AlignmentHeads:
-        """Return the alignment heads; raises OptionError where they are unknown or do not fit."""
-        return find_heads(
-            option,
-            self.directory,
-            name=self.name,
-            layers=text_config.num_hidden_layers,
-            heads=text_config.num_attention_heads,
+    name = checkpoint.name
+    layers, heads = text_config.num_hidden_layers, text_config.num_attention_heads
+    known = find_heads(alignment_heads, checkpoint.directory, name=name, layers=layers, heads=heads)
+    found = known or likely_heads(width=text_config.hidden_size, layers=layers, heads=heads)
+    if found is None:
+        raise unknown_heads(name)
+    if known is None:
+        logger.warning(
+            "the alignment heads of %s are unknown: its word times come from those of %s, and "
+            "policy=alignatt is refused; find its own with: %s",
+            name,
+            found.model,
+            DETECT_COMMAND,
         )
-
-    def backend(
-        self, network: AnyNetwork, heads: AlignmentHeads, *, dtype: Any, device: Any
-    ) -> LoadedBackend[Engine]:
-        """Return the backend around *network*."""
-        logger.info("%s runs in %s on %s", self.name, dtype, device)
-        engine = Engine(
-            network=network,
-            vocabulary=self._vocabulary,
-            checkpoint=self.checkpoint,
-            by_self=heads.row == "self",
-        )
-        return LoadedBackend(self._spec, engine, open_stream=open_stream, warmup=warmup)
+    engine = Engine(
+        network=open_network(found.pairs),
+        vocabulary=Vocabulary.read(checkpoint.directory),
+        checkpoint=checkpoint,
+        by_self=found.row == "self",
+        has_known_heads=known is not None,
+    )
+    return LoadedBackend(spec, engine, open_stream=open_stream, warmup=warmup)
 
 
 def open_stream(
@@ -98,10 +94,14 @@ def open_stream(
     Return a function that makes a recognizer for a stream; see LoadedBackend.
 
     Raises:
-        OptionError: the checkpoint was not trained for the language, or the prompt contains a
-            special token.
+        OptionError: the checkpoint was not trained for the language, the prompt contains a special
+            token, or AlignAtt is to decide by heads that are unknown.
 
     """
+    if config.policy == "alignatt" and not engine.has_known_heads:
+        raise unknown_heads(
+            engine.checkpoint.name, alternative=", or choose policy=local-agreement"
+        )
     engine.checkpoint.check_language(config.language)
     texts = (config.options["keyterms"], config.options["prompt"])
     prompt = " ".join(text for text in texts if text)

@@ -1,23 +1,22 @@
-"""The settings that a checkpoint declares in wlk.json and config.json."""
+"""The settings that a checkpoint declares in wlk.json."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import attrs
 from msgspec import Meta, Struct
 
 from wlk_core.models import read_json_table
-from wlk_core.plugins import ModelNotFoundError, OptionError
-from wlk_qwen3_simul.engine.frames import SECOND_MEL_FRAMES
+from wlk_core.plugins import OptionError, locate
 from wlk_qwen3_simul.languages import LANGUAGES
 from wlk_qwen3_simul.models import DIGITS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from wlk_core.plugins import BackendSpec
 
-__all__ = ["BUNDLED", "Checkpoint", "check_windows", "ties_head"]
+__all__ = ["BUNDLED", "Checkpoint"]
 
 BUNDLED = {DIGITS: Path(__file__).parent / "digits"}
 MANIFEST = "wlk.json"
@@ -35,16 +34,24 @@ class _Settings(Struct):
 @attrs.frozen(kw_only=True)
 class Checkpoint:
     """
-    Languages and defaults of a checkpoint.
+    The directory, languages and defaults of a checkpoint.
 
     A directory may hold a ``wlk.json`` with the languages that the checkpoint was trained for, its
     compute type, and its best buffer length.  Other checkpoints have no limits of their own.
     """
 
     name: str
+    directory: Path = Path()
     languages: tuple[str, ...] | None = None
     compute_type: str = "auto"
     buffer_seconds: float = BUFFER_SECONDS
+
+    @classmethod
+    def find(cls, model: str | None, *, spec: BackendSpec, cache_dir: str | None) -> Checkpoint:
+        """Return the settings of *model*, which may be pulled; raises ModelNotFoundError."""
+        name = model or str(spec.default_model)
+        directory = locate(name, spec=spec, bundled=BUNDLED, cache_dir=cache_dir)
+        return cls.read(directory, name=name)
 
     @classmethod
     def read(cls, directory: Path, *, name: str) -> Checkpoint:
@@ -59,6 +66,7 @@ class Checkpoint:
         languages = table.get("languages")
         return cls(
             name=name,
+            directory=directory,
             languages=None if languages is None else tuple(languages),
             compute_type=table.get("compute_type") or "auto",
             buffer_seconds=float(table.get("buffer_seconds") or BUFFER_SECONDS),
@@ -77,30 +85,4 @@ class Checkpoint:
         raise OptionError(
             f"the model {self.name} recognises {', '.join(self.languages)} only, not {language!r}; "
             "choose another model or leave the language out"
-        )
-
-
-def ties_head(config: Mapping[str, Any]) -> bool:
-    """Return whether *config*, in the original layout, makes the embedding the output head."""
-    thinker = config["thinker_config"]
-    for part in (thinker.get("text_config", {}), thinker, config):
-        if "tie_word_embeddings" in part:
-            return bool(part["tie_word_embeddings"])
-    return True  # as in the published models
-
-
-def check_windows(half: Any, window: Any, path: Path) -> None:
-    """
-    Check the windows of the encoder: *half* a second, and *window* of whole seconds, in mel frames.
-
-    Raises:
-        ModelNotFoundError: the config.json at *path* declares others.
-
-    """
-    is_second = isinstance(half, int) and 2 * half == SECOND_MEL_FRAMES
-    if not is_second or not isinstance(window, int) or window % SECOND_MEL_FRAMES or window <= 0:
-        raise ModelNotFoundError(
-            f"{path} does not describe a Qwen3-ASR: expected n_window={SECOND_MEL_FRAMES // 2} and "
-            f"n_window_infer as a multiple of {SECOND_MEL_FRAMES}, as in the published models, got "
-            f"{half!r} and {window!r}; pull the model again"
         )

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-__all__ = ["DIGITS", "FILES", "MODELS"]
+__all__ = ["DIGITS", "FILES", "MODELS", "repository_of"]
 
 DIGITS = "digits"  #: the bundled checkpoint
 
 # The original layout, which torch and MLX both load.  torch also loads the `-hf` repositories, by
-# their full names.
+# their full names.  The longer names are those of whisperlivekit.
 MODELS = {
     DIGITS: "bundled",
     "0.6b": "Qwen/Qwen3-ASR-0.6B",
     "1.7b": "Qwen/Qwen3-ASR-1.7B",
+    "qwen3-0.6b": "Qwen/Qwen3-ASR-0.6B",
+    "qwen3-1.7b": "Qwen/Qwen3-ASR-1.7B",
+    "qwen3-asr-0.6b": "Qwen/Qwen3-ASR-0.6B",
+    "qwen3-asr-1.7b": "Qwen/Qwen3-ASR-1.7B",
 }
 
 FILES = (
@@ -26,3 +30,8 @@ FILES = (
     "tokenizer_config.json",
     "vocab.json",
 )
+
+
+def repository_of(name: str) -> str:
+    """Return the repository of an alias in any case; other names are returned unchanged."""
+    return MODELS.get(name.casefold(), name)

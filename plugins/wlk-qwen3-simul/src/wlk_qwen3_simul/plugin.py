@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -54,71 +54,54 @@ _OPTIONS = (
 # MLX is made for Apple Silicon; elsewhere torch is faster.
 _IS_APPLE_SILICON = platform.system() == "Darwin" and platform.machine() == "arm64"
 
-_CAPABILITIES = frozenset(
-    {
-        "hypothesis",
-        "word-times",
-        "probabilities",
-        "language-detection",
-        "language-forcing",
-        "speaker-turns",
-        "bounded-state",
-    }
-)
 
-# The bounds of the digits checkpoint on the speech tier, on either framework.
-_BOUNDS = {"wer": 0.10, "word_start_median": 0.12, "word_start_bias": 0.12}
+def _spec(framework: str, device: Option, **fields: Any) -> BackendSpec:
+    """Return the spec of either backend; wlk-qwen3-simul[FRAMEWORK] installs its requirements."""
+    requirements = fields.pop("requires")
+    return BackendSpec(
+        api=1,
+        load=f"wlk_qwen3_simul.{framework}.backend:load",
+        options=(device, standard_options.dtype("float32", "float16", "bfloat16"), *_OPTIONS),
+        capabilities=(
+            "hypothesis",
+            "word-times",
+            "probabilities",
+            "language-detection",
+            "language-forcing",
+            "speaker-turns",
+            "bounded-state",
+        ),
+        languages=tuple(LANGUAGES),
+        policies=("alignatt", "local-agreement"),
+        models=MODELS,
+        default_model="0.6b",
+        model_files=FILES,
+        max_delay=3.0,
+        # Of the digits checkpoint on the speech tier, on either framework.
+        bounds={"wer": 0.10, "word_start_median": 0.12, "word_start_bias": 0.12},
+        requires=dict.fromkeys(requirements, f"pip install 'wlk-qwen3-simul[{framework}]'"),
+        **fields,
+    )
 
-QWEN3_SIMUL = BackendSpec(
+
+QWEN3_SIMUL = _spec(
+    "torch",
+    standard_options.device(*TORCH_DEVICES),
     name="qwen3-simul",
-    api=1,
     summary="Qwen3-ASR on torch, made simultaneous; CPU, CUDA and Apple's MPS",
-    load="wlk_qwen3_simul.torch.backend:load",
-    options=(
-        standard_options.device(*TORCH_DEVICES),
-        standard_options.dtype("float32", "float16", "bfloat16"),
-        *_OPTIONS,
-    ),
-    capabilities=_CAPABILITIES,
-    languages=tuple(LANGUAGES),
-    policies=("alignatt", "local-agreement"),
-    models=MODELS,
-    default_model="0.6b",
-    model_files=FILES,
-    max_delay=3.0,
-    bounds=_BOUNDS,
     preference=10,
-    requires={
-        "torch": "pip install 'wlk-qwen3-simul[torch]'",
-        "transformers": "pip install 'wlk-qwen3-simul[torch]'",
-    },
+    requires=("torch", "transformers"),
 )
 
-QWEN3_MLX_SIMUL = BackendSpec(
+QWEN3_MLX_SIMUL = _spec(
+    "mlx",
+    standard_options.device("cpu", "gpu"),
     name="qwen3-mlx-simul",
-    api=1,
     summary="Qwen3-ASR on MLX, made simultaneous; Apple Silicon, Linux on CPU and CUDA",
-    load="wlk_qwen3_simul.mlx.backend:load",
-    options=(
-        standard_options.device("cpu", "gpu"),
-        standard_options.dtype("float32", "float16", "bfloat16"),
-        *_OPTIONS,
-    ),
-    capabilities=_CAPABILITIES,
-    languages=tuple(LANGUAGES),
-    policies=("alignatt", "local-agreement"),
-    models=MODELS,
-    default_model="0.6b",
-    model_files=FILES,
-    max_delay=3.0,
-    bounds=_BOUNDS,
     max_concurrent_calls=1,  # all threads share one MLX stream
     preference=12 if _IS_APPLE_SILICON else 8,
     # mlx comes first, because on Linux its bare wheel cannot run and the extra brings one that can.
-    requires={
-        "mlx": "pip install 'wlk-qwen3-simul[mlx]'",
-        "mlx-qwen3-asr": "pip install 'wlk-qwen3-simul[mlx]'",
-    },
+    requires=("mlx", "mlx-qwen3-asr"),
 )
 
 

@@ -1,4 +1,4 @@
-"""Heads files: their content, and the files that are refused."""
+"""Alignment heads: the files of them, and where those of a model are found."""
 
 from __future__ import annotations
 
@@ -10,7 +10,18 @@ from hypothesis import strategies as st
 import pytest
 
 from wlk_core import OptionError
-from wlk_qwen3_simul.engine.alignment_heads import AlignmentHead, AlignmentHeads
+from wlk_qwen3_simul.engine.alignment_heads import (
+    HEADS_FILE,
+    AlignmentHead,
+    AlignmentHeads,
+    find_heads,
+    likely_heads,
+)
+
+REAL = {"layers": 28, "heads": 16}
+SMALL, LARGE = "Qwen/Qwen3-ASR-0.6B", "Qwen/Qwen3-ASR-1.7B"
+PUBLISHED = resources.files("wlk_qwen3_simul") / "heads"
+SMALL_FILE = str(PUBLISHED / "qwen3-asr-0.6b.json")
 
 
 def content(**changes):
@@ -28,6 +39,18 @@ def content(**changes):
     return json.dumps({**table, **changes})
 
 
+def compact(**changes):
+    """Return a heads file of whisperlivekit, for the same decoder."""
+    table = {
+        "model": "theirs",
+        "num_layers": 3,
+        "num_heads": 4,
+        "ts_matrix": [[0.0] * 4] * 3,
+        "alignment_heads_compact": [[2, 1], [0, 3]],
+    }
+    return json.dumps({**table, **changes})
+
+
 @given(
     st.sets(st.tuples(st.integers(0, 27), st.integers(0, 15)), min_size=1),
     st.sampled_from(["predict", "self"]),
@@ -39,7 +62,7 @@ def test_heads_are_read_back_as_they_were_written(pairs, row, score):
     heads = AlignmentHeads(
         model="m", layers=28, heads=16, row=row, best=best, chance=score, source="s"
     )
-    read = AlignmentHeads.from_json(heads.to_json(), name="x")
+    read = AlignmentHeads.from_json(heads.to_json().encode(), name="x")
 
     assert heads == read
     assert tuple(sorted(pairs)) == read.pairs
@@ -47,34 +70,159 @@ def test_heads_are_read_back_as_they_were_written(pairs, row, score):
 
 def test_published_files_are_written_as_the_command_writes_them():
     """Reading and writing a file changes nothing, so that a diff shows what changed."""
-    for file in (resources.files("wlk_qwen3_simul") / "heads").iterdir():
-        text = file.read_text(encoding="utf-8")
+    for file in PUBLISHED.iterdir():
+        heads = AlignmentHeads.from_json(file.read_bytes(), name=file.name)
 
-        assert text == AlignmentHeads.from_json(text, name=file.name).to_json()
+        assert file.read_text(encoding="utf-8") == heads.to_json()
 
 
 @pytest.mark.parametrize(
     ("text", "claim"),
     [
         ("{", "is damaged: .* truncated"),
+        ("\xff\xfe", "is damaged: "),
         ("[]", "is invalid: Expected `object`, got `array`"),
-        (content(format=2), "is not a heads file of format 1"),
-        (content(row="both"), "expected row to be predict or self, got 'both'"),
-        (content(layers="3"), "expected layers to be int"),
-        (content(model=None), "expected model to be str"),
-        (content(chance="low"), "expected chance to be float"),
-        (content(best=[]), "names no head"),
-        (content(best=[[2, 1]]), r"expected best to hold layer, head and score, got \[2, 1\]"),
-        (content(best=[{"layer": 2}]), "expected head to be int, got None"),
-        (content(best=[{"layer": 2, "head": 1, "score": "high"}]), "expected score to be a number"),
+        (content(format=2), r"`\$\.format`"),
+        (content(row="both"), r"Invalid enum value 'both' - at `\$\.row`"),
+        (content(layers="3"), r"Expected `int`, got `str` - at `\$\.layers`"),
+        (content(model=None), r"`\$\.model`"),
+        (content(chance="low"), r"`\$\.chance`"),
+        (content(best=[]), r"length >= 1 - at `\$\.best`"),
+        (content(best=[[2, 1]]), r"`\$\.best\[0\]`"),
+        (content(best=[{"layer": 2}]), "missing required field `head`"),
+        (content(best=[{"layer": 2, "head": 1, "score": "high"}]), r"`\$\.best\[0\]\.score`"),
         (content(best=[{"layer": 2, "head": 4}]), r"names the head 2\.4.*heads 0 to 3"),
-        (content(best=[{"layer": -1, "head": 0}]), r"names the head -1\.0"),
+        (content(best=[{"layer": -1, "head": 0}]), "`int` >= 0"),
         (content(best=[{"layer": 2, "head": 1}] * 2), "names a head twice"),
+        (compact(alignment_heads_compact=[[2]]), r"`\$\.alignment_heads_compact\[0\]`"),
+        (compact(alignment_heads_compact=[[2, 4]]), r"names the head 2\.4"),
+        (compact(num_layers=None), r"`\$\.num_layers`"),
     ],
 )
-def test_a_file_that_is_damaged_or_contradicts_itself_is_refused(text, claim):
+def test_a_file_that_is_damaged_or_contradicts_itself_is_refused(text, claim, tmp_path):
     """The message is one line that begins with the name of the file."""
+    file = tmp_path / "heads.json"
+    file.write_text(text, encoding="latin-1")
+
     with pytest.raises(OptionError, match=claim) as caught:
-        AlignmentHeads.from_json(text, name="heads.json")
-    assert str(caught.value).startswith("heads.json")
+        find_heads(str(file), tmp_path, name="digits", layers=3, heads=4)
+    assert str(caught.value).startswith(str(file))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("names", "model", "best"),
+    [
+        (["0.6b", "Qwen3-0.6B", SMALL, f"{SMALL}-hf"], SMALL, (20, 3)),
+        (["1.7B", LARGE, "mlx-community/Qwen3-ASR-1.7B-4bit"], LARGE, (11, 2)),
+    ],
+)
+def test_the_published_heads_of_both_sizes_are_found(names, model, best, tmp_path):
+    """They are found by an alias, a repository or a conversion, or a directory of that name."""
+    directory = tmp_path / model.partition("/")[2]
+    directory.mkdir()
+    for name in (*names, str(directory)):
+        heads = find_heads(None, tmp_path, name=name, **REAL)
+
+        assert (model, "self", 20) == (heads.model, heads.row, len(heads.best))
+        assert best == (heads.best[0].layer, heads.best[0].head)
+    scores = [head.score for head in heads.best]
+    assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "row", "chance"), [(content(), "predict", 0.1), (compact(), "self", None)]
+)
+def test_a_checkpoint_has_heads_of_its_own(text, row, chance, tmp_path):
+    """The file is one of this program or of whisperlivekit."""
+    (tmp_path / HEADS_FILE).write_text(text, encoding="utf-8")
+    heads = find_heads(None, tmp_path, name="mine", layers=3, heads=4)
+
+    assert ((0, 3), (2, 1)) == heads.pairs
+    assert (row, chance) == (heads.row, heads.chance)
+
+
+def test_the_worst_heads_of_whisperlivekit_are_left_out(tmp_path):
+    """Its files list hundreds in the order of their scores, and it uses the first 20 itself."""
+    every = [[layer, head] for layer in range(28) for head in range(16)]
+    text = compact(alignment_heads_compact=every, num_layers=28, num_heads=16)
+    (tmp_path / HEADS_FILE).write_text(text, encoding="utf-8")
+
+    heads = find_heads(None, tmp_path, name="mine", **REAL)
+    assert tuple(map(tuple, every[:20])) == heads.pairs
+
+
+@pytest.mark.parametrize("name", ["owner/Qwen3-ASR-0.6B", "Qwen/x", "owner/a"])
+def test_a_model_of_another_owner_has_no_known_heads(name, tmp_path):
+    """Further training may have moved them."""
+    assert find_heads(None, tmp_path, name=name, **REAL) is None
+
+
+@pytest.mark.parametrize(
+    ("width", "layers", "model"),
+    [(1024, 28, SMALL), (2048, 28, LARGE), (1024, 4, None), (1, 28, None)],
+)
+def test_likely_heads_are_those_of_the_published_model_of_the_same_size(width, layers, model):
+    """A model of another size has none."""
+    heads = likely_heads(width=width, layers=layers, heads=16)
+
+    assert model == (heads and heads.model)
+
+
+@pytest.mark.parametrize("name", ["1.7b", LARGE, f"{LARGE}-hf"])
+def test_heads_of_the_other_published_size_are_refused(name, tmp_path):
+    """Both sizes have 28 layers of 16 heads, so that the file names its model."""
+    with pytest.raises(OptionError, match=f"heads of {SMALL}, and the model is .*; leave"):
+        find_heads(SMALL_FILE, tmp_path, name=name, **REAL)
+
+
+@pytest.mark.parametrize("name", [SMALL, f"{SMALL}-hf", "owner/tuned"])
+def test_heads_of_the_same_or_an_unknown_model_are_accepted(name, tmp_path):
+    """A model trained further may use the heads of the model it was."""
+    assert SMALL == find_heads(SMALL_FILE, tmp_path, name=name, **REAL).model
+
+
+def test_heads_of_a_decoder_of_another_shape_are_refused(tmp_path):
+    """The message contains both shapes and the command."""
+    with pytest.raises(
+        OptionError, match=r"28 layers of 16 heads, and this decoder has 4 of 8.*detect_heads"
+    ):
+        find_heads(None, tmp_path, name=SMALL, layers=4, heads=8)
+
+
+def test_a_missing_heads_file_is_reported_by_its_name(tmp_path):
+    """A name that ends in .json is not taken for a list."""
+    file = tmp_path / "heads.json"
+    with pytest.raises(OptionError) as caught:
+        find_heads(str(file), tmp_path, name="digits", layers=3, heads=4)
+
+    assert f"the heads file {file} does not exist" == str(caught.value)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 27), st.integers(0, 15)), min_size=1, unique=True),
+    st.sampled_from(["predict", "self"]),
+)
+def test_a_list_of_heads_begins_with_its_row(pairs, row):
+    """Read at the other row, every head is as good as chance; a list may be long."""
+    text = f"{row}:" + ", ".join(f"{layer}.{head}" for layer, head in pairs)
+    heads = find_heads(text, PUBLISHED, name="digits", **REAL)
+
+    assert tuple(sorted(pairs)) == heads.pairs
+    assert row == heads.row
+
+
+@pytest.mark.parametrize(
+    "text", ["2.1", "self:", "self:2", "both:2.1", "self:2.1;0.0", "self:²·1", "1.1," * 500]
+)
+def test_an_invalid_list_of_heads_is_refused_with_an_example(text, tmp_path):
+    """The message shows how heads are written."""
+    with pytest.raises(OptionError, match=r"such as predict:2\.0,3\.1"):
+        find_heads(text, tmp_path, name="digits", layers=3, heads=4)
+
+
+@pytest.mark.parametrize("text", ["self:3.0", "predict:0.4"])
+def test_a_head_that_the_model_lacks_is_refused(text, tmp_path):
+    """The message contains the layers and heads of the decoder."""
+    with pytest.raises(OptionError, match="layers 0 to 2 and heads 0 to 3"):
+        find_heads(text, tmp_path, name="digits", layers=3, heads=4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -10,11 +12,14 @@ pytest.importorskip("transformers", reason="needs wlk-qwen3-simul[torch]")
 pytest.importorskip("mlx.core", reason="needs wlk-qwen3-simul[mlx]")
 pytest.importorskip("mlx_qwen3_asr", reason="needs wlk-qwen3-simul[mlx]")
 
+from mlx import nn
 import mlx.core as mx
+from mlx.utils import tree_flatten
 import torch
 
-from wlk_core import ModelNotFoundError
+from wlk_core import ModelNotFoundError, load_backend
 from wlk_core.frameworks.mlx import shared_stream
+from wlk_qwen3_simul.mlx import checkpoint as module
 from wlk_qwen3_simul.mlx.checkpoint import load_model
 
 
@@ -56,6 +61,60 @@ def test_weights_that_do_not_fit_key_for_key_are_refused(altered, weights, messa
         load_model(altered(weights=weights), dtype=mx.float32)
     assert "pull the model again" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.fixture
+def quantized(checkpoint, tmp_path):
+    """Return a function that writes the tiny checkpoint as mlx-community does, quantised."""
+
+    def make(bits):
+        for file in checkpoint.iterdir():
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+        model = load_model(checkpoint, dtype=mx.float32)
+        nn.quantize(
+            model.model,
+            group_size=32,
+            bits=bits,
+            class_predicate=lambda _, module: (
+                hasattr(module, "to_quantized") and module.weight.shape[-1] % 32 == 0
+            ),
+        )
+        weights = dict(tree_flatten(model.parameters()))
+        weights = {name: each for name, each in weights.items() if "lm_head" not in name}
+        mx.save_safetensors(str(tmp_path / "model.safetensors"), weights)
+        table = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+        table["quantization"] = table["quantization_config"] = {"group_size": 32, "bits": bits}
+        (tmp_path / "config.json").write_text(json.dumps(table), encoding="utf-8")
+        return tmp_path
+
+    return make
+
+
+def test_weights_that_mlx_has_quantised_are_loaded_here_and_refused_on_torch(quantized, caplog):
+    """On a CPU a warning says how slow they are."""
+    directory = quantized(8)
+    with load_backend("qwen3-mlx-simul", str(directory), device="cpu") as backend:
+        backend.warmup()
+
+    assert "slowly on a CPU" in caplog.text
+    with pytest.raises(ModelNotFoundError, match=r"quantized.*or the backend qwen3-mlx-simul"):
+        load_backend("qwen3-simul", str(directory))
+
+
+def test_weights_in_a_number_of_bits_that_the_library_lacks_are_refused(quantized):
+    """The message names the numbers that it reads."""
+    with pytest.raises(ModelNotFoundError, match="in 6 bits, and mlx-qwen3-asr reads 2, 4 and 8"):
+        load_model(quantized(6), dtype=mx.float32)
+
+
+def test_packed_weights_need_the_memory_of_their_words(quantized, monkeypatch):
+    """A word of 32 bits holds several weights; floats are those of the arithmetic."""
+    directory, needed = quantized(4), []
+    monkeypatch.setattr(module, "require_memory", lambda _, **sizes: needed.append(sizes["needed"]))
+    loaded = load_model(directory, dtype=mx.float16)
+    arrays = dict(tree_flatten(loaded.parameters()))
+
+    assert [sum(each.nbytes for name, each in arrays.items() if "lm_head" not in name)] == needed
 
 
 def own_head(state):

@@ -7,21 +7,25 @@ from wlk_realtime.realtime.address import Address, Endpoint, read_key
 
 
 @pytest.mark.parametrize(
-    ("reference", "host", "port", "models", "model"),
+    ("reference", "host", "models", "model"),
     [
-        ("ws://gpu:8000/v1/realtime", "gpu", 8000, "/v1/models", None),
-        ("wss://gpu.example/v1/realtime#a/b", "gpu.example", 443, "/v1/models", "a/b"),
-        ("ws://[::1]/speech/realtime/", "::1", 80, "/speech/models", None),
-        ("ws://gpu/v1/realtime?x=1", "gpu", 80, "/v1/models", None),
+        ("ws://gpu:8000/v1/realtime", "gpu", "http://gpu:8000/v1/models", None),
+        (
+            "wss://gpu.example/v1/realtime#a/b",
+            "gpu.example",
+            "https://gpu.example/v1/models",
+            "a/b",
+        ),
+        ("ws://[::1]/speech/realtime/", "::1", "http://[::1]/speech/models", None),
+        ("ws://gpu/v1/realtime?x=1", "gpu", "http://gpu/v1/models", None),
     ],
 )
-def test_a_model_is_the_address_of_a_server(reference, host, port, models, model):
+def test_a_model_is_the_address_of_a_server(reference, host, models, model):
     """And a name after a hash; the list of models is beside the WebSocket."""
     address = Address.parse(reference)
 
-    assert (host, port, models, model) == (
-        address.host, address.port, address.models_path, address.model,
-    )  # fmt: skip
+    assert (host, model) == (address.host, address.model)
+    assert models == f"{address.origin}{address.models_path}"
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ HALF = len(AUDIO) // 2
 def watched(backend):
     """Return a socket to the first child of *backend*, which ends with its process."""
     address = backend.engine.servers[0].source.endpoint().address
-    return socket.create_connection((address.host, address.port), timeout=60)
+    return socket.create_connection((address.host, urlsplit(address.url).port), timeout=60)
 
 
 def assert_ended(watch):
@@ -84,13 +84,13 @@ def test_a_child_ends_when_its_parent_is_killed():
         "import sys\n"
         "from wlk_core import load_backend\n"
         f"backend = load_backend('realtime', 'digits', **{HERE!r})\n"
-        "print(backend.engine.servers[0].source.endpoint().address.port, flush=True)\n"
+        "print(backend.engine.servers[0].source.endpoint().address.url, flush=True)\n"
         "sys.stdin.read()\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as parent:
-        port = int(parent.stdout.readline())
+        port = urlsplit(parent.stdout.readline().strip()).port
         watch = socket.create_connection(("127.0.0.1", port), timeout=60)
         parent.kill()
 

@@ -43,7 +43,7 @@ def web_socket(handler):
 
 @contextmanager
 def tcp(answer):
-    """Yield the address of a server that sends *answer* to whatever comes; None to wait."""
+    """Yield the address of a server that sends *answer*, bytes or a function; None to wait."""
     listener = socket.create_server(("127.0.0.1", 0))
     accepted = []
 
@@ -57,7 +57,7 @@ def tcp(answer):
             if answer is not None:
                 with suppress(OSError):  # the client may be gone
                     connection.recv(65_536)
-                    connection.sendall(answer)
+                    answer(connection) if callable(answer) else connection.sendall(answer)
                 connection.close()
 
     thread = threading.Thread(target=run, daemon=True)
@@ -109,6 +109,30 @@ def test_a_server_that_accepts_and_never_answers(monkeypatch):
             error = failure(url, patch, timeout_seconds=TIMEOUT)
             assert "timeout_seconds" in str(error)
             assert error.is_exhausted
+
+
+@pytest.mark.parametrize(
+    ("begin", "part"),
+    [
+        (b"HTTP/1.1 200 OK\r\nX-Drip: ", b"x"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"0"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    ],
+    ids=["a header", "chunk sizes", "100 Continue"],
+)
+def test_a_server_whose_answer_never_ends(begin, part):
+    """One time covers all reads of the list of models, however often something comes."""
+    never = threading.Event()
+
+    def drip(connection):
+        connection.sendall(begin)
+        while not never.wait(TIMEOUT / 10):  # longer than all of the call, in small parts
+            connection.sendall(part)
+
+    with tcp(drip) as url:
+        error = failure(url, timeout_seconds=TIMEOUT)
+
+    assert "timeout_seconds" in str(error)
 
 
 PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 15\r\n\r\n<html>hi</html>"
@@ -197,8 +221,18 @@ def test_a_server_that_sends_nonsense(messages, monkeypatch):
         {"tokens": [WORD, {**WORD, "start": 0.0, "end": 0.05}]},
         {"processed_up_to": 2.0},
         {"hypothesis": "one"},
+        {"tokens": [WORD] * 1000},
+        {"hypothesis": [{**WORD, "text": " one" * 1000}]},
     ],
-    ids=["beyond the audio", "before it", "words go back", "clock beyond it", "no list"],
+    ids=[
+        "beyond the audio",
+        "before it",
+        "words go back",
+        "clock beyond it",
+        "no list",
+        "far too many words",
+        "a word far too long",
+    ],
 )
 def test_a_healthy_stream_gets_no_garbage(answer, monkeypatch):
     """An answer with something wrong is an error, and after three retries the end of the stream."""
@@ -227,6 +261,17 @@ def test_a_healthy_stream_gets_no_garbage(answer, monkeypatch):
     assert all("sent what no such server sends" in str(error) for error in errors)
     assert isinstance(errors[-1], StreamBroken)
     assert "" == stream.get_buffer().text
+
+
+def test_a_key_that_a_server_repeats_is_not_shown(monkeypatch):
+    """Messages end up in logs."""
+    monkeypatch.setenv("WLK_REALTIME_API_KEY", "open-sesame")
+    message = {"type": "error", "error": {"message": "bad key open-sesame", "code": "x"}}
+    with web_socket(answering(json.dumps(message))) as url:
+        error = failure(url, monkeypatch)
+
+    assert "bad key ***" in str(error)
+    assert "open-sesame" not in str(error)
 
 
 def test_a_key_opens_a_server_and_a_wrong_one_does_not(monkeypatch):

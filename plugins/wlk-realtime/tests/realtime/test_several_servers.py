@@ -56,7 +56,7 @@ def test_a_stream_tries_the_server_with_the_fewest_streams_first():
     """And one that was lost a moment ago last."""
     servers = tuple(Server(None) for _ in range(3))
     for server, streams in zip(servers, (2, 0, 1), strict=True):
-        server.streams = streams
+        server.clients = set(range(streams))
     servers[1].mark_down()
 
     order = [servers.index(server) for server in ranked(servers)]
@@ -104,11 +104,11 @@ def test_streams_of_a_server_that_is_gone_go_on_at_the_other_one(
     """They are divided before, and none has lost or doubled a word after."""
     with load_backend("realtime", f"{own_server.url},{scripted_server.url}") as backend:
         streams = [begin(backend) for _ in range(4)]
-        before = [server.streams for server in backend.engine.servers]
+        before = [len(server.clients) for server in backend.engine.servers]
         own_server.kill()
         ends = [end(*stream) for stream in streams]
         text, failures = end(*begin(backend))
-        after = [server.streams for server in backend.engine.servers]
+        after = [len(server.clients) for server in backend.engine.servers]
 
     assert [2, 2] == before
     assert [expected] * 4 == [each for each, _ in ends]
@@ -125,12 +125,12 @@ def test_a_server_that_is_away_at_first_gets_streams_when_it_comes(
     own_server.kill()
     with load_backend("realtime", f"{own_server.url},{scripted_server.url}") as backend:
         first = begin(backend)
-        away = [server.streams for server in backend.engine.servers]
+        away = [len(server.clients) for server in backend.engine.servers]
         own_server.start()
         for server in backend.engine.servers:
             server.mark_up()  # as after a few seconds
         second = begin(backend)
-        divided = [server.streams for server in backend.engine.servers]
+        divided = [len(server.clients) for server in backend.engine.servers]
         texts = [end(*stream)[0] for stream in (first, second)]
 
     assert ([0, 1], [1, 1]) == (away, divided)
@@ -151,7 +151,7 @@ def test_a_server_that_declares_less_is_left_out(scripted_server, own_server, mo
         for server in backend.engine.servers:
             server.mark_up()
         streams = [begin(backend)[0] for _ in range(2)]
-        counts = [server.streams for server in backend.engine.servers]
+        counts = [len(server.clients) for server in backend.engine.servers]
         for stream in streams:
             stream.close()
 
@@ -178,7 +178,7 @@ def test_two_children_divide_the_streams_and_one_that_crashes_comes_back(expecte
     with load_backend("realtime", "digits", python=both, backend="scripted") as backend:
         children = [server.source for server in backend.engine.servers]
         streams = [begin(backend) for _ in range(4)]
-        before = [server.streams for server in backend.engine.servers]
+        before = [len(server.clients) for server in backend.engine.servers]
         first = children[0].endpoint()
         os.kill(children[0].process_id, signal.SIGKILL)
         ends = [end(*stream) for stream in streams]
@@ -189,7 +189,7 @@ def test_two_children_divide_the_streams_and_one_that_crashes_comes_back(expecte
         for server in backend.engine.servers:
             server.mark_up()
         more = [begin(backend) for _ in range(2)]
-        after = [server.streams for server in backend.engine.servers]
+        after = [len(server.clients) for server in backend.engine.servers]
         ends += [end(*stream) for stream in more]
 
     assert came_back

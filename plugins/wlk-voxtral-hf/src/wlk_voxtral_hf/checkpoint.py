@@ -11,12 +11,8 @@ from wlk_core.errors import ModelNotFoundError
 from wlk_core.models import (
     LayerCount,
     Size,
-    TensorHeader,
     TensorSize,
-    check_sizes,
     read_json_table,
-    read_safetensors_headers,
-    weight_names,
 )
 from wlk_core.streaming import LogMel
 from wlk_voxtral.checkpoint import CheckpointSettings
@@ -24,7 +20,7 @@ from wlk_voxtral.checkpoint import CheckpointSettings
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["CONFIG", "check_config", "read_checkpoint", "read_headers"]
+__all__ = ["CONFIG", "SIZES", "read_checkpoint"]
 
 CONFIG = "config.json"
 ADAPTER = "adapter_config.json"
@@ -78,7 +74,8 @@ def _decoder(name: str) -> tuple[str, ...]:
     return f"language_model.model.{name}", f"model.language_model.{name}"
 
 
-_SIZES = (
+#: Where the weights have the sizes of a config.json.
+SIZES = (
     LayerCount("audio_config.num_hidden_layers", _names("audio_tower.layers.")),
     LayerCount("text_config.num_hidden_layers", _decoder("layers.")),
     TensorSize("audio_config.hidden_size", _names("audio_tower.norm.weight")),
@@ -129,28 +126,6 @@ def read_checkpoint(directory: Path, *, name: str) -> CheckpointSettings:
     )
     read_json_table(directory / "generation_config.json")  # transformers reads it by itself
     return CheckpointSettings.read(directory, name=name, log_mel=log_mel)
-
-
-def read_headers(directory: Path) -> dict[str, TensorHeader]:
-    """
-    Return the tensors of a model by their names; their numbers are not read.
-
-    Raises:
-        ModelNotFoundError: a file is missing or damaged.
-
-    """
-    return read_safetensors_headers(directory / name for name in weight_names(directory))
-
-
-def check_config(directory: Path, config: dict[str, Any], tensors: dict[str, TensorHeader]) -> None:
-    """
-    Check that the sizes of *config* are those of *tensors*, before anything is built.
-
-    Raises:
-        ModelNotFoundError: a size differs.
-
-    """
-    check_sizes(config, _SIZES, tensors, path=directory / CONFIG)
 
 
 def _config(directory: Path) -> dict[str, Any]:

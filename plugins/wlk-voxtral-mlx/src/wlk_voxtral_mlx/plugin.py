@@ -37,7 +37,7 @@ VOXTRAL_MLX = voxtral_spec(
     models={
         "digits": "bundled",
         "mini": MINI,
-        "mini-4bit": "mlx-community/Voxtral-Mini-4B-Realtime-4bit",
+        "mini-4bit": "mlx-community/Voxtral-Mini-4B-Realtime-2602-4bit",
         "mini-6bit": "mlx-community/Voxtral-Mini-4B-Realtime-6bit",
     },
     default_model="mini-6bit",

@@ -120,18 +120,16 @@ class VoxtralEngine(Generic[A, E, K]):
         The answers are those of `decode`.  If it raises, every request can be made again.
         """
         with self.network.running():
-            opened = [
+            openings = [
                 (request.state, WorkCounters())
                 if request.state is not None
                 else self._opening(request.delay_steps)
                 for request in requests
             ]
-            answers = self._decode(requests, [state for state, _ in opened])
+            answers = self._decode(requests, [state for state, _ in openings])
             return [
-                (predictions, state, opening_work + work)
-                for (predictions, state, work), (_, opening_work) in zip(
-                    answers, opened, strict=True
-                )
+                (predictions, state, opening + work)
+                for (predictions, state, work), (_, opening) in zip(answers, openings, strict=True)
             ]
 
     def _opening(self, delay_steps: int) -> tuple[StreamState[E, K], WorkCounters]:
@@ -163,54 +161,41 @@ class VoxtralEngine(Generic[A, E, K]):
             for request, state in zip(requests, states, strict=True)
         ]
         encoded = self.network.encode_batch(encoder_rows)
-        rows = [
-            RowDecoder(
-                audio,
-                state.kv_cache,
-                position=state.positions,
-                decoding=SpeculativeDecoding(
-                    encoder_row.steps,
-                    known_ids=state.known_ids,
-                    pad=tokenizer.pad_id,
-                    marker=tokenizer.word_id,
-                    width=request.draft_steps,
-                    min_margin=self.network.min_margin,
-                ),
+        rows: list[RowDecoder[A, K]] = []
+        for request, state, encoder_row, (audio, _) in zip(
+            requests, states, encoder_rows, encoded, strict=True
+        ):
+            decoding = SpeculativeDecoding(
+                encoder_row.steps,
+                known_ids=state.known_ids,
+                pad=tokenizer.pad_id,
+                marker=tokenizer.word_id,
+                width=request.draft_steps,
+                min_margin=self.network.min_margin,
             )
-            for request, state, encoder_row, (audio, _) in zip(
-                requests, states, encoder_rows, encoded, strict=True
+            rows.append(
+                RowDecoder(audio, state.kv_cache, position=state.positions, decoding=decoding)
             )
-        ]
         decode_rows(self.network, rows)
-        return [
-            _answer(state, encoder_row, encoder_cache, row)
-            for state, encoder_row, (_, encoder_cache), row in zip(
-                states, encoder_rows, encoded, rows, strict=True
+        answers: list[DecodeAnswer[E, K]] = []
+        for state, encoder_row, (_, encoder_cache), row in zip(
+            states, encoder_rows, encoded, rows, strict=True
+        ):
+            predictions = row.decoding.predictions
+            new_state = StreamState(
+                positions=state.positions + encoder_row.steps,
+                known_ids=state.known_ids[encoder_row.steps :] or (predictions[-1].id,),
+                encoder_cache=encoder_cache,
+                kv_cache=row.kv_cache,
             )
-        ]
-
-
-def _answer(
-    state: StreamState[E, K],
-    encoder_row: EncoderRow[E],
-    encoder_cache: E,
-    row: RowDecoder[A, K],
-) -> DecodeAnswer[E, K]:
-    """Return predictions, new state and work of one stream after its last pass."""
-    predictions = row.decoding.predictions
-    new_state = StreamState(
-        positions=state.positions + encoder_row.steps,
-        known_ids=state.known_ids[encoder_row.steps :] or (predictions[-1].id,),
-        encoder_cache=encoder_cache,
-        kv_cache=row.kv_cache,
-    )
-    work = WorkCounters(
-        encoder_frames=len(encoder_row.mel),
-        decoder_positions=row.positions,
-        decoder_forwards=row.passes,
-        host_syncs=row.passes,  # each pass reads its predictions
-    )
-    return predictions, new_state, work
+            work = WorkCounters(
+                encoder_frames=len(encoder_row.mel),
+                decoder_positions=row.positions,
+                decoder_forwards=row.passes,
+                host_syncs=row.passes,  # each pass reads its predictions
+            )
+            answers.append((predictions, new_state, work))
+        return answers
 
 
 def cut_answer(answer: DecodeAnswer[E, K], share: float, *, pad_id: int) -> DecodeAnswer[E, K]:

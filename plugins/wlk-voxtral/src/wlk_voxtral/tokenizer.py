@@ -14,7 +14,8 @@ __all__ = ["TekkenTokenizer"]
 
 MAX_DELAY_STEPS = 30  # 2.4 s, the longest delay that Voxtral Realtime was trained for
 MAX_IDS = 10_000_000  # of a vocabulary; the published one has 131,072
-MAX_LEFT_PAD_STEPS = 1000  # 80 s; the published model has 32 steps
+LEFT_PAD_STEPS = 32  # of the published model: 2.56 s of silence
+MAX_LEFT_PAD_STEPS = 1000  # 80 s
 SPECIAL_TOKENS = ("<s>", "</s>", "[STREAMING_PAD]", "[STREAMING_WORD]")
 
 _Id = Annotated[int, Meta(ge=0, le=MAX_IDS)]
@@ -84,6 +85,7 @@ class TekkenTokenizer:
         pieces = tuple(base64.b64decode(entry["token_bytes"]) for entry in entries)
         ids = {entry["token_str"]: _rank(entry) for entry in content.get("special_tokens") or ()}
         delay_ms = audio.get("transcription_delay_ms")
+        left_pad_steps = audio.get("streaming_n_left_pad_tokens")
         if audio.get("transcription_format") != "streaming" or delay_ms is None:
             raise ValueError(
                 "it describes no streaming transcription: audio.transcription_delay_ms is missing"
@@ -99,7 +101,7 @@ class TekkenTokenizer:
             pad_id=pad_id,
             word_id=word_id,
             delay_steps=cls.steps_of(delay_ms),
-            left_pad_steps=audio.get("streaming_n_left_pad_tokens") or 0,
+            left_pad_steps=LEFT_PAD_STEPS if left_pad_steps is None else left_pad_steps,
         )
 
     @staticmethod

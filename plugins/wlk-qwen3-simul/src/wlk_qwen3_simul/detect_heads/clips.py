@@ -12,12 +12,12 @@ from wlk_core.frameworks.torch import choose_device
 from wlk_core.plugins import SAMPLE_RATE, OptionError, locate
 from wlk_qwen3_simul.checkpoint import BUNDLED
 from wlk_qwen3_simul.detect_heads.scores import Scores
-from wlk_qwen3_simul.engine.frames import SECOND_MEL_FRAMES
-from wlk_qwen3_simul.engine.mel import MelStream, normalise
+from wlk_qwen3_simul.engine.encoder import IncrementalEncoder
 from wlk_qwen3_simul.engine.prompt import ChatPrompt
 from wlk_qwen3_simul.engine.vocabulary import Vocabulary
 from wlk_qwen3_simul.torch.attention import AttentionCapture
 from wlk_qwen3_simul.torch.checkpoint import load_model
+from wlk_qwen3_simul.torch.network import TorchNetwork
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -135,18 +135,7 @@ class AllHeads:
         return attention
 
     def _encode(self, audio: NDArray[np.float32]) -> torch.Tensor:
-        """Return the embeddings of the whole clip, [audio tokens, width], encoded at once."""
-        mel = MelStream(int(self._model.config.audio_config.num_mel_bins))
-        mel.push(audio)
-        log_mel = np.concatenate([mel.between(0, mel.final), mel.provisional()], axis=1)
-        frames = log_mel.shape[1]
-        padding = -frames % SECOND_MEL_FRAMES
-        features = np.pad(normalise(log_mel, float(log_mel.max())), ((0, 0), (0, padding)))
-        mask = torch.arange(frames + padding, device=self._model.device) < frames
-        with torch.inference_mode():
-            embeddings: torch.Tensor = self._model.get_audio_features(
-                torch.from_numpy(features)[None].to(self._model.device, self._model.dtype),
-                mask[None].long(),
-                return_dict=True,
-            ).pooler_output
-        return embeddings
+        """Return the embeddings of the whole clip, [audio tokens, width]."""
+        encoder = IncrementalEncoder(TorchNetwork(self._model, alignment_heads=()))
+        encoded = encoder.encode(audio, first_sample=0)
+        return torch.cat([window.embeddings for window in encoded.windows])

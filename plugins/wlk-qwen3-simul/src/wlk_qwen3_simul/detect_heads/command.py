@@ -17,60 +17,13 @@ from wlk_qwen3_simul.plugin import QWEN3_SIMUL, TORCH_DEVICES
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wlk_qwen3_simul.detect_heads.manifest import Clip
     from wlk_qwen3_simul.detect_heads.scores import Scores
 
-__all__ = ["choose", "detect", "main"]
+__all__ = ["choose", "main"]
 
 MIN_BEST_SCORE = 0.2  # a best score below it is too close to chance to commit words by
 MAX_HEADS = 20  # as many as in the published lists
 MIN_SHARE = 0.8  # of the best score
-
-
-def detect(
-    model: str,
-    clips: Sequence[Clip],
-    *,
-    name: str | None = None,
-    max_heads: int = MAX_HEADS,
-    min_share: float = MIN_SHARE,
-    device: str = "cpu",
-    cache_dir: str | None = None,
-) -> AlignmentHeads:
-    """
-    Return the alignment heads of *model*: a size alias, a repository or a directory.
-
-    Args:
-        model: the model to load.
-        clips: recordings with known word times.
-        name: the name of the model in the result; by default *model*.
-        max_heads: the most heads to return.
-        min_share: share of the best head's score that every returned head reaches.
-        device: auto, cpu, cuda or mps.
-        cache_dir: directory of pulled models.
-
-    Raises:
-        ModelNotFoundError: the model is missing or damaged.
-        AudioFormatError: a clip cannot be decoded.
-        OptionError: every head scores close to chance, or the device name is unknown.
-        BackendUnavailable: torch or the device is missing.
-
-    """
-    score_clips = _import_score_clips()
-    scores = score_clips(model, clips, spec=QWEN3_SIMUL, device=device, cache_dir=cache_dir)
-    return choose(scores, name or model, clips=len(clips), max_heads=max_heads, min_share=min_share)
-
-
-def _import_score_clips() -> Callable[..., Scores]:
-    """Import torch and transformers; a broken installation of them may raise anything."""
-    try:
-        from wlk_qwen3_simul.detect_heads.clips import score_clips  # noqa: PLC0415 -- imports torch
-    except Exception as error:
-        raise BackendUnavailable(
-            f"finding heads takes torch and transformers: {' '.join(str(error).split())}; "
-            f"{QWEN3_SIMUL.requires['torch']}"
-        ) from error
-    return score_clips
 
 
 def choose(
@@ -133,14 +86,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         clips = read_manifest(options.manifest)
-        found = detect(
+        scores = _import_score_clips()(
             options.model,
             clips,
-            name=options.name,
-            max_heads=options.most,
-            min_share=options.least,
+            spec=QWEN3_SIMUL,
             device=options.device,
             cache_dir=options.cache_dir,
+        )
+        found = choose(
+            scores,
+            options.name or options.model,
+            clips=len(clips),
+            max_heads=options.most,
+            min_share=options.least,
         )
         options.output.write_text(found.to_json(), encoding="utf-8")
     except (WLKError, OSError) as error:
@@ -148,3 +106,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     print(found.to_json(), end="")  # noqa: T201 -- as above
     return 0
+
+
+def _import_score_clips() -> Callable[..., Scores]:
+    """Import torch and transformers; a broken installation of them may raise anything."""
+    try:
+        from wlk_qwen3_simul.detect_heads.clips import score_clips  # noqa: PLC0415 -- imports torch
+    except Exception as error:
+        raise BackendUnavailable(
+            f"finding heads takes torch and transformers: {' '.join(str(error).split())}; "
+            f"{QWEN3_SIMUL.requires['torch']}"
+        ) from error
+    return score_clips

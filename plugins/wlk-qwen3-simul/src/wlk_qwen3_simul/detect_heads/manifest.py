@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
 import attrs
+from msgspec import Meta, Struct
+from msgspec.json import decode
 
 from wlk_core.plugins import OptionError
 from wlk_qwen3_simul.languages import LANGUAGES
@@ -22,11 +23,14 @@ EXAMPLE = (
 _UNSPACED = frozenset({"ja", "th", "yue", "zh"})  # written without spaces between words
 
 
-@attrs.frozen(kw_only=True)
+_Text = Annotated[str, Meta(pattern=r"\S")]
+
+
+@attrs.frozen
 class ClipWord:
     """A word of a transcript, in seconds from the start of its clip."""
 
-    text: str
+    text: _Text
     start: float
     end: float
 
@@ -68,43 +72,32 @@ def read_manifest(path: Path) -> tuple[Clip, ...]:
     return clips
 
 
+class _Line(Struct):
+    audio: _Text
+    words: list[ClipWord | tuple[_Text, float, float]]  # as here, and as in manifests of wlk-bench
+    language: str = "en"
+
+
 def _clip(line: str, path: Path, number: int) -> Clip:
+    place = f"{path}, line {number}"
     try:
-        table = json.loads(line)
-        clip = Clip(
-            audio=path.parent / _text(table["audio"]),
-            language=_text(table.get("language", "en")),
-            words=tuple(map(_word, table["words"])),
-        )
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        found = decode(line, type=_Line)
+    except (ValueError, RecursionError) as error:
         raise OptionError(
-            f"{path}, line {number}: expected something like {EXAMPLE}, got {error!r}"
+            f"{place}: expected something like {EXAMPLE}, got {line[:200]!r} ({error})"
         ) from None
-    if clip.language not in LANGUAGES:
+    if found.language not in LANGUAGES:
         raise OptionError(
-            f"{path}, line {number}: expected language as one of {', '.join(LANGUAGES)}, got "
-            f"{clip.language!r}"
+            f"{place}: expected language as one of {', '.join(LANGUAGES)}, got {found.language!r}"
         )
+    words = [word if isinstance(word, ClipWord) else ClipWord(*word) for word in found.words]
     floor = 0.0
-    for word in clip.words:
+    for word in words:
         if not floor <= word.start < word.end:
             raise OptionError(
-                f"{path}, line {number}: the word {word.text!r} from {word.start:g} to "
-                f"{word.end:g} s begins before the word in front of it, or never ends"
+                f"{place}: the word {word.text!r} from {word.start:g} to {word.end:g} s begins "
+                "before the word in front of it, or never ends"
             )
         floor = word.start
-    return clip
-
-
-def _word(entry: Any) -> ClipWord:
-    """Return a word from an object, or from the list of text, start and end of wlk-bench."""
-    if not isinstance(entry, list):
-        entry = entry["text"], entry["start"], entry["end"]
-    text, start, end = entry
-    return ClipWord(text=_text(text), start=float(start), end=float(end))
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise TypeError(f"expected text, got {value!r}")
-    return value.strip()
+    words = [attrs.evolve(word, text=word.text.strip()) for word in words]
+    return Clip(audio=path.parent / found.audio, language=found.language, words=tuple(words))

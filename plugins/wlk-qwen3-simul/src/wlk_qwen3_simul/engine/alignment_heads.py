@@ -1,22 +1,49 @@
-"""Alignment heads: the decoder heads that attend to the spoken word, and the file of them."""
+"""Alignment heads: the decoder heads that attend to the spoken word, their files, their search."""
 
 from __future__ import annotations
 
+from importlib import resources
 import json
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from pathlib import Path
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import attrs
+from msgspec import Meta, Struct, convert
 
+from wlk_core.models import Index, read_limited
 from wlk_core.models.json_files import parse_json
-from wlk_core.plugins import OptionError
+from wlk_core.plugins import ModelNotFoundError, OptionError
+from wlk_qwen3_simul.models import repository_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from importlib.resources.abc import Traversable
 
-__all__ = ["DETECT_COMMAND", "ROWS", "AlignmentHead", "AlignmentHeads", "Row"]
+__all__ = [
+    "DETECT_COMMAND",
+    "HEADS_FILE",
+    "ROWS",
+    "AlignmentHead",
+    "AlignmentHeads",
+    "Row",
+    "find_heads",
+    "likely_heads",
+    "unknown_heads",
+]
 
-FORMAT = 1
 DETECT_COMMAND = "python -m wlk_qwen3_simul.detect_heads"
+HEADS_FILE = "alignment_heads.json"  #: of a checkpoint, beside its config.json
+MAX_COMPACT = 20  # of the heads in a file of whisperlivekit, which lists all but the worst ones
+# Widths of the published decoders, which have the same number of layers and heads.
+_OF_WIDTH = {1024: "Qwen/Qwen3-ASR-0.6B", 2048: "Qwen/Qwen3-ASR-1.7B"}
+_REMEDY = f"{DETECT_COMMAND} writes such files"
+_LIST = re.compile(r"(predict|self):\s*\d+\.\d+(\s*,\s*\d+\.\d+)*\s*", re.ASCII)
+_PUBLISHED = resources.files("wlk_qwen3_simul") / "heads"
+# The repositories that have the published weights: Qwen's and its -hf twin, and the conversions of
+# mlx-community.  Another owner may have trained further, which may have moved the heads.
+_REPOSITORY = re.compile(
+    r"(?:qwen/(?P<name>qwen3-asr-[\d.]+b)(-hf)?|mlx-community/(?P<copy>qwen3-asr-[\d.]+b)-\w+)"
+)
 
 Row = Literal["predict", "self"]
 """
@@ -34,8 +61,8 @@ ROWS: tuple[Row, ...] = get_args(Row)
 class AlignmentHead:
     """A head by its layer and its index, from 0, with its score: hits per token, 0 to 1."""
 
-    layer: int
-    head: int
+    layer: Index
+    head: Index
     score: float | None = None
 
 
@@ -45,23 +72,25 @@ class AlignmentHeads:
     The alignment heads of one model.
 
     Attributes:
+        format: of the file.
         model: the model they were found in.
         layers: decoder layers of that model.
         heads: query heads in each layer.
         row: the decoder step at which they attend to a token; see Row.
-        best: the heads, the best one first.
         chance: the score of a head that attends to random audio, None where it is unknown.
         source: the program that found them, and its data.
+        best: the heads, the best one first.
 
     """
 
+    format: Literal[1] = 1
     model: str
-    layers: int
-    heads: int
+    layers: Index
+    heads: Index
     row: Row
-    best: tuple[AlignmentHead, ...]
     chance: float | None = None
     source: str = ""
+    best: Annotated[tuple[AlignmentHead, ...], Meta(min_length=1)]
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
@@ -69,94 +98,174 @@ class AlignmentHeads:
         return tuple(sorted((head.layer, head.head) for head in self.best))
 
     @classmethod
-    def from_json(cls, text: str, *, name: str) -> AlignmentHeads:
+    def from_json(cls, content: bytes, *, name: str) -> AlignmentHeads:
         """
-        Return the content of a heads file.
+        Return the content of a heads file, of this program or of whisperlivekit.
 
         Raises:
-            OptionError: *text* is damaged or contradicts itself; the message begins with *name*.
+            OptionError: it is damaged or contradicts itself; the message begins with *name*.
 
         """
-        table: dict[str, Any] = parse_json(
-            text.encode("utf-8", errors="surrogatepass"),
-            name=name,
-            remedy=f"{DETECT_COMMAND} writes such files",
-            error=OptionError,
-        )
-        if table.get("format") != FORMAT:
-            raise OptionError(
-                f"{name} is not a heads file of format {FORMAT}; {DETECT_COMMAND} writes such files"
+        table = parse_json(content, name=name, remedy=_REMEDY, error=OptionError)
+        is_compact = "alignment_heads_compact" in table
+        schema: Any = _Compact if is_compact else cls
+        parse_json(content, schema, name=name, remedy=_REMEDY, error=OptionError)
+        if is_compact:
+            compact = convert(table, _Compact)
+            pairs = compact.alignment_heads_compact[:MAX_COMPACT]
+            heads = cls(
+                model=compact.model,
+                layers=compact.num_layers,
+                heads=compact.num_heads,
+                row="self",
+                best=tuple(AlignmentHead(layer=layer, head=head) for layer, head in pairs),
             )
-        heads = cls(
-            model=_field(table, "model", str, name),
-            layers=_field(table, "layers", int, name),
-            heads=_field(table, "heads", int, name),
-            row=_field(table, "row", str, name),  # one of ROWS, as `check` makes sure
-            best=tuple(_head(entry, name) for entry in _field(table, "best", list, name)),
-            chance=None if table.get("chance") is None else _field(table, "chance", float, name),
-            source=_field(table, "source", str, name) if "source" in table else "",
-        )
+        else:
+            heads = convert(table, cls)
         heads.check(name)
         return heads
 
     def to_json(self) -> str:
         """Return the content of a heads file."""
-        table = {"format": FORMAT, **attrs.asdict(self)}
-        best = table.pop("best")
-        lines = [json.dumps(head) for head in best]
+        table = attrs.asdict(self)
+        lines = [json.dumps(head) for head in table["best"]]
         body = json.dumps({**table, "best": []}, indent=1)
         return body.replace('"best": []', '"best": [\n  ' + ",\n  ".join(lines) + "\n ]") + "\n"
 
     def check(self, name: str) -> None:
         """
-        Check that the row exists and that every head exists and is listed once.
+        Check that every head exists and is listed once.
 
         Raises:
             OptionError: it does not; the message begins with *name*.
 
         """
-        if self.row not in ROWS:
-            raise OptionError(f"{name}: expected row to be predict or self, got {self.row!r}")
-        if not self.best:
-            raise OptionError(f"{name} names no head; find some with: {DETECT_COMMAND}")
         if len(set(self.pairs)) < len(self.best):
             raise OptionError(f"{name} names a head twice")
         for layer, head in self.pairs:
-            if layer not in range(self.layers) or head not in range(self.heads):
+            if layer >= self.layers or head >= self.heads:
                 raise OptionError(
                     f"{name} names the head {layer}.{head}, and its decoder has layers 0 to "
                     f"{self.layers - 1} and heads 0 to {self.heads - 1}"
                 )
 
-    def require_shape(self, *, layers: int, heads: int, name: str) -> None:
-        """
-        Check that these heads belong to a decoder with *layers* of *heads*.
 
-        Raises:
-            OptionError: they were found in a model of another shape.
+class _Compact(Struct):
+    """A file of whisperlivekit's detection; its heads attend at the step a token is fed at."""
 
-        """
-        if (self.layers, self.heads) != (layers, heads):
+    alignment_heads_compact: Annotated[list[tuple[Index, Index]], Meta(min_length=1)]
+    num_layers: Index
+    num_heads: Index
+    model: str = ""
+
+
+def find_heads(
+    option: str | None, directory: Path, *, name: str, layers: int, heads: int
+) -> AlignmentHeads | None:
+    """
+    Return the alignment heads of the option, else the model's own, else the published ones.
+
+    Args:
+        option: a heads file, or a list of heads; None where the option was left out.
+        directory: of the model, which may hold a heads file of its own.
+        name: the model as the user named it: a size, a repository or a directory.
+        layers: of the decoder.
+        heads: query heads in each layer.
+
+    Returns:
+        None where nothing is known about the heads of the model.
+
+    Raises:
+        OptionError: the option is invalid, or a file is damaged or belongs to another decoder; the
+            message names the command that helps.
+
+    """
+    model = repository_of(name)
+    file = directory / HEADS_FILE
+    path: Path | Traversable | None = file if file.is_file() else _published(model)
+    if option is not None:
+        path = Path(option).expanduser()
+        if _LIST.fullmatch(option):
+            return _listed(option, layers=layers, heads=heads)
+        if not (path.suffix == ".json" or _exists(path)):
             raise OptionError(
-                f"{name} holds heads of {self.model} with {self.layers} layers of {self.heads} "
-                f"heads, and this decoder has {layers} of {heads}; find its own with: "
-                f"{DETECT_COMMAND}"
+                f"alignment_heads={option!r}: expected predict:layer.head,layer.head or "
+                "self:layer.head,layer.head with layers and heads counted from 0, such as "
+                "predict:2.0,3.1, or a heads file"
             )
+    if path is None:
+        return None
+    try:
+        content = read_limited(path) if isinstance(path, Path) else path.read_bytes()
+    except ModelNotFoundError as error:
+        raise OptionError(f"{path} cannot be read as a heads file ({error}); {_REMEDY}") from error
+    if content is None:
+        raise OptionError(f"the heads file {path} does not exist")
+    found = AlignmentHeads.from_json(content, name=str(path))
+    if (found.layers, found.heads) != (layers, heads):
+        raise OptionError(
+            f"{path} holds heads of {found.model} with {found.layers} layers of {found.heads} "
+            f"heads, and this decoder has {layers} of {heads}; find its own with: {DETECT_COMMAND}"
+        )
+    # The published sizes have the same shape.
+    expected, actual = _published(model), _published(found.model)
+    if expected and actual and expected != actual:
+        raise OptionError(
+            f"{path} holds heads of {found.model}, and the model is {model}; leave "
+            f"alignment_heads out, or find its own with: {DETECT_COMMAND}"
+        )
+    return found
 
 
-def _field(table: Mapping[str, Any], key: str, kind: type, name: str) -> Any:
-    value = table.get(key)
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise OptionError(f"{name}: expected {key} to be {kind.__name__}, got {value!r}")
-    return value
+def likely_heads(*, width: int, layers: int, heads: int) -> AlignmentHeads | None:
+    """
+    Return the heads of the published model of these sizes, None where there is none.
+
+    A model that was trained further mostly keeps them: good enough for the times of words, and not
+    for deciding by them which words are final.
+    """
+    file = _published(_OF_WIDTH.get(width, ""))
+    found = None if file is None else AlignmentHeads.from_json(file.read_bytes(), name=str(file))
+    return found if found and (found.layers, found.heads) == (layers, heads) else None
 
 
-def _head(entry: Any, name: str) -> AlignmentHead:
-    if not isinstance(entry, dict):
-        raise OptionError(f"{name}: expected best to hold layer, head and score, got {entry!r}")
-    score = entry.get("score")
-    if score is not None and not isinstance(score, int | float):
-        raise OptionError(f"{name}: expected score to be a number, got {score!r}")
-    return AlignmentHead(
-        layer=_field(entry, "layer", int, name), head=_field(entry, "head", int, name), score=score
+def unknown_heads(model: str, *, alternative: str = "") -> OptionError:
+    """Return the error for a model whose heads are unknown and needed."""
+    return OptionError(
+        f"the alignment heads of {model} are unknown; find them with: {DETECT_COMMAND} {model} "
+        "--manifest CLIPS.jsonl --output heads.json, and load the model with "
+        f"alignment_heads=heads.json{alternative}"
     )
+
+
+def _listed(text: str, *, layers: int, heads: int) -> AlignmentHeads:
+    """Return the heads of ``"row:layer.head,layer.head"``; raises OptionError for unknown ones."""
+    row, _, listed = text.partition(":")
+    pairs = [part.split(".") for part in listed.split(",")]
+    name = f"alignment_heads={text!r}"
+    found = AlignmentHeads(
+        model="",
+        layers=layers,
+        heads=heads,
+        row="self" if row == "self" else "predict",
+        best=tuple(AlignmentHead(layer=int(layer), head=int(head)) for layer, head in pairs),
+        source=name,
+    )
+    found.check(name)
+    return found
+
+
+def _published(model: str) -> Traversable | None:
+    """Return the published heads of a repository, or of a directory named after one of Qwen's."""
+    directory = Path(model).expanduser()
+    name = f"qwen/{directory.absolute().name}" if _exists(directory) else model
+    match = _REPOSITORY.fullmatch(name.casefold())
+    file = _PUBLISHED / f"{match and (match['name'] or match['copy'])}.json"
+    return file if file.is_file() else None
+
+
+def _exists(file: Path) -> bool:
+    try:
+        return file.exists()
+    except OSError:  # a list of many heads is longer than a file name can be
+        return False

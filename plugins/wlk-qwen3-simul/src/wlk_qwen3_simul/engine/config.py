@@ -14,16 +14,15 @@ from wlk_core.models import (
     TensorSize,
     check_sizes,
     read_json_table,
-    read_safetensors_headers,
-    weight_names,
 )
 from wlk_core.plugins import ModelNotFoundError
+from wlk_qwen3_simul.engine.frames import SECOND_MEL_FRAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["check_config", "read_config_table", "read_headers"]
+__all__ = ["check_config", "read_config_table", "ties_head"]
 
 FILE_NAME = "config.json"
 CONV_STRIDE = 8  # mel bands in a row of the last convolution
@@ -42,6 +41,8 @@ class _Audio(Struct):
     downsample_hidden_size: Size | None = None
     max_source_positions: _Positions | None = None
     max_position_embeddings: _Positions | None = None
+    n_window: Literal[50] | None = None  # half a second of mel frames
+    n_window_infer: Annotated[int, Meta(gt=0, multiple_of=SECOND_MEL_FRAMES)] | None = None
     scale_embedding: bool | None = None
     activation_function: str | None = None
 
@@ -87,16 +88,14 @@ class _Original(Struct):
     tie_word_embeddings: bool | None = None
 
 
-_TOWERS = ("thinker.audio_tower.", "model.audio_tower.", "audio_tower.")
-_DECODERS = ("thinker.model.", "model.language_model.", "model.")
-
-
 def _tower(name: str) -> tuple[str, ...]:
-    return tuple(prefix + name for prefix in _TOWERS)
+    return tuple(f"{prefix}audio_tower.{name}" for prefix in ("thinker.", "model.", ""))
 
 
 def _decoder(name: str) -> tuple[str, ...]:
-    return tuple(prefix + name for prefix in _DECODERS)
+    return tuple(
+        f"{prefix}.{name}" for prefix in ("thinker.model", "model.language_model", "model")
+    )
 
 
 _SIZES = (
@@ -142,23 +141,16 @@ def read_config_table(directory: Path) -> dict[str, Any]:
             f"model_type={str(table.get('model_type'))[:60]!r}"
         )
     read_json_table(path, _Original if "thinker_config" in table else _Parts)
-    if "quantization_config" in table:
-        raise ModelNotFoundError(
-            f"{path} has a quantization_config, which this backend does not read; take a model in "
-            "bfloat16, such as Qwen/Qwen3-ASR-0.6B"
-        )
     return table
 
 
-def read_headers(directory: Path) -> dict[str, TensorHeader]:
-    """
-    Return the tensors of a model by their names; their numbers are not read.
-
-    Raises:
-        ModelNotFoundError: a file is missing or damaged.
-
-    """
-    return read_safetensors_headers(directory / name for name in weight_names(directory))
+def ties_head(config: Mapping[str, Any]) -> bool:
+    """Return whether *config*, in the original layout, makes the embedding the output head."""
+    thinker = config["thinker_config"]
+    for part in (thinker.get("text_config", {}), thinker, config):
+        if "tie_word_embeddings" in part:
+            return bool(part["tie_word_embeddings"])
+    return True  # as in the published models
 
 
 def check_config(

@@ -36,6 +36,7 @@ class Engine:
         checkpoint: languages and defaults of the checkpoint.
         by_self: whether the alignment heads attend to a token's audio at the step that the token
             is fed at; otherwise they do so at the step that predicts it.
+        has_known_heads: whether the alignment heads were found in this model.
 
     Raises:
         ModelNotFoundError: the tokenizer has ids that the network has no embedding for.
@@ -46,6 +47,7 @@ class Engine:
     vocabulary: Vocabulary
     checkpoint: Checkpoint
     by_self: bool = False
+    has_known_heads: bool = True
 
     def __attrs_post_init__(self) -> None:
         highest, rows = self.vocabulary.highest_id, self.network.vocabulary_size

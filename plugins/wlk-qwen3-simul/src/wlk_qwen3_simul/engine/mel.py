@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wlk_core.streaming import mel_filters
-from wlk_qwen3_simul.engine.frames import HOP_SAMPLES
+from wlk_qwen3_simul.engine.frames import HOP_SAMPLES, SECOND_MEL_FRAMES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["DYNAMIC_RANGE", "MelStream", "normalise"]
+__all__ = ["DYNAMIC_RANGE", "MelStream", "normalise", "padded_second"]
 
 WINDOW_SAMPLES = 400  # samples of one transform: 25 ms
 HALF = WINDOW_SAMPLES // 2  # samples of a frame on either side of its centre
@@ -25,6 +25,24 @@ def normalise(log_mel: NDArray[np.float32], peak: float) -> NDArray[np.float32]:
     """Return log-mel frames as the encoder takes them; *peak* is the utterance's loudest bin."""
     scaled = (np.maximum(log_mel, np.float32(peak - DYNAMIC_RANGE)) + 4.0) / 4.0
     return scaled.astype(np.float32, copy=False)
+
+
+def padded_second(features: NDArray[np.float32]) -> NDArray[np.float32]:
+    """
+    Return float32[bands, 100], the frames of a second or of the start of one, and zeros.
+
+    The convolutions read zeros after the last second, as they do in any longer audio.
+
+    Raises:
+        ValueError: there are no frames, or more than a second has.
+
+    """
+    bands, frames = features.shape
+    if not 0 < frames <= SECOND_MEL_FRAMES:
+        raise ValueError(f"expected 1 to {SECOND_MEL_FRAMES} frames, got {frames}")
+    padded = np.zeros((bands, SECOND_MEL_FRAMES), dtype=np.float32)
+    padded[:, :frames] = features
+    return padded
 
 
 class MelStream:

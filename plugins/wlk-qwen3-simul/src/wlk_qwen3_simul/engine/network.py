@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import attrs
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "EncodedWindow",
     "KVCache",
     "Network",
+    "heads_by_layer",
 ]
 
 
@@ -95,6 +96,20 @@ class DecoderOutput:
     attention: NDArray[np.float32]
     audio_attention_mass: NDArray[np.float32]
 
+    @classmethod
+    def from_packed(cls, packed: NDArray[np.float32]) -> DecoderOutput:
+        """
+        Return the output in float32[rows, 3 + audio], which came to the host in one transfer.
+
+        The columns are id, logprob, mass and attention; ids below 2**24 are exact in float32.
+        """
+        return cls(
+            ids=packed[:, 0].astype(np.int64),
+            logprobs=packed[:, 1],
+            audio_attention_mass=packed[:, 2],
+            attention=packed[:, 3:],
+        )
+
 
 ConvT = TypeVar("ConvT", bound=ConvOutput)
 CacheT = TypeVar("CacheT", bound=KVCache)
@@ -108,23 +123,18 @@ class Network(Protocol[ConvT, CacheT]):
     and the KV cache.
     """
 
-    @property
-    def mel_bands(self) -> int:
-        """Bands of a mel frame: 128 in the published models."""
-        ...
-
-    @property
-    def window_frames(self) -> int:
-        """Mel frames of a window, beyond which the encoder does not attend: 800."""
-        ...
-
-    @property
-    def vocabulary_size(self) -> int:
-        """Rows of the token embedding."""
-        ...
+    mel_bands: int  #: bands of a mel frame: 128 in the published models
+    window_frames: int  #: mel frames of a window, beyond which the encoder does not attend: 800
+    vocabulary_size: int  #: rows of the token embedding
 
     def convolve(self, features: NDArray[np.float32]) -> ConvT:
-        """Convolve float32[mel_bands, frames], normalised: one second, or the start of one."""
+        """
+        Convolve float32[mel_bands, frames], normalised: one second, or the start of one.
+
+        Raises:
+            ValueError: there are no frames, or more than a second has.
+
+        """
         ...
 
     def encode(self, seconds: Sequence[ConvT]) -> EncodedWindow:
@@ -155,6 +165,14 @@ class Network(Protocol[ConvT, CacheT]):
 
         """
         ...
+
+
+def heads_by_layer(pairs: Sequence[tuple[int, int]]) -> dict[int, list[int]]:
+    """Return the heads of *pairs*, each (layer, head), in each layer that has any."""
+    heads: dict[int, list[int]] = {}
+    for layer, head in pairs:
+        heads.setdefault(layer, []).append(head)
+    return heads
 
 
 #: A network of whatever framework, for code that passes its types on unseen.

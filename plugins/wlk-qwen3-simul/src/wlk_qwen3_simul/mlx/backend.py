@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+import logging
 from typing import TYPE_CHECKING
 
 from wlk_core.frameworks.mlx import choose_dtype, shared_stream
-from wlk_qwen3_simul.backend import Loading
-from wlk_qwen3_simul.mlx.checkpoint import check_directory, load_model
+from wlk_qwen3_simul.backend import loaded_backend
+from wlk_qwen3_simul.checkpoint import Checkpoint
+from wlk_qwen3_simul.mlx.checkpoint import is_quantized, load_model
 from wlk_qwen3_simul.mlx.network import MlxNetwork
 
 if TYPE_CHECKING:
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["load"]
 
+logger = logging.getLogger(__name__)
 GPU_COMMAND = "pip install 'wlk-qwen3-simul[mlx-cuda]'"
 
 
@@ -38,11 +42,18 @@ def load(
 
     """
     stream = shared_stream(device, install_hint=GPU_COMMAND)
-    loading = Loading(spec, model, cache_dir=cache_dir, check_directory=check_directory)
-    declared = loading.checkpoint.compute_type
-    chosen = choose_dtype(dtype, is_gpu=stream.is_gpu, declared=declared)
-    with stream.acquire():
-        loaded = load_model(loading.directory, dtype=chosen)
-    heads = loading.find_heads(alignment_heads, loaded.config.text_config)
-    network = MlxNetwork(loaded, alignment_heads=heads.pairs, stream=stream, dtype=chosen)
-    return loading.backend(network, heads, dtype=chosen, device=stream.device)
+    checkpoint = Checkpoint.find(model, spec=spec, cache_dir=cache_dir)
+    chosen = choose_dtype(dtype, is_gpu=stream.is_gpu, declared=checkpoint.compute_type)
+    if is_quantized(checkpoint.directory):
+        stream.warn_of_quantized(checkpoint.name)
+    loaded = stream.load(partial(load_model, checkpoint.directory, dtype=chosen))
+    logger.info("%s runs in %s on %s", checkpoint.name, chosen, stream.device)
+    return loaded_backend(
+        spec,
+        checkpoint,
+        text_config=loaded.config.text_config,
+        alignment_heads=alignment_heads,
+        open_network=lambda heads: MlxNetwork(
+            loaded, alignment_heads=heads, stream=stream, dtype=chosen
+        ),
+    )

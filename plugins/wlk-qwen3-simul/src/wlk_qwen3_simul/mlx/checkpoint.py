@@ -15,15 +15,15 @@ from wlk_core.frameworks.memory import require_memory
 from wlk_core.frameworks.mlx import available_memory
 from wlk_core.models import read_json_table, read_safetensors_headers
 from wlk_core.plugins import ModelNotFoundError
-from wlk_qwen3_simul.checkpoint import check_windows, ties_head
-from wlk_qwen3_simul.engine.config import check_config, read_config_table
+from wlk_qwen3_simul.engine.config import check_config, read_config_table, ties_head
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from wlk_core.models import TensorHeader
 
-__all__ = ["check_directory", "load_model"]
+__all__ = ["is_quantized", "load_model"]
 
 # What mlx-qwen3-asr raises over damaged files, or a config of another model.
 _LOAD_ERRORS = (
@@ -36,6 +36,9 @@ _LOAD_ERRORS = (
     TypeError,
     ValueError,
 )
+
+
+READABLE_BITS = (2, 4, 8)
 
 
 class _Quantization(Struct):
@@ -59,22 +62,25 @@ def load_model(directory: Path, *, dtype: Any) -> Any:
     device = mx.default_device().type.name
     require_memory(
         str(directory),
-        needed=sum(tensor.size for tensor in tensors.values()) * dtype.size,
+        needed=sum(tensor.bytes_in(dtype.size) for tensor in tensors.values()),
         available=available_memory(device),
         device=device,
         remedy="choose a smaller model",
     )
     try:
-        model, config = load_files(str(directory), dtype=dtype)
+        _check_head(directory, table, tensors)
+        model, _ = load_files(str(directory), dtype=dtype)
     except _LOAD_ERRORS as error:
         raise _damaged(directory, error) from error
-    _check_head(directory, table, is_tied=config.text_config.tie_word_embeddings)
-    audio = config.audio_config
-    check_windows(audio.n_window, audio.n_window_infer, directory / "config.json")
     # mlx-qwen3-asr leaves weights that are stored in half precision as they are.
     model.update(tree_map(lambda weights: _cast(weights, dtype), model.parameters()))
     mx.eval(model.parameters())
     return model
+
+
+def is_quantized(directory: Path) -> bool:
+    """Return whether the weights in *directory* are packed; raises as `load_model`."""
+    return any(name.endswith(".scales") for name in check_directory(directory)[1])
 
 
 def check_directory(directory: Path) -> tuple[dict[str, Any], dict[str, TensorHeader]]:
@@ -103,37 +109,26 @@ def _cast(weights: Any, dtype: Any) -> Any:
     return weights.astype(dtype) if is_floating else weights
 
 
-def _check_head(directory: Path, table: dict[str, Any], *, is_tied: bool) -> None:
+def _check_head(directory: Path, table: dict[str, Any], tensors: Iterable[str]) -> None:
     """Raise ModelNotFoundError where config.json and the weights disagree about the lm_head."""
-    weights = _read_weights(directory)
-    head, embedding = weights.get("lm_head.weight"), weights.get("model.embed_tokens.weight")
-    if head is None:
-        if not ties_head(table):
-            raise ModelNotFoundError(
-                f"the weights in {directory} hold no lm_head, and its config.json does not tie it "
-                "to the embedding; pull the model again"
-            )
+    names = {name.removeprefix("thinker."): name for name in tensors}
+    head, embedding = names.get("lm_head.weight"), names.get("model.embed_tokens.weight")
+    if ties_head(table) == (head is None):
         return
-    # An lm_head that was quantised apart from the embedding is kept.
-    is_embedding = embedding is not None and (
-        "lm_head.scales" in weights or bool(mx.array_equal(head, embedding))
-    )
-    if is_tied and not is_embedding:
-        raise ModelNotFoundError(
-            f"the weights in {directory} hold an lm_head of their own, and its config.json ties "
-            "the lm_head to the embedding; pull the model again"
+    if head is None:
+        fault = "hold no lm_head, and its config.json does not tie it to the embedding"
+    elif embedding is None or "lm_head.scales" in names:
+        return  # an lm_head that was quantised apart from the embedding is kept
+    else:
+        arrays: dict[str, Any] = {}
+        for file in directory.glob("*.safetensors"):
+            arrays.update(mx.load(str(file)))  # lazily: an array is read when it is evaluated
+        if mx.array_equal(arrays[head], arrays[embedding]):
+            return
+        fault = (
+            "hold an lm_head of their own, and its config.json ties the lm_head to the embedding"
         )
-
-
-def _read_weights(directory: Path) -> dict[str, Any]:
-    weights: dict[str, Any] = {}
-    for file in sorted(directory.glob("*.safetensors")):
-        try:
-            arrays: Any = mx.load(str(file))  # lazily: an array is read when it is evaluated
-        except (OSError, RuntimeError, ValueError) as error:
-            raise _damaged(directory, error) from error
-        weights.update((key.removeprefix("thinker."), array) for key, array in arrays.items())
-    return weights
+    raise ModelNotFoundError(f"the weights in {directory} {fault}; pull the model again")
 
 
 def _read_config(directory: Path) -> dict[str, Any]:
@@ -142,6 +137,13 @@ def _read_config(directory: Path) -> dict[str, Any]:
         raise ModelNotFoundError(
             f"{directory} is in the layout of transformers, which mlx-qwen3-asr does not read; use "
             "the original repository, such as Qwen/Qwen3-ASR-0.6B, or the backend qwen3-simul"
+        )
+    quantization = table.get("quantization")
+    bits = quantization.get("bits") if isinstance(quantization, dict) else None
+    if bits is not None and bits not in READABLE_BITS:
+        raise ModelNotFoundError(
+            f"{directory} is quantized in {str(bits)[:20]} bits, and mlx-qwen3-asr reads 2, 4 and "
+            "8; take such a model, or one that is not quantized"
         )
     return table
 

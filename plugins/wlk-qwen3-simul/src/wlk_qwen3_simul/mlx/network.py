@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mlx import nn
 import mlx.core as mx
 from mlx_qwen3_asr.mrope import apply_rotary_pos_emb
 import numpy as np
 
-from wlk_qwen3_simul.engine.frames import SECOND_MEL_FRAMES, token_count
-from wlk_qwen3_simul.engine.network import DecoderOutput, EncodedWindow
+from wlk_core.frameworks.mlx import gelu, silu
+from wlk_qwen3_simul.engine.frames import token_count
+from wlk_qwen3_simul.engine.mel import padded_second
+from wlk_qwen3_simul.engine.network import DecoderOutput, EncodedWindow, heads_by_layer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,49 +63,24 @@ class MlxNetwork:
         self._model = model
         self._stream = stream
         self._dtype = dtype
-        self._heads: dict[int, list[int]] = {}
-        for layer, head in alignment_heads:
-            self._heads.setdefault(layer, []).append(head)
-
-    @property
-    def mel_bands(self) -> int:
-        """Bands of a mel frame."""
-        return int(self._model.config.audio_config.num_mel_bins)
-
-    @property
-    def window_frames(self) -> int:
-        """Mel frames of a window."""
-        return int(self._model.config.audio_config.n_window_infer)
-
-    @property
-    def vocabulary_size(self) -> int:
-        """Rows of the token embedding."""
-        return int(self._model.config.text_config.vocab_size)
+        config = model.config
+        self.mel_bands = int(config.audio_config.num_mel_bins)
+        self.window_frames = int(config.audio_config.n_window_infer)
+        self.vocabulary_size = int(config.text_config.vocab_size)
+        self._heads = heads_by_layer(alignment_heads)
 
     def convolve(self, features: NDArray[np.float32]) -> Any:
-        """
-        Convolve float32[mel_bands, frames], at most one second.
-
-        Raises:
-            ValueError: there are no frames, or more than a second has.
-
-        """
-        frames = features.shape[1]
-        if not 0 < frames <= SECOND_MEL_FRAMES:
-            raise ValueError(f"expected 1 to {SECOND_MEL_FRAMES} frames, got {frames}")
+        """Convolve the frames of at most one second; see Network."""
         encoder = self._model.audio_tower
-        # The convolutions read zeros after the last second, as they do in any longer audio.
-        padded = np.zeros((self.mel_bands, SECOND_MEL_FRAMES), dtype=np.float32)
-        padded[:, :frames] = features
         with self._stream.acquire():
-            states = mx.array(padded)[None, :, :, None].astype(self._dtype)
+            states = mx.array(padded_second(features))[None, :, :, None].astype(self._dtype)
             for convolution in (encoder.conv2d1, encoder.conv2d2, encoder.conv2d3):
-                states = nn.gelu(convolution(states))
+                states = gelu(convolution(states))
             steps = states.shape[2]
             states = encoder.conv_out(states.transpose(0, 2, 3, 1).reshape(steps, -1))
             states = states + encoder.embed_positions(steps).astype(states.dtype)
             # `encode` starts the evaluation, because a trip to the device takes longer than this.
-            return states[: token_count(frames)]
+            return states[: token_count(features.shape[1])]
 
     def encode(self, seconds: Sequence[Any]) -> EncodedWindow:
         """Encode the seconds of at most one window, without waiting for the result."""
@@ -112,8 +88,8 @@ class MlxNetwork:
         with self._stream.acquire():
             states = mx.concatenate(list(seconds))[None]
             for layer in encoder.layers:
-                states = layer(states, mask=None)
-            states = nn.gelu(encoder.proj1(encoder.ln_post(states[0])))
+                states = _encoder_layer(layer, states)
+            states = gelu(encoder.proj1(encoder.ln_post(states[0])))
             embeddings = encoder.proj2(states)
             mx.async_eval(embeddings, *seconds)
         return EncodedWindow(embeddings)
@@ -157,7 +133,8 @@ class MlxNetwork:
                 states = states + layer.self_attn.o_proj(
                     mixed.transpose(0, 2, 1, 3).reshape(1, new, -1)
                 )
-                states = states + layer.mlp(layer.post_attention_layernorm(states))
+                normal, mlp = layer.post_attention_layernorm(states), layer.mlp
+                states = states + mlp.down_proj(silu(mlp.gate_proj(normal)) * mlp.up_proj(normal))
                 if number in self._heads:
                     audio_weights, mass = _capture_attention(
                         queries, keys, self._heads[number], is_visible[-rows:], audio
@@ -166,7 +143,6 @@ class MlxNetwork:
                     masses.append(mass)
             logits = self._model.lm_head(decoder.norm(states[0, -rows:])).astype(mx.float32)
             columns = [
-                # Whole numbers below 2**24 are exact in float32.
                 logits.argmax(axis=-1).astype(mx.float32)[:, None],
                 (logits.max(axis=-1) - _logsumexp(logits))[:, None],
                 mx.concatenate(masses).mean(axis=0)[:, None],
@@ -176,12 +152,7 @@ class MlxNetwork:
             mx.eval(packed, *(array for pair in layers for array in pair))
             arrived = np.array(packed)
         kv_cache.layers, kv_cache.length = layers, cached + new
-        return DecoderOutput(
-            ids=arrived[:, 0].astype(np.int64),
-            logprobs=arrived[:, 1],
-            audio_attention_mass=arrived[:, 2],
-            attention=arrived[:, 3:],
-        )
+        return DecoderOutput.from_packed(arrived)
 
     def _embed(self, part: EncodedWindow | Sequence[int]) -> Any:
         if isinstance(part, EncodedWindow):
@@ -214,6 +185,14 @@ class MlxNetwork:
             keys = mx.concatenate([past[0][:, :, :cached], keys], axis=2)
             values = mx.concatenate([past[1][:, :, :cached], values], axis=2)
         return queries, keys, values
+
+
+def _encoder_layer(layer: Any, states: Any) -> Any:
+    """Return [1, positions, width] after a layer, clipped in float16 as mlx-qwen3-asr does."""
+    states = states + layer.self_attn(layer.self_attn_layer_norm(states), mask=None)
+    states = states + layer.fc2(gelu(layer.fc1(layer.final_layer_norm(states))))
+    limit = float(np.finfo(np.float16).max) - 1000
+    return mx.clip(states, -limit, limit) if states.dtype == mx.float16 else states
 
 
 def _capture_attention(

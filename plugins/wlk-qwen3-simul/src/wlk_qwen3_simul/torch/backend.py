@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import logging
+from typing import TYPE_CHECKING
 
 import torch
 
 from wlk_core.frameworks.torch import choose_device, choose_dtype
-from wlk_qwen3_simul.backend import Loading
-from wlk_qwen3_simul.torch.checkpoint import check_directory, load_model
+from wlk_qwen3_simul.backend import loaded_backend
+from wlk_qwen3_simul.checkpoint import Checkpoint
+from wlk_qwen3_simul.torch.checkpoint import load_model
 from wlk_qwen3_simul.torch.network import TorchNetwork
 
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from wlk_qwen3_simul.engine.engine import Engine
 
 __all__ = ["load"]
+
+logger = logging.getLogger(__name__)
 
 
 def load(
@@ -37,14 +41,19 @@ def load(
 
     """
     chosen = choose_device(device)
-    loading = Loading(spec, model, cache_dir=cache_dir, check_directory=check_directory)
-    declared = loading.checkpoint.compute_type
+    checkpoint = Checkpoint.find(model, spec=spec, cache_dir=cache_dir)
     loaded = load_model(
-        loading.directory,
+        checkpoint.directory,
         device=chosen,
-        dtype=choose_dtype(dtype, device=chosen, declared=declared, accelerated=torch.bfloat16),
+        dtype=choose_dtype(
+            dtype, device=chosen, declared=checkpoint.compute_type, accelerated=torch.bfloat16
+        ),
     )
-    text: Any = loaded.config.text_config
-    heads = loading.find_heads(alignment_heads, text)
-    network = TorchNetwork(loaded, alignment_heads=heads.pairs)
-    return loading.backend(network, heads, dtype=network.dtype, device=network.device)
+    logger.info("%s runs in %s on %s", checkpoint.name, loaded.dtype, chosen)
+    return loaded_backend(
+        spec,
+        checkpoint,
+        text_config=loaded.config.text_config,
+        alignment_heads=alignment_heads,
+        open_network=lambda heads: TorchNetwork(loaded, alignment_heads=heads),
+    )

@@ -13,22 +13,25 @@ from transformers.utils import logging
 
 from wlk_core.frameworks.memory import require_memory
 from wlk_core.frameworks.torch import available_memory
-from wlk_core.models import read_json_table
+from wlk_core.models import read_json_table, read_safetensors_headers, weight_names
 from wlk_core.plugins import ModelNotFoundError
-from wlk_qwen3_simul.checkpoint import check_windows, ties_head
-from wlk_qwen3_simul.engine.config import check_config, read_config_table, read_headers
+from wlk_qwen3_simul.engine.config import (
+    check_config,
+    read_config_table,
+    ties_head,
+)
 from wlk_qwen3_simul.engine.frames import SECOND_TOKENS
 from wlk_qwen3_simul.torch.attention import ATTENTION_NAME, register
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     import torch
 
     from wlk_core.models import TensorHeader
 
-__all__ = ["check_directory", "load_model", "read_config"]
+__all__ = ["load_model", "read_config"]
 
 # Weight names of the original layout and those of transformers; its own names match none of these.
 _KEY_MAPPING = {
@@ -71,7 +74,9 @@ def load_model(
 
     """
     register()
-    tensors = check_directory(directory)
+    read_config_table(directory)  # before the weights: another model is refused by its type
+    tensors = read_safetensors_headers(directory / file for file in weight_names(directory))
+    config = read_config(directory, tensors)
     require_memory(
         str(directory),
         needed=sum(tensor.size for tensor in tensors.values()) * dtype.itemsize,
@@ -79,9 +84,6 @@ def load_model(
         device=device.type,
         remedy="choose a smaller model, or another device",
     )
-    config = read_config(directory)
-    # transformers has further names for the same sizes, and the last in the file counts.
-    check_config(directory, config.to_dict(), tensors)
     model: Any
     try:
         with _quiet():
@@ -124,53 +126,52 @@ def _quiet() -> Iterator[None]:
             _LOGGING.enable_progress_bar()
 
 
-def read_config(directory: Path) -> Qwen3ASRConfig:
+def read_config(
+    directory: Path, tensors: Mapping[str, TensorHeader] | None = None
+) -> Qwen3ASRConfig:
     """
-    Return the config of *directory*, in either layout.
+    Return the config of *directory*, in either layout, which has the sizes of *tensors*.
 
-    Raises:
-        ModelNotFoundError: config.json is missing, damaged, or describes another kind of model.
-
-    """
-    path = directory / "config.json"
-    table = read_config_table(directory)
-    fields = _convert(table, path) if "thinker_config" in table else table
-    try:
-        config: Qwen3ASRConfig = Qwen3ASRConfig.from_dict(fields)
-    except _CONFIG_ERRORS as error:
-        raise _invalid(path, " ".join(str(error).split())) from error
-    audio: Any = config.audio_config
-    check_windows(audio.n_window, audio.n_window_infer, path)
-    return config
-
-
-def check_directory(directory: Path) -> dict[str, TensorHeader]:
-    """
-    Return the header of the weights in *directory*, which have the sizes of its config.json.
-
-    The files that transformers reads by itself are accepted, or refused.
+    The other files that transformers reads by itself are accepted, or refused.
 
     Raises:
         ModelNotFoundError: it contains no Qwen3-ASR, or its files contradict each other.
 
     """
+    path = directory / "config.json"
     table = read_config_table(directory)
-    tensors = read_headers(directory)
-    check_config(directory, table.get("thinker_config", table), tensors)
+    if "quantization" in table or "quantization_config" in table:
+        raise ModelNotFoundError(
+            f"the weights in {directory} are quantized, which this backend does not read; take a "
+            "model in bfloat16, such as Qwen/Qwen3-ASR-0.6B, or the backend qwen3-mlx-simul for "
+            "weights quantized by MLX"
+        )
     read_json_table(directory / "generation_config.json")
     if (directory / ADAPTER).exists():
         raise ModelNotFoundError(
             f"{directory} contains {ADAPTER}: an adapter, which this backend does not read; merge "
             "it into the model with peft, or remove the file"
         )
-    return tensors
+    if tensors is not None:
+        check_config(directory, table.get("thinker_config", table), tensors)
+    fields = _convert(table) if "thinker_config" in table else table
+    try:
+        config: Qwen3ASRConfig = Qwen3ASRConfig.from_dict(fields)
+    except _CONFIG_ERRORS as error:
+        raise _invalid(path, " ".join(str(error).split())) from error
+    if tensors is not None:
+        # transformers has further names for the same sizes, and the last in the file counts.
+        check_config(directory, config.to_dict(), tensors)
+    return config
 
 
-def _convert(table: dict[str, Any], path: Path) -> dict[str, Any]:
+def _convert(table: dict[str, Any]) -> dict[str, Any]:
     """Return the config of the original layout with the field names of transformers."""
     thinker = table["thinker_config"]
-    audio = _section(thinker, "audio_config", path)
-    text = _section(thinker, "text_config", path)
+    audio, text = (
+        {key: value for key, value in thinker[name].items() if key not in _DROPPED_FIELDS}
+        for name in ("audio_config", "text_config")
+    )
     theta = text.pop("rope_theta", 1e6)
     # The three position rows of mrope are equal for audio, which makes it the plain rotation.
     text.pop("rope_scaling", None)
@@ -185,14 +186,6 @@ def _convert(table: dict[str, Any], path: Path) -> dict[str, Any]:
         "audio_token_id": thinker.get("audio_token_id", 151676),
         "tie_word_embeddings": ties_head(table),
     }
-
-
-def _section(thinker: Any, name: str, path: Path) -> dict[str, Any]:
-    """Return the fields of a part of thinker_config that transformers' config has, too."""
-    section = thinker.get(name) if isinstance(thinker, dict) else None
-    if not isinstance(section, dict):
-        raise _invalid(path, f"expected {name} as a table in thinker_config")
-    return {key: value for key, value in section.items() if key not in _DROPPED_FIELDS}
 
 
 def _invalid(path: Path, reason: str) -> ModelNotFoundError:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch.nn import functional
 
-from wlk_qwen3_simul.engine.frames import SECOND_MEL_FRAMES, token_count
-from wlk_qwen3_simul.engine.network import DecoderOutput, EncodedWindow
+from wlk_qwen3_simul.engine.frames import token_count
+from wlk_qwen3_simul.engine.mel import padded_second
+from wlk_qwen3_simul.engine.network import DecoderOutput, EncodedWindow, heads_by_layer
 from wlk_qwen3_simul.torch.attention import AttentionCapture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
     from transformers import Qwen3ASRForConditionalGeneration
 
@@ -77,27 +78,14 @@ class TorchNetwork:
         alignment_heads: Sequence[tuple[int, int]],
     ) -> None:
         self._model: Any = model
-        by_layer: dict[int, list[int]] = {}
-        for layer, head in alignment_heads:
-            by_layer.setdefault(layer, []).append(head)
+        config: Any = model.config
+        self.mel_bands = int(config.audio_config.num_mel_bins)
+        self.window_frames = int(config.audio_config.n_window_infer)
+        self.vocabulary_size = int(config.text_config.vocab_size)
         self._heads = {
-            layer: torch.tensor(heads, device=self.device) for layer, heads in by_layer.items()
+            layer: torch.tensor(heads, device=self.device)
+            for layer, heads in heads_by_layer(alignment_heads).items()
         }
-
-    @property
-    def mel_bands(self) -> int:
-        """Bands of a mel frame."""
-        return int(self._model.config.audio_config.num_mel_bins)
-
-    @property
-    def window_frames(self) -> int:
-        """Mel frames of a window."""
-        return int(self._model.config.audio_config.n_window_infer)
-
-    @property
-    def vocabulary_size(self) -> int:
-        """Rows of the token embedding."""
-        return int(self._model.config.text_config.vocab_size)
 
     @property
     def device(self) -> torch.device:
@@ -111,28 +99,18 @@ class TorchNetwork:
         return dtype
 
     def convolve(self, features: NDArray[np.float32]) -> torch.Tensor:
-        """
-        Convolve float32[mel_bands, frames], at most one second.
-
-        Raises:
-            ValueError: there are no frames, or more than a second has.
-
-        """
-        frames = features.shape[1]
-        if not 0 < frames <= SECOND_MEL_FRAMES:
-            raise ValueError(f"expected 1 to {SECOND_MEL_FRAMES} frames, got {frames}")
+        """Convolve the frames of at most one second; see Network."""
         encoder = self._model.model.audio_tower
-        # The convolutions read zeros after the last second, as they do in any longer audio.
-        padded = np.zeros((self.mel_bands, SECOND_MEL_FRAMES), dtype=np.float32)
-        padded[:, :frames] = features
         with torch.inference_mode():
-            states = torch.from_numpy(padded)[None, None].to(self.device, self.dtype)
+            states = torch.from_numpy(padded_second(features))[None, None].to(
+                self.device, self.dtype
+            )
             for convolution in (encoder.conv2d1, encoder.conv2d2, encoder.conv2d3):
                 states = functional.gelu(convolution(states))
             states = encoder.conv_out(states.permute(0, 3, 1, 2).flatten(2))[0]
             positions = encoder.positional_embedding.positional_embedding[: len(states)]
             output: torch.Tensor = states + positions.to(states.dtype)
-            return output[: token_count(frames)].clone()
+            return output[: token_count(features.shape[1])].clone()
 
     def encode(self, seconds: Sequence[torch.Tensor]) -> EncodedWindow:
         """Encode the seconds of at most one window."""
@@ -178,7 +156,6 @@ class TorchNetwork:
             logits = self._model.lm_head(states).float()
             best, ids = logits.max(dim=-1)
             columns = [
-                # Whole numbers below 2**24 are exact in float32.
                 ids.float()[:, None],
                 (best - logits.logsumexp(dim=-1))[:, None],
                 torch.cat(capture.masses).mean(dim=0)[:, None],
@@ -186,12 +163,7 @@ class TorchNetwork:
             ]
             packed = torch.cat(columns, dim=1).cpu().numpy()
         kv_cache.length = cached + new
-        return DecoderOutput(
-            ids=packed[:, 0].astype(np.int64),
-            logprobs=packed[:, 1],
-            audio_attention_mass=packed[:, 2],
-            attention=packed[:, 3:],
-        )
+        return DecoderOutput.from_packed(packed)
 
     def _embed(self, part: EncodedWindow | Sequence[int]) -> torch.Tensor:
         if isinstance(part, EncodedWindow):

@@ -11,12 +11,13 @@ import numpy as np
 
 from wlk_core.plugins import SAMPLE_RATE, WorkCounters
 from wlk_realtime.engine.messages import (
+    LATE,
     Message,
     ServerMessageError,
     parse,
     refusal_of,
     shortened,
-    to_seconds,
+    to_number,
     to_words,
 )
 from wlk_realtime.engine.requests import Decoded
@@ -124,12 +125,14 @@ class MarksDialect:
         languages = [code for code in codes if isinstance(code, str) and code]
         start = words[-1].start if words else self._last_start
         hypothesis = to_words(message.get("hypothesis"), floor=start, latest=latest)
-        processed = round(to_seconds(message, "processed_up_to", latest) * SAMPLE_RATE)
-        if processed < self._state.processed_samples:
+        seconds = to_number(message.get("processed_up_to"))
+        before = self._state.processed_samples / SAMPLE_RATE
+        if seconds is None or not before - 1e-6 <= seconds <= latest + LATE:
             raise ServerMessageError(
-                f"processed_up_to went back from {self._state.processed_samples / SAMPLE_RATE:.3f}"
-                f" s to {processed / SAMPLE_RATE:.3f} s"
+                f"expected processed_up_to as a time from {before:.3f} to {latest:.3f} s, got "
+                f"{shortened(message.get('processed_up_to'))}"
             )
+        processed = round(seconds * SAMPLE_RATE)
         stats = message.get("stats")
         items = stats.items() if isinstance(stats, dict) else ()
         counters = {name: n for name, n in items if isinstance(n, int) and n >= 0}

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
+
+from msgspec import Meta, Struct, ValidationError, convert
 
 from wlk_core.plugins import Word
 
 __all__ = [
+    "LATE",
     "Message",
     "ServerMessageError",
     "ServerRefusalError",
+    "check_length",
     "parse",
     "refusal_of",
     "shortened",
     "to_number",
-    "to_seconds",
     "to_text",
     "to_words",
 ]
@@ -25,7 +28,10 @@ Message: TypeAlias = "dict[str, Any]"
 _QUOTED = 200  # characters of a server's message
 # Errors of a request that another session would repeat.
 _LASTING = {"model_not_found", "invalid_value", "invalid_type", "invalid_event"}
-_LATE = 0.02  # seconds that a word may reach beyond the audio, as rounding allows
+# Many times what can be said, so that memory stays in proportion to the audio.
+_SPARE_WORDS, _WORDS_PER_SECOND = 100, 50
+_SPARE_CHARACTERS, _CHARACTERS_PER_SECOND = 1000, 500
+LATE = 0.02  #: seconds that a word may reach beyond the audio, as rounding allows
 
 
 class ServerMessageError(Exception):
@@ -72,17 +78,6 @@ def to_number(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def to_seconds(message: Message, name: str, latest: float) -> float:
-    """Return the time *name*, from 0 to *latest* s; raises ServerMessageError for others."""
-    value = to_number(message.get(name))
-    if value is None or not 0 <= value <= latest + _LATE:
-        raise ServerMessageError(
-            f"expected {name} as a time from 0 to {latest:.3f} s, "
-            f"got {shortened(message.get(name))}"
-        )
-    return value
-
-
 def to_text(message: Message, name: str) -> str:
     """Return the text *name*, which may be empty; raises ServerMessageError for anything else."""
     text = message.get(name)
@@ -92,32 +87,47 @@ def to_text(message: Message, name: str) -> str:
     return text.replace("\N{REPLACEMENT CHARACTER}", "")
 
 
+def check_length(text: str, seconds: float) -> str:
+    """Return *text* of *seconds* of audio; raises ServerMessageError where it is far too long."""
+    if len(text) > _SPARE_CHARACTERS + _CHARACTERS_PER_SECOND * seconds:
+        raise ServerMessageError(
+            f"{len(text)} characters came for {seconds:.2f} s of audio, {shortened(text)}"
+        )
+    return text
+
+
+class _Record(Struct):
+    text: Annotated[str, Meta(min_length=1, max_length=_SPARE_CHARACTERS)]
+    start: float
+    end: float
+    probability: Annotated[float, Meta(ge=0, le=1)] | None = None
+
+
 def to_words(records: object, *, floor: float, latest: float) -> tuple[Word, ...]:
     """
     Return the words of *records* in seconds, their starts in order from *floor* to *latest*.
 
     Raises:
-        ServerMessageError: a text is empty, a time lies outside or goes back, or a probability is
-            not in [0, 1].
+        ServerMessageError: there are far too many, a text is empty or very long, a time lies
+            outside or goes back, or a probability is not in [0, 1].
 
     """
-    if not isinstance(records, list):
-        raise ServerMessageError(f"expected a list of words, got {shortened(records)}")
+    seconds = max(0.0, latest - floor)
+    if isinstance(records, list) and len(records) > _SPARE_WORDS + _WORDS_PER_SECOND * seconds:
+        raise ServerMessageError(f"{len(records)} words came for {seconds:.2f} s of audio")
+    try:
+        found = convert(records, list[_Record])
+    except ValidationError as error:
+        raise ServerMessageError(f"{error}, got {shortened(records)}") from None
     words: list[Word] = []
-    for record in records:
-        if not isinstance(record, dict):
-            raise ServerMessageError(f"expected a word, got {shortened(record)}")
-        text = record.get("text")
-        if not isinstance(text, str) or not text:
-            raise ServerMessageError(f"expected the text of a word, got {shortened(text)}")
-        start, end = to_seconds(record, "start", latest), to_seconds(record, "end", latest)
-        if start < floor - _LATE or end < start:
+    for record in found:
+        if not floor - LATE <= record.start <= record.end <= latest + LATE:
             raise ServerMessageError(
-                f"the word {shortened(text)} at {start:.3f}-{end:.3f} s goes back, after "
-                f"{floor:.3f} s"
+                f"the word {shortened(record.text)} at {record.start:.3f}-{record.end:.3f} s lies "
+                f"outside of {floor:.3f}-{latest:.3f} s"
             )
-        floor = max(floor, start)
-        words.append(Word(start, end, text, _probability(record.get("probability"))))
+        floor = max(floor, record.start)
+        words.append(Word(record.start, record.end, record.text, record.probability))
     return tuple(words)
 
 
@@ -136,12 +146,3 @@ def refusal_of(error: object) -> ServerRefusalError:
         f"{shortened(fields.get('message'))} ({shortened(code)})",
         is_retryable=code not in _LASTING,
     )
-
-
-def _probability(value: object) -> float | None:
-    if value is None:
-        return None
-    number = to_number(value)
-    if number is None or not 0 <= number <= 1:
-        raise ServerMessageError(f"expected a probability in [0, 1], got {shortened(value)}")
-    return number

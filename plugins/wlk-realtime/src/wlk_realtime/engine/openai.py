@@ -13,6 +13,7 @@ from wlk_core.plugins import SAMPLE_RATE
 from wlk_realtime.engine.messages import (
     Message,
     ServerMessageError,
+    check_length,
     parse,
     refusal_of,
     shortened,
@@ -92,7 +93,7 @@ class OpenAiDialect:
     def send(self, audio: NDArray[np.float32], *, is_last: bool) -> list[str]:
         """Return appends, and a commit at the end of an item."""
         self._pieces.append(audio, is_last=is_last)
-        return self._advance()
+        return [json.dumps(m) for part in self._pieces.parts() for m in self._messages(part)]
 
     def receive(self, text: str | bytes) -> list[str]:
         """Apply a message; return what was held for it."""
@@ -104,7 +105,7 @@ class OpenAiDialect:
                 delta = to_text(message, "delta")
                 if not self._pieces.samples:
                     raise ServerMessageError(f"text came without audio, {shortened(delta)}")
-                self._text += delta
+                self._text = check_length(self._text + delta, self._pieces.samples / SAMPLE_RATE)
             case kind if kind == f"{_TRANSCRIPTION}completed":
                 return self._complete(to_text(message, "transcript"))
             case kind if kind in ("error", f"{_TRANSCRIPTION}failed"):
@@ -137,13 +138,7 @@ class OpenAiDialect:
         self._pieces.commit(untimed_words(transcript, self._pieces.samples))
         self._pieces.finish()
         self._text = ""
-        return self._advance()
-
-    def _advance(self) -> list[str]:
-        messages: list[str] = []
-        while (part := self._pieces.take()) is not None:
-            messages += map(json.dumps, self._messages(part))
-        return messages
+        return [json.dumps(m) for part in self._pieces.parts() for m in self._messages(part)]
 
     def _messages(self, part: Part) -> list[Message]:
         audio = [self._resampler.push(part.audio)]

@@ -12,9 +12,10 @@ import numpy as np
 
 from wlk_core.plugins import SAMPLE_RATE, Word
 from wlk_core.streaming import background_level, joined, loud_frames, loudness
+from wlk_realtime.engine.messages import check_length
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -51,8 +52,14 @@ def base64_pcm16(audio: NDArray[np.float32]) -> str:
 
 
 def untimed_words(text: str, samples: int) -> list[Word]:
-    """Return the words of *text*, divided evenly over a piece of so many samples."""
-    texts = _WORDS.findall(text)
+    """
+    Return the words of *text*, divided evenly over a piece of so many samples.
+
+    Raises:
+        ServerMessageError: the text is far too long for them.
+
+    """
+    texts = _WORDS.findall(check_length(text, samples / SAMPLE_RATE))
     step = samples / SAMPLE_RATE / max(1, len(texts))
     return [Word(step * n, step * (n + 1), word) for n, word in enumerate(texts)]
 
@@ -133,26 +140,23 @@ class AudioPieces:
         self._held += [audio[i : i + STEP_SAMPLES] for i in range(0, len(audio), STEP_SAMPLES)]
         self._begins_utterance = self._is_ending = is_last
 
-    def take(self) -> Part | None:
-        """Return what to send, None while there is nothing or it has to wait."""
-        if self.is_closed or self.is_idle:
-            return None
-        if not self._held and not self._is_open:
-            self._is_ending = False  # an utterance without audio, or at the end of a piece
-            return None
-        is_first = not self._is_open
-        if is_first:
-            self._rotation = Rotation(self._max_steps)
-        steps: list[NDArray[np.float32]] = []
-        is_last = False
-        while self._held and not is_last:
-            steps.append(self._held.popleft())
-            is_last = self._rotation.is_due(steps[-1])
-        self._is_open = True
-        self.is_closed = is_last or (self._is_ending and not self._held)
-        audio = np.concatenate(steps) if steps else np.empty(0, np.float32)
-        self.samples += len(audio)
-        return Part(audio=audio, is_first=is_first, is_last=self.is_closed)
+    def parts(self) -> Iterator[Part]:
+        """Yield what to send; nothing while the server decodes the piece before it."""
+        while not self.is_closed and not self.is_idle:
+            if not self._held and not self._is_open:
+                self._is_ending = False  # an utterance without audio, or at the end of a piece
+                return
+            is_first, self._is_open = not self._is_open, True
+            if is_first:
+                self._rotation = Rotation(self._max_steps)
+            steps: list[NDArray[np.float32]] = []
+            while self._held and not self.is_closed:
+                steps.append(self._held.popleft())
+                self.is_closed = self._rotation.is_due(steps[-1])
+            self.is_closed = self.is_closed or (self._is_ending and not self._held)
+            audio = np.concatenate(steps) if steps else np.empty(0, np.float32)
+            self.samples += len(audio)
+            yield Part(audio=audio, is_first=is_first, is_last=self.is_closed)
 
     def finish(self) -> None:
         """Go on after a piece that the server has decoded."""

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
+from wlk_core.plugins import SAMPLE_RATE
 from wlk_realtime.engine.messages import (
     Message,
     ServerMessageError,
     ServerRefusalError,
+    check_length,
     parse,
     shortened,
     to_text,
@@ -205,7 +207,7 @@ class VllmDialect:
     def send(self, audio: NDArray[np.float32], *, is_last: bool) -> list[str]:
         """Return appends, and commits where a generation begins or ends."""
         self._pieces.append(audio, is_last=is_last)
-        return self._advance()
+        return [text for part in self._pieces.parts() for text in self._messages(part)]
 
     def receive(self, text: str | bytes) -> list[str]:
         """Apply a message; return what was held for it."""
@@ -242,12 +244,6 @@ class VllmDialect:
     def _untimed(self) -> list[Word]:
         return untimed_words(self._text, self._pieces.samples)
 
-    def _advance(self) -> list[str]:
-        messages: list[str] = []
-        while (part := self._pieces.take()) is not None:
-            messages += self._messages(part)
-        return messages
-
     def _messages(self, part: Part) -> list[str]:
         messages: list[str] = []
         if part.is_first:
@@ -266,14 +262,14 @@ class VllmDialect:
             raise ServerMessageError(f"text came without audio, {shortened(text)}")
         self._deltas += 1
         if not self._server.is_timed:
-            self._text += text
+            self._text = check_length(self._text + text, self._pieces.samples / SAMPLE_RATE)
             return
         possible = self._steps + self._server.extra_steps * self._pieces.is_closed
         if self._deltas > possible:
             raise ServerMessageError(
                 f"text {self._deltas} came for {self._steps} steps of 80 ms, {shortened(text)}"
             )
-        self._pieces.commit(self._timed.push(text))
+        self._pieces.commit(self._timed.push(check_length(text, 0.0)))
 
     def _end(self, tokens: int | None) -> list[str]:
         if not self._is_generating:
@@ -295,7 +291,7 @@ class VllmDialect:
         self._pieces.commit(self._timed.finish() if self._server.is_timed else self._untimed())
         self._pieces.finish()
         self._is_generating, self._text = False, ""
-        return self._advance()
+        return [text for part in self._pieces.parts() for text in self._messages(part)]
 
 
 def _update(model: str) -> str:

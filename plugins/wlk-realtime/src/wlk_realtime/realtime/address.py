@@ -17,7 +17,6 @@ __all__ = ["Address", "Endpoint", "read_key", "tls_context"]
 
 _EXAMPLE = "--model ws://HOST:8000/v1/realtime"
 _PATH = "/realtime"
-_PORTS = {"ws": 80, "wss": 443}
 _AZURE = ".azure.com"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -50,7 +49,7 @@ class Address:
         url, _, model = reference.partition("#")
         try:
             parts = urlsplit(url)
-            is_address = parts.scheme in _PORTS and bool(parts.hostname) and parts.port != 0
+            is_address = parts.scheme in {"ws", "wss"} and bool(parts.hostname) and parts.port != 0
         except ValueError:
             is_address = False
         if not is_address or not url.isprintable() or " " in url:
@@ -87,12 +86,6 @@ class Address:
         return urlsplit(self.url).hostname or ""
 
     @property
-    def port(self) -> int:
-        """The port, that of the scheme where none is written."""
-        parts = urlsplit(self.url)
-        return parts.port or _PORTS[parts.scheme]
-
-    @property
     def is_encrypted(self) -> bool:
         """Whether key and audio are sent encrypted."""
         return self.url.startswith("wss:")
@@ -103,10 +96,15 @@ class Address:
         return is_loopback(self.host)
 
     @property
+    def origin(self) -> str:
+        """The scheme, host and port for requests over HTTP."""
+        parts = urlsplit(self.url)
+        return f"http{parts.scheme.removeprefix('ws')}://{parts.netloc}"
+
+    @property
     def models_path(self) -> str:
         """The path of the list of models, beside that of the WebSocket."""
-        path = urlsplit(self.url).path.rstrip("/")
-        return f"{path.removesuffix(_PATH)}/models"
+        return f"{urlsplit(self.url).path.rstrip('/').removesuffix(_PATH)}/models"
 
 
 @attrs.frozen(kw_only=True, eq=False)

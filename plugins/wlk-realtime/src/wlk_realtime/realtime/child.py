@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import suppress
-from http.client import HTTPConnection, HTTPException
 import logging
 import os
 import re
@@ -15,6 +14,8 @@ import subprocess
 import threading
 import time
 from typing import TYPE_CHECKING
+
+import httpx2
 
 from wlk_core.environments import environment_elsewhere
 from wlk_core.plugins import BackendUnavailable, ModelNotFoundError
@@ -314,13 +315,7 @@ def _answers(endpoint: Endpoint, *, timeout: float) -> bool:
 
     Any status is an answer, because a wlk-serve of an older version may lack the path.
     """
-    connection = HTTPConnection(endpoint.address.host, endpoint.address.port, timeout=timeout)
-    try:
-        connection.request("GET", "/livez")
-        connection.getresponse()
-    except (OSError, HTTPException):
-        return False
-    else:
+    with suppress(httpx2.HTTPError):
+        httpx2.get(f"{endpoint.address.origin}/livez", timeout=timeout, trust_env=False)
         return True
-    finally:
-        connection.close()
+    return False

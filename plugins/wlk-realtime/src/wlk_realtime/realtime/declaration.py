@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
 import json
 import ssl
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import httpx2
 
 from wlk_realtime.engine.handshake import Handshake
 from wlk_realtime.engine.marks import MARKS, MarksDialect
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["Declaration", "common_declaration", "fetch_declaration"]
 
 _MAX_BYTES = 1 << 20
-_OK = 200
 _MAX_NUMBER = 1e6  # of a bound, or of seconds
 _VLLM_DELAY = 3.0  # seconds: the longest delay of Voxtral Realtime, and the pieces of a word
 
@@ -111,13 +110,22 @@ def fetch_declaration(endpoint: Endpoint, *, dialect: str, timeout: float) -> De
     Args:
         endpoint: where it listens, and which model is to run.
         dialect: the messages that it must speak, "auto" for any.
-        timeout: seconds for the list of models, and again for the handshake.
+        timeout: seconds for all of it, however slowly the server answers.
 
     Raises:
         one of EXPECTED_ERRORS.
 
     """
-    models = _fetch_models(endpoint, timeout=timeout)
+
+    async def fetch() -> Declaration | None:
+        async with asyncio.timeout(timeout):
+            return await _fetch(endpoint, dialect)
+
+    return asyncio.run(fetch())
+
+
+async def _fetch(endpoint: Endpoint, dialect: str) -> Declaration | None:
+    models = await _fetch_models(endpoint)
     model = endpoint.address.model
     if dialect != "vllm" and any(isinstance(entry.get("wlk"), dict) for entry in models):
         return _declaration_of(models, model)
@@ -128,38 +136,36 @@ def fetch_declaration(endpoint: Endpoint, *, dialect: str, timeout: float) -> De
         model=model or (name if isinstance(name, str) else None),
         max_model_len=length if isinstance(length, int) and length > 0 else None,
     )
-
-    async def shake_hands() -> None:
-        async with asyncio.timeout(timeout):
-            connection = await Connection.open(endpoint, handshake)
-        await connection.close()
-
-    asyncio.run(shake_hands())
+    await (await Connection.open(endpoint, handshake)).close()
     return _declaration_by(handshake.server)
 
 
-def _fetch_models(endpoint: Endpoint, *, timeout: float) -> list[dict[str, Any]]:
-    """Return the list of models of the server; empty where it has none."""
+async def _fetch_models(endpoint: Endpoint) -> list[dict[str, Any]]:
+    """Return the list of models of the server; empty where it has none, or cannot be reached."""
     address = endpoint.address
-    connection = (
-        http.client.HTTPSConnection(
-            address.host,
-            address.port,
-            timeout=timeout,
-            context=endpoint.tls or ssl.create_default_context(),
-        )
-        if address.is_encrypted
-        else http.client.HTTPConnection(address.host, address.port, timeout=timeout)
-    )
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity", **endpoint.headers}
+    content = b""
     try:
-        headers = {"Accept": "application/json", **endpoint.headers}
-        connection.request("GET", address.models_path, headers=headers)
-        answer = connection.getresponse()
-        table = json.loads(answer.read(_MAX_BYTES)) if answer.status == _OK else None
-    except (http.client.HTTPException, ValueError, RecursionError):
-        return []  # not HTTP, or half of it: the WebSocket has the better message
-    finally:
-        connection.close()
+        async with (
+            httpx2.AsyncClient(
+                verify=(endpoint.tls or ssl.create_default_context())
+                if address.is_encrypted
+                else False,
+                trust_env=not address.is_local,
+                timeout=None,
+            ) as client,
+            client.stream(
+                "GET", f"{address.origin}{address.models_path}", headers=headers
+            ) as answer,
+        ):
+            if answer.status_code == httpx2.codes.OK:
+                async for part in answer.aiter_raw():
+                    content += part
+                    if len(content) > _MAX_BYTES:
+                        break
+        table = json.loads(content)
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, RecursionError):
+        return []  # the WebSocket has the better message
     entries = table.get("data") if isinstance(table, dict) else None
     return [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
 
@@ -172,14 +178,13 @@ def _declaration_of(models: list[dict[str, Any]], name: str | None) -> Declarati
             continue
         bounds = declared.get("bounds")
         pairs = bounds.items() if isinstance(bounds, dict) else ()
-        numbers = {str(key): _number(value) for key, value in pairs}
         declaration = Declaration(
             has_marks=MARKS in _strings(declared.get("include")),
             backend=str(declared.get("backend", "")),
             capabilities=frozenset(_strings(declared.get("capabilities"))),
             languages=_strings(declared.get("languages")),
             max_delay=_number(declared.get("max_delay")),
-            bounds={key: number for key, number in numbers.items() if number is not None},
+            bounds={str(key): n for key, value in pairs if (n := _number(value)) is not None},
             takes_prompt=declared.get("takes_prompt") is True,
             recognises_digits=declared.get("recognises_digits") is True,
             vocabulary=_strings(declared.get("vocabulary")),

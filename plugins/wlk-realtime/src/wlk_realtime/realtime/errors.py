@@ -21,6 +21,9 @@ from wlk_realtime.engine.messages import ServerMessageError, ServerRefusalError,
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from wlk_realtime.realtime.address import Endpoint
+    from wlk_realtime.realtime.server import Source
+
 __all__ = ["EXPECTED_ERRORS", "ServerAwayError", "backend_error", "is_transient"]
 
 
@@ -74,16 +77,18 @@ def is_transient(error: Exception) -> bool:
     return isinstance(error, OSError | ConnectionClosed | EOFError | InvalidMessage)
 
 
-def backend_error(error: Exception, server: str, *, key_variable: str) -> BackendError:
-    """Return the BackendError to raise for *error*, one of EXPECTED_ERRORS, of a named server."""
+def backend_error(error: Exception, source: Source, endpoint: Endpoint | None) -> BackendError:
+    """Return the BackendError to raise for *error*, one of EXPECTED_ERRORS, of *source*."""
     if isinstance(error, ServerRefusalError):
         is_retryable = error.is_retryable
     else:
         is_protocol = isinstance(error, ServerMessageError | ProtocolError)
         is_retryable = is_protocol or is_transient(error)
-    line = " ".join(_explain(error, key_variable).split())
+    line = " ".join(_explain(error, source.key_variable).split())
+    if endpoint is not None and endpoint.key is not None:  # some servers repeat it
+        line = line.replace(endpoint.key, "***")
     failure = BackendError(
-        f"realtime: {server} {line}",
+        f"realtime: {source.name} {line}",
         retryable=is_retryable,
         is_exhausted=isinstance(error, TimeoutError),
     )

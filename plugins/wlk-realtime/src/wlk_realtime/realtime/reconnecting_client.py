@@ -55,7 +55,6 @@ class ReconnectingClient:
         self._admit = admit
         self._timeout_seconds = timeout_seconds
         self._server: Server | None = None  # tried last
-        self._is_counted = False  # by that server
         self._endpoint: Endpoint | None = None
         self._connection: Connection | None = None
         self._remote: RemoteStream | None = None
@@ -95,13 +94,13 @@ class ReconnectingClient:
         server, endpoint = self._server, self._endpoint
         await self._drop()
         if server is None:
-            return backend_error(error, "", key_variable="")
+            raise AssertionError("a request fails at a server") from error
         if is_transient(error):
             server.mark_down()
         source = server.source
         if endpoint is not None:
             error = await asyncio.to_thread(source.explain_failure, error, endpoint)
-        return backend_error(error, source.name, key_variable=source.key_variable)
+        return backend_error(error, source, endpoint)
 
     async def _ask(self, request: Request) -> Decoded:
         connection, remote = self._connection, self._remote
@@ -154,8 +153,7 @@ class ReconnectingClient:
     ) -> tuple[Connection, RemoteStream]:
         self._server = server
         self._endpoint = None
-        server.streams += 1
-        self._is_counted = True
+        server.clients.add(self)
         self._endpoint = server.source.endpoint()
         if server.declaration is None:
             await asyncio.to_thread(self._admit, server)
@@ -175,8 +173,7 @@ class ReconnectingClient:
 
     def _leave(self) -> Connection | None:
         """Forget the connection, and return it."""
-        if self._server is not None and self._is_counted:
-            self._server.streams -= 1
-        self._is_counted = False
+        if self._server is not None:
+            self._server.clients.discard(self)
         connection, self._connection = self._connection, None
         return connection

@@ -53,7 +53,7 @@ class Server:
     Attributes:
         source: where it is.
         declaration: what it declares, None while it was not reached.
-        streams: how many connections it has.
+        clients: the streams that are connected to it.
         is_excluded: whether it declares less than the backend, and so is not used.
 
     """
@@ -61,7 +61,7 @@ class Server:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.declaration: Declaration | None = None
-        self.streams = 0
+        self.clients: set[object] = set()
         self.is_excluded = False
         self._down_until = -1.0  # of the monotonic clock
 
@@ -81,4 +81,4 @@ class Server:
 
 def ranked(servers: Iterable[Server]) -> list[Server]:
     """Return *servers* in the order in which a stream tries them: the fewest streams first."""
-    return sorted(servers, key=lambda server: (server.is_down, server.streams))
+    return sorted(servers, key=lambda server: (server.is_down, len(server.clients)))

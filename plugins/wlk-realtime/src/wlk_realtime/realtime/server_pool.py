@@ -128,7 +128,7 @@ class ServerPool:
             refusal = error.__cause__
             if not isinstance(refusal, ServerRefusalError) or refusal.is_retryable:
                 raise
-            raise OptionError(f"realtime: {self.name} refused a stream: {refusal}") from None
+            raise OptionError(str(error)) from None
         finally:
             self.close_client(client)
         self._checked.add(language)
@@ -190,7 +190,7 @@ class ServerPool:
             server.declaration = self._fetched(endpoint)
         except EXPECTED_ERRORS as error:
             cause = error if endpoint is None else source.explain_failure(error, endpoint)
-            return backend_error(cause, source.name, key_variable=source.key_variable)
+            return backend_error(cause, source, endpoint)
         if server.declaration is not None:
             return None
         model = endpoint.address.model

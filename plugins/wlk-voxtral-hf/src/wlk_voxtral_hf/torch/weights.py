@@ -14,16 +14,19 @@ from transformers.utils import logging as transformers_logging
 from wlk_core.errors import ModelNotFoundError
 from wlk_core.frameworks.memory import out_of_memory, require_memory
 from wlk_core.frameworks.torch import available_memory
-from wlk_core.models import read_json_table
-from wlk_voxtral_hf.checkpoint import CONFIG, check_config, read_headers
+from wlk_core.models import (
+    check_sizes,
+    read_json_table,
+    read_safetensors_headers,
+    weight_names,
+)
+from wlk_voxtral_hf.checkpoint import CONFIG, SIZES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from wlk_core.models import TensorHeader
-
-__all__ = ["load_model", "weight_bytes"]
+__all__ = ["load_model"]
 
 # What transformers raises for damaged files: it checks little before it reads.
 _UNREADABLE = (
@@ -51,14 +54,16 @@ def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any
 
     """
     name, remedy = f"{directory} in {str(dtype).removeprefix('torch.')}", _remedy(dtype)
-    tensors = read_headers(directory)
-    needed, available = weight_bytes(tensors, dtype), available_memory(device)
+    tensors = read_safetensors_headers(directory / file for file in weight_names(directory))
+    needed = sum(tensor.size for tensor in tensors.values()) * dtype.itemsize
+    available = available_memory(device)
     require_memory(name, needed=needed, available=available, device=device.type, remedy=remedy)
-    table = read_json_table(directory / CONFIG)
-    check_config(directory, table, tensors)
+    path = directory / CONFIG
+    table = read_json_table(path)
+    check_sizes(table, SIZES, tensors, path=path)
     try:
         # transformers has further names for the same sizes, and the last in the file counts.
-        check_config(directory, VoxtralRealtimeConfig.from_dict(table).to_dict(), tensors)
+        check_sizes(VoxtralRealtimeConfig.from_dict(table).to_dict(), SIZES, tensors, path=path)
         with _quiet_transformers():
             loaded: Any = VoxtralRealtimeForConditionalGeneration.from_pretrained(
                 directory,
@@ -77,11 +82,6 @@ def load_model(directory: Path, device: torch.device, dtype: torch.dtype) -> Any
         raise _unreadable(directory, error) from error
     _check_complete(directory, loaded[1])
     return model.eval().requires_grad_(False)
-
-
-def weight_bytes(tensors: Mapping[str, TensorHeader], dtype: torch.dtype) -> int:
-    """Return the bytes of *tensors* in *dtype*."""
-    return sum(tensor.size for tensor in tensors.values()) * dtype.itemsize
 
 
 def _remedy(dtype: torch.dtype) -> str:

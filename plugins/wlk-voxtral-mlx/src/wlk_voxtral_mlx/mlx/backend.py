@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,8 +60,9 @@ def load(
     if engine == "voxmlx":
         require_voxmlx()
     mlx_dtype = DTYPES.get(settings.dtype or "") if dtype == "auto" else DTYPES[dtype]
-    with stream.acquire():
-        loaded = _load_model(engine, directory, config, mlx_dtype, stream.device)
+    if config.quantization is not None:
+        stream.warn_of_quantized(name)
+    loaded = stream.load(partial(_load_model, engine, directory, config, mlx_dtype, stream.device))
     logger.info("%s runs on %s, engine %s", name, stream.device, engine)
     network = MlxNetwork(loaded, config, eos_id=settings.tokenizer.eos_id, stream=stream)
     return loaded_backend(spec, VoxtralEngine(network, settings))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from mlx import nn
 import mlx.core as mx
+
+from wlk_core.frameworks.mlx import gelu, silu
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,9 +83,9 @@ def encode(
     """
     encoder = model.encoder
     padded = mx.concatenate([cache.mel, mel[None].astype(cache.mel.dtype)], axis=1)
-    middle = nn.gelu(mx.conv1d(padded, encoder.conv1.weight) + encoder.conv1.bias)
+    middle = gelu(mx.conv1d(padded, encoder.conv1.weight) + encoder.conv1.bias)
     middle = mx.concatenate([cache.middle, middle], axis=1)
-    states = nn.gelu(mx.conv1d(middle, encoder.conv2.weight, stride=2) + encoder.conv2.bias)
+    states = gelu(mx.conv1d(middle, encoder.conv2.weight, stride=2) + encoder.conv2.bias)
     layers: list[Layer] = []
     for index, layer in enumerate(encoder.layers):
         before = cache.kv_cache.layers[index] if cache.kv_cache.layers else None
@@ -93,7 +94,7 @@ def encode(
         )
         layers.append(_trimmed(pair, window))
         states = states + attention
-        states = states + layer.mlp(layer.ffn_norm(states))
+        states = states + _feed_forward(layer.mlp, layer.ffn_norm(states))
     frames = encoder.norm(states)[0]
     new_cache = EncoderCache(
         mel=padded[:, -2:],
@@ -101,7 +102,8 @@ def encode(
         kv_cache=KVCache(tuple(layers)),
         frames=cache.frames + frames.shape[0],
     )
-    return model.adapter(frames.reshape(frames.shape[0] // downsampling, -1)), new_cache
+    steps = frames.reshape(frames.shape[0] // downsampling, -1)
+    return model.adapter.w_out(gelu(model.adapter.w_in(steps))), new_cache
 
 
 def decode(
@@ -129,10 +131,15 @@ def decode(
         )
         layers.append(pair)
         states = states + attention
-        scaled = layer.ffn_norm(states) * (1 + layer.ada_norm(condition.astype(states.dtype)))
-        states = states + layer.mlp(scaled)
+        norm, delay = layer.ada_norm, condition.astype(states.dtype)
+        scale = 1 + norm.linear_out(gelu(norm.linear_in(delay)))
+        states = states + _feed_forward(layer.mlp, layer.ffn_norm(states) * scale)
     logits = decoder.embed_tokens.as_linear(decoder.norm(states))[0]
     return logits.astype(mx.float32), KVCache(tuple(layers))
+
+
+def _feed_forward(mlp: Any, states: mx.array) -> Any:
+    return mlp.down_proj(silu(mlp.gate_proj(states)) * mlp.up_proj(states))
 
 
 def _trimmed(layer: Layer, window: int) -> Layer:

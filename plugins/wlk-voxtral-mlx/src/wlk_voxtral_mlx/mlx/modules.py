@@ -1,4 +1,4 @@
-"""The model as a tree of MLX modules, under the weight names of the voxmlx layout."""
+"""The weights as a tree of MLX modules, under the names of the voxmlx layout."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """A SwiGLU feed-forward layer."""
+    """The projections of a SwiGLU feed-forward layer."""
 
     def __init__(self, config: TransformerConfig, *, has_bias: bool) -> None:
         super().__init__()
@@ -53,22 +53,14 @@ class FeedForward(nn.Module):
         self.up_proj = nn.Linear(config.width, config.hidden, bias=False)
         self.down_proj = nn.Linear(config.hidden, config.width, bias=has_bias)
 
-    def __call__(self, states: mx.array) -> mx.array:
-        """Return [..., width] of [..., width]."""
-        return self.down_proj(nn.silu(self.gate_proj(states)) * self.up_proj(states))
-
 
 class AdaptiveNorm(nn.Module):
-    """The scale that the delay gives to the input of a feed-forward layer."""
+    """The projections of the embedded delay to a scale of the input of a feed-forward layer."""
 
     def __init__(self, width: int, condition: int) -> None:
         super().__init__()
         self.linear_in = nn.Linear(width, condition, bias=False)
         self.linear_out = nn.Linear(condition, width, bias=False)
-
-    def __call__(self, delay: mx.array) -> mx.array:
-        """Return [1, width] of the embedded delay."""
-        return self.linear_out(nn.gelu(self.linear_in(delay)))
 
 
 class Layer(nn.Module):
@@ -104,10 +96,6 @@ class Adapter(nn.Module):
         width = config.decoder.width
         self.w_in = nn.Linear(config.encoder.width * config.downsampling, width, bias=False)
         self.w_out = nn.Linear(width, width, bias=False)
-
-    def __call__(self, frames: mx.array) -> mx.array:
-        """Return [n, width] of [n, 4 * encoder width]."""
-        return self.w_out(nn.gelu(self.w_in(frames)))
 
 
 class LanguageModel(nn.Module):

@@ -255,13 +255,12 @@ def transcribe(
         language, detection_work = yield from engine.detect_language(encoder_output)
         work += detection_work
     tokenizer = engine.tokenizer(language, options.task)
-    previous = previous_tokens(
-        tokenizer, prompt, n_text_ctx=engine.network.n_text_ctx, keyterms=options.keyterms
-    )
+    previous = previous_tokens(tokenizer, prompt, keyterms=options.keyterms)
     result = yield from decode(
         engine.network,
         encoder_output,
-        [*previous, *tokenizer.sot_sequence],
+        tokenizer.sot_sequence,
+        previous=previous,
         logit_filter=engine.logit_filter(tokenizer, has_timestamps=True),
         budget=token_budget(len(audio), language, task=options.task),
         beam_size=options.beam_size,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import attrs
 import numpy as np
 
 from wlk_whisper.engine.network import ALONE, ChoiceTooClose
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENCODER_FRAME_SECONDS",
-    "AttentionStatistics",
+    "attended_frames",
     "dtw",
     "first_columns",
     "median_filter",
@@ -164,8 +163,7 @@ def token_boundaries(
     """
     kept = cross_attention if audio_frames is None else renormalize(cross_attention, audio_frames)
     weights = kept.astype(np.float64)
-    deviation = np.maximum(weights.std(axis=1, keepdims=True), MIN_DEVIATION)
-    normal = (weights - weights.mean(axis=1, keepdims=True)) / deviation
+    normal, deviation = _normalised(weights)
     text = slice(first_row, normal.shape[1] - unused_rows)
     cost = -median_filter(normal[:, text]).mean(axis=0)
     rows, columns = dtw(cost)
@@ -175,6 +173,19 @@ def token_boundaries(
         error = _score_errors(normal[:, text], peak / deviation, 2 * rounding.attention)
         _require_only_path(cost, error, rows, columns)
     return first_columns(rows, columns)
+
+
+def attended_frames(cross_attention: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Return the frame that each row of float32[heads, rows, frames] attends to most."""
+    normal, _ = _normalised(cross_attention.astype(np.float64))
+    frames: NDArray[np.int64] = median_filter(normal).mean(axis=0).argmax(axis=-1)
+    return frames
+
+
+def _normalised(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the weights of each frame in deviations from their mean, and the deviations."""
+    deviation = np.maximum(weights.std(axis=1, keepdims=True), MIN_DEVIATION)
+    return (weights - weights.mean(axis=1, keepdims=True)) / deviation, deviation
 
 
 def _score_errors(
@@ -220,39 +231,3 @@ def _require_only_path(
     other_rows, other_columns = dtw(worst)
     if not (np.array_equal(rows, other_rows) and np.array_equal(columns, other_columns)):
         raise ChoiceTooClose("a word may begin in another encoder frame")
-
-
-@attrs.frozen(eq=False)
-class AttentionStatistics:
-    """
-    Running mean and variance of the cross attention, and the newest row's most attended frame.
-
-    Each row is normalised over the rows up to it (Chan, Golub and LeVeque, 1979), so a row costs
-    heads x frames whatever came before.  Objects are immutable, so the hypotheses of a beam share
-    them.  Arrays may have further axes in front: as many attentions side by side.
-    """
-
-    count: int = 0
-    frames: NDArray[np.int64] = attrs.field(factory=lambda: np.array(-1))  #: for each attention
-    _mean: NDArray[np.float64] | float = attrs.field(default=0.0, alias="mean")
-    _squares: NDArray[np.float64] | float = attrs.field(default=0.0, alias="squares")
-
-    @property
-    def frame(self) -> int:
-        """The encoder frame that the newest row of a single attention attends to most."""
-        return int(self.frames)
-
-    def with_rows(self, attention: NDArray[np.float32]) -> AttentionStatistics:
-        """Return the statistics including float32[..., heads, rows, frames], at least one row."""
-        weights = attention.astype(np.float64)
-        rows = weights.shape[-2]
-        count = self.count + rows
-        mean = weights.mean(axis=-2)
-        squares = np.square(weights - mean[..., None, :]).sum(axis=-2)
-        delta = mean - self._mean
-        squares = squares + self._squares + np.square(delta) * (self.count * rows / count)
-        mean = self._mean + delta * (rows / count)
-        deviation = np.maximum(np.sqrt(squares / count), MIN_DEVIATION)
-        normal = median_filter((weights[..., -1, :] - mean) / deviation)
-        frames = np.asarray(normal.mean(axis=-2).argmax(axis=-1))
-        return AttentionStatistics(count, frames, mean, squares)

@@ -90,13 +90,19 @@ def transcribe_aligned(
         budget=forced.budget,
         beam_size=options.beam_size,
         output_attention=True,
-        audio_frames=audio_encoder_frames(len(audio)),
     )
     work += result.work
     if not forced.prefix and contains_no_speech(result):
         return AlignedHypothesis(language=language, work=work)
     lag = engine.alignment_heads.lag_seconds
-    words, detokenised = _new_words(tokenizer, result, forced, lag_seconds=lag, is_last=is_last)
+    words, detokenised = _new_words(
+        tokenizer,
+        result,
+        forced,
+        audio_frames=audio_encoder_frames(len(audio)),
+        lag_seconds=lag,
+        is_last=is_last,
+    )
     work = attrs.evolve(work, detokenised_ids=(work.detokenised_ids or 0) + detokenised)
     return AlignedHypothesis(words=_with_times(words, context, audio), language=language, work=work)
 
@@ -112,6 +118,7 @@ def _new_words(
     result: DecodingResult,
     forced: Prompt,
     *,
+    audio_frames: int,
     lag_seconds: float,
     is_last: bool,
 ) -> tuple[list[AlignedWord], int]:
@@ -125,15 +132,15 @@ def _new_words(
     tokens = result.tokens
     if not tokens or result.cross_attention is None:
         return [], 0
+    attention = result.cross_attention[..., :audio_frames]
     if result.loop is not None:
         if result.rounding.attention:
             raise ChoiceTooClose("whether a repetition was spoken")
-        frames = attended_frames(result.cross_attention)[result.forced - 1 :]
+        frames = attended_frames(attention)[result.forced - 1 :]
         tokens = tuple(keep_spoken_repetitions(tokens, frames.tolist(), result.loop))
     boundaries = token_boundaries(
-        result.cross_attention,
+        attention,
         first_row=result.forced - len(forced.prefix) - 1,
-        audio_frames=result.cross_attention.shape[-1],
         unused_rows=0,
         rounding=result.rounding,
     )[len(forced.prefix) :]

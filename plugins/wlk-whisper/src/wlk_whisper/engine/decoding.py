@@ -75,7 +75,6 @@ def decode(
     previous: Sequence[int] = (),
     beam_size: int = 1,
     output_attention: bool = False,
-    audio_frames: int | None = None,
 ) -> Passes[DecodingResult]:
     """
     Return the text that follows *prompt*.
@@ -94,8 +93,6 @@ def decode(
         previous: tokens of earlier text, which precede the prompt.
         beam_size: number of hypotheses kept.
         output_attention: whether cross attention is returned.
-        audio_frames: how many encoder frames contain audio; `DecodingResult.cross_attention` is
-            cut to them.  None means all.
 
     Raises:
         ValueError: the prompt is empty or has no positions left for a token.
@@ -112,9 +109,7 @@ def decode(
     work = WorkCounters()
     while True:
         decoder = network.new_decoder(encoder_output)
-        search = _Search(
-            decoder, logit_filter, beam_size, output_attention, audio_frames, room, work=work
-        )
+        search = _Search(decoder, logit_filter, beam_size, output_attention, room, work=work)
         result = yield from search.run(forced)
         if result.loop is None or len(forced) == len(prompt):
             return result
@@ -158,7 +153,6 @@ class _Search:
     logit_filter: LogitFilter
     beam_size: int
     output_attention: bool
-    audio_frames: int | None
     room: int
     open: list[_Hypothesis] = attrs.Factory(lambda: [_Hypothesis()])
     #: hypothesis, its mean log-probability, and whether it ended with the end of text
@@ -228,10 +222,9 @@ class _Search:
         self.rounding = output.rounding
         self.work += WorkCounters(decoder_positions=tokens.size, decoder_forwards=1, host_syncs=1)
         if output.cross_attention is not None:
-            attention = output.cross_attention[..., : self.audio_frames]
             self.open = [
                 attrs.evolve(row, attention=(*row.attention, new))
-                for row, new in zip(self.open, attention, strict=True)
+                for row, new in zip(self.open, output.cross_attention, strict=True)
             ]
         return output
 

@@ -160,9 +160,8 @@ class WhisperEngine:
         if output.cross_attention is None:
             raise ValueError("expected the requested cross attention, got none")
         boundaries = token_boundaries(
-            output.cross_attention[0],
+            output.cross_attention[0, ..., : audio_encoder_frames(samples)],
             first_row=first_row,
-            audio_frames=audio_encoder_frames(samples),
             rounding=output.rounding,
         )
         probabilities = np.array(

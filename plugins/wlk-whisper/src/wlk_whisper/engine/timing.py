@@ -19,7 +19,6 @@ __all__ = [
     "dtw",
     "first_columns",
     "median_filter",
-    "renormalize",
     "token_boundaries",
 ]
 
@@ -29,18 +28,6 @@ MEDIAN_FILTER_WIDTH = 7  # encoder frames; openai/whisper, timing.py
 # frames without attention from being scaled up to noise.
 MIN_DEVIATION = 1e-9
 _DIAGONAL, _DOWN, _RIGHT = 0, 1, 2  # moves of a path
-
-
-def renormalize(attention: NDArray[np.float32], audio_frames: int) -> NDArray[np.float32]:
-    """
-    Return float32[..., audio_frames]: the attention without the silence after the audio.
-
-    Each row sums to one again, as if the softmax had been over these frames alone.
-    """
-    kept = attention[..., :audio_frames]
-    total = kept.sum(axis=-1, keepdims=True)
-    shares: NDArray[np.float32] = kept / np.maximum(total, np.finfo(np.float32).tiny)
-    return shares
 
 
 def median_filter(
@@ -135,7 +122,6 @@ def token_boundaries(
     cross_attention: NDArray[np.float32],
     *,
     first_row: int,
-    audio_frames: int | None = None,
     unused_rows: int = 1,
     rounding: Rounding = ALONE,
 ) -> NDArray[np.int64]:
@@ -146,10 +132,9 @@ def token_boundaries(
     heads and warped in time.  The last boundary is the end of the last token.
 
     Args:
-        cross_attention: float32[heads, rows, frames] of all rows of one text.  Row i predicted
-            token i + 1.
+        cross_attention: float32[heads, rows, frames] of all rows of one text, without the silence
+            after the audio; each row is divided by its sum.  Row i predicted token i + 1.
         first_row: the row that predicted the first token of the text.
-        audio_frames: how many encoder frames contain audio; None means all.
         unused_rows: rows at the end that predicted no token: one where the end of text was an
             input, as in the alignment of a known text, none where it was only predicted.
         rounding: of the attention.
@@ -161,8 +146,9 @@ def token_boundaries(
         ChoiceTooClose: attention that differs by its rounding may give other boundaries.
 
     """
-    kept = cross_attention if audio_frames is None else renormalize(cross_attention, audio_frames)
-    weights = kept.astype(np.float64)
+    total = cross_attention.sum(axis=-1, keepdims=True)
+    shares = cross_attention / np.maximum(total, np.finfo(np.float32).tiny)
+    weights = shares.astype(np.float64)
     normal, deviation = _normalised(weights)
     text = slice(first_row, normal.shape[1] - unused_rows)
     cost = -median_filter(normal[:, text]).mean(axis=0)

@@ -53,11 +53,6 @@ CONTENDERS = (
     Contender("whisper local-agreement", "whisper", {"policy": "local-agreement"}),
     Contender("faster-whisper local-agreement", "faster-whisper", {"policy": "local-agreement"}),
     LOOP,
-    Contender(
-        "whisper alignatt, earlier text",
-        "whisper",
-        {"policy": "alignatt", "max_context_tokens": 223},
-    ),
     # The same in windows of 30 s, which models need that were not trained on shorter ones.
     Contender(
         "whisper alignatt, full context",

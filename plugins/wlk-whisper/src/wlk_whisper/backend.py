@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+import logging
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -17,9 +18,10 @@ from wlk_core.plugins import (
     LongFormRecognizer,
     Word,
 )
-from wlk_whisper.engine.alignatt import AlignAttOptions, transcribe_aligned
+from wlk_whisper.engine.alignatt import transcribe_aligned
 from wlk_whisper.engine.engine import DecodingOptions, WhisperEngine, transcribe
 from wlk_whisper.engine.features import SAMPLES_PER_ENCODER_FRAME
+from wlk_whisper.engine.prompt import MAX_PROMPT_TOKENS
 from wlk_whisper.engine.timing import ENCODER_FRAME_SECONDS
 
 if TYPE_CHECKING:
@@ -31,9 +33,12 @@ if TYPE_CHECKING:
 
 __all__ = ["decoding_options", "loaded_backend", "window_recognizer"]
 
+logger = logging.getLogger(__name__)
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
+REWIND_FRAMES = 200  # 4 s, the rewind_threshold of SimulStreaming
 LONG_FORM_BEAM_SIZE = 5  # Whisper's own for recordings
 WARMUP_WORD = " a"  # any text of one token
 
@@ -47,7 +52,7 @@ def decoding_options(
     checkpoint: Checkpoint, config: StreamConfig, *, is_multilingual: bool, hf_tokenizer: Any
 ) -> DecodingOptions:
     """
-    Return the options of a stream's engine calls.
+    Return the options of a stream's engine calls; warn of a prompt that is too long.
 
     Raises:
         OptionError: the checkpoint cannot decode the language, the task or the windows.
@@ -59,13 +64,22 @@ def decoding_options(
         is_multilingual=is_multilingual,
         hf_tokenizer=hf_tokenizer,
     )
+    keyterms, prompt = (config.options[name] or "" for name in ("keyterms", "prompt"))
+    length = len(hf_tokenizer.encode(f"{keyterms} {prompt}", add_special_tokens=False).ids)
+    if length > MAX_PROMPT_TOKENS:  # trimmed, because clients of OpenAI's interface rely on it
+        logger.warning(
+            "keyterms and prompt have %d tokens, and Whisper takes %d before the audio; the rest "
+            "is left out, and a long prompt costs words: shorten them",
+            length,
+            MAX_PROMPT_TOKENS,
+        )
     # Greedy where words are decoded again at the next tick.
     auto_beam_size = LONG_FORM_BEAM_SIZE if config.policy == "long-form" else 1
     return DecodingOptions(
         task=config.task,
         beam_size=config.options["beam_size"] or auto_beam_size,
         context=checkpoint.context(config.options["audio_context"]),
-        keyterms=config.options["keyterms"] or "",
+        keyterms=keyterms,
     )
 
 
@@ -113,21 +127,19 @@ def _open_stream(
         return window_recognizer(call, config, buffer_seconds=checkpoint.buffer_seconds)
     engine.alignment_heads.require_known(checkpoint.name)
     buffer_seconds = options["buffer_seconds"] or checkpoint.buffer_seconds
-    rewind_frames = _encoder_frames(options["rewind_seconds"])
-    alignatt = AlignAttOptions(
-        static_prompt=f"{decoding.keyterms} {options['prompt'] or ''}".strip(),
-        max_context_tokens=options["max_context_tokens"],
-        rewind_frames=rewind_frames,
-    )
+    static_prompt = f"{decoding.keyterms} {options['prompt'] or ''}".strip()
     return partial(
         AlignAttRecognizer,
         _engine_call(
             engine,
             calls,
-            partial(transcribe_aligned, engine=engine, options=decoding, alignatt=alignatt),
+            partial(
+                transcribe_aligned, engine=engine, options=decoding, static_prompt=static_prompt
+            ),
         ),
         policy=AlignAtt(
-            border_frames=_encoder_frames(options["border_seconds"]), rewind_frames=rewind_frames
+            border_frames=round(options["border_seconds"] / ENCODER_FRAME_SECONDS),
+            rewind_frames=REWIND_FRAMES,
         ),
         frame_samples=SAMPLES_PER_ENCODER_FRAME,
         language=config.language,
@@ -177,13 +189,8 @@ def _warm_up(engine: WhisperEngine, calls: EngineCalls) -> None:
             silence,
             engine=engine,
             options=decoding,
-            alignatt=AlignAttOptions(),
             context=(AlignedWord(word=word, frames=(0,), tokens=(token,)),),
             prompt="",
             language=language,
             is_last=False,
         )
-
-
-def _encoder_frames(seconds: float) -> int:
-    return round(seconds / ENCODER_FRAME_SECONDS)

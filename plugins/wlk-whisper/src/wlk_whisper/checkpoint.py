@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from wlk_whisper.engine.features import AudioContext
 
-__all__ = ["Checkpoint", "GenerationConfig", "transformers_digits"]
+__all__ = ["BUFFER_SECONDS", "Checkpoint", "GenerationConfig", "transformers_digits"]
 
-# Half of it stays when the buffer is cut.  On 158 s of English with tiny.en and AlignAtt, 10.1 % of
-# the words were wrong where a cut left the newest words only, and 7.2 % so, for a quarter more
-# encoder frames.
+# A longer buffer is decoded more often, a shorter one gives less context.  Half of it stays when it
+# is cut.  On 158 s of English with tiny.en and AlignAtt, 10.1 % of the words were wrong where a cut
+# left the newest words only, and 7.2 % so, for a quarter more encoder frames.
 BUFFER_SECONDS = 8.0
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FASTER_WHISPER",
-    "MAX_CONTEXT_TOKENS",
     "MLX_WHISPER",
     "OPENAI_API",
     "WHISPER",
@@ -69,21 +68,6 @@ LORA_PATH = Option(
     help="directory of a LoRA adapter (peft) that is merged into the model",
 )
 
-MAX_CONTEXT_TOKENS = Option(
-    name="max_context_tokens",
-    type=int,
-    # Committed words are forced while their audio is in the buffer.  Earlier text costs its
-    # positions at every tick, and no encoder frames: of 465 words of English with tiny.en, 82 were
-    # wrong without it, 78 with it or with a buffer of 12 s, and 70 in whole recordings.
-    default=50,
-    minimum=0,
-    maximum=223,
-    help="most tokens of earlier text in the prompt; earlier text has at most 200 characters, so "
-    "values above 50 change nothing in English, and prompt and earlier text share 223 tokens",
-    scope="stream",
-    policies=("alignatt",),
-)
-
 DECODING = (
     standard_options.BEAM_SIZE,
     standard_options.PROMPT,
@@ -104,17 +88,12 @@ def _live_options(*policies: str) -> Iterable[Option]:
     return (tick, buffer)
 
 
-ALIGNATT = (
-    attrs.evolve(standard_options.BORDER_SECONDS, default=0.3),
-    standard_options.REWIND_SECONDS,
-    MAX_CONTEXT_TOKENS,
-)
-#: Options of the engines that decode with either policy: those of AlignAtt, too.
+#: Options of the engines that decode with either policy.
 LAYERS = (
     standard_options.CACHE_DIR,
     *DECODING,
     *_live_options("alignatt", "local-agreement"),
-    *ALIGNATT,
+    attrs.evolve(standard_options.BORDER_SECONDS, default=0.3),
 )
 
 # MLX is made for Apple Silicon; on other machines the other engines are faster.

@@ -50,6 +50,16 @@ def test_a_stream_refuses_what_it_cannot_do(backend, arguments, message):
         backend.create_processor(**arguments)
 
 
+@pytest.mark.parametrize("name", ["prompt", "keyterms"])
+def test_a_prompt_that_is_too_long_is_one_warning(backend, caplog, name):
+    """The stream opens, because OpenAI's own interface leaves out what Whisper does not take."""
+    backend.create_processor(**{name: "and so on, " * 50})
+    assert [] == caplog.messages
+    backend.create_processor(**{name: "and so on, " * 300})
+
+    assert ["Whisper takes 223" in message for message in caplog.messages] == [True]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

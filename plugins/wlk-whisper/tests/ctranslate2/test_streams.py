@@ -1,8 +1,6 @@
-"""The digits checkpoint through LocalAgreement: words, times and work."""
+"""The digits checkpoint through LocalAgreement: words and times."""
 
 from __future__ import annotations
-
-import threading
 
 import numpy as np
 import pytest
@@ -16,7 +14,6 @@ from wlk_conformance.testing import (
     silence,
     tone,
 )
-from wlk_core import BackendError
 
 DIGITS = frozenset(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
 
@@ -47,18 +44,6 @@ def test_a_clip_is_transcribed_with_its_times(backend, name):
 
     assert [word.text.strip() for word in clip.words] == texts(driver)
     assert np.median(errors) <= 0.06
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("chunk_seconds", [0.1, 0.5, 5.0, 60.0])
-def test_the_chunk_size_changes_nothing(backend, chunk_seconds):
-    """The policy decides at the same samples however the audio was cut."""
-    audio = load_clip("demo").audio
-
-    whole = transcribe(backend, audio)
-    chunked = transcribe(backend, audio, chunk_seconds=chunk_seconds)
-
-    assert whole.tokens == chunked.tokens
 
 
 @pytest.mark.slow
@@ -124,80 +109,3 @@ def test_the_language_is_detected_per_stream_and_reported(backend):
 
     assert {"en"} == {token.detected_language for token in driver.tokens}
     assert all(0.0 <= token.probability <= 1.0 for token in driver.tokens)
-
-
-@pytest.mark.slow
-def test_streams_in_threads_equal_streams_alone(backend):
-    """The shared model stores no state of a stream."""
-    clips = [connected_digits(6, seed=seed).audio for seed in range(4)]
-    alone = [transcribe(backend, audio).tokens for audio in clips]
-    together = [None] * len(clips)
-
-    def run(index):
-        together[index] = transcribe(backend, clips[index]).tokens
-
-    threads = [threading.Thread(target=run, args=(index,)) for index in range(len(clips))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert alone == together
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("samples", [1, 159, 1600, 3200])
-def test_any_length_can_be_finished(backend, samples):
-    """A stream of one sample ends like one of an hour."""
-    driver = transcribe(backend, noise(1.0, seed=3)[:samples])
-
-    assert samples / 16_000 == driver.processed_up_to
-
-
-@pytest.mark.slow
-def test_a_long_stream_costs_the_same_per_minute(backend):
-    """Work and state of a repeated clip with a pause do not grow."""
-    loop = np.concatenate([connected_digits(8, seed=seed, tail=0.6).audio for seed in (1, 2)])
-    driver = StreamDriver(backend.create_processor(language="en"))
-    work, state_bytes = [], []
-    for _ in range(7):  # the prompt is full after three
-        driver.feed(loop)
-        state_bytes.append(driver.processor.stats.state_bytes)
-        driver.silence(1.0)
-        stats = driver.processor.stats
-        work.append((stats.encoder_frames, stats.decoder_positions, stats.decoder_forwards))
-    growth = np.diff(np.array(work), axis=0)
-
-    np.testing.assert_allclose(growth[-1], growth[-2], rtol=0.02)
-    assert state_bytes[-1] == state_bytes[-2]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("call", [1, 2, 5])
-def test_a_fault_of_the_engine_loses_nothing(backend, monkeypatch, call):
-    """A call that fails changes nothing: after a retry the words are those without the fault."""
-    audio = load_clip("twice").audio
-    expected = transcribe(backend, audio).tokens
-    engine, calls = backend.engine, []
-
-    def faulty(*arguments, **options):
-        calls.append(None)
-        if len(calls) == call:
-            raise RuntimeError("CUDA out of memory")
-        return engine_transcribe(*arguments, **options)
-
-    engine_transcribe = engine.transcribe
-    monkeypatch.setattr(type(engine), "transcribe", staticmethod(faulty))
-    driver, faults = StreamDriver(backend.create_processor()), 0
-    for first in range(0, len(audio), 16_000):
-        driver.insert(audio[first : first + 16_000])
-        try:
-            driver.process()
-        except BackendError as error:
-            assert "CUDA out of memory" in str(error)
-            faults += 1
-    driver.drain()
-    driver.finish()
-
-    assert 1 == faults
-    assert expected == driver.tokens

@@ -15,13 +15,14 @@ from wlk_conformance.testing import StreamDriver
 from wlk_core.plugins import AlignAttRecognizer, AlignedWord, OnlineStream, WorkCounters
 from wlk_core.streaming import AlignAtt, Word
 import wlk_whisper
-from wlk_whisper.engine.alignatt import AlignAttOptions, transcribe_aligned
+from wlk_whisper.engine.alignatt import transcribe_aligned
 from wlk_whisper.engine.alignment_heads import AlignmentHeads
 from wlk_whisper.engine.engine import DecodingOptions
 from wlk_whisper.engine.features import SAMPLES_PER_ENCODER_FRAME
 from wlk_whisper.engine.logit_filters import LogitFilter
-from wlk_whisper.engine.network import DecoderOutput
+from wlk_whisper.engine.network import ALONE, ChoiceTooClose, DecoderOutput, Rounding
 from wlk_whisper.engine.passes import run_alone
+from wlk_whisper.engine.prompt import MAX_CONTEXT_TOKENS
 
 RATE = 16_000
 WIDTH = 16  # encoder frames on either side of the attended one that get attention, too
@@ -88,6 +89,7 @@ class ScriptedDecoder:
         return DecoderOutput(
             logits=np.stack([logits[index] for index in logits_to_keep])[None],
             cross_attention=np.stack(attention)[None, None] if output_attention else None,
+            rounding=self.engine.rounding,
         )
 
     def reorder_cache(self, rows):
@@ -104,6 +106,7 @@ class ScriptedEngine:
     is_silent: bool = False
     n_text_ctx: int = 448
     n_vocab: int = 51865
+    rounding: Rounding = ALONE
     alignment_heads: AlignmentHeads = attrs.Factory(
         lambda: AlignmentHeads(pairs=(), are_known=False)
     )
@@ -167,7 +170,7 @@ def run(
         ramp(round(first * RATE), round(seconds * RATE)),
         engine=engine,
         options=DecodingOptions(context="fitted"),
-        alignatt=AlignAttOptions(**options),
+        **options,
         context=context,
         prompt=prompt,
         language=language,
@@ -235,10 +238,11 @@ def test_no_prompt_means_no_prompt_tokens():
 
 
 def test_the_static_prompt_stays_and_the_scrolling_one_keeps_its_end():
-    """The scrolling prompt is cut at its front to max_context_tokens; the static one is not."""
+    """The scrolling prompt is cut at its front to MAX_CONTEXT_TOKENS; the static one is not."""
     engine = ScriptedEngine(sentence(" one"))
-    run(engine, 2.0, prompt="a b c d e", static_prompt="names: Ann", max_context_tokens=2)
-    previous = [TOKENIZER.sot_prev, *TOKENIZER.encode(" names: Ann"), *TOKENIZER.encode(" d e")]
+    run(engine, 2.0, prompt="a b" * 100, static_prompt="names: Ann")
+    scrolling = TOKENIZER.encode(" " + "a b" * 100)[-MAX_CONTEXT_TOKENS:]
+    previous = [TOKENIZER.sot_prev, *TOKENIZER.encode(" names: Ann"), *scrolling]
 
     assert engine.inputs[0] == [*previous, *START]
 
@@ -276,25 +280,6 @@ def test_a_window_without_speech_has_no_words_unless_it_contains_committed_ones(
     assert len(continued.words) == 1
 
 
-def test_attention_that_jumps_back_ends_the_text_before_that_word():
-    """A token farther back than rewind_frames is dropped, and decoding stops."""
-    script = [*sentence(" one two three four"), SpokenToken(TOKENIZER.encode(" five")[0], 20)]
-    engine = ScriptedEngine(script)
-    hypothesis = run(engine, 6.0, rewind_frames=50)
-
-    assert [" one", " two", " three", " four"] == texts(hypothesis)
-    assert len(engine.inputs) == 5
-
-
-def test_the_last_call_keeps_words_after_which_attention_jumped_back():
-    """No more audio comes, so nothing waits: a full stop that attends far back removes no word."""
-    script = [*sentence(" one two three"), SpokenToken(TOKENIZER.encode(".")[0], 20)]
-    engine = ScriptedEngine(script)
-
-    assert " one two" == "".join(texts(run(engine, 6.0, rewind_frames=50)))
-    assert " one two three." == "".join(texts(run(engine, 6.0, rewind_frames=50, is_last=True)))
-
-
 def test_a_decoding_loop_keeps_one_repetition_and_spoken_repetitions_stay():
     """Repetitions at one frame are a loop; repetitions at advancing frames were spoken."""
     seven = TOKENIZER.encode(" seven")[0]
@@ -303,6 +288,15 @@ def test_a_decoding_loop_keeps_one_repetition_and_spoken_repetitions_stay():
 
     assert [" one", " seven"] == texts(run(ScriptedEngine(stuck), 8.0, is_last=True))
     assert [" seven"] * 12 == texts(run(ScriptedEngine(spoken), 8.0, is_last=True))
+
+
+def test_a_loop_in_a_common_pass_is_decoded_again_alone():
+    """Whether the attention advances with each repetition is not decided within the rounding."""
+    seven = TOKENIZER.encode(" seven")[0]
+    stuck = [SpokenToken(seven, 60 - index % 2) for index in range(40)]
+
+    with pytest.raises(ChoiceTooClose):
+        run(ScriptedEngine(stuck, rounding=Rounding(attention=1e-9)), 8.0, is_last=True)
 
 
 def test_a_language_of_many_tokens_keeps_its_committed_words():
@@ -355,12 +349,10 @@ def test_a_stream_commits_the_whole_script_once_whatever_the_chunks(chunk):
     text = " one two three four five six seven eight nine zero" * 20
     script = sentence(text, every=30)
     engine = ScriptedEngine(script, begin_suppress_tokens=())
-    options, alignatt = DecodingOptions(context="fitted"), AlignAttOptions()
+    options = DecodingOptions(context="fitted")
 
     def decoder(audio, **state):
-        passes = transcribe_aligned(
-            audio, engine=engine, options=options, alignatt=alignatt, **state
-        )
+        passes = transcribe_aligned(audio, engine=engine, options=options, **state)
         return run_alone(engine.network, passes)
 
     driver = StreamDriver(

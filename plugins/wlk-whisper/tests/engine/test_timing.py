@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 
 from wlk_whisper.engine.timing import (
-    MIN_DEVIATION,
-    AttentionStatistics,
+    attended_frames,
     dtw,
     first_columns,
     median_filter,
-    renormalize,
     token_boundaries,
 )
 
@@ -24,14 +22,6 @@ def attention(seed, *, heads=3, rows=9, frames=40):
     scores = np.random.default_rng(seed).normal(size=(heads, rows, frames)) * 3
     weights = np.exp(scores)
     return (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
-
-
-def last_frame(weights):
-    """Return the most attended frame of the last row, with one call for each row."""
-    statistics = AttentionStatistics()
-    for row in range(weights.shape[1]):
-        statistics = statistics.with_rows(weights[:, row : row + 1])
-    return statistics.frame
 
 
 @given(
@@ -52,29 +42,6 @@ def test_the_median_filter_returns_the_median_of_every_window(values):
     np.testing.assert_array_equal(expected, median_filter(values))
 
 
-def recomputed(weights):
-    """Return the averaged, normalised weights of the last row, from all rows at once."""
-    weights = weights.astype(np.float64)
-    delta = weights - weights.mean(axis=1, keepdims=True)
-    normal = delta / np.maximum(weights.std(axis=1, keepdims=True), MIN_DEVIATION)
-    return median_filter(normal[:, -1]).mean(axis=0)
-
-
-@given(st.integers(0, 10_000), st.integers(2, 60), st.integers(1, 60))
-@settings(max_examples=60)
-def test_the_frame_of_a_row_equals_a_full_recomputation(seed, rows, split):
-    """Running mean and variance are exact, however the rows were divided among calls."""
-    weights = attention(seed, rows=rows)
-    statistics = AttentionStatistics().with_rows(weights[:, :split])
-    if split < rows:
-        statistics = statistics.with_rows(weights[:, split:])
-    expected = recomputed(weights)
-
-    assert abs(expected.max() - expected[statistics.frame]) < 1e-9
-    assert rows == statistics.count
-    assert last_frame(weights) == statistics.frame
-
-
 def test_rounding_in_frames_without_attention_makes_no_peak():
     """Deviations below MIN_DEVIATION are not scaled up."""
     weights = np.full((2, 6, 30), 1e-12, dtype=np.float32)
@@ -82,23 +49,13 @@ def test_rounding_in_frames_without_attention_makes_no_peak():
     weights[:, 5, 20:25] += np.float32(1e-11)
     weights[:, 5, 12:16] = 0.1
 
-    assert 12 <= last_frame(weights) < 16
-
-
-def test_renormalized_weights_equal_a_softmax_over_the_audio_alone():
-    """The weights of the silence after the audio are cut and the rest sums to one."""
-    scores = np.random.default_rng(2).normal(size=(2, 3, 20)).astype(np.float32)
-    weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
-    alone = np.exp(scores[..., :12]) / np.exp(scores[..., :12]).sum(-1, keepdims=True)
-
-    np.testing.assert_allclose(alone, renormalize(weights, 12), rtol=1e-5)
-    assert np.isfinite(renormalize(np.zeros((1, 1, 4), dtype=np.float32), 2)).all()
+    assert 12 <= attended_frames(weights)[-1] < 16
 
 
 @given(st.integers(0, 1000))
 @settings(max_examples=30)
 def test_boundaries_are_where_the_attention_moves_on(seed):
-    """Tokens that attend to consecutive stretches begin where these begin."""
+    """Tokens that attend to consecutive stretches begin where these begin, whatever their sum."""
     rng = np.random.default_rng(seed)
     starts = np.cumsum([0, *rng.integers(8, 20, size=4)])
     weights = attention(seed, heads=4, rows=3 + 4 + 1, frames=int(starts[-1])) * 0.05
@@ -108,6 +65,7 @@ def test_boundaries_are_where_the_attention_moves_on(seed):
 
     assert 4 == len(boundaries)
     np.testing.assert_allclose(starts[:4], boundaries, atol=3)
+    np.testing.assert_array_equal(boundaries, token_boundaries(weights / 2, first_row=3))
 
 
 costs = arrays.arrays(

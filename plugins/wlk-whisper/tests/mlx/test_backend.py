@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
@@ -12,7 +11,7 @@ pytest.importorskip("mlx.core", reason="needs wlk-whisper[mlx]", exc_type=Import
 import mlx.core as mx
 
 from wlk_conformance.testing import StreamDriver, clip_names, load_clip
-from wlk_core import ModelNotFoundError, OptionError, StreamClosed, load_backend
+from wlk_core import ModelNotFoundError, OptionError, load_backend
 from wlk_whisper.mlx.transformers_format import convert_config, convert_weights
 from wlk_whisper_digits import checkpoint_directory
 
@@ -134,20 +133,3 @@ def test_the_same_model_in_both_formats_gives_the_same_words(mlx, tmp_path):
         (tmp_path / name).write_bytes((DIGITS / name).read_bytes())
     with load_backend("mlx-whisper", str(tmp_path)) as converted:
         assert transcribe(mlx, "fast").tokens == transcribe(converted, "fast").tokens
-
-
-def test_without_the_distribution_of_the_digits_the_command_is_named(monkeypatch):
-    """Other models load without the distribution, so it is missing only here."""
-    monkeypatch.setitem(sys.modules, "wlk_whisper_digits", None)
-
-    with pytest.raises(ModelNotFoundError, match="pip install wlk-whisper-digits"):
-        load_backend("mlx-whisper", "digits")
-
-
-def test_a_closed_backend_refuses_streams():
-    """Open streams keep the model; new ones are refused."""
-    closed = load_backend("mlx-whisper", "digits")
-    closed.close()
-
-    with pytest.raises(StreamClosed):
-        closed.create_processor()

@@ -15,7 +15,7 @@ from mlx import nn  # noqa: E402 -- only with MLX
 from mlx.utils import tree_flatten  # noqa: E402 -- only with MLX
 from mlx_whisper.whisper import ModelDimensions, Whisper  # noqa: E402 -- only with MLX
 
-from wlk_core import ModelNotFoundError  # noqa: E402 -- after the import that may skip
+from wlk_core import BackendUnavailable, ModelNotFoundError  # noqa: E402 -- after the import that may skip
 from wlk_core.frameworks.mlx import shared_stream  # noqa: E402 -- needs MLX
 from wlk_whisper.mlx.checkpoint import load_model  # noqa: E402 -- needs MLX
 from wlk_whisper.mlx.network import MlxNetwork  # noqa: E402 -- needs MLX
@@ -109,6 +109,21 @@ def test_a_checkpoint_without_heads_has_none(tmp_path):
     saved = save(tmp_path, without=["alignment_heads"])
 
     assert load_model(saved, dtype=mx.float32).alignment_heads is None
+
+
+def test_packed_weights_count_with_all_their_bytes(tmp_path, monkeypatch):
+    """A word of eight weights takes four bytes in float16, too."""
+    whisper = small_model()
+    nn.quantize(whisper, group_size=64, bits=4)
+    save(tmp_path, whisper, config=SMALL | {"quantization": {"group_size": 64, "bits": 4}})
+    weights = parameters(whisper).values()
+    packed = sum(weight.nbytes for weight in weights if weight.dtype == mx.uint32)
+    needed = packed + sum(2 * weight.size for weight in weights if weight.dtype == mx.float32)
+    monkeypatch.setattr("wlk_whisper.mlx.checkpoint.available_memory", lambda _: needed - 1)
+
+    assert packed > 0
+    with pytest.raises(BackendUnavailable, match="of memory"):
+        load_model(tmp_path, dtype=mx.float16)
 
 
 @pytest.mark.parametrize("bits", [4, 8])

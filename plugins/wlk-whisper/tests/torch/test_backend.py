@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="needs wlk-whisper[torch]")
@@ -18,7 +17,7 @@ from wlk_conformance.testing import (
     noise,
     silence,
 )
-from wlk_core import BackendError, BackendUnavailable, OptionError, StreamClosed, load_backend
+from wlk_core import BackendError, BackendUnavailable, OptionError, load_backend
 from wlk_whisper.torch.network import TorchDecoder
 
 POLICIES = ["alignatt", "local-agreement"]
@@ -191,15 +190,3 @@ def test_a_missing_device_is_named(monkeypatch, device):
 
     with pytest.raises(BackendUnavailable, match=f"has no device {device} here"):
         load_backend("whisper", "digits", device=device)
-
-
-def test_a_closed_backend_refuses_streams():
-    """Open streams keep the model; new ones are refused."""
-    closed = load_backend("whisper", "digits")
-    stream = closed.create_processor(language="en")
-    closed.close()
-    stream.insert_audio_chunk(np.zeros(1600, dtype=np.float32))
-    stream.finish()
-
-    with pytest.raises(StreamClosed):
-        closed.create_processor()

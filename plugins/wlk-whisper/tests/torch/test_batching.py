@@ -16,7 +16,7 @@ pytest.importorskip("transformers", reason="needs wlk-whisper[torch]")
 from wlk_conformance import EngineFaults
 from wlk_conformance.testing import StreamDriver, connected_digits
 from wlk_core import load_backend
-from wlk_whisper.engine.alignatt import AlignAttOptions, transcribe_aligned
+from wlk_whisper.engine.alignatt import transcribe_aligned
 from wlk_whisper.engine.engine import DecodingOptions, transcribe
 from wlk_whisper.engine.passes import run_alone
 
@@ -144,7 +144,6 @@ def engine_call(
     return partial(
         transcribe_aligned,
         audio,
-        alignatt=AlignAttOptions(),
         context=(),
         is_last=is_last,
         **common,

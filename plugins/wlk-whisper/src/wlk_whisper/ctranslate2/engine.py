@@ -12,6 +12,8 @@ from faster_whisper.transcribe import get_suppressed_tokens
 import numpy as np
 
 from wlk_core.plugins import Hypothesis, WorkCounters
+from wlk_core.streaming import find_loop
+from wlk_whisper.engine.decoding import LOOP_MAX_TOKENS, LOOP_REPEATS
 from wlk_whisper.engine.engine import NO_SPEECH_THRESHOLD
 from wlk_whisper.engine.features import (
     SAMPLES_PER_MEL_FRAME,
@@ -138,28 +140,32 @@ class FasterWhisperEngine:
         options: DecodingOptions,
         budget: int,
     ) -> tuple[list[int], bool, WorkCounters]:
-        """Return the text tokens, whether they are speech, and the work counters."""
-        previous = previous_tokens(
-            tokenizer, prompt, n_text_ctx=self.model.max_length, keyterms=options.keyterms
-        )
-        start = [*previous, *tokenizer.sot_sequence]
-        result = self.model.model.generate(
-            encoder_output,
-            [start],
-            beam_size=options.beam_size,
-            # CTranslate2 gives the text half of this length, and what the prompt leaves of it.
-            max_length=min(self.model.max_length, budget + max(budget, len(start))),
-            return_no_speech_prob=True,
-            suppress_tokens=self._suppress_tokens,
-            max_initial_timestamp_index=50,
-        )[0]
-        tokens = result.sequences_ids[0]
-        text = [token for token in tokens if token < tokenizer.eot]
-        steps = len(tokens) + 1
-        work = WorkCounters(
-            decoder_positions=len(start) + steps * options.beam_size, decoder_forwards=1 + steps
-        )
-        return text, result.no_speech_prob <= NO_SPEECH_THRESHOLD, work
+        """Return the text tokens, whether they are speech, and the work counters; see `decode`."""
+        previous = previous_tokens(tokenizer, prompt, keyterms=options.keyterms)
+        work = WorkCounters()
+        while True:
+            start = [*previous, *tokenizer.sot_sequence]
+            result = self.model.model.generate(
+                encoder_output,
+                [start],
+                beam_size=options.beam_size,
+                # CTranslate2 gives the text half of this length, and what the prompt leaves of it.
+                max_length=min(self.model.max_length, budget + max(budget, len(start))),
+                return_no_speech_prob=True,
+                suppress_tokens=self._suppress_tokens,
+                max_initial_timestamp_index=50,
+            )[0]
+            tokens = result.sequences_ids[0]
+            steps = len(tokens) + 1
+            work += WorkCounters(
+                decoder_positions=len(start) + steps * options.beam_size, decoder_forwards=1 + steps
+            )
+            text = [token for token in tokens if token < tokenizer.eot]
+            loop = find_loop(text, times=LOOP_REPEATS, longest=LOOP_MAX_TOKENS)
+            if loop is None or not previous:
+                end = len(text) if loop is None else loop.end
+                return text[:end], result.no_speech_prob <= NO_SPEECH_THRESHOLD, work
+            previous = []
 
     def _align(
         self, tokenizer: Tokenizer, encoder_output: StorageView, tokens: list[int], samples: int

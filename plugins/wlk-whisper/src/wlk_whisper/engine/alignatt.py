@@ -8,7 +8,6 @@ buffer are forced and the decoder continues after them; the policy itself is the
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
@@ -19,13 +18,12 @@ from wlk_core.streaming import keep_spoken_repetitions
 from wlk_whisper.engine.decoding import decode
 from wlk_whisper.engine.engine import contains_no_speech
 from wlk_whisper.engine.features import audio_encoder_frames
+from wlk_whisper.engine.network import ChoiceTooClose
 from wlk_whisper.engine.prompt import build_prompt, token_budget
-from wlk_whisper.engine.timing import token_boundaries
+from wlk_whisper.engine.timing import attended_frames, token_boundaries
 from wlk_whisper.engine.words import drop_loop, tighten_to_speech, words_from_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from faster_whisper.tokenizer import Tokenizer
     from numpy.typing import NDArray
 
@@ -34,16 +32,7 @@ if TYPE_CHECKING:
     from wlk_whisper.engine.passes import Passes
     from wlk_whisper.engine.prompt import Prompt
 
-__all__ = ["AlignAttOptions", "transcribe_aligned"]
-
-
-@attrs.frozen(kw_only=True)
-class AlignAttOptions:
-    """Options of one stream with AlignAtt, beside DecodingOptions."""
-
-    static_prompt: str = ""  #: precedes the audio for the whole stream
-    max_context_tokens: int = 223  #: of earlier text, the static prompt excluded
-    rewind_frames: int = 200  #: a larger jump back of the attention stops decoding
+__all__ = ["transcribe_aligned"]
 
 
 def transcribe_aligned(
@@ -51,7 +40,7 @@ def transcribe_aligned(
     *,
     engine: WhisperEngine,
     options: DecodingOptions,
-    alignatt: AlignAttOptions,
+    static_prompt: str = "",
     context: tuple[AlignedWord, ...],
     prompt: str,
     language: str | None,
@@ -66,7 +55,8 @@ def transcribe_aligned(
     determines where each token begins and ends.  The frame of a token is the one where it ends.
     The frame that Simul-Whisper takes, the most attended one, is often in the pause after the word,
     so that words come later.  Calls share no state and *first_sample* is ignored, because the
-    encoder output of earlier audio changes with the audio after it.
+    encoder output of earlier audio changes with the audio after it.  *static_prompt* precedes the
+    audio for the whole stream.
 
     Raises:
         ChoiceTooClose: a choice may be another one in a pass without other streams.
@@ -81,9 +71,8 @@ def transcribe_aligned(
     forced = build_prompt(
         tokenizer,
         prefix=[token for word in context for token in word.tokens if isinstance(token, int)],
-        static_prompt=alignatt.static_prompt,
+        static_prompt=static_prompt,
         scrolling_prompt=prompt,
-        max_context_tokens=alignatt.max_context_tokens,
         budget=token_budget(_new_samples(audio, context), language, task=options.task),
         n_text_ctx=engine.network.n_text_ctx,
     )
@@ -96,18 +85,24 @@ def transcribe_aligned(
         engine.network,
         encoder_output,
         [*forced.start, *forced.prefix],
+        previous=forced.previous,
         logit_filter=logit_filter,
         budget=forced.budget,
         beam_size=options.beam_size,
         output_attention=True,
-        audio_frames=audio_encoder_frames(len(audio)),
-        should_stop=None if is_last else partial(_rewinds, rewind_frames=alignatt.rewind_frames),
     )
     work += result.work
     if not forced.prefix and contains_no_speech(result):
         return AlignedHypothesis(language=language, work=work)
     lag = engine.alignment_heads.lag_seconds
-    words, detokenised = _new_words(tokenizer, result, forced, lag_seconds=lag, is_last=is_last)
+    words, detokenised = _new_words(
+        tokenizer,
+        result,
+        forced,
+        audio_frames=audio_encoder_frames(len(audio)),
+        lag_seconds=lag,
+        is_last=is_last,
+    )
     work = attrs.evolve(work, detokenised_ids=(work.detokenised_ids or 0) + detokenised)
     return AlignedHypothesis(words=_with_times(words, context, audio), language=language, work=work)
 
@@ -118,27 +113,34 @@ def _new_samples(audio: NDArray[np.float32], context: tuple[AlignedWord, ...]) -
     return len(audio) - round(min(max(0.0, end), len(audio) / SAMPLE_RATE) * SAMPLE_RATE)
 
 
-def _rewinds(_: Sequence[int], frames: Sequence[int], *, rewind_frames: int) -> bool:
-    """Return whether the attention of the newest token jumped back too far to be trusted."""
-    return frames[-1] < max(frames) - rewind_frames
-
-
 def _new_words(
     tokenizer: Tokenizer,
     result: DecodingResult,
     forced: Prompt,
     *,
+    audio_frames: int,
     lag_seconds: float,
     is_last: bool,
 ) -> tuple[list[AlignedWord], int]:
-    """Return the words after the prefix, and how many ids were detokenised for them."""
-    tokens = keep_spoken_repetitions(result.tokens, result.frames.tolist(), result.loop)
+    """
+    Return the words after the prefix, and how many ids were detokenised for them.
+
+    Raises:
+        ChoiceTooClose: the text is a loop in a common pass, or rounding may decide its times.
+
+    """
+    tokens = result.tokens
     if not tokens or result.cross_attention is None:
         return [], 0
+    attention = result.cross_attention[..., :audio_frames]
+    if result.loop is not None:
+        if result.rounding.attention:
+            raise ChoiceTooClose("whether a repetition was spoken")
+        frames = attended_frames(attention)[result.forced - 1 :]
+        tokens = tuple(keep_spoken_repetitions(tokens, frames.tolist(), result.loop))
     boundaries = token_boundaries(
-        result.cross_attention,
-        first_row=len(forced.start) - 1,
-        audio_frames=result.cross_attention.shape[-1],
+        attention,
+        first_row=result.forced - len(forced.prefix) - 1,
         unused_rows=0,
         rounding=result.rounding,
     )[len(forced.prefix) :]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 
 from wlk_core.plugins import WorkCounters
 from wlk_core.streaming import Loop, find_loop
-from wlk_whisper.engine.network import ALONE, ChoiceTooClose, DecoderPass
-from wlk_whisper.engine.timing import AttentionStatistics
+from wlk_whisper.engine.network import ALONE, DecoderPass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -27,22 +26,12 @@ if TYPE_CHECKING:
     )
     from wlk_whisper.engine.passes import Passes
 
-__all__ = ["DecodingResult", "StopCondition", "decode"]
+__all__ = ["LOOP_MAX_TOKENS", "LOOP_REPEATS", "DecodingResult", "decode"]
 
-# Speech rarely repeats an n-gram this often within a window.  Where it does, decoding stops and
-# the next window decodes the rest.
+# Speech rarely repeats an n-gram this often within a window.  Where it does, decoding stops: the
+# text is decoded without earlier text, or the next window decodes the rest.
 LOOP_REPEATS = 12
 LOOP_MAX_TOKENS = 16  # length of the longest n-gram searched for
-
-
-StopCondition: TypeAlias = "Callable[[Sequence[int], Sequence[int]], bool]"
-"""
-Whether decoding stops after the last token of the best hypothesis.
-
-It is called with the tokens after the prompt, without the end of text, and for each of them the
-most attended encoder frame when it was predicted (see AttentionStatistics); no frames without
-attention.
-"""
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -52,23 +41,22 @@ class DecodingResult:
 
     Attributes:
         tokens: the text after the prompt, timestamps included, the end of text excluded.
+        forced: how many tokens the text was forced to begin with.
         logprobs: float32[tokens], after the logit filter.
-        frames: int64[tokens], the most attended encoder frame when each token was predicted; empty
-            without attention.
         cross_attention: float32[heads, rows, frames] or None.  Row i belongs to the i-th input
             token, counted from the start of the prompt, and predicted token i + 1.  The last row
             predicted the end of text or, where that is missing, the last token.
         no_speech_prob: the probability of no speech; 0 where the prompt has no start of transcript.
-        has_ended: whether the text ends with the end of text; false where the budget, a loop or the
-            stop condition cut it.
+        has_ended: whether the text ends with the end of text; false where the budget or a loop cut
+            it.
         loop: the repetition that stopped the search, as indices of `tokens`.
         rounding: of all numbers.
 
     """
 
     tokens: tuple[int, ...]
+    forced: int
     logprobs: NDArray[np.float32]
-    frames: NDArray[np.int64]
     cross_attention: NDArray[np.float32] | None
     no_speech_prob: float
     has_ended: bool
@@ -84,55 +72,48 @@ def decode(
     *,
     logit_filter: LogitFilter,
     budget: int,
+    previous: Sequence[int] = (),
     beam_size: int = 1,
     output_attention: bool = False,
-    audio_frames: int | None = None,
-    should_stop: StopCondition | None = None,
 ) -> Passes[DecodingResult]:
     """
     Return the text that follows *prompt*.
 
     The beam search is that of CTranslate2 and openai/whisper: it ends once `beam_size` hypotheses
     have ended and returns the one with the highest mean log-probability.  A beam of one is greedy.
-    The search ends early, with the best open hypothesis, when that repeats itself or *should_stop*
-    is true.
+    The search ends early, with the best open hypothesis, when that repeats itself.  Text that a
+    decoder repeats is often that of *previous*, so a loop is decoded again without it.
 
     Args:
         network: runs the layers.
         encoder_output: the audio.
-        prompt: all forced tokens, including the start of transcript and the committed prefix.
+        prompt: the start of transcript and the committed prefix.
         logit_filter: the tokens that may follow.
         budget: the maximum number of tokens, at most as many as the decoder has positions for.
+        previous: tokens of earlier text, which precede the prompt.
         beam_size: number of hypotheses kept.
-        output_attention: whether cross attention and frames are returned.
-        audio_frames: how many encoder frames contain audio.  Frames are searched among these and
-            `DecodingResult.cross_attention` is cut to them; None means all.
-        should_stop: called after every token that the search would continue from.
+        output_attention: whether cross attention is returned.
 
     Raises:
         ValueError: the prompt is empty or has no positions left for a token.
         ChoiceTooClose: a choice may be another one in a pass without other streams.
 
     """
-    room = min(budget, network.n_text_ctx - len(prompt))
-    if not prompt or room < 1:
+    forced = [*previous, *prompt]
+    room = min(budget, network.n_text_ctx - len(forced))
+    if not forced or room < 1:
         raise ValueError(
             f"expected a prompt of 1 to {network.n_text_ctx - 1} tokens and a budget of at "
-            f"least 1, got {len(prompt)} and {budget}"
+            f"least 1, got {len(forced)} and {budget}"
         )
-    decoder = network.new_decoder(encoder_output)
-    search = _Search(decoder, logit_filter, beam_size, output_attention, audio_frames, room)
-    yield from search.start(prompt)
-    while not search.is_finished:
-        best = search.open[0]
-        loop = _find_loop(best.tokens)
-        if loop is not None or (should_stop is not None and should_stop(best.tokens, best.frames)):
-            if search.ended:
-                break  # a better text has ended already; open ones continue after its end
-            return search.result(best, has_ended=False, loop=loop)
-        yield from search.step()
-    best, has_ended = search.best()
-    return search.result(best, has_ended=has_ended, loop=None)
+    work = WorkCounters()
+    while True:
+        decoder = network.new_decoder(encoder_output)
+        search = _Search(decoder, logit_filter, beam_size, output_attention, room, work=work)
+        result = yield from search.run(forced)
+        if result.loop is None or len(forced) == len(prompt):
+            return result
+        forced, work = list(prompt), result.work
 
 
 def _find_loop(tokens: tuple[int, ...]) -> Loop | None:
@@ -148,9 +129,6 @@ class _Hypothesis:
     tokens: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     score: float = 0.0
-    frames: tuple[int, ...] = ()  #: the most attended frame when each token was predicted
-    statistics: AttentionStatistics | None = None
-    probes: AttentionStatistics | None = None  #: of the attention with other rounding
     attention: tuple[NDArray[np.float32], ...] = ()  #: float32[heads, new, frames] of each pass
 
     @property
@@ -159,35 +137,11 @@ class _Hypothesis:
 
     def with_token(self, token: int, logprob: float) -> _Hypothesis:
         """Return the hypothesis with one more token."""
-        frame = () if self.statistics is None else (self.statistics.frame,)
         return attrs.evolve(
             self,
             tokens=(*self.tokens, token),
             logprobs=(*self.logprobs, logprob),
             score=self.score + logprob,
-            frames=self.frames + frame,
-        )
-
-    def with_attention(self, attention: NDArray[np.float32], rounding: Rounding) -> _Hypothesis:
-        """
-        Return the hypothesis with the attention of the newest forward pass.
-
-        Raises:
-            ChoiceTooClose: attention within its *rounding* may give another frame.
-
-        """
-        statistics = (self.statistics or AttentionStatistics()).with_rows(attention)
-        probes = self.probes
-        if rounding.attention:
-            varied = rounding.probes(attention, seed=statistics.count)
-            probes = (probes or AttentionStatistics()).with_rows(varied)
-            if (probes.frames != statistics.frame).any():
-                raise ChoiceTooClose("a token may attend to another encoder frame")
-        return attrs.evolve(
-            self,
-            statistics=statistics,
-            probes=probes,
-            attention=(*self.attention, attention),
         )
 
 
@@ -199,7 +153,6 @@ class _Search:
     logit_filter: LogitFilter
     beam_size: int
     output_attention: bool
-    audio_frames: int | None
     room: int
     open: list[_Hypothesis] = attrs.Factory(lambda: [_Hypothesis()])
     #: hypothesis, its mean log-probability, and whether it ended with the end of text
@@ -209,7 +162,21 @@ class _Search:
     work: WorkCounters = attrs.Factory(WorkCounters)
     rounding: Rounding = ALONE
 
-    def start(self, prompt: Sequence[int]) -> Passes[None]:
+    def run(self, prompt: Sequence[int]) -> Passes[DecodingResult]:
+        """Return the text after *prompt*."""
+        yield from self._start(prompt)
+        while not self.is_finished:
+            best = self.open[0]
+            if (loop := _find_loop(best.tokens)) is not None:
+                if self.ended:
+                    break  # a better text has ended already; open ones continue after its end
+                return self._result(best, len(prompt), has_ended=False, loop=loop)
+            newest = np.array([[row.tokens[-1]] for row in self.open], dtype=np.int64)
+            self._extend((yield from self._forward(newest, (-1,))))
+        best, has_ended = self._best()
+        return self._result(best, len(prompt), has_ended=has_ended)
+
+    def _start(self, prompt: Sequence[int]) -> Passes[None]:
         """Run the prompt and choose the first tokens."""
         sot = self.logit_filter.sot
         start = list(prompt).index(sot) if sot in prompt else None
@@ -219,12 +186,7 @@ class _Search:
             self.no_speech_prob = self.logit_filter.no_speech_probability(output.logits[0, 0])
         self._extend(output)
 
-    def step(self) -> Passes[None]:
-        """Run the newest token of every open hypothesis and choose the next ones."""
-        newest = np.array([[row.tokens[-1]] for row in self.open], dtype=np.int64)
-        self._extend((yield from self._forward(newest, (-1,))))
-
-    def best(self) -> tuple[_Hypothesis, bool]:
+    def _best(self) -> tuple[_Hypothesis, bool]:
         """Return the best finished hypothesis, and whether it ended with the end of text."""
         ranked = sorted(self.ended, key=lambda entry: entry[1], reverse=True)
         hypothesis, score, has_ended = ranked[0]
@@ -232,14 +194,14 @@ class _Search:
             self.rounding.require_lead(score - other)  # both are means
         return hypothesis, has_ended
 
-    def result(
-        self, hypothesis: _Hypothesis, *, has_ended: bool, loop: Loop | None
+    def _result(
+        self, hypothesis: _Hypothesis, forced: int, *, has_ended: bool, loop: Loop | None = None
     ) -> DecodingResult:
         attention = hypothesis.attention
         return DecodingResult(
             tokens=hypothesis.tokens,
+            forced=forced,
             logprobs=np.array(hypothesis.logprobs, dtype=np.float32),
-            frames=np.array(hypothesis.frames, dtype=np.int64),
             cross_attention=np.concatenate(attention, axis=1) if attention else None,
             no_speech_prob=self.no_speech_prob,
             has_ended=has_ended,
@@ -260,10 +222,9 @@ class _Search:
         self.rounding = output.rounding
         self.work += WorkCounters(decoder_positions=tokens.size, decoder_forwards=1, host_syncs=1)
         if output.cross_attention is not None:
-            attention = output.cross_attention[..., : self.audio_frames]
             self.open = [
-                row.with_attention(attention[index], output.rounding)
-                for index, row in enumerate(self.open)
+                attrs.evolve(row, attention=(*row.attention, new))
+                for row, new in zip(self.open, output.cross_attention, strict=True)
             ]
         return output
 

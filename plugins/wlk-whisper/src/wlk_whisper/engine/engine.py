@@ -160,9 +160,8 @@ class WhisperEngine:
         if output.cross_attention is None:
             raise ValueError("expected the requested cross attention, got none")
         boundaries = token_boundaries(
-            output.cross_attention[0],
+            output.cross_attention[0, ..., : audio_encoder_frames(samples)],
             first_row=first_row,
-            audio_frames=audio_encoder_frames(samples),
             rounding=output.rounding,
         )
         probabilities = np.array(
@@ -255,13 +254,12 @@ def transcribe(
         language, detection_work = yield from engine.detect_language(encoder_output)
         work += detection_work
     tokenizer = engine.tokenizer(language, options.task)
-    previous = previous_tokens(
-        tokenizer, prompt, n_text_ctx=engine.network.n_text_ctx, keyterms=options.keyterms
-    )
+    previous = previous_tokens(tokenizer, prompt, keyterms=options.keyterms)
     result = yield from decode(
         engine.network,
         encoder_output,
-        [*previous, *tokenizer.sot_sequence],
+        tokenizer.sot_sequence,
+        previous=previous,
         logit_filter=engine.logit_filter(tokenizer, has_timestamps=True),
         budget=token_budget(len(audio), language, task=options.task),
         beam_size=options.beam_size,

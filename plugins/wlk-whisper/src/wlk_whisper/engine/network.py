@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import attrs
-import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = [
@@ -27,7 +27,6 @@ __all__ = [
     "Rounding",
 ]
 
-PROBES = 4  # two pairs
 MEL_FRAMES_PER_ENCODER_FRAME = 2  # the stride of the encoder's second convolution: 20 ms
 
 
@@ -42,8 +41,8 @@ class Rounding:
 
     Attributes:
         margin: by how many logits a choice must lead.
-        attention: the share of itself by which an attention weight may differ; 0 where times and
-            frames are not checked.
+        attention: the share of itself by which an attention weight may differ; 0 where times are
+            not checked.
 
     """
 
@@ -64,19 +63,6 @@ class Rounding:
         """
         if lead < self.margin * steps:
             raise ChoiceTooClose(f"a choice leads by {lead} only")
-
-    def probes(self, attention: NDArray[np.float32], *, seed: int) -> NDArray[np.float32]:
-        """
-        Return float32[PROBES, ...]: *attention* with random differences of at most its rounding.
-
-        A choice that all of them share holds (Vignes 1993, stochastic arithmetic).  Probes are
-        pairs of opposite differences, so that one of each pair crosses a border that is close.
-        """
-        shape = (PROBES // 2, *attention.shape)
-        differences = np.random.default_rng(seed).uniform(-self.attention, self.attention, shape)
-        factors = 1 + np.concatenate([differences, -differences])
-        varied: NDArray[np.float32] = (attention * factors).astype(np.float32)
-        return varied
 
 
 ALONE = Rounding()  #: of a pass without other streams

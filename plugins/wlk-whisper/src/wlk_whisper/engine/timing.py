@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import attrs
 import numpy as np
 
 from wlk_whisper.engine.network import ALONE, ChoiceTooClose
@@ -16,11 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENCODER_FRAME_SECONDS",
-    "AttentionStatistics",
+    "attended_frames",
     "dtw",
     "first_columns",
     "median_filter",
-    "renormalize",
     "token_boundaries",
 ]
 
@@ -30,18 +28,6 @@ MEDIAN_FILTER_WIDTH = 7  # encoder frames; openai/whisper, timing.py
 # frames without attention from being scaled up to noise.
 MIN_DEVIATION = 1e-9
 _DIAGONAL, _DOWN, _RIGHT = 0, 1, 2  # moves of a path
-
-
-def renormalize(attention: NDArray[np.float32], audio_frames: int) -> NDArray[np.float32]:
-    """
-    Return float32[..., audio_frames]: the attention without the silence after the audio.
-
-    Each row sums to one again, as if the softmax had been over these frames alone.
-    """
-    kept = attention[..., :audio_frames]
-    total = kept.sum(axis=-1, keepdims=True)
-    shares: NDArray[np.float32] = kept / np.maximum(total, np.finfo(np.float32).tiny)
-    return shares
 
 
 def median_filter(
@@ -136,7 +122,6 @@ def token_boundaries(
     cross_attention: NDArray[np.float32],
     *,
     first_row: int,
-    audio_frames: int | None = None,
     unused_rows: int = 1,
     rounding: Rounding = ALONE,
 ) -> NDArray[np.int64]:
@@ -147,10 +132,9 @@ def token_boundaries(
     heads and warped in time.  The last boundary is the end of the last token.
 
     Args:
-        cross_attention: float32[heads, rows, frames] of all rows of one text.  Row i predicted
-            token i + 1.
+        cross_attention: float32[heads, rows, frames] of all rows of one text, without the silence
+            after the audio; each row is divided by its sum.  Row i predicted token i + 1.
         first_row: the row that predicted the first token of the text.
-        audio_frames: how many encoder frames contain audio; None means all.
         unused_rows: rows at the end that predicted no token: one where the end of text was an
             input, as in the alignment of a known text, none where it was only predicted.
         rounding: of the attention.
@@ -162,10 +146,10 @@ def token_boundaries(
         ChoiceTooClose: attention that differs by its rounding may give other boundaries.
 
     """
-    kept = cross_attention if audio_frames is None else renormalize(cross_attention, audio_frames)
-    weights = kept.astype(np.float64)
-    deviation = np.maximum(weights.std(axis=1, keepdims=True), MIN_DEVIATION)
-    normal = (weights - weights.mean(axis=1, keepdims=True)) / deviation
+    total = cross_attention.sum(axis=-1, keepdims=True)
+    shares = cross_attention / np.maximum(total, np.finfo(np.float32).tiny)
+    weights = shares.astype(np.float64)
+    normal, deviation = _normalised(weights)
     text = slice(first_row, normal.shape[1] - unused_rows)
     cost = -median_filter(normal[:, text]).mean(axis=0)
     rows, columns = dtw(cost)
@@ -175,6 +159,19 @@ def token_boundaries(
         error = _score_errors(normal[:, text], peak / deviation, 2 * rounding.attention)
         _require_only_path(cost, error, rows, columns)
     return first_columns(rows, columns)
+
+
+def attended_frames(cross_attention: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Return the frame that each row of float32[heads, rows, frames] attends to most."""
+    normal, _ = _normalised(cross_attention.astype(np.float64))
+    frames: NDArray[np.int64] = median_filter(normal).mean(axis=0).argmax(axis=-1)
+    return frames
+
+
+def _normalised(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the weights of each frame in deviations from their mean, and the deviations."""
+    deviation = np.maximum(weights.std(axis=1, keepdims=True), MIN_DEVIATION)
+    return (weights - weights.mean(axis=1, keepdims=True)) / deviation, deviation
 
 
 def _score_errors(
@@ -220,39 +217,3 @@ def _require_only_path(
     other_rows, other_columns = dtw(worst)
     if not (np.array_equal(rows, other_rows) and np.array_equal(columns, other_columns)):
         raise ChoiceTooClose("a word may begin in another encoder frame")
-
-
-@attrs.frozen(eq=False)
-class AttentionStatistics:
-    """
-    Running mean and variance of the cross attention, and the newest row's most attended frame.
-
-    Each row is normalised over the rows up to it (Chan, Golub and LeVeque, 1979), so a row costs
-    heads x frames whatever came before.  Objects are immutable, so the hypotheses of a beam share
-    them.  Arrays may have further axes in front: as many attentions side by side.
-    """
-
-    count: int = 0
-    frames: NDArray[np.int64] = attrs.field(factory=lambda: np.array(-1))  #: for each attention
-    _mean: NDArray[np.float64] | float = attrs.field(default=0.0, alias="mean")
-    _squares: NDArray[np.float64] | float = attrs.field(default=0.0, alias="squares")
-
-    @property
-    def frame(self) -> int:
-        """The encoder frame that the newest row of a single attention attends to most."""
-        return int(self.frames)
-
-    def with_rows(self, attention: NDArray[np.float32]) -> AttentionStatistics:
-        """Return the statistics including float32[..., heads, rows, frames], at least one row."""
-        weights = attention.astype(np.float64)
-        rows = weights.shape[-2]
-        count = self.count + rows
-        mean = weights.mean(axis=-2)
-        squares = np.square(weights - mean[..., None, :]).sum(axis=-2)
-        delta = mean - self._mean
-        squares = squares + self._squares + np.square(delta) * (self.count * rows / count)
-        mean = self._mean + delta * (rows / count)
-        deviation = np.maximum(np.sqrt(squares / count), MIN_DEVIATION)
-        normal = median_filter((weights[..., -1, :] - mean) / deviation)
-        frames = np.asarray(normal.mean(axis=-2).argmax(axis=-1))
-        return AttentionStatistics(count, frames, mean, squares)

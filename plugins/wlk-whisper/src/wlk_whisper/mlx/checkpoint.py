@@ -103,7 +103,11 @@ def load_model(directory: Path, *, dtype: mx.Dtype) -> LoadedModel:
     device = mx.default_device().type.name
     require_memory(
         str(directory),
-        needed=sum(weight.size for weight in weights.values()) * dtype.size,
+        # Quantised weights are packed into words that no dtype changes.
+        needed=sum(
+            weight.size * dtype.size if mx.issubdtype(weight.dtype, mx.floating) else weight.nbytes
+            for weight in weights.values()
+        ),
         available=available_memory(device),
         device=device,
         remedy="choose a smaller model",

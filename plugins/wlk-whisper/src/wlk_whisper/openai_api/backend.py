@@ -11,10 +11,10 @@ import numpy as np
 from wlk_core.plugins import (
     SAMPLE_RATE,
     LoadedBackend,
-    LocalAgreementRecognizer,
-    LongFormRecognizer,
     OptionError,
 )
+from wlk_whisper.backend import window_recognizer
+from wlk_whisper.checkpoint import BUFFER_SECONDS
 from wlk_whisper.openai_api.client import ApiClient
 from wlk_whisper.openai_api.endpoint import Endpoint
 
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["load"]
 
 logger = logging.getLogger(__name__)
-
-# A compromise: a longer buffer sends the same audio more often, a shorter one gives less context.
-BUFFER_SECONDS = 8.0
 
 
 def load(
@@ -77,17 +74,7 @@ def _open_stream(
             keyterms=config.options["keyterms"] or "",
         )
     )
-    prompt = config.options["prompt"] or ""
-    if config.policy == "long-form":
-        return partial(LongFormRecognizer, call, language=config.language, prompt=prompt)
-    return partial(
-        LocalAgreementRecognizer,
-        call,
-        language=config.language,
-        prompt=prompt,
-        tick_seconds=config.options["tick_seconds"],
-        buffer_seconds=config.options["buffer_seconds"] or BUFFER_SECONDS,
-    )
+    return window_recognizer(call, config, buffer_seconds=BUFFER_SECONDS)
 
 
 def _warm_up(client: ApiClient, calls: EngineCalls) -> None:

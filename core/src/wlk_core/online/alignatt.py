@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
@@ -9,6 +10,7 @@ import attrs
 
 from wlk_core.online.recognizer import Step
 from wlk_core.processor import SAMPLE_RATE, WorkCounters
+from wlk_core.streaming.local_agreement import letters
 from wlk_core.streaming.window import BoundedWindow, words_in_order
 
 if TYPE_CHECKING:
@@ -128,6 +130,10 @@ class AlignAttRecognizer:
     utterance ends, and its bytes are counted.  Where such state survives cuts at certain samples
     only, cuts fall on multiples of *cut_samples* of the utterance.
 
+    With *confirms_start* the first words of an utterance wait until a second hypothesis begins with
+    them: a model invents a phrase ("Thank you.") for half a second of audio, and once that is
+    forced as prefix, no text follows it.
+
     Raises:
         ValueError: *cut_samples* is not a multiple of the frame, or no cut could be forced because
             it is more than half of `max_seconds` less a tick.
@@ -152,6 +158,7 @@ class AlignAttRecognizer:
         kept_seconds: float = 0.0,
         cut_samples: int | None = None,
         cache: DecoderCache | None = None,
+        confirms_start: bool = False,
     ) -> None:
         # Whole frames at least, because the engine counts its own frames from the cut.
         cut_samples = frame_samples if cut_samples is None else cut_samples
@@ -166,6 +173,7 @@ class AlignAttRecognizer:
         self.language = language
         self.work = WorkCounters()
         self._skips_ticks = False
+        self._confirms_start = confirms_start
         self._window: BoundedWindow[AlignedWord] = BoundedWindow(
             attrgetter("word"),
             prefix_is_forced=True,
@@ -292,7 +300,15 @@ class AlignAttRecognizer:
             if final < 0:
                 break
             count += 1
+        if self._confirms_start and self._last_frame < 0 and not is_final:
+            count = min(count, self._count_repeated(whole))
         return count
+
+    def _count_repeated(self, words: Sequence[AlignedWord]) -> int:
+        """Return how many of *words* the last hypothesis began with too."""
+        pairs = zip(words, self._upcoming, strict=False)
+        same = (letters(new.word.text) == letters(old.word.text) for new, old in pairs)
+        return sum(takewhile(bool, same))
 
     def _in_order(self, words: Sequence[AlignedWord], stop: int) -> tuple[AlignedWord, ...]:
         """Return *words* with times that never go back and lie after the committed words."""

@@ -146,6 +146,7 @@ def _open_stream(
         tick_seconds=options["tick_seconds"],
         buffer_seconds=buffer_seconds,
         kept_seconds=buffer_seconds / 2,
+        confirms_start=True,
     )
 
 

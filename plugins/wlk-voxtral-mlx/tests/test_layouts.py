@@ -210,7 +210,7 @@ def test_a_weight_of_another_size_is_named(write, random_weights, tmp_path):
     weights = {**random_weights, "language_model.norm.weight": mx.zeros((63,))}
     directory = write(tmp_path / "sizes", "Mistral", weights=weights)
 
-    with pytest.raises(ModelNotFoundError, match=r"decoder\.width=64, and the weights have 63"):
+    with pytest.raises(ModelNotFoundError, match=r"it has dim=64, and the weights have 63"):
         load_backend("voxtral-mlx", str(directory))
 
 

@@ -188,7 +188,7 @@ def test_a_canary_may_wait_behind_a_long_call_of_a_recording(
 
 def test_a_canary_that_fails_answers_all_who_wait_for_it_without_its_cause(service, backend):
     """One after another they would wait for ten seconds each; and nobody needs a key to ask."""
-    backend.open_error = BackendError("/home/someone/model is broken")
+    backend.open_error = BackendError("/srv/model is broken")
 
     async def run():
         canaries = [asyncio.create_task(service.check_canary(0.0)) for _ in range(3)]

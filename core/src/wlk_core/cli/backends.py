@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
+from wlk_core.cli.doctor import load_here, plugin_rows, report
 from wlk_core.cli.main import registry_of
 from wlk_core.cli.terminal import echo, paragraph, table
 from wlk_core.config import choose_settings
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from wlk_core.options import Option
     from wlk_core.registry import Registry
 
-__all__ = ["backends", "described_option", "install_hint", "option_lines", "plugin_rows", "plugins"]
+__all__ = ["backends", "described_option", "install_hint", "option_lines", "plugins"]
 
 _OPTION = 22  # columns of the longest usual option with its kind
 
@@ -46,13 +47,11 @@ def backends(
     A star marks the backend that is used where none is named.  The list is read from package
     metadata and the plugins' declarations: no framework is imported, except by --check.
     """
-    from wlk_core.cli import doctor  # noqa: PLC0415 -- which imports this module
-
     registry = registry_of(context)
     if check_here is not None:
-        return doctor.load_here(registry, check_here)
+        return load_here(registry, check_here)
     if check is not None:
-        doctor.report(registry, check, as_json=as_json)
+        report(registry, check, as_json=as_json)
     elif name is not None:
         spec = registry.spec(name)
         described = json.dumps(_described(spec, registry), indent=2)
@@ -89,22 +88,6 @@ def install_hint() -> str:
         "no backend is installed: wlk-core carries no model of its own.\n"
         f"Install one, for example: {command}"
     )
-
-
-def plugin_rows(registry: Registry) -> list[dict[str, Any]]:
-    """Return every plugin as the JSON that scripts rely on."""
-    return [
-        {
-            "name": plugin.distribution,
-            "version": plugin.version,
-            "status": "broken" if error else "ok",
-            "backends": [spec.name for spec in plugin.backends],
-            "commands": [spec.name for spec in plugin.commands],
-            "error": error,
-        }
-        for plugin in registry.plugins()
-        for error in [registry.fault(plugin)]
-    ]
 
 
 def option_lines(spec: BackendSpec) -> list[tuple[str, str]]:

@@ -14,12 +14,11 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 import click
 
-from wlk_core.cli.backends import plugin_rows
 from wlk_core.cli.main import registry_of
 from wlk_core.cli.terminal import echo, print_error, table
 from wlk_core.config import check_config, choose_settings, config_path, read_config
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from wlk_core.config import Settings
     from wlk_core.registry import Registry
 
-__all__ = ["CheckResult", "check_backend", "doctor", "load_here", "report"]
+__all__ = ["CheckResult", "check_backend", "doctor", "load_here", "plugin_rows", "report"]
 
 _TIME_LIMIT_SECONDS = 120.0
 _PATIENCE_SECONDS = 600.0  # a cold import of torch from a slow disk takes 100
@@ -176,6 +175,22 @@ class _LastMessage(logging.Handler):
         """Keep the message."""
         if record.levelno == logging.INFO:
             self.text = " ".join(record.getMessage().split())
+
+
+def plugin_rows(registry: Registry) -> list[dict[str, Any]]:
+    """Return every plugin as the JSON that scripts rely on."""
+    return [
+        {
+            "name": plugin.distribution,
+            "version": plugin.version,
+            "status": "broken" if error else "ok",
+            "backends": [spec.name for spec in plugin.backends],
+            "commands": [spec.name for spec in plugin.commands],
+            "error": error,
+        }
+        for plugin in registry.plugins()
+        for error in [registry.fault(plugin)]
+    ]
 
 
 def load_here(registry: Registry, name: str) -> int:

@@ -112,14 +112,15 @@ def read_checkpoint(directory: Path, *, name: str) -> tuple[ModelConfig, Checkpo
             f"{directory}, found {', '.join(names) or 'nothing'}; get one with: "
             "wlk-core pull mini-6bit --backend voxtral-mlx"
         )
+    table = read_json_table(file)
     try:
-        config = ModelConfig.read(read_json_table(file))
+        config = ModelConfig.read(table)
     except ValueError as error:
         raise ModelNotFoundError(
             f"{file} describes no Voxtral Realtime model that can be loaded: {error}; get one "
             "with: wlk-core pull mini-6bit --backend voxtral-mlx"
         ) from error
-    check_config(config, weight_files(directory), path=file)
+    check_config(table, weight_files(directory), path=file)
     log_mel = LogMel(mels=config.mels, ceiling=config.ceiling)
     settings = CheckpointSettings.read(directory, name=name, log_mel=log_mel)
     settings.require_vocabulary(config.vocabulary, file=file)

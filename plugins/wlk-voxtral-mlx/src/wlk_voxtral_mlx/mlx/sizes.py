@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 from msgspec import Meta, Struct
@@ -20,9 +20,8 @@ from wlk_core.models import (
 from wlk_voxtral_mlx.mlx.weight_names import module_weight
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
-
-    from wlk_voxtral_mlx.checkpoint import ModelConfig
 
 __all__ = ["ConfigSchema", "check_config", "weight_files"]
 
@@ -92,7 +91,30 @@ class ConfigSchema(_Stack):
     quantization_config: _Quantization | None = None
 
 
-def check_config(config: ModelConfig, files: list[Path], *, path: Path) -> None:
+@attrs.frozen
+class _Keys:
+    """The keys of the sizes of a stack of layers."""
+
+    width: str
+    layers: str
+    hidden: str
+    heads: str
+    head_size: str
+    key_heads: str
+
+
+_MISTRAL = _Keys("dim", "n_layers", "hidden_dim", "n_heads", "head_dim", "n_kv_heads")
+_TRANSFORMERS = _Keys(
+    "hidden_size",
+    "num_hidden_layers",
+    "intermediate_size",
+    "num_attention_heads",
+    "head_dim",
+    "num_key_value_heads",
+)
+
+
+def check_config(config: Mapping[str, Any], files: list[Path], *, path: Path) -> None:
     """
     Check that the sizes of *config*, which was read from *path*, are those of the weights.
 
@@ -103,13 +125,22 @@ def check_config(config: ModelConfig, files: list[Path], *, path: Path) -> None:
     headers = read_safetensors_headers(files)
     named = {module_weight(name): header for name, header in headers.items()}
     tensors = {weight.name: header for weight, header in named.items() if weight is not None}
+    if "multimodal" in config:
+        keys, encoder, decoder = _MISTRAL, "multimodal.whisper_model_args.encoder_args.", ""
+    elif "encoder_args" in config:
+        keys, encoder, decoder = _MISTRAL, "encoder_args.", "decoder."
+    else:
+        keys, encoder, decoder = _TRANSFORMERS, "audio_config.", "text_config."
     sizes = (
-        *_stack_sizes("encoder", "encoder"),
-        *_stack_sizes("decoder", "language_model"),
-        TensorSize("vocabulary", ("language_model.embed_tokens.weight",)),
-        TensorSize("condition", ("language_model.layers.0.ada_norm.linear_in.weight",)),
+        *_stack_sizes(keys, encoder, "encoder"),
+        *_stack_sizes(keys, decoder, "language_model"),
+        TensorSize(f"{decoder}vocab_size", ("language_model.embed_tokens.weight",)),
+        TensorSize(
+            f"{decoder}ada_rms_norm_t_cond_dim",
+            ("language_model.layers.0.ada_norm.linear_in.weight",),
+        ),
     )
-    check_sizes(attrs.asdict(config), sizes, tensors, path=path)
+    check_sizes(config, sizes, tensors, path=path)
 
 
 def weight_files(directory: Path) -> list[Path]:
@@ -131,12 +162,15 @@ def weight_files(directory: Path) -> list[Path]:
     return files
 
 
-def _stack_sizes(stack: str, module: str) -> tuple[LayerCount | TensorSize, ...]:
-    layer = f"{module}.layers.0"
+def _stack_sizes(keys: _Keys, prefix: str, stack: str) -> tuple[LayerCount | TensorSize, ...]:
+    layer = f"{stack}.layers.0"
+    head_size = f"{prefix}{keys.head_size}"
     return (
-        LayerCount(f"{stack}.layers", (f"{module}.layers.",)),
-        TensorSize(f"{stack}.width", (f"{module}.norm.weight",)),
-        TensorSize(f"{stack}.hidden", (f"{layer}.mlp.gate_proj.weight",)),
-        TensorSize(f"{stack}.heads x {stack}.head_size", (f"{layer}.attention.q_proj.weight",)),
-        TensorSize(f"{stack}.key_heads x {stack}.head_size", (f"{layer}.attention.k_proj.weight",)),
+        LayerCount(f"{prefix}{keys.layers}", (f"{stack}.layers.",)),
+        TensorSize(f"{prefix}{keys.width}", (f"{stack}.norm.weight",)),
+        TensorSize(f"{prefix}{keys.hidden}", (f"{layer}.mlp.gate_proj.weight",)),
+        TensorSize(f"{prefix}{keys.heads} x {head_size}", (f"{layer}.attention.q_proj.weight",)),
+        TensorSize(
+            f"{prefix}{keys.key_heads} x {head_size}", (f"{layer}.attention.k_proj.weight",)
+        ),
     )

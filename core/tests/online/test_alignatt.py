@@ -192,6 +192,26 @@ def test_a_last_word_waits_for_the_next_one_or_a_second_without_words():
     assert [[], [" wind"], [], [" of"]] == [[word.text for word in s.committed] for s in steps]
 
 
+def test_the_first_words_wait_for_a_second_hypothesis_where_they_are_confirmed():
+    """What a model invents for the first second is never forced on the text that follows."""
+
+    def decode(audio, *, first_sample, remainder_samples, context, prompt, language, is_last):
+        invented = aligned(0.1, 0.4, " Thank"), aligned(0.4, 0.6, " you.")
+        spoken = aligned(0.1, 0.4, " Mister"), aligned(0.4, 0.6, " Quilter"), aligned(1.9, 2, " is")
+        words = invented if len(audio) <= RATE else spoken[: 1 + len(audio) // RATE]
+        return AlignedHypothesis(words=words[len(context) :])
+
+    first, second = (
+        run(over(decode, confirms_start=confirms), np.zeros(4 * RATE, np.float32))
+        for confirms in (False, True)
+    )
+
+    assert [" Thank"] == [word.text for word in first[0].committed][:1]
+    assert [[], [], [" Mister", " Quilter", " is"]] == [
+        [w.text for w in s.committed] for s in second[:3]
+    ]
+
+
 def test_a_first_word_of_a_single_frame_is_new():
     """A word that a cut left in the first frame of an utterance repeats no other one."""
 

@@ -17,9 +17,8 @@ from wlk_conformance.testing import CodedToken, encode
 from wlk_core import load_backend
 from wlk_core.errors import BackendError, BackendUnavailable, ModelNotFoundError
 from wlk_realtime.realtime import child as module
-from wlk_realtime.realtime.child import Child
+from wlk_realtime.realtime.child import Child, ServerAwayError
 from wlk_realtime.realtime.child_command import ChildCommand
-from wlk_realtime.realtime.errors import ServerAwayError
 
 HERE = {"python": sys.executable, "backend": "scripted"}
 AUDIO = encode([CodedToken(1 + i % 10, 2 + 5 * i, 3) for i in range(24)], cells=124)

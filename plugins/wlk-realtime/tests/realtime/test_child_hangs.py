@@ -17,9 +17,8 @@ from wlk_core.errors import BackendError
 from wlk_realtime.engine.requests import Request
 from wlk_realtime.realtime import child as module
 from wlk_realtime.realtime.address import Address, Endpoint
-from wlk_realtime.realtime.child import Child
+from wlk_realtime.realtime.child import Child, ServerAwayError
 from wlk_realtime.realtime.child_command import ChildCommand
-from wlk_realtime.realtime.errors import ServerAwayError
 from wlk_realtime.realtime.reconnecting_client import ReconnectingClient
 from wlk_realtime.realtime.server_pool import ServerPool
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 import logging
 import math
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from wlk_core.session.events import End, HypothesisChange
 from wlk_serve.errors import as_failure
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from wlk_core.session.events import Event
     from wlk_core.session.session import Session
     from wlk_serve.scheduler.deadlines import DueTimes
-    from wlk_serve.scheduler.scheduler import Scheduler
 
 __all__ = ["Attachment", "Outbox"]
 
@@ -67,6 +66,14 @@ class Outbox:
             return events
 
 
+class _Owner(Protocol):
+    """What an attachment asks of its scheduler."""
+
+    def wake(self, attachment: Attachment) -> None: ...
+
+    def drop(self, attachment: Attachment, *, waits: bool) -> None: ...
+
+
 class Attachment:
     """
     A session that a `Scheduler` steps; made by `Scheduler.attach`.
@@ -83,7 +90,7 @@ class Attachment:
     def __init__(
         self,
         session: Session,
-        owner: Scheduler,
+        owner: _Owner,
         *,
         lane: int,
         due_times: DueTimes,

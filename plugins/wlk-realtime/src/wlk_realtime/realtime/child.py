@@ -21,14 +21,13 @@ from wlk_core.environments import environment_elsewhere
 from wlk_core.plugins import BackendUnavailable, ModelNotFoundError
 from wlk_realtime.realtime.address import Address, Endpoint
 from wlk_realtime.realtime.child_command import KEY_VARIABLE
-from wlk_realtime.realtime.errors import ServerAwayError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wlk_realtime.realtime.child_command import ChildCommand
 
-__all__ = ["Child", "start_children"]
+__all__ = ["Child", "ServerAwayError", "start_children"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -44,6 +43,18 @@ _READY = re.compile(r"ready on http://\S+:(\d+) ")
 _NO_MODEL = 3  # exit status of wlk-serve
 _MAX_LINES, _MAX_LINE_BYTES = 20, 4096  # of its messages that are kept
 _SHOWN_LINES = 3
+
+
+class ServerAwayError(Exception):
+    """
+    A server that this process starts is not there now.
+
+    `is_over` where it is not started again.
+    """
+
+    def __init__(self, message: str, *, is_over: bool) -> None:
+        super().__init__(message)
+        self.is_over = is_over
 
 
 class Child:

@@ -17,26 +17,14 @@ from websockets.exceptions import (
 
 from wlk_core.plugins import BackendError
 from wlk_realtime.engine.messages import ServerMessageError, ServerRefusalError, shortened
+from wlk_realtime.realtime.child import ServerAwayError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wlk_realtime.realtime.address import Endpoint
-    from wlk_realtime.realtime.server import Source
 
-__all__ = ["EXPECTED_ERRORS", "ServerAwayError", "backend_error", "is_transient"]
-
-
-class ServerAwayError(Exception):
-    """
-    A server that this process starts is not there now.
-
-    `is_over` where it is not started again.
-    """
-
-    def __init__(self, message: str, *, is_over: bool) -> None:
-        super().__init__(message)
-        self.is_over = is_over
+__all__ = ["EXPECTED_ERRORS", "backend_error", "is_transient"]
 
 
 #: What a connection can raise without a mistake in this package.
@@ -77,18 +65,20 @@ def is_transient(error: Exception) -> bool:
     return isinstance(error, OSError | ConnectionClosed | EOFError | InvalidMessage)
 
 
-def backend_error(error: Exception, source: Source, endpoint: Endpoint | None) -> BackendError:
-    """Return the BackendError to raise for *error*, one of EXPECTED_ERRORS, of *source*."""
+def backend_error(
+    error: Exception, name: str, endpoint: Endpoint | None, *, key_variable: str
+) -> BackendError:
+    """Return the BackendError to raise for *error*, one of EXPECTED_ERRORS, of server *name*."""
     if isinstance(error, ServerRefusalError):
         is_retryable = error.is_retryable
     else:
         is_protocol = isinstance(error, ServerMessageError | ProtocolError)
         is_retryable = is_protocol or is_transient(error)
-    line = " ".join(_explain(error, source.key_variable).split())
+    line = " ".join(_explain(error, key_variable).split())
     if endpoint is not None and endpoint.key is not None:  # some servers repeat it
         line = line.replace(endpoint.key, "***")
     failure = BackendError(
-        f"realtime: {source.name} {line}",
+        f"realtime: {name} {line}",
         retryable=is_retryable,
         is_exhausted=isinstance(error, TimeoutError),
     )

@@ -7,11 +7,11 @@ import threading
 from typing import TYPE_CHECKING
 
 from wlk_realtime.engine.remote_stream import RemoteStream
+from wlk_realtime.realtime.child import ServerAwayError
 from wlk_realtime.realtime.connection import Connection
 from wlk_realtime.realtime.declaration import Declaration
 from wlk_realtime.realtime.errors import (
     EXPECTED_ERRORS,
-    ServerAwayError,
     backend_error,
     is_transient,
 )
@@ -100,7 +100,7 @@ class ReconnectingClient:
         source = server.source
         if endpoint is not None:
             error = await asyncio.to_thread(source.explain_failure, error, endpoint)
-        return backend_error(error, source, endpoint)
+        return backend_error(error, source.name, endpoint, key_variable=source.key_variable)
 
     async def _ask(self, request: Request) -> Decoded:
         connection, remote = self._connection, self._remote

@@ -190,7 +190,7 @@ class ServerPool:
             server.declaration = self._fetched(endpoint)
         except EXPECTED_ERRORS as error:
             cause = error if endpoint is None else source.explain_failure(error, endpoint)
-            return backend_error(cause, source, endpoint)
+            return backend_error(cause, source.name, endpoint, key_variable=source.key_variable)
         if server.declaration is not None:
             return None
         model = endpoint.address.model

@@ -18,6 +18,8 @@ def test_a_sound_backend_with_batching_breaks_no_rule() -> None:
         load(SCRIPTED_SPEC, model).close()  # refuses a model that does not exist
         return BatchingBackend()
 
-    case = FaultyCase(name="sound", rule="", sentence="", make=make, spec=BATCHING)
+    case = FaultyCase(
+        name="sound", rule="", detector="tests", kind="", sentence="", make=make, spec=BATCHING
+    )
 
     assert {} == broken_rules(case.under_test())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from faulty_backends.base import FaultyBackend, FaultyStream, breaks
+from faulty_backends.base import FaultyBackend, FaultyStream, breaks, violates
 from wlk_core import Emission
 from wlk_core.errors import BackendError, StreamBroken
 from wlk_core.online import LocalAgreementRecognizer
@@ -98,7 +98,7 @@ def _open_with_cache(engine: Any, config: Any, calls: Any) -> Any:
     )
 
 
-@breaks("ERR-02")
+@violates("ERR-02")
 class LosesWordOnFailure(FaultyStream):
     """Loses the word it was about to commit when its engine failed."""
 

@@ -83,8 +83,9 @@ class LeavesHook(FaultyStream):
 
     def emitted(self, emission: Emission, call: str) -> Emission:
         """Add the hook."""
-        del call
-        self.backend.marks[f"hook of {id(self):#x}"] = self.emitted
+        self.backend.marks[f"hook of {id(self):#x}"] = (
+            call  # and not the stream, whose memory it is
+        )
         return emission
 
 

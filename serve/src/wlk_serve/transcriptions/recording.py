@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from wlk_core.errors import BackendError
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session import Commit, End, Endpoint, Failure, SpeakerTurn
+from wlk_serve.errors import RequestError
 from wlk_serve.speakers import SpeakerSegments
 from wlk_serve.transcriptions.protocol import Recognized, SpeakerLines
 
@@ -49,7 +50,12 @@ class Recording:
             case End():
                 self._duration = event.audio_time
             case Failure(error=BackendError(retryable=False), is_final=False):
-                raise event.error  # the diarizer is switched off, and the answer needs it
+                # It is switched off, and the answer needs it.  The session has logged the cause.
+                raise RequestError(
+                    "the diarizer failed; the log of the server has the cause",
+                    status=500,
+                    code="engine_failed",
+                ) from event.error
         if self._speakers is not None:
             self._add_speakers(event, self._speakers)
             if lines := tuple(line for _, line in self._speakers.take()):

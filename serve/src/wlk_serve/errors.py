@@ -90,7 +90,7 @@ def as_failure(error: BaseException) -> WLKError:
     """
     Return what a plugin raised, whatever its type, as an error of the core.
 
-    Rust's panics are no `Exception`, and SystemExit would end the event loop that gets it.
+    A panic of Rust is not an `Exception`, and SystemExit would end the event loop that gets it.
     """
     if isinstance(error, WLKError):
         return error

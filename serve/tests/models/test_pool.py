@@ -9,7 +9,7 @@ import threading
 import attrs
 import pytest
 
-from wlk_core.errors import OptionError
+from wlk_core.errors import OptionError, WLKError
 from wlk_serve.errors import RequestError
 from wlk_serve.models.pool import ModelPool
 from wlk_serve.ops.metrics import Metrics
@@ -213,6 +213,22 @@ def test_a_model_that_cannot_be_loaded_is_tried_again(pool, loader):
             return (await models.lease("a", stack)).card.name
 
     assert "a" == asyncio.run(run())
+
+
+def test_an_error_of_a_load_keeps_its_cause(pool, loader):
+    """The log has the cause: that of a plugin's own error, or what a plugin must not raise."""
+
+    async def cause_of(error):
+        loader.error = error
+        with ExitStack() as stack, pytest.raises(WLKError) as raised:
+            await pool().lease("a", stack)
+        return raised.value.__cause__
+
+    own, ends = OptionError("no such file"), SystemExit(3)
+    own.__cause__ = OSError("the disk")
+
+    assert isinstance(asyncio.run(cause_of(own)), OSError)
+    assert ends is asyncio.run(cause_of(ends))
 
 
 def test_a_load_that_fails_is_logged(pool, loader, caplog):

@@ -34,7 +34,7 @@ GROWTH = 1.02  # the last round relative to an early one, if each ends in a paus
 UNEVEN = 1.25  # the same without pauses, because each round trims its buffers elsewhere
 LEAK = 4096  # bytes that a round may leave allocated, because buffers are cut at words
 SLOW_LEAK = 8192  # the same where rounds are short: the buffer of 30 s is just full when they end
-LIVES = 9  # resets, turns and streams in a row
+LIVES = 12  # resets, turns and streams in a row; bounded buffers fill in the first eight
 LEFT = 2048  # bytes that each of them may leave, for counters and logs
 DETOKENISED = 9  # ids detokenised for each id the model emitted, at most
 

@@ -223,9 +223,7 @@ class AlignAttRecognizer:
             self._cache.reset()  # first: if this raises, nothing has changed
         self._window.reset(committed_text)
         self._upcoming = ()
-        self._last_frame = (
-            -1
-        )  # the farthest that a committed token attended to; -1 before the first
+        self._last_frame = -1  # the farthest that a committed token attended to; -1 before one
         self._detected_language: str | None = None  # in the newest hypothesis
 
     def close(self) -> None:

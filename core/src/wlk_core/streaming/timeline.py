@@ -21,9 +21,8 @@ class Timeline:
         self.samples = 0  #: of audio so far
         self.end = 0.0  #: the stream time now, in seconds: the end of everything appended
         self._silence: Fraction | int = 0  # of all silences so far
-        self._passed: list[
-            tuple[int, Fraction | int]
-        ] = []  # sample number, silence before that sample
+        # Sample numbers, each with the silence before that sample.
+        self._passed: list[tuple[int, Fraction | int]] = []
         self._floor: Fraction | int = 0  # silence before the oldest entry
 
     def append_audio(self, samples: int) -> None:

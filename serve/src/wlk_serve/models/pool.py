@@ -8,7 +8,7 @@ from functools import partial
 import logging
 from typing import TYPE_CHECKING
 
-from wlk_core.errors import OptionError
+from wlk_core.errors import OptionError, WLKError
 from wlk_serve.errors import RequestError, as_failure
 from wlk_serve.models.card import unknown_model
 
@@ -159,7 +159,7 @@ class ModelPool:
     def load_default(self) -> None:
         """Load the default model, which blocks; raises what its load raises."""
         card = next(iter(self._declared.values()))
-        self._loaded[card.name] = self._load_model(card.name)
+        self._loaded[card.name] = self._load(card)
 
     def close(self) -> None:
         """Unload every model, which blocks; nothing may be leased any more."""
@@ -206,6 +206,8 @@ class ModelPool:
     def _load_model(self, name: str) -> Service:
         try:
             return self._load(self._declared[name])
+        except WLKError:
+            raise
         except BaseException as error:
             raise as_failure(error) from error
 

@@ -17,7 +17,7 @@ import attrs
 import numpy as np
 
 from wlk_core.audio import decode_file
-from wlk_core.errors import OptionError, StreamClosed
+from wlk_core.errors import OptionError, StreamClosed, WLKError
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session import Failure, Session, transcribe_stream
 from wlk_core.vad import SilenceGate, SileroDetector, silence_gate
@@ -218,6 +218,8 @@ class Service:
         def guarded() -> T:
             try:
                 return make()
+            except WLKError:
+                raise
             except BaseException as error:
                 raise as_failure(error) from error
 

@@ -102,9 +102,9 @@ def _attended_seconds(frames: list[tuple[int, ...]]) -> list[tuple[float, float]
 
 def forced_tokens(context: tuple[AlignedWord, ...], vocabulary: Vocabulary) -> tuple[int, ...]:
     """
-    Return the ids of the context words, as a text that begins with them.
+    Return the ids of the context words at the beginning of a transcript.
 
-    The first word is encoded anew without its space, because a text begins without one.
+    The first word is encoded again without its space, because a transcript begins without one.
     """
     ids = [token.id for word in context for token in word.tokens if isinstance(token, WordToken)]
     if not context or not vocabulary.bytes_of(ids[0]).startswith(b" "):

@@ -63,7 +63,7 @@ class ChatPrompt:
 @attrs.frozen
 class Header:
     """
-    The header of a text.
+    The header of a transcript.
 
     `tokens` counts its tokens, `<asr_text>` included.  `language` is the code of the detected
     language, None for "None" and for names that are not in LANGUAGES.

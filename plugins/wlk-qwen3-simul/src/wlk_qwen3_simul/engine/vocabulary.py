@@ -63,7 +63,7 @@ class Vocabulary:
     Attributes:
         tokenizer: text to ids.
         special_ids: the id of each special token by its text.
-        end_ids: ids that end a text.
+        end_ids: ids that end a transcript.
 
     """
 
@@ -105,7 +105,7 @@ class Vocabulary:
 
     @property
     def highest_id(self) -> int:
-        """The highest id of the tokenizer and of the ids that end a text."""
+        """The highest id of the tokenizer and of the ids that end a transcript."""
         return max(*self.end_ids, *self.tokenizer.get_vocab().values())
 
     def encode(self, text: str) -> list[int]:
@@ -119,7 +119,7 @@ class Vocabulary:
         return next((token for token in (*SPECIAL_TOKENS, *added) if token in text), None)
 
     def bytes_of(self, token: int) -> bytes:
-        """Return the bytes of *token* in a text; b"" for special tokens and unknown ids."""
+        """Return the bytes of *token* in a transcript; b"" for special tokens and unknown ids."""
         if token in self._added_ids:
             return b""
         letters = self.tokenizer.id_to_token(token)

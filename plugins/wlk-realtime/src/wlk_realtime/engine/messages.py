@@ -108,7 +108,7 @@ def to_words(records: object, *, floor: float, latest: float) -> tuple[Word, ...
     Return the words of *records* in seconds, their starts in order from *floor* to *latest*.
 
     Raises:
-        ServerMessageError: there are far too many, a text is empty or very long, a time lies
+        ServerMessageError: there are far too many words, one is empty or very long, a time lies
             outside or goes back, or a probability is not in [0, 1].
 
     """

@@ -12,9 +12,10 @@ import unicodedata
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, Field, ValidationError
 
+from wlk_core.languages import NAMES
 from wlk_core.plugins import Word
 from wlk_core.streaming import needs_space
-from wlk_whisper.languages import LANGUAGE_NAMES
+from wlk_whisper.languages import LANGUAGES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,9 +48,9 @@ MAX_PAIRS = 50_000
 ALIASES = {
     "burmese": "my", "valencian": "ca", "flemish": "nl", "haitian": "ht", "letzeburgesch": "lb",
     "pushto": "ps", "panjabi": "pa", "moldavian": "ro", "moldovan": "ro", "sinhalese": "si",
-    "castilian": "es", "mandarin": "zh", "farsi": "fa", "jv": "jw",
+    "castilian": "es", "mandarin": "zh", "farsi": "fa", "myanmar": "my", "jv": "jw",
 }  # fmt: skip
-_CODES = {key: code for code, name in LANGUAGE_NAMES.items() for key in (name, code)} | ALIASES
+_CODES = {key: code for code in LANGUAGES for key in (NAMES[code].casefold(), code)} | ALIASES
 
 
 class ResponseError(ValueError):

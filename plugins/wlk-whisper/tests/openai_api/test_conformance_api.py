@@ -38,8 +38,10 @@ def _endpoint(request, session_endpoint):
     server.rejections.clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_API_KEY", KEY)
-        # The endpoint is in this process: audio that it keeps would count as memory of a stream.
+        # The endpoint is in this process: audio that it keeps would count as memory of a stream,
+        # and a thread for a connection that stays open as one of the backend.
         patch.setattr(server, "accepted", deque(maxlen=0))
+        patch.setattr(server.RequestHandlerClass, "protocol_version", "HTTP/1.0")
         patch.setattr(EngineFaults, "fail_before", faults_at(server), raising=False)
         # Without retries of the client itself each request is one engine call.
         request.cls.options = {"base_url": server.url, "max_retries": 0}

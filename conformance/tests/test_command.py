@@ -151,6 +151,19 @@ def test_a_session_that_does_not_end_is_reported_and_the_rest_is_judged(
 
 
 @pytest.mark.slow
+def test_a_process_that_crashes_at_its_exit_fails(judge, tmp_path):
+    """Every rule was judged, and the backend does not let its process end."""
+    done = judge("fake-crashing", "--report", "report.json", "--sessions", "0")
+
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    rows = {row["id"]: row for row in report["rules"]}
+    assert 1 == done.returncode
+    assert {"LIFE-10"} == {rule for rule, row in rows.items() if row["outcome"] == "fail"}
+    assert rows["LIFE-10"]["detail"].startswith("after the last test")
+    assert rows["LIFE-10"]["detail"].endswith("the process was ended by SIGABRT")
+
+
+@pytest.mark.slow
 def test_a_stale_deviation_fails(judge, tmp_path):
     """A deviation from a rule that holds is stale, and no backend complies with one."""
     done = judge("fake-stale", "--report", "report.json")

@@ -6,7 +6,7 @@ from wlk_core.plugins import BackendSpec, hookimpl
 
 KINDS = (
     "silent", "raising", "hanging", "printing", "exiting", "dying", "unloadable", "picky",
-    "stalling", "aborting",
+    "stalling", "aborting", "crashing",
 )  # fmt: skip
 MATCHERS = (
     "sound", "joined", "hello", "every-second", "late", "in-frames", "undeclared-hello",

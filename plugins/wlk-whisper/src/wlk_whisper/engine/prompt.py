@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_PROMPT_TOKENS", "Prompt", "build_prompt", "previous_tokens", "token_budget"]
 
-MAX_PROMPT_TOKENS = (
-    223  # less than half of the 448 positions of every Whisper, as in openai/whisper
-)
+# Less than half of the 448 positions of every Whisper, as in openai/whisper.
+MAX_PROMPT_TOKENS = 223
 
 # Of earlier text in AlignAtt's prompt.  Committed words are forced while their audio is in the
 # buffer; text before it costs its positions at every tick, and no encoder frames.  Of 465 words of

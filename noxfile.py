@@ -399,24 +399,6 @@ def ray(session: nox.Session) -> None:
 
 
 @nox.session(python=PYTHON, default=False)
-def frameworks(session: nox.Session) -> None:
-    """Serve torch and MLX in an environment each with one server, and make one of them crash."""
-    sources = _sources("core", "serve", "plugins/wlk-whisper-digits")
-    session.install(*_group("test"), *sources, *_sources("plugins/wlk-realtime"))
-    for extra in ("torch", "mlx"):
-        folder = Path(session.create_tmp()) / extra
-        session.run("python", "-m", "venv", "--clear", str(folder))
-        pip = (str(folder / "bin/python"), "-m", "pip", "install", "--quiet")
-        session.run(*pip, TORCH, external=True)  # mlx-whisper requires it too
-        whisper = _editable(ROOT / "plugins/wlk-whisper", (extra,))
-        session.run(*pip, *sources, *whisper, external=True)
-        session.env[f"WLK_{extra.upper()}_PYTHON"] = str(folder)
-    session.env["WLK_FULL"] = "1"
-    test = "plugins/wlk-realtime/tests/test_two_frameworks.py"
-    _pytest(session, "-rP", "-o", "faulthandler_timeout=0", test)  # -rP: with its figures
-
-
-@nox.session(python=PYTHON, default=False)
 def browser(session: nox.Session) -> None:
     """Test the caption page in Chromium, and its accessibility with axe-core: nox -s browser."""
     if not any(map(shutil.which, ("chromium", "chromium-headless-shell", "google-chrome"))):

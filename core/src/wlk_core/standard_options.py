@@ -22,7 +22,6 @@ __all__ = [
     "DRAFT_STEPS",
     "KEYTERMS",
     "PROMPT",
-    "PYTHON",
     "REWIND_SECONDS",
     "TICK_SECONDS",
     "device",
@@ -77,13 +76,6 @@ KEYTERMS = Option(
     help="names and terms that the audio may contain, separated by commas, for the whole stream",
     scope="stream",
     former_names=("hotwords", "keywords", "keyterm", "keyterms_prompt"),
-)
-
-PYTHON = Option(
-    name="python",
-    help="Python or folder of another environment whose wlk-serve runs the model; several, "
-    "separated by commas, divide the streams among them",
-    former_names=("python_path", "venv"),
 )
 
 TICK_SECONDS = Option(

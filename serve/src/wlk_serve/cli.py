@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import UTC, datetime
 import json
 import logging
@@ -28,7 +27,6 @@ F = TypeVar("F", bound="Callable[..., Any]")
 _PROGRAM = "wlk-serve"
 _MAX_NAME_LETTERS = 200
 _MEGABYTE = 1_000_000
-_PIECE_BYTES = 4096  # of standard input, which is dropped
 _WATCH_SECONDS = 2.0
 _END_SECONDS = 34.0  # after a drain: 30 for the last words, the rest to end threads
 _LOGGER = logging.getLogger(__name__)
@@ -116,11 +114,6 @@ def _checked_name(
     show_default=True,
     help="Form of the lines on standard error.",
 )
-@click.option(
-    "--end-with-stdin",
-    is_flag=True,
-    help="End when standard input ends, for programs that start a server of their own.",
-)
 @click.version_option(package_name="wlk-serve", message="wlk-serve %(version)s")
 def serve(
     *,
@@ -136,7 +129,6 @@ def serve(
     origins: tuple[str, ...],
     drain_seconds: float,
     log_format: str,
-    end_with_stdin: bool,
     **limits: int | None,
 ) -> int:
     """Serve one model to the clients of OpenAI's audio API."""
@@ -146,8 +138,6 @@ def serve(
     from wlk_core.untrusted import is_loopback  # noqa: PLC0415 -- as above
     from wlk_serve.http.admission import Admission, read_keys  # noqa: PLC0415 -- as above
 
-    if end_with_stdin:
-        threading.Thread(target=_exit_with_stdin, name="wlk-serve-stdin", daemon=True).start()
     keys = read_keys(api_key_env)
     is_local = is_loopback(host)
     if not keys and not is_local:
@@ -260,16 +250,3 @@ def _log_to_stderr(*, is_json: bool) -> None:
     logger.propagate = False
     # A line for every malformed form, which is answered with 400.
     logging.getLogger("python_multipart").setLevel(logging.ERROR)
-
-
-def _exit_with_stdin() -> None:
-    """
-    End this process, without a drain, when standard input ends.
-
-    A program that holds the other end of the pipe ends the server by closing it.  The system closes
-    it too where that program is killed, so that no server stays without an owner.
-    """
-    with suppress(OSError):  # a descriptor that is closed has ended
-        while os.read(0, _PIECE_BYTES):
-            pass
-    os._exit(0)  # at once: an engine that runs would keep an orderly exit waiting

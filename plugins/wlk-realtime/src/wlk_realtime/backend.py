@@ -13,13 +13,10 @@ from wlk_core.plugins import SAMPLE_RATE, LoadedBackend, OptionError, StreamConf
 from wlk_realtime.engine.recognizer import RemoteRecognizer
 from wlk_realtime.engine.requests import SessionConfig
 from wlk_realtime.realtime.address import Address, Endpoint, read_key, tls_context
-from wlk_realtime.realtime.child import start_children
-from wlk_realtime.realtime.child_command import commands_of
-from wlk_realtime.realtime.server import Remote
-from wlk_realtime.realtime.server_pool import ServerPool
+from wlk_realtime.realtime.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from wlk_core.plugins import (
         BackendSpec,
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
         OnlineStream,
         Recognizer,
     )
-    from wlk_realtime.realtime.server import Source
 
 __all__ = ["RealtimeBackend", "load"]
 
@@ -38,17 +34,15 @@ _NOT_OVER_THE_WIRE = frozenset({"translation", "batching"})
 _OWN = frozenset({"speaker-turns"})  # turns are applied here
 
 
-class RealtimeBackend(LoadedBackend[ServerPool]):
+class RealtimeBackend(LoadedBackend[Server]):
     """
     A LoadedBackend whose declaration is that of its server, once it was reached.
 
     Loading sends nothing; the first stream, `warmup` or `declared` reaches the server.
     """
 
-    def __init__(self, spec: BackendSpec, pool: ServerPool, *, model: str | None) -> None:
-        super().__init__(
-            spec, pool, open_stream=_open_stream, warmup=_warm_up, release=ServerPool.close
-        )
+    def __init__(self, spec: BackendSpec, server: Server, *, model: str | None) -> None:
+        super().__init__(spec, server, open_stream=_open_stream, warmup=_warm_up)
         self._model = model
         self._is_declared = False
 
@@ -98,72 +92,46 @@ def load(
     ca_file: str | None = None,
     dialect: str = "auto",
     timeout_seconds: float = 30.0,
-    python: str | None = None,
-    backend: str | None = None,
-    backend_options: str = "",
-    start_seconds: float = 300.0,
 ) -> RealtimeBackend:
     """
-    Prepare a client of the servers that *model* names, or start those of *python*.
-
-    Nothing is sent to a server that runs elsewhere.
+    Prepare a client of the server that *model* names; nothing is sent to it.
 
     Raises:
         ModelNotFoundError: *model* is not the address of a server.
         OptionError: an option is invalid.
-        BackendUnavailable: the network is switched off, the key is malformed, or a server of
-            *python* does not start.
+        BackendUnavailable: the network is switched off, or the key is malformed.
 
     """
-    sources: Sequence[Source]
-    if python is None:
-        if backend is not None or backend_options:
-            raise OptionError(
-                "realtime: backend and backend_options belong to a server of another environment; "
-                "name its Python with --option python=/path/to/venv/bin/python"
-            )
-        sources = _remotes(model, api_key_env=api_key_env, ca_file=ca_file)
-    else:
-        sources = start_children(
-            commands_of(python, backend, model, backend_options), start_seconds=start_seconds
-        )
-    pool = ServerPool(sources, timeout_seconds=timeout_seconds, dialect=dialect)
-    return RealtimeBackend(spec, pool, model=model)
-
-
-def _remotes(model: str | None, *, api_key_env: str, ca_file: str | None) -> list[Remote]:
-    addresses = Address.parse_all(model)
-    key = read_key(api_key_env)
-    tls = tls_context(ca_file)
-    for address in addresses:
-        if not address.is_encrypted and not address.is_local:
-            logger.warning("key and audio go to %s without encryption", address.url)
-        logger.info("audio goes to %s", address.url)
-    return [
-        Remote(Endpoint(address=address, key=key, tls=tls), key_variable=api_key_env)
-        for address in addresses
-    ]
+    address = Address.parse(model)
+    endpoint = Endpoint(address=address, key=read_key(api_key_env), tls=tls_context(ca_file))
+    if not address.is_encrypted and not address.is_local:
+        logger.warning("key and audio go to %s without encryption", address.url)
+    logger.info("audio goes to %s", address.url)
+    server = Server(
+        endpoint, key_variable=api_key_env, timeout_seconds=timeout_seconds, dialect=dialect
+    )
+    return RealtimeBackend(spec, server, model=model)
 
 
 def _open_stream(
-    pool: ServerPool, config: StreamConfig, calls: EngineCalls
+    server: Server, config: StreamConfig, calls: EngineCalls
 ) -> Callable[[], Recognizer]:
-    declaration = pool.declaration
+    declaration = server.declaration
     prompt = config.options["prompt"]
     if prompt is not None and not declaration.takes_prompt:
         raise OptionError(
-            f"realtime: the backend {declaration.backend} at {pool.name} takes no prompt; "
+            f"realtime: the backend {declaration.backend} at {server.name} takes no prompt; "
             "leave it out"
         )
     if config.language is not None:
-        pool.check_language(config.language)
-    ask = calls.wrap(pool.ask)
+        server.check_language(config.language)
+    ask = calls.wrap(server.ask)
 
     def make() -> RemoteRecognizer:
-        client = pool.open_client()
+        client = server.open_client()
         return RemoteRecognizer(
             partial(ask, client),
-            partial(pool.close_client, client),
+            partial(server.close_client, client),
             config=SessionConfig(language=config.language, prompt=prompt or ""),
             takes_prompt=declaration.takes_prompt,
             can_force="language-forcing" in declaration.capabilities,
@@ -172,9 +140,9 @@ def _open_stream(
     return make
 
 
-def _warm_up(pool: ServerPool, calls: EngineCalls) -> None:
+def _warm_up(server: Server, calls: EngineCalls) -> None:
     """Let the server decode a second of silence, which tests address, key and model."""
-    recognizer = _open_stream(pool, StreamConfig(options={"prompt": None}), calls)()
+    recognizer = _open_stream(server, StreamConfig(options={"prompt": None}), calls)()
     try:
         recognizer.feed(np.zeros(SAMPLE_RATE, np.float32))
         while recognizer.step(is_last=True) is not None:

@@ -27,7 +27,7 @@ _LANGUAGES: tuple[str, ...] = (
 REALTIME = BackendSpec(
     name="realtime",
     api=1,
-    summary="A model at a realtime server or in another environment; sends the audio there",
+    summary="A model at a realtime server; sends the audio there",
     load="wlk_realtime.backend:load",
     options=(
         Option(
@@ -55,25 +55,6 @@ REALTIME = BackendSpec(
             minimum=0.1,
             maximum=600.0,
             help="seconds after which a call fails, connecting and connecting again included",
-        ),
-        standard_options.PYTHON,
-        Option(
-            name="backend",
-            help="with python: the backend that runs there; one for each Python where they differ, "
-            "separated by commas",
-        ),
-        Option(
-            name="backend_options",
-            default="",
-            help="with python: options of the backend that runs there, KEY=VALUE KEY=VALUE",
-        ),
-        Option(
-            name="start_seconds",
-            type=float,
-            default=300.0,
-            minimum=1.0,
-            maximum=36_000.0,
-            help="with python: seconds that a start may last, the load of the model included",
         ),
         standard_options.PROMPT,
     ),

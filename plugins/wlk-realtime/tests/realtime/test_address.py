@@ -45,7 +45,7 @@ def test_a_model_is_the_address_of_a_server(reference, host, models, model):
 def test_anything_else_is_a_model_that_cannot_be_found(reference):
     """The message shows how an address is written."""
     with pytest.raises(ModelNotFoundError, match="--model ws://HOST:8000/v1/realtime"):
-        Address.parse_all(reference)
+        Address.parse(reference)
 
 
 def test_an_address_contains_no_password():

@@ -36,16 +36,20 @@ class Address:
     model: str | None = None
 
     @classmethod
-    def parse(cls, reference: str) -> Address:
+    def parse(cls, reference: str | None) -> Address:
         """
         Return the address that *reference* is.
 
         Raises:
-            ModelNotFoundError: it is not the address of a WebSocket.
+            ModelNotFoundError: it is not the address of a WebSocket, or None.
             OptionError: it contains a user name or a password.
             BackendUnavailable: the network is switched off, and the host is another machine.
 
         """
+        if reference is None:
+            raise ModelNotFoundError(
+                f"realtime runs no model itself: name the server with {_EXAMPLE}"
+            )
         url, _, model = reference.partition("#")
         try:
             parts = urlsplit(url)
@@ -70,15 +74,6 @@ class Address:
                 "server on this machine: --model ws://127.0.0.1:8000/v1/realtime"
             )
         return address
-
-    @classmethod
-    def parse_all(cls, reference: str | None) -> tuple[Address, ...]:
-        """Return the addresses of *reference*, separated by commas; see `parse`."""
-        if reference is None:
-            raise ModelNotFoundError(
-                f"realtime runs no model itself: name the server with {_EXAMPLE}"
-            )
-        return tuple(cls.parse(part.strip()) for part in reference.split(","))
 
     @property
     def host(self) -> str:

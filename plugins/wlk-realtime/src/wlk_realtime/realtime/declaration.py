@@ -17,13 +17,11 @@ from wlk_realtime.engine.vllm import VllmServer
 from wlk_realtime.realtime.connection import Connection
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from wlk_realtime.engine.handshake import ForeignServer
     from wlk_realtime.engine.requests import Dialect, SessionConfig
     from wlk_realtime.realtime.address import Endpoint
 
-__all__ = ["Declaration", "common_declaration", "fetch_declaration"]
+__all__ = ["Declaration", "fetch_declaration"]
 
 _MAX_BYTES = 1 << 20
 _MAX_NUMBER = 1e6  # of a bound, or of seconds
@@ -65,39 +63,6 @@ class Declaration:
         if self.server is None:
             return MarksDialect(config, model=model)
         return self.server.open()
-
-    def has(self, other: Declaration) -> bool:
-        """Return whether a stream of *other* can go on at this server."""
-        return (
-            self.has_marks >= other.has_marks
-            and self.capabilities >= other.capabilities
-            and set(self.languages) >= set(other.languages)
-            and self.takes_prompt >= other.takes_prompt
-            and self.vocabulary == other.vocabulary
-        )
-
-
-def common_declaration(declarations: Sequence[Declaration]) -> Declaration:
-    """Return what every one of *declarations* declares; at least one."""
-    first = declarations[0]
-    if len(declarations) == 1:
-        return first
-    delays = [each.max_delay for each in declarations if each.max_delay is not None]
-    names = set(first.bounds).intersection(*(each.bounds for each in declarations))
-    vocabularies = {each.vocabulary for each in declarations}
-    return Declaration(
-        has_marks=all(each.has_marks for each in declarations),
-        backend=", ".join(dict.fromkeys(each.backend for each in declarations)),
-        capabilities=frozenset.intersection(*(each.capabilities for each in declarations)),
-        languages=tuple(
-            code for code in first.languages if all(code in each.languages for each in declarations)
-        ),
-        max_delay=max(delays) if len(delays) == len(declarations) else None,
-        bounds={name: max(each.bounds[name] for each in declarations) for name in sorted(names)},
-        takes_prompt=all(each.takes_prompt for each in declarations),
-        recognises_digits=all(each.recognises_digits for each in declarations),
-        vocabulary=first.vocabulary if len(vocabularies) == 1 else (),
-    )
 
 
 def fetch_declaration(endpoint: Endpoint, *, dialect: str, timeout: float) -> Declaration | None:

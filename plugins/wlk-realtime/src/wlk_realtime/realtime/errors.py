@@ -17,7 +17,6 @@ from websockets.exceptions import (
 
 from wlk_core.plugins import BackendError
 from wlk_realtime.engine.messages import ServerMessageError, ServerRefusalError, shortened
-from wlk_realtime.realtime.child import ServerAwayError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +34,6 @@ EXPECTED_ERRORS = (
     InvalidHandshake,
     InvalidURI,
     ProtocolError,
-    ServerAwayError,
     ServerMessageError,
     ServerRefusalError,
 )
@@ -58,32 +56,26 @@ def is_transient(error: Exception) -> bool:
     """Return whether another attempt to connect can succeed in a moment."""
     if isinstance(error, InvalidStatus):
         return error.response.status_code in _BUSY
-    if isinstance(error, ServerAwayError):
-        return not error.is_over
     if isinstance(error, ssl.SSLError):
         return False
     return isinstance(error, OSError | ConnectionClosed | EOFError | InvalidMessage)
 
 
-def backend_error(
-    error: Exception, name: str, endpoint: Endpoint | None, *, key_variable: str
-) -> BackendError:
-    """Return the BackendError to raise for *error*, one of EXPECTED_ERRORS, of server *name*."""
+def backend_error(error: Exception, endpoint: Endpoint, key_variable: str) -> BackendError:
+    """Return the BackendError to raise for *error*, one of EXPECTED_ERRORS."""
     if isinstance(error, ServerRefusalError):
         is_retryable = error.is_retryable
     else:
         is_protocol = isinstance(error, ServerMessageError | ProtocolError)
         is_retryable = is_protocol or is_transient(error)
     line = " ".join(_explain(error, key_variable).split())
-    if endpoint is not None and endpoint.key is not None:  # some servers repeat it
+    if endpoint.key is not None:  # some servers repeat it
         line = line.replace(endpoint.key, "***")
-    failure = BackendError(
-        f"realtime: {name} {line}",
+    return BackendError(
+        f"realtime: {endpoint.address.url} {line}",
         retryable=is_retryable,
         is_exhausted=isinstance(error, TimeoutError),
     )
-    failure.__cause__ = error
-    return failure
 
 
 def _explain(error: Exception, key_variable: str) -> str:  # noqa: C901, PLR0911, PLR0912 -- a case for each error
@@ -106,8 +98,6 @@ def _explain(error: Exception, key_variable: str) -> str:  # noqa: C901, PLR0911
                 f"does not speak TLS as expected ({error.reason or error}); a server without TLS "
                 "has an address that begins with ws://"
             )
-        case ServerAwayError():
-            return f"{error}; {'load the backend again' if error.is_over else _LOST}"
         case TimeoutError():
             return "did not answer in time; allow more with --option timeout_seconds=SECONDS"
         case socket.gaierror():

@@ -1,84 +1,163 @@
-"""The servers of a backend: where each one is, what it declares, and how many streams it has."""
+"""The server of a backend: what it declares, and the clients of all streams."""
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, TypeAlias
+from concurrent.futures import ThreadPoolExecutor
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wlk_core.plugins import BackendError, OptionError
+from wlk_realtime.engine.messages import ServerRefusalError
+from wlk_realtime.engine.pieces import STEP_SAMPLES
+from wlk_realtime.engine.requests import Request, SessionConfig
+from wlk_realtime.realtime.declaration import fetch_declaration
+from wlk_realtime.realtime.errors import EXPECTED_ERRORS, backend_error
+from wlk_realtime.realtime.event_loop import EventLoopThread
+from wlk_realtime.realtime.reconnecting_client import ReconnectingClient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+    from wlk_realtime.engine.requests import Decoded
     from wlk_realtime.realtime.address import Endpoint
-    from wlk_realtime.realtime.child import Child
     from wlk_realtime.realtime.declaration import Declaration
 
-    Source: TypeAlias = "Remote | Child"
-
-__all__ = ["Remote", "Server", "ranked"]
-
-_DOWN_SECONDS = 5.0  # a server that was lost is tried last for so long
-
-
-class Remote:
-    """
-    A server that runs elsewhere, at a fixed address; has the methods of a Child.
-
-    Attributes:
-        name: the server as messages name it.
-        key_variable: the environment variable with its key, for messages.
-
-    """
-
-    def __init__(self, endpoint: Endpoint, *, key_variable: str) -> None:
-        self.name = endpoint.address.url
-        self.key_variable = key_variable
-        self._endpoint = endpoint
-
-    def endpoint(self) -> Endpoint:
-        """Return its address."""
-        return self._endpoint
-
-    def explain_failure(self, error: Exception, _endpoint: Endpoint) -> Exception:
-        """Return *error*: more is not known."""
-        return error
-
-    def close(self) -> None:
-        """Do nothing."""
+__all__ = ["Server"]
 
 
 class Server:
     """
-    A server and the streams that it has; used in one event loop but for `declaration`.
+    Holds the sockets of a backend, in one thread; any thread may call it.
 
-    Attributes:
-        source: where it is.
-        declaration: what it declares, None while it was not reached.
-        clients: the streams that are connected to it.
-        is_excluded: whether it declares less than the backend, and so is not used.
+    The thread runs while streams are open.
+
+    Args:
+        endpoint: where the server listens.
+        key_variable: the environment variable with its key, for messages.
+        timeout_seconds: the time of a request, connecting included.
+        dialect: the messages that the server must speak, "auto" for any.
 
     """
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.declaration: Declaration | None = None
-        self.clients: set[object] = set()
-        self.is_excluded = False
-        self._down_until = -1.0  # of the monotonic clock
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        key_variable: str,
+        timeout_seconds: float,
+        dialect: str = "auto",
+    ) -> None:
+        self.name = endpoint.address.url
+        self._endpoint = endpoint
+        self._key_variable = key_variable
+        self._timeout_seconds = timeout_seconds
+        self._dialect = dialect
+        self._loop = EventLoopThread("wlk-realtime")
+        self._lock = threading.Lock()
+        self._clients: set[ReconnectingClient] = set()
+        self._closing: set[ReconnectingClient] = set()
+        self._checked: set[str] = set()  # languages that the model takes
+        self._declaring = threading.Lock()
+        self._declaration: Declaration | None = None
 
     @property
-    def is_down(self) -> bool:
-        """Whether a connection to it failed a moment ago."""
-        return time.monotonic() < self._down_until
+    def declaration(self) -> Declaration:
+        """
+        What the server declares, requested once.
 
-    def mark_down(self) -> None:
-        """Note that a connection to it failed."""
-        self._down_until = time.monotonic() + _DOWN_SECONDS
+        Raises:
+            BackendError: it cannot be reached, or this backend cannot use it.
 
-    def mark_up(self) -> None:
-        """Note that it was connected to."""
-        self._down_until = -1.0
+        """
+        with self._declaring:
+            if self._declaration is None:
+                self._declaration = self._fetch_declaration()
+            return self._declaration
 
+    def _fetch_declaration(self) -> Declaration:
+        with ThreadPoolExecutor(1) as thread:  # the caller's may run an event loop
+            fetched = thread.submit(
+                fetch_declaration,
+                self._endpoint,
+                dialect=self._dialect,
+                timeout=self._timeout_seconds,
+            )
+            try:
+                declaration = fetched.result()
+            except EXPECTED_ERRORS as error:
+                raise backend_error(error, self._endpoint, self._key_variable) from error
+        if declaration is None:
+            model = self._endpoint.address.model
+            raise BackendError(
+                f"realtime: {self.name} lists no model of a wlk-serve"
+                + (f" called {model}" if model else "")
+                + "; check address, key and model, and start the server with: wlk-serve",
+                retryable=False,
+            )
+        return declaration
 
-def ranked(servers: Iterable[Server]) -> list[Server]:
-    """Return *servers* in the order in which a stream tries them: the fewest streams first."""
-    return sorted(servers, key=lambda server: (server.is_down, len(server.clients)))
+    def open_client(self) -> ReconnectingClient:
+        """Return a client for a stream; it connects with its first request."""
+        client = ReconnectingClient(
+            self._endpoint,
+            self.declaration,
+            key_variable=self._key_variable,
+            timeout_seconds=self._timeout_seconds,
+        )
+        with self._lock:
+            self._clients.add(client)
+        return client
+
+    def ask(self, client: ReconnectingClient, request: Request) -> Decoded:
+        """Make a request; see `ReconnectingClient.ask`."""
+        return self._loop.run(client.ask(request))
+
+    def check_language(self, language: str) -> None:
+        """
+        Check with the server that its model can be forced to *language*; once for each.
+
+        A backend declares the languages of all of its models, and the one that runs may lack some.
+
+        Raises:
+            OptionError: it cannot.
+            BackendError: no answer, see `ReconnectingClient.ask`.
+
+        """
+        if language in self._checked:
+            return
+        a_step = Request(  # of silence, after which the server has opened a stream of its model
+            utterance=0,
+            first=0,
+            stop=STEP_SAMPLES,
+            is_last=False,
+            audio=lambda start, stop: np.zeros(stop - start, np.float32),
+            config=SessionConfig(language=language),
+        )
+        client = self.open_client()
+        try:
+            self.ask(client, a_step)
+        except BackendError as error:
+            refusal = error.__cause__
+            if not isinstance(refusal, ServerRefusalError) or refusal.is_retryable:
+                raise
+            raise OptionError(str(error)) from None
+        finally:
+            self.close_client(client)
+        self._checked.add(language)
+
+    def close_client(self, client: ReconnectingClient) -> None:
+        """Close the client of a stream; may be called again."""
+        with self._lock:
+            if client not in self._clients or client in self._closing:
+                return
+            self._closing.add(client)
+        try:
+            if client.is_open:
+                self._loop.run(client.close())
+        finally:
+            with self._lock:
+                # Not before it is closed: another thread would stop the loop, and cancel this.
+                self._clients.remove(client)
+                self._closing.remove(client)
+                if not self._clients:
+                    self._loop.stop()

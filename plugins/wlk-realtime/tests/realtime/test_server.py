@@ -1,4 +1,4 @@
-"""The clients of a backend's streams, which share a thread."""
+"""The clients of the streams of a backend, which share a thread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import threading
 
 import attrs
 
-from wlk_realtime.realtime.server_pool import ServerPool
+from wlk_realtime.realtime.address import Address, Endpoint
+from wlk_realtime.realtime.server import Server
 
 
 @attrs.define(eq=False)
@@ -34,22 +35,23 @@ class QuickClient(SlowClient):
 
 def test_a_stream_that_closes_last_waits_for_those_that_still_close():
     """The thread of the sockets ends with the last close, not with the last call of it."""
-    pool = ServerPool([], timeout_seconds=30.0)
+    endpoint = Endpoint(address=Address.parse("ws://127.0.0.1:8000/v1/realtime"))
+    server = Server(endpoint, key_variable="KEY", timeout_seconds=30.0)
     slow, quick = SlowClient(), QuickClient()
-    pool._clients |= {slow, quick}
+    server._clients |= {slow, quick}
     with ThreadPoolExecutor(1) as threads:
-        closing = threads.submit(pool.close_client, slow)
+        closing = threads.submit(server.close_client, slow)
         assert slow.begun.wait(60)
-        pool.close_client(quick)
-        pool.close_client(slow)  # again, while it closes: no effect
+        server.close_client(quick)
+        server.close_client(slow)  # again, while it closes: no effect
         is_running = not closing.done()
 
         async def let_go():
             slow.release.set()
 
-        pool._loop.run(let_go())
+        server._loop.run(let_go())
         closing.result(60)
 
     assert is_running
-    assert pool._loop._thread is None
-    assert set() == pool._clients
+    assert server._loop._thread is None
+    assert set() == server._clients

@@ -92,7 +92,7 @@ def backend_rules() -> str:
 
 def option_row(option: Option) -> str:
     """Return the row of an option in the table of its backend."""
-    auto = ["`auto`"] if option.takes_auto else []
+    auto = ["`auto`"] if option.is_auto_allowed else []
     if option.choices:
         values = ", ".join([*auto, *(f"`{choice}`" for choice in option.choices)])
     else:

@@ -22,7 +22,7 @@ from wlk_conformance.testing import CELL_SECONDS
 SCRIPTED = Profile(
     policies=SCRIPTED_SPEC.policies,
     languages=SCRIPTED_SPEC.languages,
-    policy_options={"alignatt": {"tick_seconds": (0.1, 1.0, 10.0, "auto")}},
+    policy_options={"alignatt": {"tick_seconds": (0.1, 1.0, 10.0)}},
     habits=HABITS,
     has_vocabularies=True,
 )
@@ -134,7 +134,7 @@ def test_generated_sessions_contain_every_engine():
 
     assert {"", *VOCABULARIES} == {drawn.vocabulary for drawn in sessions}
     assert {(), HABITS, HABITS[:1], HABITS[1:]} <= {drawn.habits for drawn in sessions}
-    assert {None, 0.1, 1.0, 10.0, "auto"} == ticks
+    assert {None, 0.1, 1.0, 10.0} == ticks
 
 
 def test_every_policy_occurs_in_every_theme():

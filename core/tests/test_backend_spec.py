@@ -29,7 +29,7 @@ GOOD: dict[str, Any] = {
 GOOD_OPTION: dict[str, Any] = {
     "name": "depth", "type": int, "default": 1, "choices": [1, 2], "help": "how deep",
     "scope": "stream", "minimum": 0, "maximum": 9.5, "is_auto_allowed": False,
-    "is_auto_measured": False, "policies": ["alignatt"], "former_names": ["layers"],
+    "policies": ["alignatt"], "former_names": ["layers"],
 }  # fmt: skip
 
 scalars = st.one_of(

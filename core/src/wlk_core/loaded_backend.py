@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-from operator import itemgetter
 import threading
-from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import attrs
-import numpy as np
 
 from wlk_core.errors import StreamClosed
 from wlk_core.online.engine_calls import EngineCalls
 from wlk_core.online.engine_errors import OwnerProcess, engine_errors
 from wlk_core.online.stream import OnlineStream
-from wlk_core.options import AUTO
-from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session import astream, atranscribe, stream, transcribe
 
 if TYPE_CHECKING:
@@ -26,25 +20,9 @@ if TYPE_CHECKING:
     from wlk_core.backend import BackendSpec
     from wlk_core.online.recognizer import Recognizer
 
-__all__ = ["LoadedBackend", "StreamConfig", "measure_step", "smallest_tick"]
+__all__ = ["LoadedBackend", "StreamConfig"]
 
 E = TypeVar("E")
-
-TICK = "tick_seconds"  # the option of that name
-MAX_TICKS = 16  # choices that a backend keeps
-
-# The tick of `tick_seconds=auto` is the smallest that the cost of a step leaves room for.
-TICKS = (0.25, 0.5, 1.0, 2.0)  # seconds
-# A step may take this share of a tick at most.  The rest is for the words, which the measured
-# silence does not have, for the voice activity detection, and for other load of the machine.
-SHARE = 0.25
-PROBE_SECONDS = 8.0  # of silence in a step: between a short buffer and one before its cut
-# Two hypotheses a quarter of a second apart agree on what a cut-off word made the model invent: 20
-# words wrong in 30 digits with faster-whisper.
-MIN_AGREEMENT_TICK = 0.5
-PROBES = 3  # the first one warms up
-
-_LOGGER = logging.getLogger(__name__)
 
 
 def _read_only(values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -106,8 +84,6 @@ class LoadedBackend(Generic[E]):
         self._warmup = warmup
         self._release = release
         self._closing = threading.Lock()
-        self._measuring = threading.Lock()
-        self._ticks: dict[tuple[Any, ...], float] = {}  # chosen for tick_seconds=auto, by options
         self._owner = OwnerProcess()
         self.model: str | None = None  #: as it was named to the registry, which sets it
 
@@ -162,35 +138,8 @@ class LoadedBackend(Generic[E]):
             language=language, task=task, policy=values.get("policy"), options=values
         )
         with engine_errors(f"{self._spec.name} could not open a stream"):
-            if config.options.get(TICK) == AUTO:
-                config = self._with_tick(engine, config)
             make_recognizer = self._open_stream(engine, config, self._engine_calls)
         return OnlineStream(make_recognizer, title=self._title)
-
-    def _with_tick(self, engine: E, config: StreamConfig) -> StreamConfig:
-        """
-        Return *config* with the tick that ``auto`` stands for.
-
-        It is measured once for the same options, so that streams of one backend have equal ticks,
-        and a loaded machine does not make later ones slower.
-        """
-        probe = attrs.evolve(config, options={**config.options, TICK: PROBE_SECONDS})
-        key = (config.language, config.task, *sorted(probe.options.items(), key=itemgetter(0)))
-        with self._measuring:
-            tick = self._ticks.get(key)
-            if tick is None:
-                cost = measure_step(self._open_stream(engine, probe, self._engine_calls))
-                tick = smallest_tick(cost, policy=config.policy)
-                if len(self._ticks) >= MAX_TICKS:
-                    self._ticks.clear()
-                self._ticks[key] = tick
-                _LOGGER.info(
-                    "%s: tick_seconds=auto is %g s, because a step takes %.3f s",
-                    self._spec.name,
-                    tick,
-                    cost,
-                )
-        return attrs.evolve(config, options={**config.options, TICK: tick})
 
     # The functions of wlk_core.session over any backend, as methods of this one.
     transcribe = transcribe
@@ -222,37 +171,3 @@ class LoadedBackend(Generic[E]):
 
     def __exit__(self, *_exception: object) -> None:
         self.close()
-
-
-def smallest_tick(step_seconds: float, *, policy: str | None = None) -> float:
-    """
-    Return the smallest of TICKS that a step of *step_seconds* leaves room in, else the last.
-
-    For LocalAgreement the smallest tick is MIN_AGREEMENT_TICK.
-    """
-    least = MIN_AGREEMENT_TICK if policy == "local-agreement" else TICKS[0]
-    ticks = [tick for tick in TICKS if tick >= least]
-    return next((tick for tick in ticks if step_seconds <= SHARE * tick), TICKS[-1])
-
-
-def measure_step(
-    make_recognizer: Callable[[], Recognizer], *, clock: Callable[[], float] = perf_counter
-) -> float:
-    """
-    Return the seconds of the least disturbed step over PROBE_SECONDS of silence.
-
-    Runs the model PROBES times.  What the engine raises is passed on.
-    """
-    silence = np.zeros(round(PROBE_SECONDS * SAMPLE_RATE), dtype=np.float32)
-    seconds: list[float] = []
-    for _ in range(PROBES):
-        recognizer = make_recognizer()
-        try:
-            recognizer.feed(silence)
-            start = clock()
-            while recognizer.step(is_last=True) is not None:
-                pass
-            seconds.append(clock() - start)
-        finally:
-            recognizer.close()
-    return min(seconds[1:])

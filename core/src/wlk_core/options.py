@@ -44,8 +44,6 @@ class Option:
         minimum, maximum: inclusive limits of a number.
         is_auto_allowed: "auto" stands for None, which leaves the choice to the checkpoint or the
             backend; the default is then None.
-        is_auto_measured: "auto" is a value beside the numbers: the backend measures itself and
-            chooses one; the default may be any.
         policies: the policies that take this option; empty for all of them.
         former_names: names this option had earlier or has in other tools.  They are refused with
             a message that suggests `name`.
@@ -77,7 +75,6 @@ class Option:
     minimum: float | None = attrs.field(default=None, validator=_LIMIT)
     maximum: float | None = attrs.field(default=None, validator=_LIMIT)
     is_auto_allowed: bool = attrs.field(default=False, validator=_BOOL)
-    is_auto_measured: bool = attrs.field(default=False, validator=_BOOL)
     policies: tuple[str, ...] = attrs.field(default=(), converter=to_tuple, validator=_TEXTS)
     former_names: tuple[str, ...] = attrs.field(default=(), converter=to_tuple, validator=_TEXTS)
 
@@ -98,11 +95,6 @@ class Option:
             raise ValueError(f"option {self.name}: only options of a stream depend on its policy")
 
     @property
-    def takes_auto(self) -> bool:
-        """Whether users may type "auto"."""
-        return self.is_auto_allowed or self.is_auto_measured
-
-    @property
     def default_text(self) -> str:
         """The default as users type it; "none" where there is nothing to type."""
         if self.default is None:
@@ -119,13 +111,13 @@ class Option:
         """
         if value is None and self.default is None:
             return None
-        if self.takes_auto and isinstance(value, str) and value.lower() == AUTO:
-            return None if self.is_auto_allowed else AUTO
+        if self.is_auto_allowed and isinstance(value, str) and value.lower() == AUTO:
+            return None
         converted = self._parsed(value)
         name = f"{owner}: option {self.name}"
         if converted is None:
             article = "an" if self.type is int else "a"
-            auto = " or auto" if self.takes_auto else ""
+            auto = " or auto" if self.is_auto_allowed else ""
             # A path may have bytes that are not text; a stream's text is encoded by the engine.
             why = (
                 ", which has a lone surrogate"
@@ -136,7 +128,7 @@ class Option:
                 f"{name} is {article} {self.type.__name__}{auto}; got {shown(value)}{why}"
             )
         if self.choices and converted not in self.choices:
-            choices = [*([AUTO] if self.takes_auto else []), *map(str, self.choices)]
+            choices = [*([AUTO] if self.is_auto_allowed else []), *map(str, self.choices)]
             raise OptionError(f"{name} is one of {', '.join(choices)}; got {shown(value)}")
         low = -math.inf if self.minimum is None else self.minimum
         high = math.inf if self.maximum is None else self.maximum

@@ -84,9 +84,7 @@ TICK_SECONDS = Option(
     default=1.0,
     minimum=0.2,
     maximum=10.0,
-    is_auto_measured=True,
-    help="seconds of audio between two hypotheses; auto measures the model once and takes 0.25, "
-    "0.5, 1 or 2, with local-agreement 0.5 at least",
+    help="seconds of audio between two hypotheses",
     scope="stream",
     former_names=("min_chunk_size", "tick"),
 )

@@ -93,15 +93,3 @@ def test_only_a_stream_option_depends_on_a_policy() -> None:
     """The policy is chosen for each stream, after the model was loaded."""
     with pytest.raises(ValueError, match="only options of a stream depend on its policy"):
         Option(name="device", policies=("alignatt",))
-
-
-@pytest.mark.parametrize("text", ["auto", "AUTO"])
-def test_a_measured_auto_is_a_value_beside_a_default(text):
-    """The backend receives the text, and a number where one was typed or nothing was."""
-    option = Option(name="tick", type=float, default=1.0, minimum=0.2, is_auto_measured=True)
-
-    assert "auto" == option.convert(text, owner="toy")
-    assert 0.5 == option.convert("0.5", owner="toy")
-    assert "1.0" == option.default_text
-    with pytest.raises(OptionError, match="a float or auto; got 'often'"):
-        option.convert("often", owner="toy")

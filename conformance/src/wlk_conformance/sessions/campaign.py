@@ -272,7 +272,12 @@ def profile_of(under_test: BackendUnderTest, *, is_long: bool) -> Profile:
 
 def _limits(option: Option) -> tuple[Any, ...]:
     """Return the values at the limits of *option*, its default and `auto`."""
-    values = [option.minimum, option.default, option.maximum, AUTO if option.takes_auto else None]
+    values = [
+        option.minimum,
+        option.default,
+        option.maximum,
+        AUTO if option.is_auto_allowed else None,
+    ]
     return tuple(dict.fromkeys(value for value in values if value is not None))
 
 

@@ -147,7 +147,7 @@ def _described(spec: BackendSpec, registry: Registry) -> dict[str, Any]:
 
 def described_option(option: Option) -> dict[str, Any]:
     """Return an option as the JSON that scripts rely on."""
-    hidden = {"former_names", "is_auto_allowed", "is_auto_measured"}
+    hidden = {"former_names", "is_auto_allowed"}
     return _fields(option, without=hidden) | {"type": option.type.__name__}
 
 

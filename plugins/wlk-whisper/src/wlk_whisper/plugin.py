@@ -205,7 +205,6 @@ OPENAI_API = BackendSpec(
             standard_options.TICK_SECONDS,
             default=2.0,
             minimum=0.5,
-            is_auto_measured=False,  # measuring would send audio, and a network has no steady pace
             policies=("local-agreement",),
             help="seconds of audio between two requests",
         ),

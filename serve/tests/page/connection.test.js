@@ -8,7 +8,12 @@ const created = (token = "t1") => ({
   type: "session.created",
   session: token ? { wlk: { resume: { token, seconds: 30 } } } : {},
 });
-const UPDATED = { type: "session.updated", wlk_seq: 1, session: {} };
+const MODEL = { model: "base", language: "en" };
+const UPDATED = {
+  type: "session.updated",
+  wlk_seq: 1,
+  session: { audio: { input: { transcription: MODEL } } },
+};
 const delta = (text, end, number) => ({
   type: "conversation.item.input_audio_transcription.delta",
   item_id: "a",
@@ -72,7 +77,9 @@ test("a connection asks for resume, declares its rate, and sends audio once it i
   assert.deepEqual(input.transcription, { language: "en" });
   assert.deepEqual(update.message.session.include, ["wlk.hypothesis"]);
   assert.equal(connection.takeRange(500), null);
-  assert.ok(kinds(connection.received(UPDATED, 500)).includes("pump"));
+  const actions = connection.received(UPDATED, 500);
+  assert.deepEqual(find(actions, "report"), { kind: "report", state: "live", model: MODEL });
+  assert.ok(kinds(actions).includes("pump"));
   assert.deepEqual(connection.takeRange(500), [0, 500]);
 });
 

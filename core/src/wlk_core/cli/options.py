@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wlk_core.registry import Registry
     from wlk_core.vad import GateParameters
 
-__all__ = ["Choice", "backend_option", "complete", "stream_options"]
+__all__ = ["Choice", "StreamCommand", "backend_option", "complete", "stream_options"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -58,7 +58,8 @@ def backend_option(text: str, **attributes: Any) -> Callable[[F], F]:
 _OPTIONS = (
     backend_option(
         "Backend to use; list them with: wlk-core backends.  [default: that of config.toml, "
-        "else the preferred one of those installed]"
+        "else the preferred one of those installed]",
+        is_eager=True,  # so that a --help after it lists its options
     ),
     click.option(
         "--model",
@@ -129,6 +130,19 @@ def stream_options(command: F) -> F:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
+
+
+class StreamCommand(click.Command):
+    """A command whose help, after --backend NAME, lists the options of that backend too."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of the command, and those for --option."""
+        from wlk_core.cli.backends import option_lines  # noqa: PLC0415 -- reads package metadata
+
+        super().format_options(ctx, formatter)
+        if (name := ctx.params.get("backend")) is not None:
+            with formatter.section(f"Options of {name}, each as --option KEY=VALUE"):
+                formatter.write_dl(option_lines(registry_of(ctx).spec(name)))
 
 
 class Choice:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wlk_core.cli.main import registry_of
-from wlk_core.cli.options import Choice, stream_options
+from wlk_core.cli.options import Choice, StreamCommand, stream_options
 from wlk_core.cli.outputs import SUFFIXES, StandardOutput, plan_outputs
 from wlk_core.cli.stops import STOPS
 from wlk_core.cli.terminal import print_error
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["session_events", "transcribe"]
 
 
-@click.command()
+@click.command(cls=StreamCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 @stream_options
 @click.option(

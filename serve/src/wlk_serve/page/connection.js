@@ -8,7 +8,7 @@ const DONE = 1000;
 const BROKEN = 1011;
 const OVERLOADED = 1013;
 const SOFT_SECONDS = 0.5; // in which a word may begin
-const CUT = 4000; // the page will resume
+const CUT = 4000;
 
 /**
  * Its methods return actions for a Channel.
@@ -64,7 +64,7 @@ export class Connection {
 		const number = message.wlk_seq ?? Infinity;
 		if (number <= this.#lastNumber) return []; // it came before the cut
 		if (number < Infinity) this.#lastNumber = number;
-		if (type === "session.updated") return this.state === "configuring" ? this.#live() : [];
+		if (type === "session.updated") return this.state === "configuring" ? this.#live(message.session.audio?.input.transcription) : [];
 		if (type === "error") return this.#failed(message.error);
 		const delivery = { kind: "deliver", message, seconds: this.base / this.rate };
 		if (type === "wlk.cut") this.#forced = [];
@@ -78,7 +78,7 @@ export class Connection {
 		if (this.state === "ended") return [];
 		if (code === DONE && this.#hasEnded) return this.abort();
 		const isFull = code === OVERLOADED;
-		if (code === DONE || code === BROKEN || (isFull && this.#forced)) this.#token = null; // the session is over
+		if (code === DONE || code === BROKEN || (isFull && this.#forced)) this.#token = null;
 		return this.#retry(wasOpen && !isFull ? "gone" : "full");
 	}
 
@@ -95,7 +95,6 @@ export class Connection {
 		return isDead ? this.cut() : [{ kind: "pump" }];
 	}
 
-	/** Give up a dead link and resume. */
 	cut() {
 		if (!["connecting", "configuring", "live"].includes(this.state)) return [];
 		return [{ kind: "close", code: CUT }, ...this.#retry("gone")];
@@ -108,7 +107,6 @@ export class Connection {
 		return this.state === "waiting" && !this.#hasSession ? this.abort() : [];
 	}
 
-	/** End at once. */
 	abort() {
 		return this.state === "ended" ? [] : this.#end("stopped");
 	}
@@ -121,7 +119,6 @@ export class Connection {
 		return [start, this.sent];
 	}
 
-	/** All audio was sent. */
 	drained() {
 		if (!this.#isStopping || this.#hasEnded || this.state !== "live") return [];
 		if (this.sent === this.base) return this.abort();
@@ -149,11 +146,11 @@ export class Connection {
 		return [{ kind: "send", message: { type: "session.update", session } }];
 	}
 
-	#live() {
+	#live(model) {
 		this.state = "live";
 		this.#attempt = 0;
 		this.#hasEnded = false;
-		return [{ kind: "report", state: "live" }, { kind: "pump" }];
+		return [{ kind: "report", state: "live", model }, { kind: "pump" }];
 	}
 
 	#failed({ code, message }) {

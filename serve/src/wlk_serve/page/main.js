@@ -1,4 +1,4 @@
-// The page: buttons, keys and dialogs around one transcript and the run that writes it.
+// The page around one transcript and the run that writes it.
 
 import { sender } from "./broadcast.js";
 import { TAB, microphones } from "./capture.js";
@@ -59,9 +59,10 @@ const page = {
 		draw();
 	},
 
-	report({ state, reason, message, seconds, missing }) {
+	report({ state, reason, message, seconds, missing, model }) {
 		if (state === "live") {
 			show("live", run.isStopping ? "Finishing" : "Live");
+			if (model) $("model").textContent = `${model.model} ${model.language ?? ""}`;
 			announce("");
 		} else if (state === "waiting") {
 			show("waiting", "Waiting");
@@ -152,9 +153,7 @@ async function changeSource() {
 	}
 }
 
-function openWindow() {
-	open("page/captions.html", "wlk-captions", "popup,width=960,height=200");
-}
+const openWindow = () => open("page/captions.html", "wlk-captions", "popup,width=960,height=200");
 
 const panel = new Settings(stored.load(), (settings) => {
 	stored.save(settings);

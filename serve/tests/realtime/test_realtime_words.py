@@ -238,9 +238,9 @@ def test_a_clear_drops_only_what_was_not_committed_and_answers_marks(actions):
     assert sorted(times) == times
 
 
-def test_a_commit_of_audio_that_is_no_sample_yet_has_its_item(new_id):
-    """The resampler holds one sample at 24 kHz back, and later items keep their own text."""
-    second, sample = (base64.b64encode(bytes(size)).decode() for size in (48_000, 2))
+def test_a_commit_of_less_than_100_ms_is_refused_and_drops_nothing(new_id):
+    """Each commit costs a flush of the model, so OpenAI refuses them too."""
+    second, short = (base64.b64encode(bytes(size)).decode() for size in (48_000, 4_798))
     sessions = []
 
     def open_stream(config):
@@ -251,13 +251,15 @@ def test_a_commit_of_audio_that_is_no_sample_yet_has_its_item(new_id):
     with Registry().load_backend("scripted") as backend:
         protocol = OpenedProtocol(ModelCard(name="small", spec=SPEC), open_stream, new_id=new_id)
         messages = [{"type": "session.update", "session": MANUAL}]
-        for audio in (second, sample, second):
+        for audio in (second, short, second):
             messages.append({"type": "input_audio_buffer.append", "audio": audio})
             messages.append({"type": "input_audio_buffer.commit"})
-        for message in messages:
-            protocol.receive(json.dumps(message))
+        answers = [each for message in messages for each in protocol.receive(json.dumps(message))]
         (session,) = sessions
-        answers = protocol.handle(session, session.feed(b""))
+        completed = protocol.handle(session, session.feed(b""))
 
-    completed = [answer for answer in answers if answer["type"] == f"{ITEM}.completed"]
-    assert ["item_1", "item_2", "item_3"] == [item["item_id"] for item in completed]
+    errors = [each["error"]["code"] for each in answers if each["type"] == "error"]
+    items = [each["item_id"] for each in completed if each["type"] == f"{ITEM}.completed"]
+    assert ["input_audio_buffer_commit_empty"] == errors
+    assert ["item_1", "item_2"] == items
+    assert session.audio_time > 2.09

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RealtimeProtocol"]
 
+_MIN_COMMIT_SECONDS = 0.1  # OpenAI's own
 _END = "wlk.end"  # the client's event that no more audio comes
 _MEANINGLESS = ("conversation.item.", "response.", "output_audio_buffer.")  # in a transcription
 
@@ -224,6 +225,7 @@ class RealtimeProtocol:
             case _ if kind == APPEND:
                 self._append(message.audio)
             case "input_audio_buffer.commit":
+                self._check_commit()
                 yield from self._commit()
             case "input_audio_buffer.clear":
                 yield from self._clear()
@@ -270,12 +272,17 @@ class RealtimeProtocol:
         self._marks.is_enabled = MARKS in new.include
         yield self._session_message("session.updated")
 
-    def _commit(self) -> Iterator[Message]:
-        if not self._uncommitted:
+    def _check_commit(self) -> None:
+        """Refuse, as OpenAI does, a commit of too little audio: each costs a flush of the model."""
+        seconds = self._uncommitted / self._config.format.rate
+        if seconds < _MIN_COMMIT_SECONDS:
             raise RequestError(
-                "the input audio buffer is empty; append audio before a commit",
+                f"expected at least {_MIN_COMMIT_SECONDS * 1000:.0f} ms of audio before a commit, "
+                f"got {seconds * 1000:.0f} ms; append more, nothing was dropped",
                 code="input_audio_buffer_commit_empty",
             )
+
+    def _commit(self) -> Iterator[Message]:
         segment = self._segments.last
         if segment is not None:
             segment.commit()

@@ -14,7 +14,7 @@ from wlk_bench.events import AudioIn, Call, Commit, End, HypothesisShown, TimedT
 from wlk_core.audio.chunks import rechunk
 from wlk_core.errors import BackendError
 from wlk_core.processor import SAMPLE_RATE, WorkCounters
-from wlk_core.session.calls import attempt, drain
+from wlk_core.session.calls import attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -141,8 +141,8 @@ class _Recording:
         self._samples += len(chunk)
         self.processor.insert_audio_chunk(chunk, self.audio_time)
         yield AudioIn(audio_time=self.audio_time, wall=wall, resident_bytes=resident_bytes())
-        for _ in drain(self.processor, partial(self._record, "process_iter")):
-            yield from self._recorded()
+        while self.processor.has_backlog:
+            yield from self.call("process_iter", self.processor.process_iter)
         yield from self.show()
 
     def pause(self, seconds: float) -> Iterator[Event]:

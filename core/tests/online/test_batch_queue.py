@@ -14,11 +14,11 @@ from wlk_core.online.engine_batches import (
 )
 
 
-def queue_of(callers: str, *, function: str = "decode") -> BatchQueue[str]:
+def queue_of(callers: str) -> BatchQueue[str]:
     """Return a queue with a call of each caller, in their order."""
     queue: BatchQueue[str] = BatchQueue()
     for caller in callers:
-        queue.put(caller, function=function, caller=caller)
+        queue.put(caller, function="decode", caller=caller)
     return queue
 
 
@@ -29,30 +29,6 @@ def run(queue: BatchQueue[str], callers: str, *, has_waited: bool = False) -> li
     batch = queue.take(has_waited=has_waited)
     queue.end(1.0)
     return batch
-
-
-def test_a_call_that_finds_the_engine_idle_leads() -> None:
-    """Calls that come while it runs wait, and the oldest of them leads the next batch."""
-    queue: BatchQueue[str] = BatchQueue()
-    is_first = queue.put("a", function="decode", caller="a")
-    taken = queue.take()
-    are_later = [queue.put(call, function="decode", caller=call) for call in "bc"]
-
-    assert (True, ["a"], [False, False]) == (is_first, taken, are_later)
-    assert "b" == queue.end(1.0)
-    assert ["b", "c"] == queue.take()
-    assert queue.end(1.0) is None
-
-
-def test_only_calls_of_one_function_are_taken_together() -> None:
-    """The others keep their order, and the oldest of them leads."""
-    queue = queue_of("ab")
-    queue.put("x", function="align", caller="x")
-    queue.put("c", function="decode", caller="c")
-
-    assert ["a", "b", "c"] == queue.take()
-    assert "x" == queue.end(1.0)
-    assert ["x"] == queue.take()
 
 
 def test_a_batch_is_bounded() -> None:
@@ -134,6 +110,7 @@ def test_every_call_is_taken_once_and_in_order(actions: list[str]) -> None:
         if action in {"put", "align"}:
             waiting.append(number)
             if queue.put(number, function=action, caller=number % 5):
+                assert leader is None
                 leader = number
             number += 1
         elif action == "take" and leader is not None and not is_running:

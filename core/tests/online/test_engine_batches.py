@@ -136,19 +136,6 @@ def test_a_wrong_number_of_answers_is_an_error(threads: ThreadPoolExecutor) -> N
     ]
 
 
-def test_calls_that_come_while_the_engine_runs_are_the_next_batch(
-    engine: Engine, threads: ThreadPoolExecutor
-) -> None:
-    """The first call runs at once and alone."""
-    batches = EngineBatches()
-    with held(batches, threads, 3):
-        others = [threads.submit(batches.call, engine.double, n, caller=n) for n in (1, 2, 3)]
-
-    assert [2, 4, 6] == [future.result(PATIENCE) for future in others]
-    assert [[1, 2, 3]] == engine.batches
-    assert 2 == batches.run_count
-
-
 def test_an_interrupt_ends_the_call_of_its_thread_only(threads: ThreadPoolExecutor) -> None:
     """What ends the thread that leads is not passed to the others: they are run again."""
     interrupts = iter([KeyboardInterrupt()])

@@ -129,37 +129,34 @@ def test_a_reset_forgets_the_error_of_the_last_call(speech, coded_engine):
     assert ((), 0.0) == tuple(driver.processor.process_iter())
 
 
-class OutOfMemory:
-    """A recognizer of which one call, outside the steps, fails the first *times* times."""
+class Failing:
+    """A recognizer of which one attribute or call fails the first *times* times."""
 
-    def __init__(self, recognizer, call, times):
-        self.recognizer, self.call, self.left = recognizer, call, times
+    def __init__(self, recognizer, attribute, times=0):
+        self.recognizer, self.attribute, self.left = recognizer, attribute, times
 
     def __getattr__(self, name):
-        """Return the recognizer's attribute, or a failing stand-in for the call."""
-        if name != self.call:
-            return getattr(self.recognizer, name)
-        return self.fail
-
-    def fail(self, *arguments):
-        """Fail, or do as the recognizer does."""
-        if self.left:
+        """Return the recognizer's attribute, or fail."""
+        if name == self.attribute and self.left:
             self.left -= 1
-            raise MemoryError("no room")
-        return getattr(self.recognizer, self.call)(*arguments)
+            raise MemoryError("no room\nat all")
+        return getattr(self.recognizer, name)
 
 
-@pytest.mark.parametrize("call", ["feed", "end_utterance"])
+@pytest.mark.parametrize(
+    "attribute", ["feed", "end_utterance", "hypothesis", "language", "work", "state_bytes"]
+)
 @pytest.mark.parametrize("times", [1, 3])
-def test_a_failure_outside_the_steps_is_retried_too(speech, engine, call, times):
-    """A MemoryError of feed or end_utterance is a BackendError, and no audio or word is lost."""
-    recognizer = OutOfMemory(LocalAgreementRecognizer(engine.transcribe), call, 0)
+@pytest.mark.parametrize("seconds", [1, 5, 9])
+def test_a_failure_around_a_step_loses_no_word(speech, engine, attribute, times, seconds):
+    """What a step committed is applied by the call that repeats the failed one, and once."""
+    recognizer = Failing(LocalAgreementRecognizer(engine.transcribe), attribute)
     driver = StreamDriver(OnlineStream(lambda: recognizer))
-    driver.feed(speech.audio[:150_000])
+    driver.feed(speech.audio[: 16_000 * seconds])
     recognizer.left = times
-    driver.insert(speech.audio[150_000:])
+    driver.insert(speech.audio[16_000 * seconds :])
     for _ in range(times):
-        with pytest.raises(BackendError, match="MemoryError: no room"):
+        with pytest.raises(BackendError, match="MemoryError: no room at all; nothing was changed"):
             driver.start_silence()
     driver.silence(1.0)
     driver.feed(speech.audio)
@@ -168,21 +165,21 @@ def test_a_failure_outside_the_steps_is_retried_too(speech, engine, call, times)
     assert f"{speech.text} {speech.text}" == driver.text
 
 
-@pytest.mark.parametrize("call", ["feed", "end_utterance"])
-def test_failures_outside_the_steps_are_bounded(speech, engine, call):
-    """Four failures in a row break the stream, although the steps between them succeed."""
-    stream = OnlineStream(
-        lambda: OutOfMemory(LocalAgreementRecognizer(engine.transcribe), call, 100)
-    )
-    driver = StreamDriver(stream)
-    driver.insert(speech.audio)
+@pytest.mark.parametrize("attribute", ["feed", "end_utterance", "hypothesis", "state_bytes"])
+def test_failures_around_a_step_are_bounded(speech, engine, attribute):
+    """The fourth in a row breaks the stream, although steps between them succeed."""
+    recognizer = Failing(LocalAgreementRecognizer(engine.transcribe), attribute)
+    stream = OnlineStream(lambda: recognizer)
+    stream.insert_audio_chunk(speech.audio)
+    recognizer.left = 100
     for _ in range(3):
         with pytest.raises(BackendError) as failure:
-            driver.start_silence()
+            stream.start_silence()
         assert not isinstance(failure.value, StreamBroken)
 
     with pytest.raises(StreamBroken):
-        driver.start_silence()
+        stream.start_silence()
+    assert 96 == recognizer.left
 
 
 def test_a_reset_that_fails_changes_nothing(speech, engine):
@@ -197,55 +194,6 @@ def test_a_reset_that_fails_changes_nothing(speech, engine):
     driver.feed(speech.audio[16_000 * 5 :])
     driver.finish()
     assert speech.text == driver.text
-
-
-class Failing:
-    """A recognizer of which one attribute cannot be read the first *times* times."""
-
-    def __init__(self, recognizer, attribute, times=0):
-        self.recognizer, self.attribute, self.left = recognizer, attribute, times
-
-    def __getattr__(self, name):
-        """Return the recognizer's attribute, or fail."""
-        if name == self.attribute and self.left:
-            self.left -= 1
-            raise MemoryError("no room\nat all")
-        return getattr(self.recognizer, name)
-
-
-@pytest.mark.parametrize("attribute", ["hypothesis", "language", "work", "state_bytes"])
-@pytest.mark.parametrize("times", [1, 3])
-@pytest.mark.parametrize("seconds", [1, 5, 9])
-def test_a_failure_after_a_step_loses_no_word(speech, engine, attribute, times, seconds):
-    """What a step committed is applied by the call that repeats the failed one, and once."""
-    recognizer = Failing(LocalAgreementRecognizer(engine.transcribe), attribute)
-    driver = StreamDriver(OnlineStream(lambda: recognizer))
-    driver.feed(speech.audio[: 16_000 * seconds])
-    recognizer.left = times
-    driver.insert(speech.audio[16_000 * seconds :])
-    for _ in range(times):
-        with pytest.raises(BackendError, match="MemoryError: no room at all; nothing was changed"):
-            driver.finish()
-    driver.finish()
-
-    assert speech.text == driver.text
-
-
-@pytest.mark.parametrize("attribute", ["hypothesis", "state_bytes"])
-def test_failures_after_a_step_are_bounded(speech, engine, attribute):
-    """The fourth failure in a row breaks the stream, whose error has the committed text."""
-    recognizer = Failing(LocalAgreementRecognizer(engine.transcribe), attribute)
-    stream = OnlineStream(lambda: recognizer)
-    stream.insert_audio_chunk(speech.audio)
-    recognizer.left = 100
-    for _ in range(3):
-        with pytest.raises(BackendError) as failure:
-            stream.start_silence()
-        assert not isinstance(failure.value, StreamBroken)
-
-    with pytest.raises(StreamBroken):
-        stream.start_silence()
-    assert 96 == recognizer.left
 
 
 @pytest.mark.parametrize("attribute", ["work", "close"])

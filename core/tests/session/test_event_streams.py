@@ -193,116 +193,79 @@ def test_leaving_the_loop_closes_the_processor(open_stream, speech):
         processor.process_iter()
 
 
-def test_the_event_loop_runs_while_the_engine_works(open_stream, speech):
-    """Other tasks make progress during an engine call, because it runs in a thread."""
-    in_call, may_return = threading.Event(), threading.Event()
-    states = []
+class Held:
+    """A call that waits to be released when it is made for the time *at*."""
 
-    def before_call():
-        in_call.set()
-        assert may_return.wait(120)
+    def __init__(self, at=1):
+        self.at = at
+        self.calls = 0
+        self.is_waiting, self.released = threading.Event(), threading.Event()
+
+    def __call__(self):
+        """Wait where this is the call to hold."""
+        self.calls += 1
+        if self.calls == self.at:
+            self.is_waiting.set()
+            assert self.released.wait(120)
+
+
+@pytest.mark.parametrize("stage", ["opening", "engine"])
+def test_the_event_loop_runs_while_a_stream_opens_and_works(stage, open_stream, speech):
+    """Other tasks make progress, because both run in a thread, as one at another server needs."""
+    held = Held()
+
+    def opening():
+        if stage == "opening":
+            held()
+        return open_stream(before_call=held if stage == "engine" else None)
 
     async def other():
-        assert await asyncio.to_thread(in_call.wait, 120)
-        states.append("engine works")
-        may_return.set()
+        assert await asyncio.to_thread(held.is_waiting.wait, 120)
+        held.released.set()
 
     async def run():
-        events = astream(BackendOf(open_stream(before_call=before_call)), [speech], vad=False)
-        _, collected_events = await asyncio.gather(other(), collected(events))
-        return collected_events
+        events = collected(astream(BackendOf(opening), [speech], vad=False))
+        return (await asyncio.gather(events, other()))[0]
 
     events = asyncio.run(run())
 
-    assert ["engine works"] == states
     assert isinstance(events[-1], End)
+    assert tokens_of(events) == tokens_of(stream(BackendOf(open_stream()), [speech], vad=False))
 
 
-def test_a_cancelled_consumer_closes_the_stream_after_the_running_step(open_stream, speech):
-    """The cancellation waits for the engine; afterwards no thread uses the stream."""
-    in_call, may_return = threading.Event(), threading.Event()
+@pytest.mark.parametrize("stage", ["opening", "engine"])
+def test_a_cancellation_waits_for_the_running_thread_and_closes_the_stream(
+    stage, open_stream, speech
+):
+    """Afterwards nothing of the backend is in use, and what came before is valid."""
+    held = Held(at=3 if stage == "engine" else 1)
+    processor = open_stream(before_call=held if stage == "engine" else None)
     received = []
-    calls = []
 
-    def before_call():
-        calls.append(None)
-        if len(calls) == 3:
-            in_call.set()
-            assert may_return.wait(120)
-
-    processor = open_stream(before_call=before_call)
+    def opening():
+        if stage == "opening":
+            held()
+        return processor
 
     async def consume():
-        async for event in astream(BackendOf(processor), live(in_chunks(speech)), vad=False):
+        async for event in astream(BackendOf(opening), live(in_chunks(speech)), vad=False):
             received.append(event)  # noqa: PERF401 -- kept although the iteration is cancelled
 
     async def run():
         task = asyncio.create_task(consume())
-        assert await asyncio.to_thread(in_call.wait, 120)
+        assert await asyncio.to_thread(held.is_waiting.wait, 120)
         task.cancel()
         for _ in range(10):  # the cancellation would be over after two rounds of the event loop
             await asyncio.sleep(0)
         is_waiting = not task.done()
-        may_return.set()
+        held.released.set()
         with pytest.raises(asyncio.CancelledError):
             await task
         return is_waiting
 
     assert asyncio.run(run())
-    assert received
-    assert 3 == len(calls)
-    with pytest.raises(StreamClosed):
-        processor.process_iter()
-
-
-def test_a_stream_that_opens_slowly_leaves_the_event_loop_free(open_stream, speech):
-    """A function that opens the stream is called in a thread, as one at another server needs."""
-    in_call, may_return = threading.Event(), threading.Event()
-    states = []
-
-    def opening():
-        in_call.set()
-        assert may_return.wait(120)
-        return open_stream()
-
-    async def other():
-        assert await asyncio.to_thread(in_call.wait, 120)
-        states.append("stream opens")
-        may_return.set()
-
-    async def run():
-        events = collected(astream(BackendOf(opening), [speech], vad=False))
-        return (await asyncio.gather(other(), events))[1]
-
-    events = asyncio.run(run())
-
-    assert ["stream opens"] == states
-    assert tokens_of(events) == tokens_of(stream(BackendOf(open_stream()), [speech], vad=False))
-
-
-def test_a_stream_that_opens_after_the_cancellation_is_closed(open_stream, speech):
-    """The cancellation waits for it, so that nothing of the backend is used afterwards."""
-    in_call, may_return = threading.Event(), threading.Event()
-    processor = open_stream()
-
-    def opening():
-        in_call.set()
-        assert may_return.wait(120)
-        return processor
-
-    async def run():
-        task = asyncio.create_task(collected(astream(BackendOf(opening), [speech], vad=False)))
-        assert await asyncio.to_thread(in_call.wait, 120)
-        task.cancel()
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert not task.done()
-        may_return.set()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(run())
-
+    assert held.at == held.calls
+    assert bool(received) == (stage == "engine")
     with pytest.raises(StreamClosed):
         processor.process_iter()
 

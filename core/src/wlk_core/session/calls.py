@@ -1,4 +1,4 @@
-"""Exclusive calls of an online processor: retry one that failed, repeat process_iter to the end."""
+"""Repeat an exclusive call of an online processor that failed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from wlk_core.errors import BackendError
 from wlk_core.processor import MAX_RETRIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from wlk_core.processor import OnlineProcessor
     from wlk_core.tokens import Emission
 
-__all__ = ["MAX_ATTEMPTS", "attempt", "drain"]
+__all__ = ["MAX_ATTEMPTS", "attempt"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,20 +39,3 @@ def attempt(call: Callable[[], Emission]) -> Emission:
                 raise
             logger.warning("%s", error)
     raise AssertionError("unreachable: the last attempt returns or raises")
-
-
-def drain(
-    processor: OnlineProcessor,
-    make_call: Callable[[Callable[[], Emission]], Emission] = attempt,
-) -> Iterator[Emission]:
-    """
-    Call `process_iter` until *processor* has no backlog; yield each emission as it comes.
-
-    *make_call* makes the call and returns its emission, so that a caller can measure each one.
-
-    Raises:
-        BackendError: see `attempt`.
-
-    """
-    while processor.has_backlog:
-        yield make_call(processor.process_iter)

@@ -13,7 +13,7 @@ from wlk_core.errors import ClockError, ConcurrentCallError, OptionError, Sessio
 from wlk_core.online.input_queue import MAX_PIECE, Command, InputQueue, Mark
 from wlk_core.processor import SAMPLE_RATE
 from wlk_core.session.annotations import Annotations
-from wlk_core.session.worker import StepEnd, Worker
+from wlk_core.session.worker import Worker
 from wlk_core.untrusted import real_number, shown
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ class Session:
             )
         try:
             for event in self._work:
-                if isinstance(event, StepEnd):
+                if event is None:  # the end of the step
                     return
                 self._events.append(event)
             self._has_end = True

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from wlk_core.tokens import ASRToken, Emission
     from wlk_core.vad.gate import GateEvent, SilenceGate
 
-__all__ = ["Latencies", "StepEnd", "Work", "Worker"]
+__all__ = ["Latencies", "Work", "Worker"]
 
 _TURN_PAUSE = 0.2  # seconds of quiet after which the turn detector is asked
 _TURN_SAMPLES = SAMPLE_RATE // 10  # how often a pause is looked for
@@ -73,12 +73,8 @@ class Latencies:
         )
 
 
-class StepEnd:
-    """Marks the end of a step: the processor was called, or no work is left."""
-
-
-_STEP_END = StepEnd()
-Work: TypeAlias = "Generator[Event | StepEnd]"
+# None ends a step: the processor was called, or no work is left.
+Work: TypeAlias = "Generator[Event | None]"
 
 
 class Worker:
@@ -291,7 +287,7 @@ class Worker:
 
     def _end_step(self) -> Work:
         self._has_called = False
-        yield _STEP_END
+        yield None
 
     def _committed(self, tokens: tuple[ASRToken, ...]) -> Commit:
         self._is_speaking = True

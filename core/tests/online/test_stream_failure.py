@@ -182,6 +182,31 @@ def test_failures_around_a_step_are_bounded(speech, engine, attribute):
     assert 96 == recognizer.left
 
 
+@pytest.mark.parametrize("failing", range(1, 9))
+def test_words_are_committed_once_where_the_hypothesis_after_them_fails(
+    speech, engine, monkeypatch, failing
+):
+    """The step is repeated from its answer, of which the words are committed already."""
+    driver = StreamDriver(engine.stream())
+    preview, calls = driver.processor._transcript.preview, 0
+
+    def failing_preview(*arguments):
+        nonlocal calls
+        calls += 1
+        if calls == failing:
+            raise ValueError("a hypothesis that cannot be read")
+        return preview(*arguments)
+
+    monkeypatch.setattr(driver.processor._transcript, "preview", failing_preview)
+    driver.insert(speech.audio)
+    with pytest.raises(BackendError, match="cannot be read"):
+        while True:
+            driver.finish()
+    driver.finish()
+
+    assert speech.text == driver.text
+
+
 def test_a_reset_that_fails_changes_nothing(speech, engine):
     """If no new recognizer can be made, the stream goes on with the old recognizer."""
     recognizers = iter([LocalAgreementRecognizer(engine.transcribe)])

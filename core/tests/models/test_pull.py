@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import threading
 
 import attrs
 import huggingface_hub
@@ -87,12 +88,17 @@ def test_the_next_pull_fetches_the_rest_of_an_interrupted_one(
     """A Ctrl-C or a full disk between two files leaves no model, and what is complete is kept."""
     hub.publish("acme/base", FILES)
     library = huggingface_hub.file_download
-    fetch = library.http_get
+    fetch, complete, are_complete = library.http_get, set(), threading.Event()
 
-    def stop(url, *arguments, **options):
-        if url.endswith("model.bin"):
+    def stop(url, *arguments, **options):  # called in a thread for each file
+        name = url.rpartition("/")[2]
+        if name == "model.bin":
+            assert are_complete.wait(60)
             raise error
-        return fetch(url, *arguments, **options)
+        fetch(url, *arguments, **options)
+        complete.add(name)
+        if complete == {"config.json", "README.md"}:
+            are_complete.set()
 
     monkeypatch.setattr(library, "http_get", stop)
     with pytest.raises((KeyboardInterrupt, ModelNotFoundError)) as caught:

@@ -10,6 +10,7 @@ import json
 import attrs
 from hypothesis import given, strategies
 import numpy as np
+import pytest
 
 from wlk_core.backend import BackendSpec
 from wlk_core.processor import StreamStats
@@ -238,9 +239,14 @@ def test_a_clear_drops_only_what_was_not_committed_and_answers_marks(actions):
     assert sorted(times) == times
 
 
-def test_a_commit_of_less_than_100_ms_is_refused_and_drops_nothing(new_id):
-    """Each commit costs a flush of the model, so OpenAI refuses them too."""
-    second, short = (base64.b64encode(bytes(size)).decode() for size in (48_000, 4_798))
+@pytest.mark.parametrize(
+    ("include", "size", "refused", "items"),
+    [([], 4_798, ["input_audio_buffer_commit_empty"], 2), (["wlk.marks"], 2, [], 3)],
+)
+def test_only_a_client_with_marks_commits_less_than_100_ms(new_id, include, size, refused, items):
+    """Each commit costs a flush of the model, so OpenAI refuses them too; no audio is dropped."""
+    second, short = (base64.b64encode(bytes(each)).decode() for each in (48_000, size))
+    manual = MANUAL | {"include": include}
     sessions = []
 
     def open_stream(config):
@@ -250,7 +256,7 @@ def test_a_commit_of_less_than_100_ms_is_refused_and_drops_nothing(new_id):
 
     with Registry().load_backend("scripted") as backend:
         protocol = OpenedProtocol(ModelCard(name="small", spec=SPEC), open_stream, new_id=new_id)
-        messages = [{"type": "session.update", "session": MANUAL}]
+        messages = [{"type": "session.update", "session": manual}]
         for audio in (second, short, second):
             messages.append({"type": "input_audio_buffer.append", "audio": audio})
             messages.append({"type": "input_audio_buffer.commit"})
@@ -259,7 +265,7 @@ def test_a_commit_of_less_than_100_ms_is_refused_and_drops_nothing(new_id):
         completed = protocol.handle(session, session.feed(b""))
 
     errors = [each["error"]["code"] for each in answers if each["type"] == "error"]
-    items = [each["item_id"] for each in completed if each["type"] == f"{ITEM}.completed"]
-    assert ["input_audio_buffer_commit_empty"] == errors
-    assert ["item_1", "item_2"] == items
-    assert session.audio_time > 2.09
+    done = [each["item_id"] for each in completed if each["type"] == f"{ITEM}.completed"]
+    assert refused == errors
+    assert [f"item_{number + 1}" for number in range(items)] == done
+    assert session.audio_time == pytest.approx(2 + size / 48_000, abs=0.01)

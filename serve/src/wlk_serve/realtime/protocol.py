@@ -273,9 +273,13 @@ class RealtimeProtocol:
         yield self._session_message("session.updated")
 
     def _check_commit(self) -> None:
-        """Refuse, as OpenAI does, a commit of too little audio: each costs a flush of the model."""
+        """
+        Refuse, as OpenAI does, a commit of too little audio: each costs a flush of the model.
+
+        Clients that set marks end utterances of any length, as a stream of this machine does.
+        """
         seconds = self._uncommitted / self._config.format.rate
-        if seconds < _MIN_COMMIT_SECONDS:
+        if seconds < _MIN_COMMIT_SECONDS and not (self._marks.is_enabled and self._uncommitted):
             raise RequestError(
                 f"expected at least {_MIN_COMMIT_SECONDS * 1000:.0f} ms of audio before a commit, "
                 f"got {seconds * 1000:.0f} ms; append more, nothing was dropped",

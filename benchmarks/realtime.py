@@ -1,10 +1,10 @@
 """
 What the wire costs: the backend `realtime` beside the same backend in this process, in one run.
 
-A server of this very environment runs the backend as a child.  A stream in process and one through
-the wire get the same chunks in turn, so that a busy machine slows both.  The added latency of a
+A wlk-serve on this machine runs the backend.  A stream in process and one through the wire get the
+same chunks in turn, so that a busy machine slows both.  The added latency of a
 call is the difference of the two calls for a chunk that both decode.  Processor time is that of
-this process during the calls (client), and that of the child, with the model (server).
+this process during the calls (client), and that of the other, with the model (server).
 Then many streams are open at once over one client, as fast as possible; each is compared
 with the same stream alone and in process.  Linux only.
 """
@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import argparse
 from concurrent.futures import ThreadPoolExecutor
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
-from serve_load.process import Process
+from serve_load.process import Process, free_port, run_server, wlk_command
 
 from wlk_conformance.testing import CodedToken, encode, partition
 from wlk_core import load_backend
@@ -81,11 +80,13 @@ def audio_of(backend: str, seconds: float, seed: int) -> NDArray[np.float32]:
     return stream_of(seconds).audio
 
 
-def compare(local: Backend, remote: Backend, child: Process, arguments: argparse.Namespace) -> None:
+def compare(
+    local: Backend, remote: Backend, process: Process, arguments: argparse.Namespace
+) -> None:
     """Print what the wire adds to the calls of one stream."""
     audio = audio_of(arguments.backend, arguments.seconds, 0)
     sides = [Side(stream=each.create_processor()) for each in (local, remote)]
-    server = child.cpu_seconds
+    server = process.cpu_seconds
     for chunk in partition(audio, arguments.chunk):
         for side in sides:
             side.stream.insert_audio_chunk(chunk)
@@ -93,7 +94,7 @@ def compare(local: Backend, remote: Backend, child: Process, arguments: argparse
     for side in sides:
         side.call(side.stream.finish)
     here, there = sides
-    server = child.cpu_seconds - server
+    server = process.cpu_seconds - server
     added = list(np.array(there.seconds) - np.array(here.seconds))
     audio_seconds = len(audio) / RATE
     requests = remote.engine_calls.count  # type: ignore[attr-defined]  # a LoadedBackend
@@ -126,7 +127,7 @@ def work(side: Side) -> tuple[object, ...]:
     return stats.encoder_frames, stats.decoder_positions, stats.decoder_forwards
 
 
-def many(local: Backend, remote: Backend, child: Process, arguments: argparse.Namespace) -> None:
+def many(local: Backend, remote: Backend, process: Process, arguments: argparse.Namespace) -> None:
     """Print what many streams of one client cost, and whether each is as alone."""
     talks = [
         audio_of(arguments.backend, arguments.many_seconds, seed)
@@ -134,7 +135,7 @@ def many(local: Backend, remote: Backend, child: Process, arguments: argparse.Na
     ]
     alone = [whole(local.create_processor(), talk, arguments.chunk) for talk in talks]
     sides = [Side(stream=remote.create_processor()) for _ in talks]
-    server, client, began = child.cpu_seconds, time.process_time(), time.perf_counter()
+    server, client, began = process.cpu_seconds, time.process_time(), time.perf_counter()
     with ThreadPoolExecutor(CALLERS) as pool:
         for chunks in rounds(talks, arguments.chunk):
             for side, chunk in zip(sides, chunks, strict=True):
@@ -143,7 +144,7 @@ def many(local: Backend, remote: Backend, child: Process, arguments: argparse.Na
         threads = threading.active_count() - CALLERS
         list(pool.map(lambda side: side.call(side.stream.finish), sides))
     wall = time.perf_counter() - began
-    client, server = time.process_time() - client, child.cpu_seconds - server
+    client, server = time.process_time() - client, process.cpu_seconds - server
     audio_seconds = sum(map(len, talks)) / RATE
     equal = sum(side.words == words for side, words in zip(sides, alone, strict=True))
     calls = [seconds for side in sides for seconds in side.seconds]
@@ -193,18 +194,19 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=200, help="at once; 0 for none")
     parser.add_argument("--many-seconds", type=float, default=30.0, help="of each of them")
     arguments = parser.parse_args()
-    child_options = {"python": sys.executable, "backend": arguments.backend}
+    port = free_port()
+    command = wlk_command(port, arguments.backend, [])
+    command += ["--language", "auto", "--max-sessions", str(arguments.streams + 2)]
     with (
         load_backend(arguments.backend, "digits") as local,
-        load_backend("realtime", "digits", **child_options) as remote,
+        run_server(command, port, core=None) as server,
+        load_backend("realtime", f"{server.address}/v1/realtime") as remote,
     ):
         local.warmup()
         remote.warmup()
-        source = remote.engine.servers[0].source  # type: ignore[attr-defined]  # a Client
-        child = Process(source.process_id, source.endpoint().address.url)
-        compare(local, remote, child, arguments)
+        compare(local, remote, server, arguments)
         if arguments.streams:
-            many(local, remote, child, arguments)
+            many(local, remote, server, arguments)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,11 @@
 What the wire costs: the backend `realtime` beside the same backend in this process, in one run.
 
 A wlk-serve on this machine runs the backend.  A stream in process and one through the wire get the
-same chunks in turn, so that a busy machine slows both.  The added latency of a
-call is the difference of the two calls for a chunk that both decode.  Processor time is that of
-this process during the calls (client), and that of the other, with the model (server).
-Then many streams are open at once over one client, as fast as possible; each is compared
-with the same stream alone and in process.  Linux only.
+same chunks in turn, so that a busy machine slows both.  The added latency of a call is the
+difference of the two calls for a chunk that both decode.  Processor time is that of this process
+during the calls (client), and that of the other, with the model (server).  Then many streams are
+open at once over one client, as fast as possible; each is compared with the same stream alone and
+in process.  Linux only.
 """
 
 from __future__ import annotations

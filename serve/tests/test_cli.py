@@ -57,7 +57,7 @@ def test_the_help_imports_no_server():
         (["--api-key-env", "WLK_NO_SUCH_KEY"], 2, "expected a key in the variable"),
         (["--backend", "nope"], 1, "no backend called 'nope'"),
         (["--option", "speed=9"], 2, "speed"),
-        (["--backend", "scripted", "--model", "owner/absent"], 3, "owner/absent"),
+        (["--backend", "scripted", "--model", "owner/absent"], 1, "owner/absent"),
     ],
 )
 def test_what_cannot_be_served_is_one_line(arguments, status, message, capsys):

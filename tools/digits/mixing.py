@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Mixer", "Mixture", "Word", "assemble"]
 
 AUDIBLE = 0.6  # a word that was cut counts when at least this share of it is left
-NOT_AUDIBLE = 0.3  # and is no word when at most this share is; cuts in between are avoided
+NOT_AUDIBLE = 0.3  # and does not when at most this share is; cuts in between are avoided
 SHORTEST_SAMPLES = SAMPLE_RATE // 20
 
 

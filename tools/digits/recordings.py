@@ -102,7 +102,7 @@ def read_wave(source: Path | BinaryIO) -> Audio:
     """Return the samples of a WAV file at 16 kHz, channels mixed.
 
     Raises:
-        ValueError: it is no WAV file, or its samples are of an unusual kind.
+        ValueError: it is not a WAV file, or its samples are of an unusual kind.
     """
     rate, samples = wavfile.read(source)
     scale = {"int16": 2**15, "int32": 2**31, "float32": 1}.get(samples.dtype.name)

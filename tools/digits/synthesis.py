@@ -1,4 +1,4 @@
-"""Synthesisers: a speaker and a text in, samples out."""
+"""Synthesisers: a speaker and text in, samples out."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Speaker:
 
 
 def render(speaker: Speaker, text: str) -> Audio:
-    """Speak a text at 16 kHz.
+    """Return *text* as spoken by *speaker*, float samples at 16 kHz.
 
     Raises:
         FileNotFoundError: the synthesiser is not installed.

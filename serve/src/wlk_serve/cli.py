@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from wlk_core.errors import ModelNotFoundError, OptionError
+from wlk_core.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,6 @@ _MEGABYTE = 1_000_000
 _WATCH_SECONDS = 2.0
 _END_SECONDS = 34.0  # after a drain: 30 for the last words, the rest to end threads
 _LOGGER = logging.getLogger(__name__)
-_NO_MODEL = 3  # exit status where the model is what is missing, for programs that start a server
 _SIZES = {  # options in megabytes
     "max_upload_mb": "max_upload_bytes",
     "mb_per_minute": "bytes_per_minute",
@@ -132,7 +131,6 @@ def serve(
     **limits: int | None,
 ) -> int:
     """Serve one model to the clients of OpenAI's audio API."""
-    from wlk_core.cli.main import print_error  # noqa: PLC0415 -- which imports this module
     from wlk_core.config import choose_settings  # noqa: PLC0415 -- `--help` needs no plugins
     from wlk_core.registry import Registry  # noqa: PLC0415 -- as above
     from wlk_core.untrusted import is_loopback  # noqa: PLC0415 -- as above
@@ -171,30 +169,26 @@ def serve(
         place = f"http://{url_host}:{bound} ({settings.spec.name}, {card.name})"
         click.echo(f"{_PROGRAM}: ready on {place}", err=True)
 
-    try:
-        diarizers = DiarizerSource.named(registry, diarizer)  # reported before a model is loaded
-        with (
-            bound_sockets(host, port) as sockets,
-            settings.load(registry) as loaded,
-            Service(
-                loaded, card, stream_options=settings.options.stream, diarizers=diarizers
-            ) as service,
-        ):
-            loaded.warmup()
-            service.probe_model()
-            _log_to_stderr(is_json=log_format == "json")
-            server = Server(service, admission=admission, limits=Limits(**chosen))
-            threading.Thread(target=_watch, args=(server, drain_seconds), daemon=True).start()
-            DrainingServer(
-                server,
-                host=host,
-                port=port,
-                drain_seconds=drain_seconds,
-                on_ready=on_ready,
-            ).run(sockets)
-    except ModelNotFoundError as error:
-        print_error(error, root.info_name or _PROGRAM)
-        return _NO_MODEL
+    diarizers = DiarizerSource.named(registry, diarizer)  # reported before a model is loaded
+    with (
+        bound_sockets(host, port) as sockets,
+        settings.load(registry) as loaded,
+        Service(
+            loaded, card, stream_options=settings.options.stream, diarizers=diarizers
+        ) as service,
+    ):
+        loaded.warmup()
+        service.probe_model()
+        _log_to_stderr(is_json=log_format == "json")
+        server = Server(service, admission=admission, limits=Limits(**chosen))
+        threading.Thread(target=_watch, args=(server, drain_seconds), daemon=True).start()
+        DrainingServer(
+            server,
+            host=host,
+            port=port,
+            drain_seconds=drain_seconds,
+            on_ready=on_ready,
+        ).run(sockets)
     return 0
 
 

@@ -78,7 +78,7 @@ test("a connection asks for resume, declares its rate, and sends audio once it i
   assert.deepEqual(update.message.session.include, ["wlk.hypothesis"]);
   assert.equal(connection.takeRange(500), null);
   const actions = connection.received(UPDATED, 500);
-  assert.deepEqual(find(actions, "report"), { kind: "report", state: "live", model: MODEL });
+  assert.deepEqual(find(actions, "report"), { kind: "report", state: "live", ...MODEL });
   assert.ok(kinds(actions).includes("pump"));
   assert.deepEqual(connection.takeRange(500), [0, 500]);
 });

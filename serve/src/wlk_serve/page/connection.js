@@ -146,11 +146,11 @@ export class Connection {
 		return [{ kind: "send", message: { type: "session.update", session } }];
 	}
 
-	#live(model) {
+	#live(served) {
 		this.state = "live";
 		this.#attempt = 0;
 		this.#hasEnded = false;
-		return [{ kind: "report", state: "live", model }, { kind: "pump" }];
+		return [{ kind: "report", state: "live", ...served }, { kind: "pump" }];
 	}
 
 	#failed({ code, message }) {

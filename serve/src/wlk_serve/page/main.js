@@ -59,10 +59,10 @@ const page = {
 		draw();
 	},
 
-	report({ state, reason, message, seconds, missing, model }) {
+	report({ state, reason, message, seconds, missing, model, language }) {
 		if (state === "live") {
 			show("live", run.isStopping ? "Finishing" : "Live");
-			if (model) $("model").textContent = `${model.model} ${model.language ?? ""}`;
+			if (model) $("model").textContent = `${model} ${language ?? ""}`;
 			announce("");
 		} else if (state === "waiting") {
 			show("waiting", "Waiting");

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import ssl
 from typing import TYPE_CHECKING, Any
@@ -65,31 +64,21 @@ class Declaration:
         return self.server.open()
 
 
-def fetch_declaration(endpoint: Endpoint, *, dialect: str, timeout: float) -> Declaration | None:
+async def fetch_declaration(endpoint: Endpoint, dialect: str) -> Declaration | None:
     """
-    Return what the server at *endpoint* declares, None where it lacks the model; blocks.
+    Return what the server at *endpoint* declares, None where it lacks the model.
 
-    A server that is not a wlk-serve is connected to, and declares what the handshake shows.  Call
-    this in a thread without an event loop.
+    A server that is not a wlk-serve is connected to, and declares what the handshake shows.  The
+    caller bounds the time.
 
     Args:
         endpoint: where it listens, and which model is to run.
         dialect: the messages that it must speak, "auto" for any.
-        timeout: seconds for all of it, however slowly the server answers.
 
     Raises:
         one of EXPECTED_ERRORS.
 
     """
-
-    async def fetch() -> Declaration | None:
-        async with asyncio.timeout(timeout):
-            return await _fetch(endpoint, dialect)
-
-    return asyncio.run(fetch())
-
-
-async def _fetch(endpoint: Endpoint, dialect: str) -> Declaration | None:
     models = await _fetch_models(endpoint)
     model = endpoint.address.model
     if dialect != "vllm" and any(isinstance(entry.get("wlk"), dict) for entry in models):

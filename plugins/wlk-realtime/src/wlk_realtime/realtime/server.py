@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import asyncio
 import threading
 from typing import TYPE_CHECKING
 
@@ -75,17 +75,16 @@ class Server:
             return self._declaration
 
     def _fetch_declaration(self) -> Declaration:
-        with ThreadPoolExecutor(1) as thread:  # the caller's may run an event loop
-            fetched = thread.submit(
-                fetch_declaration,
-                self._endpoint,
-                dialect=self._dialect,
-                timeout=self._timeout_seconds,
-            )
-            try:
-                declaration = fetched.result()
-            except EXPECTED_ERRORS as error:
-                raise backend_error(error, self._endpoint, self._key_variable) from error
+        async def fetch() -> Declaration | None:
+            async with asyncio.timeout(self._timeout_seconds):  # however slowly it answers
+                return await fetch_declaration(self._endpoint, self._dialect)
+
+        try:
+            declaration = self._loop.run(fetch())
+        except EXPECTED_ERRORS as error:
+            raise backend_error(error, self._endpoint, self._key_variable) from error
+        finally:
+            self._loop.stop()  # no stream is open yet: each needs the declaration
         if declaration is None:
             model = self._endpoint.address.model
             raise BackendError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 import json
 import logging
 import secrets
@@ -20,15 +21,16 @@ from starlette.websockets import WebSocket
 
 from wlk_core.errors import WLKError
 from wlk_serve.errors import RequestError, as_request_error, error_response
-from wlk_serve.http.admission import Admission
+from wlk_serve.http.admission import Admission, header_keys
 from wlk_serve.http.body import Upload, read_body
 from wlk_serve.http.client_secrets import parse_secret_request
 from wlk_serve.http.page import is_page, page_routes
 from wlk_serve.models.pool import ModelPool
 from wlk_serve.ops.limits import Limits, Usage
 from wlk_serve.ops.running import RunningSessions
+from wlk_serve.protocols import installed_routes
 from wlk_serve.realtime.config import MARKS, default_config, model_name, update_config
-from wlk_serve.realtime.route import RealtimeRoute
+from wlk_serve.sessions.sockets import SessionSockets
 from wlk_serve.transcriptions.meter import UploadMeter
 from wlk_serve.transcriptions.route import transcribe_upload
 
@@ -69,7 +71,7 @@ class Server:
         self._metrics = self._models.metrics
         self._metrics.lateness.set_function(lambda: self._models.lateness)
         self._usage = Usage(self._limits)
-        realtime = RealtimeRoute(
+        sockets = SessionSockets(
             self._models, self._admission, self.sessions, self._limits, self._usage
         )
         routes = [
@@ -83,7 +85,10 @@ class Server:
             Route("/v1/audio/transcriptions", self._transcribe, methods=["POST"]),
             Route("/v1/audio/translations", self._transcribe, methods=["POST"]),
             Route("/v1/realtime/client_secrets", self._client_secrets, methods=["POST"]),
-            WebSocketRoute(_REALTIME, realtime.serve),
+            *(
+                WebSocketRoute(route.path, partial(sockets.serve, route))
+                for route in installed_routes()
+            ),
             WebSocketRoute("/{path:path}", self._refuse_socket),
         ]
         handlers: Mapping[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
@@ -130,7 +135,7 @@ class Server:
 
     async def _transcribe(self, request: Request) -> Response:
         task: Task = "translate" if request.url.path.endswith("/translations") else "transcribe"
-        key_id = self._admission.key_id(request.headers)
+        key_id = self._admission.key_id(header_keys(request.headers))
         with ExitStack() as stack:
             upload = Upload()
             stack.enter_context(self.sessions.entered(upload, key_id))
@@ -147,7 +152,7 @@ class Server:
             raise RequestError("expected a body of JSON", code="invalid_json") from None
         secret_request = parse_secret_request(body)
         secret_request = attrs.evolve(
-            secret_request, key_id=self._admission.key_id(request.headers)
+            secret_request, key_id=self._admission.key_id(header_keys(request.headers))
         )
         card = self._models.card(model_name(secret_request.session))
         config = update_config(default_config(card), secret_request.session, card)
@@ -200,12 +205,12 @@ class _Guard:
         if scope["type"] not in {"http", "websocket"} or scope.get("path") in _HEALTH:
             await self._app(scope, receive, send)
             return
+        headers = Headers(scope=scope)
         try:
-            takes_secrets = scope["type"] == "websocket"
-            needs_key = scope["type"] != "http" or not is_page(scope["path"])
-            self._admission.check(
-                Headers(scope=scope), takes_secrets=takes_secrets, needs_key=needs_key
-            )
+            self._admission.check_site(headers)
+            # The routes of WebSockets know where their clients put keys; pages hold no secret.
+            if scope["type"] == "http" and not is_page(scope["path"]):
+                self._admission.check_keys(header_keys(headers))
         except RequestError as error:
             self._metrics.count_error(error)
             response = error_response(error)

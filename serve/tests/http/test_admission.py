@@ -4,7 +4,7 @@ import pytest
 
 from wlk_core.errors import OptionError
 from wlk_serve.errors import RequestError
-from wlk_serve.http.admission import Admission
+from wlk_serve.http.admission import Admission, header_keys
 
 OWN = {"host": "127.0.0.1:8000"}
 PUBLIC = {"host": "captions.example"}
@@ -25,7 +25,8 @@ def keyed():
 def refusal(admission, headers):
     """Return status and code of a refusal, None where the headers are accepted."""
     try:
-        admission.check(headers)
+        admission.check_site(headers)
+        admission.check_keys(header_keys(headers))
     except RequestError as error:
         return error.status, error.code
     return None

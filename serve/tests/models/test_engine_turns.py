@@ -13,7 +13,7 @@ import pytest
 from wlk_serve.models.card import ModelCard
 from wlk_serve.models.engine_turns import EngineTurns
 from wlk_serve.models.service import Service
-from wlk_serve.realtime.streams import StreamConfig
+from wlk_serve.models.stream import StreamSettings
 from wlk_serve.transcriptions.protocol import TranscriptionRequest
 
 WAIT = 60.0  # seconds after which a test that waits for a thread has failed
@@ -131,7 +131,9 @@ def test_calls_of_recordings_and_of_sessions_do_not_overlap(digits):
 
     async def speak(service):
         ended = asyncio.Event()
-        config = StreamConfig(encoding="s16le", rate=16_000, language="en", prompt=None, gate=None)
+        config = StreamSettings(
+            encoding="s16le", rate=16_000, language="en", prompt=None, gate=None
+        )
         stream = await service.open_stream(
             attrs.evolve(config, leaves_out_pauses=False),
             lambda stream, _events: ended.set() if stream.session.is_over else None,

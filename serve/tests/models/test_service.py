@@ -13,10 +13,10 @@ from wlk_core.registry import Registry
 from wlk_serve.errors import RequestError
 from wlk_serve.models.card import ModelCard
 from wlk_serve.models.service import Service
-from wlk_serve.realtime.streams import StreamConfig
+from wlk_serve.models.stream import StreamSettings
 
 WAIT = 60.0  # seconds after which a test that waits for a thread has failed
-CONFIG = StreamConfig(
+CONFIG = StreamSettings(
     encoding="s16le", rate=16_000, language="en", prompt=None, gate=None, leaves_out_pauses=False
 )
 

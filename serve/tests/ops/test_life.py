@@ -17,7 +17,7 @@ pytest.importorskip("faster_whisper")
 
 from wlk_serve.models.card import ModelCard
 from wlk_serve.models.service import Service
-from wlk_serve.realtime.streams import StreamConfig
+from wlk_serve.models.stream import StreamSettings
 
 pytestmark = pytest.mark.slow
 UPDATE = json.dumps({"type": "session.update", "session": {}})
@@ -78,7 +78,9 @@ def test_a_stream_that_is_closed_frees_its_model_at_once(digits):
     backend, spec = digits
 
     async def opened(service):
-        config = StreamConfig(encoding="s16le", rate=16_000, language=None, prompt=None, gate=None)
+        config = StreamSettings(
+            encoding="s16le", rate=16_000, language=None, prompt=None, gate=None
+        )
         stream = await service.open_stream(config, lambda _stream, _events: None)
         freed = weakref.ref(stream.session)
         stream.close()

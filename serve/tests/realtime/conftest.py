@@ -1,63 +1,51 @@
-"""Realtime sessions and their protocol over streams that record their calls."""
+"""The protocol of a Realtime session over streams that record their calls."""
 
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 
 import pytest
 
 from wlk_core.errors import WLKError
-from wlk_serve.ops.limits import Limits, Usage
-from wlk_serve.ops.metrics import Metrics
+from wlk_serve.errors import as_request_error
 from wlk_serve.realtime.config import default_config
 from wlk_serve.realtime.protocol import RealtimeProtocol
-from wlk_serve.realtime.session import RealtimeSession
+from wlk_serve.sessions.audio import SessionAudio
+from wlk_serve.sessions.protocol import SessionInfo
 
 
-class OpenedProtocol(RealtimeProtocol):
+class OpenedProtocol:
     """A protocol whose streams are opened at once by a function."""
 
     def __init__(self, card, open_stream, **options):
-        super().__init__(card, **options)
         self._open_stream = open_stream
-
-    def receive(self, data):
-        """Parse and apply a message."""
-        message = self.parse(data)
-        config, opened = self.stream_needed(message), None
-        if config is not None:
-            try:
-                opened = self._open_stream(config)
-            except WLKError as error:
-                opened = error
-        return self.apply(message, opened)
-
-
-@pytest.fixture
-def open_realtime(card, open_stream):
-    """Return a function that opens a Realtime session over streams that record their calls."""
-
-    async def open_at_once(config, _on_events):
-        return open_stream(config)
-
-    limits = Limits()
-
-    def open_realtime(
-        *, open_stream=open_at_once, on_over=lambda: None, on_closed=lambda: None, **options
-    ):
-        return RealtimeSession(
-            SimpleNamespace(card=card, metrics=Metrics(), open_stream=open_stream),
-            config=default_config(card),
-            key_id="",
-            limits=limits,
-            usage=Usage(limits),
-            on_over=on_over,
-            on_closed=on_closed,
-            **options,
+        self.audio = SessionAudio(default_config(card).stream_settings())
+        info = SessionInfo(id="sess_0", card=card)
+        self._protocol = RealtimeProtocol(self.audio, info, **options)
+        self.begin, self.end, self.refuse = (
+            self._protocol.begin,
+            self._protocol.end,
+            self._protocol.refuse,
         )
 
-    return open_realtime
+    def receive(self, data):
+        """Return the answers to a message, after the stream that it needs was opened."""
+        answers = self._protocol.receive(data)
+        if self.audio.needs_stream:
+            try:
+                self.audio.open(self._open_stream(self.audio.settings))
+            except WLKError as error:
+                answers += self._protocol.refuse(as_request_error(error))
+                self.audio.drop_waiting()
+        return answers
+
+    def handle(self, stream, events):
+        """Return the messages of a stream's events."""
+        return [
+            message
+            for event in self.audio.events(stream, events)
+            for message in self._protocol.handle(event)
+        ]
 
 
 @pytest.fixture

@@ -219,7 +219,7 @@ def test_an_engine_that_fails_ends_the_session_with_failed_items(protocol, manua
     assert committed["item_id"] == failed["item_id"]
     assert "the engine broke" not in str(failed)  # it may name what is on the machine
     assert "engine_failed" == failed["error"]["code"]
-    assert protocol.has_failed
+    assert protocol.audio.has_failed
     assert ("session_expired", None) == only_error(manual("input_audio_buffer.commit"))
 
 
@@ -250,7 +250,7 @@ def test_an_end_completes_audio_that_no_commit_followed(protocol, manual, stream
 
     assert ("end_audio",) in streams[0].calls
     assert "zero" == messages[-1]["transcript"]
-    assert protocol.is_over
+    assert protocol.audio.is_over
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_an_end_completes_audio_that_no_commit_followed(protocol, manual, stream
 def test_a_wrong_message_is_an_error_event(protocol, message, expected):
     """The session stays open, and OpenAI's fields describe what is wrong."""
     assert expected == only_error(protocol.receive(message))
-    assert not protocol.is_over
+    assert not protocol.audio.is_over
 
 
 def test_an_error_names_the_event_that_caused_it(client):

@@ -22,7 +22,11 @@ def test_binary_audio_is_an_append(protocol, streams):
     update(protocol, format={"type": "audio/pcmu"})
 
     assert [] == protocol.receive(bytes(80))
-    assert (("receive", 80), 80, 8000) == (streams[0].calls[0], protocol.samples, protocol.rate)
+    assert (("receive", 80), 80, 8000) == (
+        streams[0].calls[0],
+        protocol.audio.samples,
+        protocol.audio.settings.rate,
+    )
 
 
 def test_binary_audio_before_an_update_is_an_error(protocol, streams):
@@ -36,7 +40,7 @@ def test_half_a_sample_is_an_error(protocol):
     update(protocol)
 
     assert "invalid_value" == error_code(protocol.receive(bytes(3)))
-    assert 0 == protocol.samples
+    assert 0 == protocol.audio.samples
 
 
 def test_binary_audio_after_the_end_is_an_error(protocol):

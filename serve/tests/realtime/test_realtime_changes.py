@@ -67,7 +67,7 @@ def test_audio_before_a_change_is_completed_by_a_later_commit(
 
     assert {"item_1": text} == texts(messages)
     seconds = [item["usage"]["seconds"] for item in messages if "usage" in item]
-    assert ([1.0], message == "wlk.end") == (seconds, protocol.is_over)
+    assert ([1.0], message == "wlk.end") == (seconds, protocol.audio.is_over)
 
 
 @pytest.mark.parametrize(("first", "text"), [(" un", "zero un"), ("un", "zero un"), (".", "zero.")])

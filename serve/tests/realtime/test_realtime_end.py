@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 
@@ -39,15 +38,15 @@ def test_the_last_words_come_after_the_end_and_without_a_commit(protocol, stream
 
     assert [] == protocol.receive(END)
     assert ("end_audio",) in streams[0].calls
-    assert not protocol.is_over
+    assert not protocol.audio.is_over
     assert "zero" == protocol.handle(streams[0], last_events(token))[-1]["transcript"]
-    assert protocol.is_over
+    assert protocol.audio.is_over
 
 
 def test_a_session_without_audio_is_over_at_once(protocol):
     """Nothing is left to come."""
     assert [] == protocol.receive(END)
-    assert protocol.is_over
+    assert protocol.audio.is_over
 
 
 def test_a_second_end_is_no_error_and_audio_after_it_is_one(protocol):
@@ -58,41 +57,3 @@ def test_a_second_end_is_no_error_and_audio_after_it_is_one(protocol):
     assert [] == protocol.receive(END)
     (error,) = protocol.receive(APPEND)
     assert "session_expired" == error["error"]["code"]
-
-
-@pytest.fixture
-def shut_down(open_realtime):
-    """Return a function that lets a session receive a message and a shutdown; see `run`."""
-
-    async def run(message, is_resumable):
-        """Return the types of the last messages and the close code."""
-        session = open_realtime(is_resumable=is_resumable)
-        queue = session.begin()
-        await session.receive(queue, message)
-        session.end()
-        types = []
-        while (text := await queue.get()) is not None:
-            types.append(json.loads(text)["type"])
-        code = session.close_code
-        session.close()
-        return types, code
-
-    return lambda message, *, is_resumable=True: asyncio.run(run(message, is_resumable))
-
-
-@pytest.mark.parametrize(("message", "code"), [(END, 1000), (MANUAL, 1012)])
-def test_only_a_session_that_goes_on_is_closed_for_a_restart(shut_down, message, code):
-    """A client that ended its session need not come back."""
-    assert code == shut_down(message)[1]
-
-
-@pytest.mark.parametrize(
-    ("message", "is_resumable", "cuts"), [(MANUAL, True, 1), (MANUAL, False, 0), (END, True, 0)]
-)
-def test_only_a_client_that_keeps_its_audio_is_sent_where_the_server_cut_it(
-    shut_down, message, is_resumable, cuts
-):
-    """It may have the cut word recognised again; other clients know no such event."""
-    types, _ = shut_down(message, is_resumable=is_resumable)
-
-    assert cuts == types.count("wlk.cut")

@@ -191,7 +191,7 @@ def play(actions):
         assert sum(not stream.is_closed for stream in client.streams) <= 4
     client.end()
 
-    assert client.protocol.is_over
+    assert client.protocol.audio.is_over
     completed = client.of_type(f"{ITEM}.completed")
     committed = client.of_type("input_audio_buffer.committed")
     assert [item["item_id"] for item in committed] == [item["item_id"] for item in completed]

@@ -81,7 +81,7 @@ def test_the_end_of_the_audio_settles_every_speaker(protocol, client, happen, to
 
     assert ["anna", "unknown"] == [segment["speaker"] for segment in segments(last)]
     assert last[-3]["type"].endswith("completed")
-    assert protocol.is_over
+    assert protocol.audio.is_over
 
 
 def test_another_stream_counts_on_the_same_clock(client, happen, token):

@@ -19,7 +19,7 @@ from wlk_serve.http.client_secrets import ClientSecrets
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Admission", "read_keys"]
+__all__ = ["Admission", "header_keys", "read_keys"]
 
 _ID_CHARACTERS = 8  # of a digest, in logs
 _KEY_PROTOCOL = "openai-insecure-api-key."  # by which browsers send a key with a WebSocket
@@ -41,8 +41,8 @@ def read_keys(variable: str | None) -> list[str]:
     return keys
 
 
-def _keys_of(headers: Mapping[str, str]) -> list[str]:
-    """Return every key of a request, by *headers* with names in lower case."""
+def header_keys(headers: Mapping[str, str]) -> list[str]:
+    """Return the keys in *headers*, by names in lower case, where OpenAI's clients put them."""
     kind, _, bearer = headers.get("authorization", "").partition(" ")
     keys = [bearer.strip()] if kind.lower() in {"bearer", "token"} else []
     keys += [headers[name] for name in ("api-key", "x-api-key") if name in headers]
@@ -94,16 +94,12 @@ class Admission:
             is_local=is_local,
         )
 
-    def check(
-        self, headers: Mapping[str, str], *, takes_secrets: bool = False, needs_key: bool = True
-    ) -> None:
+    def check_site(self, headers: Mapping[str, str]) -> None:
         """
-        Check the *headers*, by names in lower case; client secrets count where they are taken.
-
-        Files that hold no secret need no key.
+        Check the Host and the Origin in *headers*, by names in lower case.
 
         Raises:
-            RequestError: 403 for a foreign Host or Origin, 401 for a missing or wrong key.
+            RequestError: 403 for a foreign one.
 
         """
         host = headers.get("host", "")
@@ -121,26 +117,34 @@ class Admission:
                 status=403,
                 code="invalid_origin",
             )
-        if not needs_key:
-            return
-        has_secret = takes_secrets and self.secret_session(headers) is not None
-        if self.key_digests and not has_secret and not self._has_key(headers):
+
+    def check_keys(self, keys: Iterable[str], *, takes_secrets: bool = False) -> None:
+        """
+        Check that one of *keys* is of this server; client secrets count where they are taken.
+
+        Raises:
+            RequestError: 401 for a missing or wrong key.
+
+        """
+        keys = list(keys)
+        has_secret = takes_secrets and self.secret_session(keys) is not None
+        if self.key_digests and not has_secret and not self._has_key(keys):
             raise RequestError(
                 "expected a key of this server, as Authorization: Bearer KEY",
                 status=401,
                 code="invalid_api_key",
             )
 
-    def secret_session(self, headers: Mapping[str, str]) -> dict[str, Any] | None:
+    def secret_session(self, keys: Iterable[str]) -> dict[str, Any] | None:
         """Return the configuration in the client secret of a request, None without a valid one."""
         now = time.time()
-        sessions = (self.secrets.session(key, now) for key in _keys_of(headers))
+        sessions = (self.secrets.session(key, now) for key in keys)
         return next((session for session in sessions if session is not None), None)
 
-    def key_id(self, headers: Mapping[str, str]) -> str:
+    def key_id(self, keys: Iterable[str]) -> str:
         """Return the beginning of the digest of a client's key; empty where none is needed."""
         now = time.time()
-        for key in _keys_of(headers):
+        for key in keys:
             if _digest(key) in self.key_digests:
                 return _digest(key).hex()[:_ID_CHARACTERS]
             if (owner := self.secrets.key_id(key, now)) is not None:
@@ -155,11 +159,11 @@ class Admission:
     def _is_allowed(self, origin: str, host: str) -> bool:
         return origin in {f"http://{host}", f"https://{host}"} or origin in self.origins
 
-    def _has_key(self, headers: Mapping[str, str]) -> bool:
+    def _has_key(self, keys: Iterable[str]) -> bool:
         # All comparisons are made, so that their time does not depend on which key is right.
         matches = [
             secrets.compare_digest(_digest(candidate), digest)
-            for candidate in _keys_of(headers)
+            for candidate in keys
             for digest in self.key_digests
         ]
         return any(matches)

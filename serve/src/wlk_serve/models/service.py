@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from wlk_core.session.events import Event
     from wlk_serve.models.card import ModelCard
     from wlk_serve.models.diarizers import DiarizerSource
-    from wlk_serve.realtime.streams import StreamConfig
+    from wlk_serve.models.stream import StreamSettings
     from wlk_serve.transcriptions.protocol import TranscriptionRequest
     from wlk_serve.transcriptions.recording import Result
 
@@ -177,7 +177,7 @@ class Service:
         return True
 
     async def open_stream(
-        self, config: StreamConfig, on_events: Callable[[ServedStream, list[Event]], object]
+        self, settings: StreamSettings, on_events: Callable[[ServedStream, list[Event]], object]
     ) -> ServedStream:
         """
         Open a session whose events are given to *on_events* in the running event loop.
@@ -192,7 +192,7 @@ class Service:
 
         """
         loop = asyncio.get_running_loop()
-        opened = await self._open(partial(self._new_stream, config), close=ServedStream.close)
+        opened = await self._open(partial(self._new_stream, settings), close=ServedStream.close)
         with ExitStack() as stack:
             stack.callback(opened.close)
             opened.attachment = self._scheduler.attach(
@@ -230,24 +230,26 @@ class Service:
             opening.add_done_callback(close_result)
             raise
 
-    def _new_stream(self, config: StreamConfig) -> ServedStream:
+    def _new_stream(self, settings: StreamSettings) -> ServedStream:
         """Return a session that is not stepped yet; may block."""
         with ExitStack() as stack:
-            processor = self._processor("transcribe", config.language, self._options(config.prompt))
+            processor = self._processor(
+                "transcribe", settings.language, self._options(settings.prompt)
+            )
             stack.enter_context(closing(processor))
             diarizer = None
             if self._diarizers is not None:
                 diarizer = stack.enter_context(closing(self._diarizers.open()))
             gate = None
-            if config.leaves_out_pauses:
-                times = {} if config.gate is None else attrs.asdict(config.gate)
+            if settings.leaves_out_pauses:
+                times = {} if settings.gate is None else attrs.asdict(settings.gate)
                 gate = SilenceGate(SileroDetector(), **times)
             session = Session(
                 processor,
                 gate=gate,
                 diarizer=diarizer,
-                encoding=config.encoding,
-                rate=config.rate,
+                encoding=settings.encoding,
+                rate=settings.rate,
                 max_backlog_seconds=_MAX_BACKLOG_SECONDS,
             )
             stack.pop_all()

@@ -1,4 +1,4 @@
-"""A session of the core with what belongs to it: the stream of its model, its diarizer."""
+"""A session of the core with what belongs to it, and how it is opened."""
 
 from __future__ import annotations
 
@@ -7,15 +7,53 @@ from contextlib import ExitStack
 import time
 from typing import TYPE_CHECKING
 
+import attrs
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wlk_core.annotators import Diarizer
+    from wlk_core.audio.pcm import Encoding
     from wlk_core.processor import OnlineProcessor
     from wlk_core.session import Session
     from wlk_serve.scheduler import Attachment
 
-__all__ = ["ServedStream"]
+__all__ = ["GateTimes", "ServedStream", "StreamSettings"]
+
+
+@attrs.frozen(kw_only=True)
+class GateTimes:
+    """The parameters of a SilenceGate: two probabilities, and three lengths in seconds."""
+
+    threshold: float
+    quiet_threshold: float
+    pre_roll: float
+    hang_over: float
+    min_silence: float
+
+
+@attrs.frozen(kw_only=True)
+class StreamSettings:
+    """
+    How a stream is opened.
+
+    Attributes:
+        encoding: of the samples of its audio, one channel.
+        rate: samples a second.
+        language: a code of the backend; None to detect it.
+        prompt: what the model is told before the audio; None for nothing.
+        gate: None for the gate's own parameters.
+        leaves_out_pauses: without it there is no gate and the model gets all audio, because the
+            client has a gate of its own.
+
+    """
+
+    encoding: Encoding = "s16le"
+    rate: int = 16_000
+    language: str | None = None
+    prompt: str | None = None
+    gate: GateTimes | None = None
+    leaves_out_pauses: bool = True
 
 
 class ServedStream:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wlk_serve.http.body import Upload
-    from wlk_serve.realtime.session import RealtimeSession
+    from wlk_serve.sessions.session import ClientSession
 
 __all__ = ["RunningSessions"]
 
@@ -38,7 +38,7 @@ class RunningSessions:
         self._limit = limit
         self._limit_per_key = limit_per_key
         self._running_of: Counter[str] = Counter()
-        self._running: list[RealtimeSession | Upload] = []
+        self._running: list[ClientSession | Upload] = []
         self._changed = asyncio.Event()
         self.is_draining = False
 
@@ -73,7 +73,7 @@ class RunningSessions:
             )
 
     @contextmanager
-    def entered(self, session: RealtimeSession | Upload, key_id: str = "") -> Iterator[None]:
+    def entered(self, session: ClientSession | Upload, key_id: str = "") -> Iterator[None]:
         """Count *session* while it runs; raises as `check`."""
         self.check(key_id)
         self._running.append(session)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import attrs
 
 from wlk_serve.errors import invalid
-from wlk_serve.realtime.streams import GateTimes
+from wlk_serve.models.stream import GateTimes, StreamSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,6 +115,18 @@ class RealtimeConfig:
     turn_detection: ServerVad | None = attrs.field(factory=ServerVad)
     include: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+
+    def stream_settings(self) -> StreamSettings:
+        """Return how a stream of the session is opened."""
+        vad = self.turn_detection
+        return StreamSettings(
+            encoding=self.format.encoding,
+            rate=self.format.rate,
+            language=self.language,
+            prompt=self.prompt,
+            gate=None if vad is None else vad.gate_times(),
+            leaves_out_pauses=vad is not None or MARKS not in self.include,
+        )
 
     def record(self) -> Json:
         """Return the fields of the session object that clients may set, and what was ignored."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from wlk_core.session.timeline import TextLine
     from wlk_core.tokens import ASRToken, SpeakerSpan
-    from wlk_serve.realtime.messages import Message
+    from wlk_serve.sessions.protocol import Message
 
 __all__ = ["Conversation", "Item"]
 

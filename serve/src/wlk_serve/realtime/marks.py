@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from wlk_core.session.events import Marked
     from wlk_core.tokens import ASRToken
-    from wlk_serve.realtime.messages import Message
+    from wlk_serve.sessions.protocol import Message
 
 __all__ = ["MARK", "Marks", "check_name"]
 
@@ -44,16 +44,16 @@ class Marks:
         if self.is_enabled:
             self._tokens += tokens
 
-    def marked(self, event: Marked, hypothesis: Iterable[ASRToken], offset: float) -> Message:
-        """Return the answer to a mark, of a stream that begins at *offset* seconds."""
+    def marked(self, event: Marked) -> Message:
+        """Return the answer to a mark."""
         tokens, self._tokens = self._tokens, []
         return {
             "type": "wlk.marked",
             "id": event.name,
             "tokens": [_record(token) for token in tokens],
-            "hypothesis": [_record(token) for token in hypothesis],
-            "processed_up_to": event.processed_up_to + offset,
-            "stable_up_to": event.stable_up_to + offset,
+            "hypothesis": [_record(token) for token in event.transcript.tokens],
+            "processed_up_to": event.processed_up_to,
+            "stable_up_to": event.stable_up_to,
             "stats": attrs.asdict(event.stats),
         }
 

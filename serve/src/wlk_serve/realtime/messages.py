@@ -6,44 +6,25 @@ import base64
 import binascii
 import json
 import reprlib
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-import attrs
+from typing import TYPE_CHECKING, NamedTuple
 
 from wlk_serve.errors import RequestError, invalid
 
 if TYPE_CHECKING:
     from wlk_serve.realtime.config import AudioFormat
+    from wlk_serve.sessions.protocol import Message
 
-__all__ = ["APPEND", "ClientMessage", "Message", "decode_audio", "parse_message"]
+__all__ = ["APPEND", "ClientMessage", "decode_audio", "parse_message"]
 
-Message: TypeAlias = "dict[str, Any]"
 APPEND = "input_audio_buffer.append"
 
 
-@attrs.define(kw_only=True)
-class ClientMessage:
-    """
-    A message of a client.
+class ClientMessage(NamedTuple):
+    """A message of a client: its type, which need not exist, its fields, the bytes of an append."""
 
-    Attributes:
-        kind: its type, which need not exist.
-        fields: the JSON object; empty for binary audio.
-        audio: the decoded bytes of an append.
-        error: why the message cannot be applied; None for a well-formed one.
-
-    """
-
-    kind: str = ""
-    fields: Message = attrs.field(factory=dict)
-    audio: bytes = b""
-    error: RequestError | None = None
-
-    @property
-    def event_id(self) -> str | None:
-        """The client's name of the message, which an error repeats."""
-        event_id = self.fields.get("event_id")
-        return event_id if isinstance(event_id, str) else None
+    kind: str
+    fields: Message
+    audio: bytes
 
 
 def parse_message(text: str) -> Message:

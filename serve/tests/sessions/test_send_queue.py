@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from wlk_serve.realtime.send_queue import SendQueue
+from wlk_serve.sessions.send_queue import SendQueue
 
 
 def message(kind, number):
@@ -35,7 +35,7 @@ def test_messages_come_in_their_order_until_the_end():
 
 def test_a_newer_hypothesis_replaces_the_one_that_waits():
     """Text that may change is sent in its newest form only; deltas are never replaced."""
-    queue = SendQueue()
+    queue = SendQueue({"wlk.hypothesis"})
     kinds = ["wlk.hypothesis", "wlk.hypothesis", "delta", "delta", "wlk.hypothesis"]
     queue.put([message(kind, number) for number, kind in enumerate(kinds)])
     queue.close()

@@ -6,28 +6,18 @@ from hypothesis import given, strategies
 import pytest
 
 from wlk_serve.errors import RequestError
-from wlk_serve.realtime.resume import REPLACEABLE, ResumeLog, parse_last_seq
+from wlk_serve.sessions.resume import ResumeLog, parse_last_seq
 
 DELTA = {"type": "delta", "text": "zero"}
 HYPOTHESIS = {"type": "wlk.hypothesis", "text": "on"}
+REPLACEABLE = {"wlk.ack", "wlk.hypothesis"}
 KINDS = strategies.sampled_from(["delta", "completed", "wlk.hypothesis"])
 
 
 @pytest.fixture
 def log():
     """Return the log of a session."""
-    return ResumeLog("token")
-
-
-def test_the_first_message_has_the_token(log):
-    """The rest of the session object is as it was."""
-    created = {"type": "session.created", "session": {"id": "a", "wlk": {"ignored": []}}}
-
-    (announced,) = log.announce([created])
-
-    resume = {"token": "token", "seconds": 30}
-    assert {"id": "a", "wlk": {"ignored": [], "resume": resume}} == announced["session"]
-    assert "wlk_seq" not in announced
+    return ResumeLog("token", REPLACEABLE)
 
 
 def test_a_client_receives_what_it_missed(log):
@@ -73,7 +63,7 @@ def test_a_number_that_was_never_sent_is_expired(log, last):
 
 def test_the_log_is_bounded_and_a_client_that_misses_more_is_refused():
     """The newest messages are kept."""
-    log = ResumeLog("token", max_characters=500)
+    log = ResumeLog("token", REPLACEABLE, max_characters=500)
     log.number([DELTA] * 100)
 
     with pytest.raises(RequestError):
@@ -110,7 +100,7 @@ def test_without_a_last_number_everything_is_missed():
 )
 def test_any_cut_anywhere_gives_every_message_and_every_sample_once(script):
     """The client receives what it would have without losses, but for replaced messages."""
-    log = ResumeLog("token")
+    log = ResumeLog("token", REPLACEABLE)
     sent, received, wire = [], [], []
     audio, arrived = [], []
     for kinds, is_cut, lost_messages, samples, lost_samples in script:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 from wlk_serve.errors import RequestError, invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
-    from wlk_serve.realtime.messages import Message
+    from wlk_serve.sessions.protocol import Message
 
-__all__ = ["REPLACEABLE", "RESUME_SECONDS", "ResumeLog", "parse_last_seq", "resume_expired"]
+__all__ = ["RESUME_SECONDS", "ResumeLog", "parse_last_seq", "resume_expired"]
 
 RESUME_SECONDS = 30  #: how long a session waits for its client
-REPLACEABLE = frozenset({"wlk.ack", "wlk.hypothesis"})  #: of which only the newest matters
 _MAX_CHARACTERS = 4 << 20
 _MAX_DIGITS = 18
 
@@ -24,22 +23,30 @@ class ResumeLog:
     """
     The numbered messages of one session, and what arrived from its client.
 
-    A plain object without sockets and clocks.  Of the kinds in `REPLACEABLE` it keeps the newest
+    A plain object without sockets and clocks.  Of the replaceable types it keeps the newest
     message alone; of all others the newest ones of up to *max_characters* of JSON.
 
     Args:
         token: what a client names to resume the session.
+        replaceable: types of messages of which only the newest matters.
         max_characters: how much is kept.
 
     """
 
-    def __init__(self, token: str, *, max_characters: int = _MAX_CHARACTERS) -> None:
+    def __init__(
+        self,
+        token: str,
+        replaceable: Collection[str | None] = (),
+        *,
+        max_characters: int = _MAX_CHARACTERS,
+    ) -> None:
         self.token = token
+        self._replaceable = replaceable
         self._max_characters = max_characters
         self._last = 0  # number of the newest message
         self._kept_after = 0  # every irreplaceable message with a higher number is kept
-        self._messages: dict[int, tuple[str, Message, int]] = {}  # kind, message, characters
-        self._replaceable: dict[str, int] = {}  # number of the newest message of each kind
+        self._messages: dict[int, tuple[str | None, Message, int]] = {}  # kind, message, characters
+        self._newest: dict[str | None, int] = {}  # number of the newest message of each kind
         self._characters = 0
         self._received_messages = 0
         self._acknowledged_samples = 0
@@ -48,20 +55,6 @@ class ResumeLog:
     def characters(self) -> int:
         """How many characters of JSON are kept."""
         return self._characters
-
-    def announce(self, messages: Iterable[Message]) -> list[Message]:
-        """Return the first messages of the session with the token in their session object."""
-        resume = {"token": self.token, "seconds": RESUME_SECONDS}
-        return [
-            {
-                **message,
-                "session": {
-                    **message["session"],
-                    "wlk": {**message["session"]["wlk"], "resume": resume},
-                },
-            }
-            for message in messages
-        ]
 
     def number(self, messages: Iterable[Message]) -> list[Message]:
         """Return *messages* with their numbers, and keep them."""
@@ -108,17 +101,17 @@ class ResumeLog:
 
     def _keep(self, message: Message) -> Message:
         self._last += 1
-        kind = message["type"]
+        kind = message.get("type")
         numbered = {**message, "wlk_seq": self._last}
-        if kind in REPLACEABLE:
-            self._drop(self._replaceable.get(kind))
-            self._replaceable[kind] = self._last
+        if kind in self._replaceable:
+            self._drop(self._newest.get(kind))
+            self._newest[kind] = self._last
         size = len(json.dumps(numbered))
         self._messages[self._last] = (kind, numbered, size)
         self._characters += size
         while self._characters > self._max_characters:
             oldest = next(iter(self._messages))
-            if self._messages[oldest][0] not in REPLACEABLE:
+            if self._messages[oldest][0] not in self._replaceable:
                 self._kept_after = oldest
             self._drop(oldest)
         return numbered

@@ -8,7 +8,7 @@ import math
 import attrs
 import pytest
 
-from wlk_serve.realtime.route import serve_session
+from wlk_serve.sessions.sockets import serve_session
 
 
 @attrs.define(eq=False)
@@ -40,13 +40,13 @@ class Socket:
 
 
 @pytest.fixture
-def run(open_realtime, monkeypatch):
+def run(open_session, monkeypatch):
     """Return a function that serves a session over a socket until it is closed."""
-    monkeypatch.setattr("wlk_serve.realtime.route._SEND_SECONDS", 0.2)
+    monkeypatch.setattr("wlk_serve.sessions.sockets._SEND_SECONDS", 0.2)
     ends = []
 
     async def serve(socket, **options):
-        session = open_realtime(
+        session = open_session(
             on_over=lambda: ends.append("over"),
             on_closed=lambda: ends.append("closed"),
             **options,
@@ -74,7 +74,7 @@ def test_a_client_that_takes_nothing_is_closed_as_too_slow(run):
 
 def test_a_client_with_too_many_messages_waiting_is_closed_as_too_slow(run, monkeypatch):
     """What waits is bounded, however much the client causes."""
-    monkeypatch.setattr("wlk_serve.realtime.route._SEND_SECONDS", 2.0)
+    monkeypatch.setattr("wlk_serve.sessions.sockets._SEND_SECONDS", 2.0)
     socket = Socket(sends=1, messages=math.inf)
     run(socket)
 

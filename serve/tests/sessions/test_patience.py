@@ -6,11 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from wlk_serve.ops.limits import Limits, Usage
-from wlk_serve.ops.metrics import Metrics
-from wlk_serve.realtime.config import default_config
-from wlk_serve.realtime.resume import RESUME_SECONDS
-from wlk_serve.realtime.session import RealtimeSession
+from wlk_serve.sessions.resume import RESUME_SECONDS
 
 THIRD = RESUME_SECONDS / 3
 LOST = 1006  # the close code of a socket without a close frame
@@ -49,7 +45,7 @@ class Clock:
 def clock(monkeypatch):
     """Return the clock of all sessions."""
     clock = Clock()
-    monkeypatch.setattr("wlk_serve.realtime.session.asyncio.get_running_loop", lambda: clock)
+    monkeypatch.setattr("wlk_serve.sessions.session.asyncio.get_running_loop", lambda: clock)
     return clock
 
 
@@ -60,19 +56,9 @@ def closed():
 
 
 @pytest.fixture
-def session(card, clock, closed):
+def session(open_session, clock, closed):
     """Return a session that can be resumed."""
-    limits = Limits()
-    return RealtimeSession(
-        SimpleNamespace(card=card, metrics=Metrics()),
-        config=default_config(card),
-        key_id="",
-        limits=limits,
-        usage=Usage(limits),
-        is_resumable=True,
-        on_over=lambda: None,
-        on_closed=lambda: closed.append(clock.now),
-    )
+    return open_session(is_resumable=True, on_closed=lambda: closed.append(clock.now))
 
 
 def test_a_session_that_is_over_waits_once(session, clock, closed):

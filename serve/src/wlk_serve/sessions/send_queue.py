@@ -7,10 +7,8 @@ from collections import deque
 import json
 from typing import TYPE_CHECKING, Any
 
-from wlk_serve.realtime.resume import REPLACEABLE
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 __all__ = ["SendQueue"]
 
@@ -22,11 +20,12 @@ class SendQueue:
     """
     Messages in their order, as JSON text.
 
-    A hypothesis or acknowledgement that waits is replaced by a newer one.  Nothing else is ever
+    A replaceable message that waits is replaced by a newer one of its type.  Nothing else is ever
     dropped: when a message would follow `max_messages`, or more than `max_characters`, `is_full`
     becomes true and the socket is closed.
 
     Args:
+        replaceable: types of messages that are.
         first: messages that wait from the beginning, whatever their number and size.
         max_messages: how many messages may wait.
         max_characters: how many characters may wait before another message.
@@ -35,14 +34,16 @@ class SendQueue:
 
     def __init__(
         self,
+        replaceable: Collection[str | None] = (),
         first: Iterable[dict[str, Any]] = (),
         *,
         max_messages: int = _MAX_MESSAGES,
         max_characters: int = _MAX_CHARACTERS,
     ) -> None:
+        self._replaceable = replaceable
         self._max_messages = max_messages
         self._max_characters = max_characters
-        self._messages: deque[tuple[str, str]] = deque()  # type, JSON text
+        self._messages: deque[tuple[str | None, str]] = deque()  # type, JSON text
         self._characters = 0  # of all but the first messages
         self._first = deque(first)
         self._changed = asyncio.Event()
@@ -62,13 +63,11 @@ class SendQueue:
             if self.is_full:
                 self._taken.set()
                 break
-            if message["type"] in REPLACEABLE and self._messages:
-                kind, text = self._messages[-1]
-                if kind == message["type"]:
-                    self._messages.pop()
-                    self._characters -= len(text)
+            kind = message.get("type")
+            if kind in self._replaceable and self._messages and self._messages[-1][0] == kind:
+                self._characters -= len(self._messages.pop()[1])
             text = json.dumps(message)
-            self._messages.append((message["type"], text))
+            self._messages.append((kind, text))
             self._characters += len(text)
         self._changed.set()
 

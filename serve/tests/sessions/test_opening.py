@@ -10,8 +10,7 @@ import attrs
 import pytest
 
 from wlk_core.errors import OptionError
-from wlk_serve.realtime.protocol import RealtimeProtocol
-from wlk_serve.realtime.route import serve_session
+from wlk_serve.sessions.sockets import serve_session
 
 SECOND = base64.b64encode(bytes(48_000)).decode()  # of 16-bit samples at 24 kHz
 APPEND = json.dumps({"type": "input_audio_buffer.append", "audio": SECOND, "event_id": "audio-1"})
@@ -60,18 +59,18 @@ async def errors_of(queue):
     return [message["error"] for message in messages if message["type"] == "error"]
 
 
-def test_a_message_that_opens_a_stream_is_applied_once(open_realtime, opener, streams):
+def test_a_message_that_opens_a_stream_is_applied_once(open_session, opener, streams):
     """Messages after it wait for it."""
 
     async def run():
-        session = open_realtime(open_stream=opener.open_stream)
+        session = open_session(open_stream=opener.open_stream)
         queue = session.begin()
         receiving = asyncio.create_task(receive(session, queue, MANUAL, APPEND, APPEND, COMMIT))
         await turns()
-        waits = session.protocol.samples == 0 and not receiving.done()
+        waits = session.audio.samples == 0 and not receiving.done()
         opener.begun[0].set_result(None)
         await receiving
-        samples = session.protocol.samples
+        samples = session.audio.samples
         session.close()
         return waits, samples
 
@@ -80,11 +79,11 @@ def test_a_message_that_opens_a_stream_is_applied_once(open_realtime, opener, st
     assert [("receive", 48_000), ("receive", 48_000), ("commit",), ("close",)] == stream.calls
 
 
-def test_a_stream_that_the_backend_refuses_is_an_error_of_its_message(open_realtime, opener):
+def test_a_stream_that_the_backend_refuses_is_an_error_of_its_message(open_session, opener):
     """The session goes on, and the next audio tries again."""
 
     async def run():
-        session = open_realtime(open_stream=opener.open_stream)
+        session = open_session(open_stream=opener.open_stream)
         queue = session.begin()
         receiving = asyncio.create_task(receive(session, queue, APPEND, APPEND))
         await turns()
@@ -92,7 +91,7 @@ def test_a_stream_that_the_backend_refuses_is_an_error_of_its_message(open_realt
         await turns()
         opener.begun[1].set_result(None)
         await receiving
-        samples = session.protocol.samples
+        samples = session.audio.samples
         session.end()
         session.fail()
         errors = await errors_of(queue)
@@ -106,11 +105,11 @@ def test_a_stream_that_the_backend_refuses_is_an_error_of_its_message(open_realt
     assert "no such prompt" in error["message"]
 
 
-def test_a_defect_of_a_backend_is_no_error_of_the_client(open_realtime, opener):
+def test_a_defect_of_a_backend_is_no_error_of_the_client(open_session, opener):
     """It ends the session as any defect does."""
 
     async def run():
-        session = open_realtime(open_stream=opener.open_stream)
+        session = open_session(open_stream=opener.open_stream)
         receiving = asyncio.create_task(receive(session, session.begin(), APPEND))
         await turns()
         opener.begun[0].set_exception(ZeroDivisionError("a defect"))
@@ -131,18 +130,18 @@ def test_a_defect_of_a_backend_is_no_error_of_the_client(open_realtime, opener):
     ],
     ids=["dropped", "shut down", "taken over", "left"],
 )
-def test_a_stream_that_is_opened_too_late_is_closed(open_realtime, opener, streams, interrupt):
+def test_a_stream_that_is_opened_too_late_is_closed(open_session, opener, streams, interrupt):
     """Its message is not applied: a client that resumes sends it again."""
 
     async def run():
-        session = open_realtime(open_stream=opener.open_stream, is_resumable=True)
+        session = open_session(open_stream=opener.open_stream, is_resumable=True)
         queue = session.begin()
         receiving = asyncio.create_task(receive(session, queue, APPEND))
         await turns()
         interrupt(session, queue)
         opener.begun[0].set_result(None)
         await receiving
-        samples = session.protocol.samples
+        samples = session.audio.samples
         session.close()
         return samples
 
@@ -172,12 +171,12 @@ class Client:
         self.close_code = code
 
 
-def test_a_shutdown_does_not_wait_for_a_stream_that_is_being_opened(open_realtime, opener):
+def test_a_shutdown_does_not_wait_for_a_stream_that_is_being_opened(open_session, opener):
     """Its socket is closed for a restart, and the opening is cancelled."""
 
     async def run():
         client = Client()
-        session = open_realtime(open_stream=opener.open_stream)
+        session = open_session(open_stream=opener.open_stream)
         serving = asyncio.create_task(serve_session(client, session, session.begin()))
         await turns()
         session.end()
@@ -186,36 +185,3 @@ def test_a_shutdown_does_not_wait_for_a_stream_that_is_being_opened(open_realtim
         return client.close_code, opener.begun[0].cancelled()
 
     assert (1012, True) == asyncio.run(run())
-
-
-def test_a_message_names_the_stream_that_it_needs(card, open_stream, new_id, streams):
-    """Audio and marks need one until one is open; nothing changes before the message is applied."""
-    protocol = RealtimeProtocol(card, new_id=new_id)
-    update = '{"type": "session.update", "session": {"include": ["wlk.marks"]}}'
-    protocol.apply(protocol.parse(update))
-    messages = [
-        protocol.parse(data) for data in ('{"type": "wlk.mark", "id": "1"}', APPEND, bytes(48_000))
-    ]
-    configs = [protocol.stream_needed(message) for message in messages]
-    samples = protocol.samples
-    answers = [protocol.apply(messages[0], open_stream(configs[0]))]
-    needed = [protocol.stream_needed(message) for message in messages]
-    answers += [protocol.apply(message) for message in messages[1:]]
-
-    assert (0, 48_000) == (samples, protocol.samples)
-    assert None not in configs
-    assert [None] * 3 == needed
-    assert [[]] * 3 == answers
-    assert [("mark", "1"), ("receive", 48_000), ("receive", 48_000)] == streams[0].calls
-
-
-@pytest.mark.parametrize(
-    "data",
-    ["{", '{"type": 1}', COMMIT, '{"type": "wlk.mark", "id": "1"}', bytes(2)]
-    + [json.dumps({"type": "input_audio_buffer.append", "audio": audio}) for audio in ("", "?")],
-)
-def test_a_message_that_adds_no_audio_needs_no_stream(card, new_id, data):
-    """Malformed ones, marks that were not asked for, and empty audio."""
-    protocol = RealtimeProtocol(card, new_id=new_id)
-
-    assert None is protocol.stream_needed(protocol.parse(data))

@@ -1,4 +1,4 @@
-"""A Realtime session in the event loop: its protocol, its streams and the queue of its socket."""
+"""A client's session in the event loop: its protocol, its streams and the queue of its socket."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ import time
 from typing import TYPE_CHECKING
 
 from wlk_core.errors import WLKError
-from wlk_serve.errors import RequestError
+from wlk_serve.errors import RequestError, as_request_error
 from wlk_serve.ops.records import SessionFigures
-from wlk_serve.realtime.protocol import RealtimeProtocol
-from wlk_serve.realtime.resume import RESUME_SECONDS, ResumeLog, resume_expired
-from wlk_serve.realtime.send_queue import SendQueue
+from wlk_serve.sessions.audio import SessionAudio
+from wlk_serve.sessions.protocol import SessionInfo
+from wlk_serve.sessions.resume import RESUME_SECONDS, ResumeLog, resume_expired
+from wlk_serve.sessions.send_queue import SendQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from wlk_core.session.events import Event
     from wlk_serve.models.service import Service
     from wlk_serve.models.stream import ServedStream
     from wlk_serve.ops.limits import Limits, Usage
-    from wlk_serve.realtime.config import RealtimeConfig
-    from wlk_serve.realtime.messages import Message
-    from wlk_serve.realtime.streams import StreamConfig
+    from wlk_serve.sessions.protocol import Message, Opening
 
-__all__ = ["BROKEN", "DONE", "OVERLOADED", "RESTART", "TAKEN_OVER", "RealtimeSession"]
+__all__ = ["BROKEN", "DONE", "OVERLOADED", "RESTART", "TAKEN_OVER", "ClientSession"]
 
 DONE, RESTART, BROKEN, OVERLOADED = 1000, 1012, 1011, 1013  #: close codes of RFC 6455
 TAKEN_OVER = 4409  #: another socket resumed the session
 _DELIBERATE = {1000, 1001}  # codes with which a client ends its session
-_TOKEN_BYTES = 18
+_ACK = "wlk.ack"
+_RANDOM_BYTES = 18
 
 
-class RealtimeSession:
+class ClientSession:
     """
     One session, which one socket at a time is attached to.
 
@@ -41,13 +41,12 @@ class RealtimeSession:
 
     Args:
         service: opens the streams.
-        config: the configuration at the beginning.
+        opening: what the client wants.
+        protocol: its name in metrics.
         key_id: the key of the client, as `Admission.key_id` writes it.
         limits: how long the session may last and its client be silent; then it ends with all of
             its words.
         usage: what the client has used.
-        is_beta: whether messages have the beta shape.
-        is_resumable: whether the client asked for a token.
         on_over: called once, when the session takes and decodes nothing any more.
         on_closed: called once after that, when no socket can attach to it any more.
 
@@ -56,13 +55,12 @@ class RealtimeSession:
     def __init__(
         self,
         service: Service,
+        opening: Opening,
         *,
-        config: RealtimeConfig,
+        protocol: str,
         key_id: str,
         limits: Limits,
         usage: Usage,
-        is_beta: bool = False,
-        is_resumable: bool = False,
         on_over: Callable[[], object],
         on_closed: Callable[[], object],
     ) -> None:
@@ -74,20 +72,20 @@ class RealtimeSession:
         self._usage = usage
         self._outcome = "left"  # how it ended, for the log
         self._queue: SendQueue | None = None  # of the socket that is attached
-        self.log = ResumeLog(secrets.token_urlsafe(_TOKEN_BYTES)) if is_resumable else None
         self.close_code = DONE
-        self.protocol = RealtimeProtocol(
-            service.card,
-            new_id=lambda prefix: f"{prefix}_{secrets.token_hex(12)}",
+        token = secrets.token_urlsafe(_RANDOM_BYTES) if opening.is_resumable else None
+        info = SessionInfo(
+            id=f"sess_{secrets.token_hex(12)}",
+            card=service.card,
             expires_at=int(time.time() + limits.max_session_seconds),
-            is_beta=is_beta,
-            config=config,
+            resume=None if token is None else (token, RESUME_SECONDS),
         )
+        self.audio = SessionAudio(opening.settings)
+        self._protocol = opening.make(self.audio, info)
+        self._replaceable = {_ACK, *self._protocol.replaceable}
+        self.log = None if token is None else ResumeLog(token, self._replaceable)
         self.figures = SessionFigures(
-            service.metrics,
-            protocol="realtime",
-            session_id=self.protocol.session_id,
-            key_id=key_id,
+            service.metrics, protocol=protocol, session_id=info.id, key_id=key_id
         )
         self._loop = asyncio.get_running_loop()
         self._lifetime = self._loop.call_later(limits.max_session_seconds, self._finish)
@@ -103,12 +101,9 @@ class RealtimeSession:
 
     def begin(self) -> SendQueue:
         """Attach the first socket; return the queue of its messages."""
-        messages = self.protocol.begin()
-        if self.log is not None:
-            messages = self.log.announce(messages)
-        self._queue = SendQueue()
-        self._queue.put(messages)
-        return self._queue
+        queue = self._queue = SendQueue(self._replaceable)
+        queue.put(list(self._protocol.begin()))
+        return queue
 
     def resume(self, last: int) -> SendQueue:
         """
@@ -120,13 +115,14 @@ class RealtimeSession:
         """
         if self.log is None:
             raise resume_expired("the session has no token; open a new one")
-        missed = self.log.resume(last, self.protocol.samples)
+        missed = self.log.resume(last, self.audio.samples)
+        self.audio.drop_waiting()  # its client sends it again
         if self._queue is not None:
             self._queue.close_with(TAKEN_OVER)
         if self._on_over is not None:
             self._stop_waiting()
         self._last_message = self._loop.time()
-        self._queue = SendQueue(missed)
+        self._queue = SendQueue(self._replaceable, missed)
         self._stop_if_over()
         return self._queue
 
@@ -145,6 +141,7 @@ class RealtimeSession:
         if queue is not self._queue:
             return  # another socket has taken the session over
         self._queue = None
+        self.audio.drop_waiting()
         own_code = OVERLOADED if queue.is_full else self.close_code
         self._outcome = str(own_code if code is None else code)
         if self.log is None or code in _DELIBERATE:
@@ -162,19 +159,15 @@ class RealtimeSession:
         if queue is not self._queue:
             return  # the client sends it again through its new socket
         self._last_message = self._loop.time()
-        message = self.protocol.parse(data)
-        opened: ServedStream | WLKError | None = None
-        if (config := self.protocol.stream_needed(message)) is not None:
-            opened = await self._open_stream(config)
+        before = self.audio.samples
+        self._put(self._protocol.receive(data))
+        if self.audio.needs_stream:
+            await self._open_stream(queue)
             if queue is not self._queue:
-                if not isinstance(opened, WLKError):
-                    opened.close()
                 return
-        before = self.protocol.samples
-        self._put(self.protocol.apply(message, opened))
         if self.log is not None:
-            self._put(self.log.acknowledge(self.protocol.samples, self.protocol.rate))
-        seconds = (self.protocol.samples - before) / self.protocol.rate
+            self._put(self.log.acknowledge(self.audio.samples, self.audio.settings.rate))
+        seconds = (self.audio.samples - before) / self.audio.settings.rate
         self.figures.add_audio(seconds)
         try:
             key_id = self.figures.key_id
@@ -183,26 +176,32 @@ class RealtimeSession:
             self._end_with(error, OVERLOADED)
         self._stop_if_over()
 
-    async def _open_stream(self, config: StreamConfig) -> ServedStream | WLKError:
-        """Return a new stream, or why the backend refuses it, which answers the message."""
+    async def _open_stream(self, queue: SendQueue) -> None:
+        """Open the stream that the message of a socket needs, if nothing has ended it meanwhile."""
         try:
-            opened = await self._service.open_stream(config, self._handle)
+            opened = await self._service.open_stream(self.audio.settings, self._handle)
         except WLKError as error:
-            return error
+            if queue is self._queue and self.audio.needs_stream:
+                self._put(self._protocol.refuse(as_request_error(error)))
+                self.audio.drop_waiting()
+            return
+        if queue is not self._queue or not self.audio.needs_stream:
+            opened.close()
+            return
         self._streams = [*(old for old in self._streams if old.backlog_seconds), opened]
-        return opened
+        self.audio.open(opened)
 
     def end(self) -> None:
         """Take no more audio, deliver the last words and close for a restart of the server."""
-        if not self.protocol.is_ending:  # a session that its client ended is complete
+        if not self.audio.is_ended:  # a session that its client ended is complete
             self.close_code = RESTART
         self._finish()
 
     def _end_with(self, error: RequestError, code: int) -> None:
         """Report *error*, deliver the last words and close with *code*."""
-        if not self.protocol.is_ending:
+        if not self.audio.is_ended:
             self.close_code = code
-            self._put(self.protocol.report(error))
+            self._put(self._protocol.refuse(error))
             self._finish()
 
     def _check_idle(self) -> None:
@@ -233,7 +232,7 @@ class RealtimeSession:
     def _stop(self) -> None:
         self._lifetime.cancel()
         self._idleness.cancel()
-        self.protocol.close()
+        self.audio.close()
         if self._on_over is not None:
             on_over, self._on_over = self._on_over, None
             self.figures.finish(self._outcome)
@@ -241,9 +240,8 @@ class RealtimeSession:
 
     def _finish(self) -> None:
         """End the audio although its client sends more, perhaps in the middle of a word."""
-        if self.log is not None and not self.protocol.is_ending:
-            self._put([{"type": "wlk.cut"}])
-        self._put(self.protocol.end())
+        self.audio.drop_waiting()
+        self._put(self._protocol.end())
         self._stop_if_over()
 
     def _stop_waiting(self) -> None:
@@ -256,7 +254,8 @@ class RealtimeSession:
     def _handle(self, stream: ServedStream, events: list[Event]) -> None:
         self.figures.add_events(events, self.backlog_seconds, stream.commit_times)
         try:
-            self._put(self.protocol.handle(stream, events))
+            for event in self.audio.events(stream, events):
+                self._put(self._protocol.handle(event))
         except Exception:
             self.fail()
             raise  # to the scheduler, which logs it
@@ -267,20 +266,19 @@ class RealtimeSession:
         self.close_code, self._is_broken = BROKEN, True
         self._stop_if_over()
 
-    def _put(self, messages: list[Message]) -> None:
-        if not messages:
-            return
+    def _put(self, answers: Iterable[Message]) -> None:
+        messages = list(answers)
         for message in messages:
-            if "error" in message:  # of the types `error` and `...failed`
-                self.figures.metrics.count_error_code(message["error"]["code"])
+            if isinstance(error := message.get("error"), dict):
+                self.figures.metrics.count_error_code(error.get("code"))
         if self.log is not None:
             messages = self.log.number(messages)
         if self._queue is not None:
             self._queue.put(messages)
 
     def _stop_if_over(self) -> None:
-        if self.protocol.is_over or self._is_broken:
-            if self.protocol.has_failed:
+        if self.audio.is_over or self._is_broken:
+            if self.audio.has_failed:
                 self.close_code = BROKEN
             if self._queue is not None:
                 self._queue.close()

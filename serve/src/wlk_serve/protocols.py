@@ -1,0 +1,92 @@
+"""
+Everything an author of a protocol needs, and the hook by which a distribution offers one.
+
+A distribution names its module as an entry point of the group "wlk.protocols"; the module
+implements `wlk_protocols`.  docs/protocols.md has an example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from importlib import metadata
+import logging
+import sys
+from typing import Any, TypeVar, cast
+
+import pluggy
+
+from wlk_serve.errors import RequestError, as_request_error
+from wlk_serve.http.admission import header_keys
+from wlk_serve.models.card import ModelCard
+from wlk_serve.models.stream import GateTimes, StreamSettings
+from wlk_serve.sessions.audio import SegmentEnd, SessionAudio, StreamSegment
+from wlk_serve.sessions.protocol import (
+    ClientProtocol,
+    CloseSocket,
+    Handshake,
+    Message,
+    Opening,
+    SessionInfo,
+    SocketRoute,
+)
+
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "ClientProtocol",
+    "CloseSocket",
+    "GateTimes",
+    "Handshake",
+    "Message",
+    "ModelCard",
+    "Opening",
+    "RequestError",
+    "SegmentEnd",
+    "SessionAudio",
+    "SessionInfo",
+    "SocketRoute",
+    "StreamSegment",
+    "StreamSettings",
+    "as_request_error",
+    "header_keys",
+    "hookimpl",
+    "installed_routes",
+    "wlk_protocols",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ENTRY_POINT_GROUP = "wlk.protocols"  #: where distributions declare their modules
+_LOGGER = logging.getLogger(__name__)
+
+# The casts keep the decorated signature visible to type checkers (pluggy#191).
+hookspec = cast("Callable[[F], F]", pluggy.HookspecMarker("wlk_serve"))
+hookimpl = cast("Callable[[F], F]", pluggy.HookimplMarker("wlk_serve"))
+
+
+@hookspec
+def wlk_protocols() -> Iterable[SocketRoute]:  # type: ignore[empty-body]  # a specification has no body
+    """Return the routes of the protocols that a distribution provides."""
+
+
+def installed_routes() -> list[SocketRoute]:
+    """
+    Return the routes of every installed protocol.
+
+    A plugin that cannot be loaded is logged and left out, so that the others serve; so is a route
+    whose path is taken.
+    """
+    routes: dict[str, SocketRoute] = {}
+    for point in sorted(metadata.entry_points(group=ENTRY_POINT_GROUP)):
+        manager = pluggy.PluginManager("wlk_serve")
+        manager.add_hookspecs(sys.modules[__name__])
+        try:
+            manager.register(point.load())
+            offered = [route for group in manager.hook.wlk_protocols() for route in group]
+        except (Exception, SystemExit):  # foreign code may raise anything
+            _LOGGER.exception("protocol %s is left out: its plugin does not load", point.name)
+            continue
+        for route in offered:
+            if route.path in routes:
+                _LOGGER.error("protocol %s is left out: %s is taken", point.name, route.path)
+            routes.setdefault(route.path, route)
+    return list(routes.values())

@@ -1,0 +1,1 @@
+"""A client's session over a socket, whatever protocol it speaks."""

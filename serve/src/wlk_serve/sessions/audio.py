@@ -1,0 +1,310 @@
+"""The audio of a client's session: its streams, one after another, on one clock."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from wlk_core.processor import StreamStats
+from wlk_core.session.events import End, Endpoint, Failure, Marked
+from wlk_core.tokens import Transcript
+from wlk_serve.errors import RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from wlk_core.session.events import Event
+    from wlk_serve.models.stream import ServedStream, StreamSettings
+
+__all__ = ["SegmentEnd", "SessionAudio", "StreamSegment"]
+
+_MAX_SEGMENTS = 4  # of a session; each holds a stream of the model and a detector, 3 MB and more
+_SAMPLE_BYTES = {"s16le": 2, "f32le": 4, "mulaw": 1, "alaw": 1}
+_TIMES = {"start", "end", "time", "audio_time", "processed_up_to", "stable_up_to"}
+
+
+@attrs.frozen
+class SegmentEnd:
+    """No event of the segment comes any more; what follows belongs to the next one."""
+
+    is_cleared: bool  #: whether audio of it was dropped
+
+
+@attrs.define(kw_only=True, eq=False)
+class StreamSegment:
+    """
+    A stream and the part of the session's clock that it covers.
+
+    Attributes:
+        stream: receives the audio.
+        settings: how the stream was opened.
+        offset: seconds of the session at which the stream begins.
+        commits: of the client, whose endpoints have not come yet.
+        takes_audio: whether audio of the client goes there.
+        is_cleared: whether events after those endpoints are dropped.
+        events: those of a segment that is not the first yet.
+        marks: answers to the marks that have not come back, as if all audio before were dropped.
+
+    """
+
+    stream: ServedStream
+    settings: StreamSettings
+    offset: float
+    commits: int = 0
+    takes_audio: bool = True
+    is_cleared: bool = False
+    events: deque[Event] = attrs.field(factory=deque)
+    marks: deque[Marked] = attrs.field(factory=deque)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it is handled any more."""
+        return self.is_cleared and not self.commits
+
+    def count(self, event: Event) -> Event:
+        """Return *event* after the commit or the mark that it answers was counted."""
+        if isinstance(event, Marked) and self.marks:
+            self.marks.popleft()
+        if isinstance(event, Endpoint) and event.reason in {"commit", "end"} and self.commits:
+            self.commits -= 1  # the end of the audio answers a commit that was made after it
+            return attrs.evolve(event, reason="commit")
+        return event
+
+
+class SessionAudio:
+    """
+    The audio that a client sends, as its protocol uses it; a plain object without I/O.
+
+    Audio opens a stream where none takes it.  Other settings, and a `clear`, end the stream, and
+    the next audio opens another one: the events of each come after all of the one before, with
+    times on the clock of the session.  Opening blocks, so that it is the work of the owner: what
+    was appended, committed or ended since then waits for `open`.
+
+    Args:
+        settings: how the first stream is opened.
+
+    """
+
+    def __init__(self, settings: StreamSettings) -> None:
+        self.settings = settings  #: of the next stream
+        self.samples = 0  #: appended
+        self.segments: deque[StreamSegment] = deque()  #: whose events have not all come
+        self.is_ended = False  #: whether no more audio is taken
+        self.has_failed = False  #: whether an engine failure ended the session
+        self._is_closed = False
+        self._waiting: list[Callable[[], object]] = []  # for a stream
+
+    # What protocols call.
+
+    @property
+    def seconds(self) -> float:
+        """The length of the audio that was appended."""
+        return self.samples / self.settings.rate
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will come any more."""
+        is_complete = self.is_ended and not self.segments and not self._waiting
+        return is_complete or self.has_failed or self._is_closed
+
+    @property
+    def segment(self) -> StreamSegment:
+        """The segment whose event is handled."""
+        return self.segments[0]
+
+    @property
+    def open_segment(self) -> StreamSegment | None:
+        """The segment that takes audio, which is the last one; None where the next audio opens."""
+        return self.segments[-1] if self.segments and self.segments[-1].takes_audio else None
+
+    def check_change(self) -> None:
+        """
+        Check that a change of the settings leaves room for the stream of the next audio.
+
+        Raises:
+            RequestError: too many streams are not finished.
+
+        """
+        if self.open_segment is not None:
+            self._check_count()
+
+    def change(self, settings: StreamSettings) -> None:
+        """Use *settings*, of the same encoding and rate once audio has come, from now on."""
+        if settings != self.settings:
+            self.settings = settings
+            self._end_segment()
+
+    def append(self, data: bytes) -> None:
+        """
+        Append audio in the form of the settings, whole samples of one channel; nothing for none.
+
+        Raises:
+            RequestError: it would open one more stream than a session may have.
+
+        """
+        if data:
+            self._do(partial(self._append, data))
+
+    def mark(self, name: str) -> None:
+        """Request a `Marked` event when all audio so far is decoded; raises as `append`."""
+        self._do(partial(self._mark, name))
+
+    def commit(self) -> StreamSegment | None:
+        """
+        End the utterance: an `Endpoint` of the reason "commit" follows its words.
+
+        Returns:
+            the segment that it ends; None where no words are to come, and no endpoint either.
+
+        """
+        if self._waiting:
+            self._waiting.append(self.commit)
+            return None
+        if not self.segments:
+            return None
+        segment = self.segments[-1]
+        if segment.takes_audio:
+            segment.stream.commit()
+        segment.commits += 1
+        return segment
+
+    def clear(self) -> list[Marked]:
+        """
+        Drop all audio after the last commit; return answers to the marks in it.
+
+        Without any, the answers are events of a segment that is left.
+        """
+        marks: deque[Marked] = deque()
+        while self.segments and not self.segments[-1].commits:
+            segment = self.segments.pop()
+            segment.stream.close()
+            marks.extendleft(reversed(segment.marks))
+        if not self.segments:
+            return list(marks)
+        self.segments[-1].is_cleared, self.segments[-1].takes_audio = True, False
+        self.segments[-1].marks += marks
+        return []
+
+    def end(self) -> None:
+        """Take no more audio; all words follow.  May be called again."""
+        if self._waiting:
+            self._waiting.append(self.end)
+            return
+        self.is_ended = True
+        self._end_segment()
+
+    # What the owner calls.
+
+    @property
+    def needs_stream(self) -> bool:
+        """Whether something waits for a stream with `settings`."""
+        return bool(self._waiting)
+
+    def open(self, stream: ServedStream) -> None:
+        """Use *stream*, and do what has waited for it."""
+        self.segments.append(
+            StreamSegment(stream=stream, settings=self.settings, offset=self.seconds)
+        )
+        waiting, self._waiting = self._waiting, []
+        for action in waiting:
+            action()
+
+    def drop_waiting(self) -> None:
+        """Forget what waits for a stream, because none is opened."""
+        self._waiting.clear()
+
+    def events(self, stream: ServedStream, events: Iterable[Event]) -> Iterator[Event | SegmentEnd]:
+        """Yield what can be handled now that *events* of a stream have come."""
+        segment = next((each for each in self.segments if each.stream is stream), None)
+        if segment is not None:  # not cleared
+            segment.events += events
+        while self.segments and self.segments[0].events:
+            yield from self._events(self.segments[0])
+
+    def close(self) -> None:
+        """Drop everything, as after a disconnect."""
+        self._is_closed = True
+        self._waiting.clear()
+        for segment in self.segments:
+            segment.stream.close()
+        self.segments.clear()
+
+    def _do(self, action: Callable[[], object]) -> None:
+        """Use the stream that takes audio, or wait for one."""
+        if self.open_segment is not None:
+            action()
+            return
+        self._check_count()
+        self._waiting.append(action)
+
+    def _check_count(self) -> None:
+        if len(self.segments) >= _MAX_SEGMENTS:
+            raise RequestError(
+                f"{_MAX_SEGMENTS} streams of this session are not finished, and another "
+                "configuration or a clear needs one more; wait for their words",
+                status=429,
+                code="rate_limit_exceeded",
+                retry_after=1,
+            )
+
+    def _append(self, data: bytes) -> None:
+        self.segments[-1].stream.receive(data)
+        self.samples += len(data) // _SAMPLE_BYTES[self.settings.encoding]
+
+    def _mark(self, name: str) -> None:
+        segment, time = self.segments[-1], self.seconds
+        segment.stream.mark(name)
+        segment.marks.append(
+            Marked(
+                name=name,
+                transcript=Transcript(()),
+                processed_up_to=time,
+                stable_up_to=time,
+                stats=StreamStats(),
+                audio_time=time,
+            )
+        )
+
+    def _end_segment(self) -> None:
+        if (segment := self.open_segment) is not None:
+            segment.takes_audio = False
+            segment.stream.end_audio()
+
+    def _events(self, segment: StreamSegment) -> Iterator[Event | SegmentEnd]:
+        """Yield the events of the first segment, on the clock of the session."""
+        has_ended = False
+        while segment.events and not has_ended and not segment.is_over:
+            event = _shifted(segment.events.popleft(), segment.offset)
+            has_ended = isinstance(event, End)
+            if isinstance(event, Failure) and event.is_final:
+                self.has_failed = True
+            if has_ended and not self.has_failed:
+                for _ in range(segment.commits):  # of audio without an utterance
+                    yield Endpoint(event.audio_time, "commit", event.audio_time)
+            yield segment.count(event)
+        if has_ended or segment.is_over:
+            yield from segment.marks if segment.is_cleared else ()
+            segment.stream.close()
+            self.segments.remove(segment)
+            yield SegmentEnd(segment.is_cleared)
+
+
+def _shifted(value: Any, seconds: float) -> Any:
+    """Return an event, or a part of one, with its times so many *seconds* later."""
+    if not seconds:
+        return value
+    if isinstance(value, tuple):
+        return tuple(_shifted(part, seconds) for part in value)
+    if not attrs.has(type(value)) or isinstance(value, StreamStats):
+        return value
+    fields = {name: getattr(value, name) for name in attrs.fields_dict(type(value))}
+    return attrs.evolve(
+        value,
+        **{
+            name: part + seconds if name in _TIMES else _shifted(part, seconds)
+            for name, part in fields.items()
+        },
+    )

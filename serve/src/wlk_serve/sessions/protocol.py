@@ -1,0 +1,177 @@
+"""What a protocol of the server is: an address, how a session is opened, and an object for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+
+import attrs
+
+from wlk_serve.errors import error_response
+from wlk_serve.http.admission import header_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from starlette.datastructures import Headers, QueryParams
+    from starlette.requests import HTTPConnection
+    from starlette.responses import Response
+
+    from wlk_core.session.events import Event
+    from wlk_serve.errors import RequestError
+    from wlk_serve.models.card import ModelCard
+    from wlk_serve.models.stream import StreamSettings
+    from wlk_serve.sessions.audio import SegmentEnd, SessionAudio
+
+__all__ = [
+    "ClientProtocol",
+    "CloseSocket",
+    "Handshake",
+    "Message",
+    "Opening",
+    "Resumption",
+    "SessionInfo",
+    "SocketRoute",
+]
+
+Message: TypeAlias = "dict[str, Any]"
+
+
+@attrs.frozen(kw_only=True)
+class SessionInfo:
+    """
+    What a protocol may know of its session.
+
+    Attributes:
+        id: its name in the log.
+        card: the model that is served.
+        expires_at: seconds of the epoch at which the server ends it.
+        resume: the token by which a client resumes it, and for how many seconds after a loss; None
+            where it ends with its socket.
+
+    """
+
+    id: str
+    card: ModelCard
+    expires_at: int = 0
+    resume: tuple[str, int] | None = None
+
+
+class ClientProtocol(Protocol):
+    """
+    One session in the protocol of its client, without sockets, threads and clocks.
+
+    It is made with the session's audio, which it tells what the client sends.  Each method returns
+    the messages to send, JSON objects in their order.  Once the audio is over, the messages that
+    wait are sent and the socket is closed.
+    """
+
+    replaceable: ClassVar[Collection[str | None]]
+    """Values of the field "type" of which only the newest message matters; None for no such field.
+
+    While a message waits for a slow client, a newer one of its type replaces it.
+    """
+
+    def begin(self) -> Iterable[Message]:
+        """Return the first messages of a connection."""
+
+    def receive(self, data: str | bytes) -> Iterable[Message]:
+        """Apply a message of the client, whatever it is; nothing that a client sends raises."""
+
+    def handle(self, event: Event | SegmentEnd) -> Iterable[Message]:
+        """Apply what happened, with times in seconds of the session."""
+
+    def refuse(self, error: RequestError) -> Iterable[Message]:
+        """
+        Report an error: a limit of the server, or that the stream was not opened.
+
+        While `SessionAudio.needs_stream`, the error answers the message that was received last.
+        """
+
+    def end(self) -> Iterable[Message]:
+        """End the audio before a shutdown or at a limit; may be called again."""
+
+
+@attrs.frozen(kw_only=True)
+class Handshake:
+    """
+    What a client sent to open a socket.
+
+    Attributes:
+        headers: by their names in lower case.
+        query: the fields of the query.
+        subprotocols: which it offers.
+        secret: the configuration that its client secret carries; None without one.
+        card: returns the card of a model by its name, the default one for None; raises RequestError
+            where there is none.
+
+    """
+
+    headers: Headers
+    query: QueryParams
+    subprotocols: Sequence[str]
+    secret: dict[str, Any] | None
+    card: Callable[[object], ModelCard]
+
+
+@attrs.frozen(kw_only=True)
+class Opening:
+    """
+    A new session.
+
+    Attributes:
+        make: returns its protocol.
+        card: the model that it needs.
+        settings: how its first stream is opened.
+        subprotocol: which the server accepts, None for none.
+        is_resumable: whether a client that lost its socket may resume it.  Its messages are
+            numbered and acknowledged as docs/protocol.md says.
+
+    """
+
+    make: Callable[[SessionAudio, SessionInfo], ClientProtocol]
+    card: ModelCard
+    settings: StreamSettings
+    subprotocol: str | None = None
+    is_resumable: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Resumption:
+    """A session that a client resumes by its *token*, with the messages after number *last*."""
+
+    token: str
+    last: int
+    subprotocol: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class CloseSocket:
+    """A refusal for clients that cannot read the status of one: a message and a close code."""
+
+    code: int
+    message: Message | None = None  #: None refuses without accepting the socket
+
+
+def _header_keys(connection: HTTPConnection) -> list[str]:
+    return header_keys(connection.headers)
+
+
+@attrs.frozen(kw_only=True)
+class SocketRoute:
+    """
+    A WebSocket of a protocol.
+
+    Attributes:
+        protocol: its name in metrics and logs, of letters.
+        path: the address, as "/v1/realtime".
+        open: returns what a client wants; raises WLKError to refuse it.
+        keys: returns the keys that a client offers, in the places where this protocol has them.
+        refuse: returns how an error is answered before a session begins.
+
+    """
+
+    protocol: str
+    path: str
+    open: Callable[[Handshake], Opening | Resumption]
+    keys: Callable[[HTTPConnection], list[str]] = _header_keys
+    refuse: Callable[[RequestError], Response | CloseSocket] = error_response

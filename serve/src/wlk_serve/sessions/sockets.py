@@ -1,0 +1,224 @@
+"""The WebSockets of protocols: who may open a session, who may resume one, and their messages."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from functools import partial
+import json
+import logging
+from typing import TYPE_CHECKING
+
+from starlette.websockets import WebSocketDisconnect
+
+from wlk_core.errors import WLKError
+from wlk_serve.errors import as_request_error
+from wlk_serve.sessions.protocol import CloseSocket, Handshake, Resumption
+from wlk_serve.sessions.resume import resume_expired
+from wlk_serve.sessions.session import BROKEN, OVERLOADED, ClientSession
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.websockets import WebSocket
+
+    from wlk_serve.errors import RequestError
+    from wlk_serve.http.admission import Admission
+    from wlk_serve.models.pool import ModelPool
+    from wlk_serve.ops.limits import Limits, Usage
+    from wlk_serve.ops.running import RunningSessions
+    from wlk_serve.sessions.protocol import Message, SocketRoute
+    from wlk_serve.sessions.send_queue import SendQueue
+
+__all__ = ["SessionSockets", "serve_session"]
+
+_LOGGER = logging.getLogger(__name__)
+
+_EXPIRED = 4404  # close code of a session that cannot be resumed
+_LEFT = (OSError, RuntimeError, WebSocketDisconnect)  # what sending to a client that left raises
+_LOST = 1006  # the close code of a socket that ended without one
+_SEND_SECONDS = 10.0  # for one message
+# Of audio, before the socket is no longer read.  A client that sends a recording at once may ping,
+# and give up after 20 s without an answer, because its ping waits unread after its audio.  One more
+# append of 15 MiB is below what a session takes.
+_MAX_WAITING_SECONDS = 400.0
+_POLL_SECONDS = 0.05  # while it is not read
+
+
+class SessionSockets:
+    """Opens sessions for the sockets of every protocol and keeps those that can be resumed."""
+
+    def __init__(
+        self,
+        models: ModelPool,
+        admission: Admission,
+        sessions: RunningSessions,
+        limits: Limits,
+        usage: Usage,
+    ) -> None:
+        self._models = models
+        self._admission = admission
+        self._sessions = sessions
+        self._limits = limits
+        self._usage = usage
+        self._resumable: dict[str, ClientSession] = {}
+
+    async def serve(self, route: SocketRoute, socket: WebSocket) -> None:
+        """Answer a WebSocket that was not accepted yet."""
+        with ExitStack() as lease:  # of the model of a new session
+            try:
+                keys = route.keys(socket)
+                self._admission.check_keys(keys, takes_secrets=True)
+                key_id = self._admission.key_id(keys)
+                opening = route.open(
+                    Handshake(
+                        headers=socket.headers,
+                        query=socket.query_params,
+                        subprotocols=socket.scope.get("subprotocols", []),
+                        secret=self._admission.secret_session(keys),
+                        card=self._models.card,
+                    )
+                )
+                if isinstance(opening, Resumption):
+                    await self._resume(socket, opening, key_id)
+                    return
+                self._sessions.check(key_id)  # no model is loaded for a session that is refused
+                service = await self._models.lease(opening.card.name, lease)
+                service.check_load()
+                self._sessions.check(key_id)  # others may have come while the model was loaded
+            except WLKError as error:
+                answer = as_request_error(error)
+                self._models.metrics.count_error(answer)
+                await _refuse(socket, route, answer)
+                return
+            make = partial(
+                ClientSession,
+                service,
+                opening,
+                protocol=route.protocol,
+                key_id=key_id,
+                limits=self._limits,
+                usage=self._usage,
+            )
+            await self._open(socket, make, opening.subprotocol, lease)
+
+    async def _open(
+        self,
+        socket: WebSocket,
+        make: Callable[..., ClientSession],
+        subprotocol: str | None,
+        lease: ExitStack,
+    ) -> None:
+        resources = lease.pop_all()  # the session may outlive its socket
+        session: ClientSession = make(
+            on_over=resources.close, on_closed=lambda: self._forget(session)
+        )
+        resources.enter_context(self._sessions.entered(session, session.figures.key_id))
+        if session.log is not None:
+            self._resumable[session.log.token] = session
+        try:
+            await socket.accept(subprotocol)
+            await serve_session(socket, session, session.begin())
+        finally:
+            session.close_unless_waiting()
+
+    async def _resume(self, socket: WebSocket, resumption: Resumption, key_id: str) -> None:
+        # Accepted first: browsers see no status of a refusal, but they see close codes.
+        await socket.accept(resumption.subprotocol)
+        session = self._resumable.get(resumption.token)
+        try:
+            if session is None or session.figures.key_id != key_id:
+                raise resume_expired("the session is over or was never here; open a new one")
+            queue = session.resume(resumption.last)
+        except WLKError as error:
+            answer = as_request_error(error)
+            self._models.metrics.count_error(answer)
+            record = {**answer.record(), "event_id": None}
+            await _close(socket, _EXPIRED, {"type": "error", "error": record})
+            return
+        await serve_session(socket, session, queue)
+
+    def _forget(self, session: ClientSession) -> None:
+        if session.log is not None:
+            self._resumable.pop(session.log.token, None)
+
+
+async def _refuse(socket: WebSocket, route: SocketRoute, error: RequestError) -> None:
+    answer = route.refuse(error)
+    if not isinstance(answer, CloseSocket):
+        await socket.send_denial_response(answer)
+        return
+    if answer.message is not None:
+        await socket.accept()
+    await _close(socket, answer.code, answer.message)
+
+
+async def serve_session(socket: WebSocket, session: ClientSession, queue: SendQueue) -> None:
+    """
+    Read and write an accepted *socket* until the client leaves or the session is over.
+
+    *queue* is what the session returned when the socket was attached to it.
+    """
+    reader = asyncio.create_task(_read(socket, session, queue))
+    writer = asyncio.create_task(_write(socket, queue))
+    client_code: int | None = None
+    try:
+        await asyncio.wait({reader, writer}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (reader, writer):
+            task.cancel()
+        for result in await asyncio.gather(reader, writer, return_exceptions=True):
+            if isinstance(result, int):
+                client_code = result
+            elif isinstance(result, (OSError, WebSocketDisconnect)):
+                client_code = client_code or _LOST
+            elif isinstance(result, Exception):
+                _LOGGER.error("a session failed", exc_info=result)
+                session.fail()
+        code = session.close_code
+        if queue.close_code is not None:
+            code = queue.close_code
+        elif queue.is_full:
+            session.figures.metrics.send_queue_full.inc()
+            code = OVERLOADED
+        elif session.audio.has_failed:
+            code = BROKEN
+        session.detach(queue, client_code)
+        if client_code is None:
+            await _close(socket, code)
+
+
+async def _read(socket: WebSocket, session: ClientSession, queue: SendQueue) -> int:
+    """Give messages to the session; return the close code of the client."""
+    while True:
+        message = await socket.receive()
+        if message["type"] == "websocket.disconnect":
+            return int(message.get("code", _LOST))
+        text = message.get("text")
+        await session.receive(queue, message.get("bytes") or b"" if text is None else text)
+        await queue.room()
+        await asyncio.sleep(0)  # the turn of others: `receive` does not wait for what is there
+        # Unread, so that TCP slows the client down; a step without events wakes no task.
+        while session.backlog_seconds > _MAX_WAITING_SECONDS:  # noqa: ASYNC110
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _write(socket: WebSocket, queue: SendQueue) -> None:
+    while (text := await queue.get()) is not None:
+        try:
+            async with asyncio.timeout(_SEND_SECONDS):
+                await socket.send_text(text)
+        except TimeoutError:
+            queue.is_full = True  # the client reads nothing
+            return
+
+
+async def _close(socket: WebSocket, code: int, message: Message | None = None) -> None:
+    """Close *socket* with *code*, after *message* if there is one."""
+    try:
+        async with asyncio.timeout(_SEND_SECONDS):
+            if message is not None:
+                await socket.send_text(json.dumps(message))
+            await socket.close(code)
+    except _LEFT:
+        pass  # TimeoutError is an OSError: the client reads nothing

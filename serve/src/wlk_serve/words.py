@@ -25,18 +25,14 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _LEAST_PROBABILITY = 1e-10  # JSON has no infinity
 
 
-def word_records(tokens: Iterable[ASRToken], offset: float = 0.0) -> list[dict[str, Any]]:
-    """
-    Return word, start, end and confidence of each token, and its speaker where it has one.
-
-    Times are seconds on the stream clock, *offset* seconds after those of the tokens.
-    """
+def word_records(tokens: Iterable[ASRToken]) -> list[dict[str, Any]]:
+    """Return word, start, end and confidence of each token, and its speaker where it has one."""
     records = []
     for token in tokens:
         record: dict[str, Any] = {
             "word": token.text.strip(),
-            "start": round_seconds(token.start + offset),
-            "end": round_seconds(token.end + offset),
+            "start": round_seconds(token.start),
+            "end": round_seconds(token.end),
             "confidence": None if token.probability is None else round(token.probability, 4),
         }
         if token.speaker is not None:
@@ -59,13 +55,13 @@ def speaker_name(speaker: int | str | None) -> str:
     return name
 
 
-def span_record(tokens: Iterable[ASRToken], offset: float = 0.0) -> dict[str, float]:
+def span_record(tokens: Iterable[ASRToken]) -> dict[str, float]:
     """Return start and end of *tokens* in seconds; empty for no tokens."""
     found = list(tokens)
     if not found:
         return {}
     start, end = min(token.start for token in found), max(token.end for token in found)
-    return {"start": round_seconds(start + offset), "end": round_seconds(end + offset)}
+    return {"start": round_seconds(start), "end": round_seconds(end)}
 
 
 def logprob_records(tokens: Iterable[ASRToken]) -> list[dict[str, Any]] | None:

@@ -1,4 +1,4 @@
-"""Connections whose client sends too much, nonsense, half of a request, or no pongs."""
+"""Connections whose client sends too much, nonsense, or no pongs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from uvicorn.server import ServerState
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from wlk_serve.http.server import _Http, _WebSocket
+from wlk_serve.http.server import _WebSocket
 
 HELLO = b"GET /v1/realtime HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Api-Key: secret\r\n"
 UPGRADE = (
@@ -101,12 +101,12 @@ class Loop:
 
 @pytest.fixture
 def accepted():
-    """Return a function that makes a connection of a kind, without a network."""
+    """Return a function that makes a WebSocket connection, without a network."""
 
-    def accepted(kind):
+    def accepted():
         config = uvicorn.Config(lambda *_: None, ws_per_message_deflate=False)
         config.load()
-        connection = kind(config, ServerState(), {}, Loop())
+        connection = _WebSocket(config, ServerState(), {}, Loop())
         connection.connection_made(Transport())
         return connection
 
@@ -116,24 +116,10 @@ def accepted():
 @pytest.fixture
 def opened(accepted):
     """Return a WebSocket that is open."""
-    connection = accepted(_WebSocket)
+    connection = accepted()
     connection.data_received(HELLO + UPGRADE)
     asyncio.run(connection.send({"type": "websocket.accept"}))
     return connection
-
-
-@pytest.mark.parametrize("part", [b"", HELLO])
-def test_a_connection_whose_head_does_not_end_is_closed(accepted, part):
-    """Also where its bytes come one by one: each would stop uvicorn's own timer."""
-    connection = accepted(_Http)
-    for byte in part:
-        connection.data_received(bytes([byte]))
-    timers = [call for _, call in connection.loop.timers]
-
-    timers[0]()
-
-    assert 1 == len(timers)
-    assert "abort" in connection.transport.names()
 
 
 @pytest.mark.parametrize(
@@ -143,7 +129,7 @@ def test_a_connection_whose_head_does_not_end_is_closed(accepted, part):
 )
 def test_a_handshake_that_the_parser_refuses_is_answered_and_closed(accepted, head):
     """It is parsed a second time, with narrower limits than those of HTTP."""
-    connection = accepted(_WebSocket)
+    connection = accepted()
     connection.data_received(HELLO + head + UPGRADE)
 
     assert connection.transport.calls[0][1].startswith(b"HTTP/1.1 400 ")

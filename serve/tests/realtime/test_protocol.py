@@ -295,21 +295,3 @@ def test_the_format_cannot_change_after_the_first_audio(client):
 
     assert ("invalid_value", "session.audio.input.format") == (code, param)
     assert updated["session"]["audio"]["input"]["turn_detection"] is not None
-
-
-def test_the_beta_shape_is_answered_in_the_beta_shape(client, streams):
-    """The first update of that shape switches the answers."""
-    session = {
-        "input_audio_format": "g711_ulaw",
-        "input_audio_transcription": {"model": "small"},
-        "turn_detection": None,
-    }
-
-    (updated,) = client("transcription_session.update", session=session)
-    client("input_audio_buffer.append", audio=base64.b64encode(bytes(8_000)).decode())
-    _, created = client("input_audio_buffer.commit")  # this shape has no `done`
-
-    assert "transcription_session.updated" == updated["type"]
-    assert "g711_ulaw" == updated["session"]["input_audio_format"]
-    assert "conversation.item.created" == created["type"]
-    assert ("mulaw", 8_000) == (streams[0].config.encoding, streams[0].config.rate)

@@ -12,7 +12,6 @@ import socket
 from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from wlk_core.errors import WLKError
@@ -32,7 +31,6 @@ _IGNORED_LOGS = (
     "without completing handshake",  # of every WebSocket that is refused
     "Invalid UTF-8 sequence received",  # with a traceback; the client gets 1007
 )
-_HEAD_SECONDS = 10.0  # for the head of a request
 _LINGER_SECONDS = 10.0  # for a client that still sends, until it has read why it was refused
 # Read in one turn of the event loop.  The smallest frame has 6 bytes, and 256 KiB of them, which
 # asyncio reads by itself, kept everyone else waiting for 0.8 s.
@@ -71,7 +69,7 @@ class DrainingServer(uvicorn.Server):
             server.app,
             host=host,
             port=port,
-            http=_Http,
+            http="h11",
             ws=_WebSocket,
             timeout_graceful_shutdown=_LAST_SECONDS,
             backlog=_MAX_ACCEPTED,
@@ -114,36 +112,6 @@ class DrainingServer(uvicorn.Server):
     async def _drain_and_stop(self) -> None:
         await self._served.sessions.drain(self._drain_seconds)
         self.should_exit = True
-
-
-class _Http(H11Protocol):
-    """Uvicorn's HTTP connection, closed unless a head is complete in time."""
-
-    _head_timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._watch_head()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._watch_head()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._end_watch()
-
-    def _watch_head(self) -> None:
-        # Uvicorn's own timer of idle connections stops at their first byte.
-        if str(self.conn.their_state) != "IDLE":
-            self._end_watch()
-        elif self._head_timer is None:
-            self._head_timer = self.loop.call_later(_HEAD_SECONDS, self.transport.abort)
-
-    def _end_watch(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
 
 
 class _WebSocket(WebSocketsSansIOProtocol, asyncio.BufferedProtocol):

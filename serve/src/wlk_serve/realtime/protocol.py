@@ -22,7 +22,6 @@ from wlk_core.session.events import (
     SpeechStarted,
 )
 from wlk_serve.errors import RequestError, as_request_error, invalid
-from wlk_serve.realtime.beta import BETA_UPDATE, from_beta_session, to_beta_messages
 from wlk_serve.realtime.config import (
     HYPOTHESIS,
     LOGPROBS,
@@ -63,7 +62,6 @@ class RealtimeProtocol:
         audio: takes what the client appends.
         info: the session.
         config: the configuration at the beginning, None for the default.
-        is_beta: whether messages have the beta shape; an update of that shape sets it too.
         new_id: returns an identifier with a prefix, such as "item_0123".
 
     """
@@ -76,13 +74,11 @@ class RealtimeProtocol:
         info: SessionInfo,
         *,
         config: RealtimeConfig | None = None,
-        is_beta: bool = False,
         new_id: Callable[[str], str] = _random_id,
     ) -> None:
         self._audio = audio
         self._info = info
         self._card = info.card
-        self._is_beta = is_beta
         self._event_numbers = itertools.count(1)
         self._config = default_config(info.card) if config is None else config
         self._items = Conversation(new_id, speaker_delay=info.card.speaker_delay)
@@ -174,9 +170,6 @@ class RealtimeProtocol:
         match kind:
             case "session.update":
                 yield from self._update(fields.get("session"))
-            case _ if kind == BETA_UPDATE:
-                self._is_beta = True
-                yield from self._update(from_beta_session(fields.get("session")))
             case _ if kind == APPEND:
                 self._audio.append(message.audio)
             case "input_audio_buffer.commit":
@@ -190,6 +183,8 @@ class RealtimeProtocol:
             case _:
                 known = kind.startswith(_MEANINGLESS)
                 remedy = f' without include: ["{MARKS}"]' if kind == MARK else ""
+                if kind == "transcription_session.update":  # the beta, which OpenAI ended in 2026
+                    remedy = "; send session.update"
                 raise RequestError(
                     f"a transcription session does not take {kind[:100]!r}{remedy}",
                     code="unsupported_event" if known else "invalid_event",
@@ -346,10 +341,10 @@ class RealtimeProtocol:
         }
 
     def _out(self, messages: Iterable[Message]) -> list[Message]:
-        """Return *messages* in the shape of the client, with their event ids."""
+        """Return *messages* with their event ids."""
         return [
             {"event_id": f"event_{self._info.id}_{next(self._event_numbers)}", **message}
-            for message in (to_beta_messages(messages) if self._is_beta else messages)
+            for message in messages
         ]
 
 

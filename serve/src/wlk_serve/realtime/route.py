@@ -46,13 +46,8 @@ def _open(handshake: Handshake) -> Opening | Resumption:
     config = default_config(card)
     if handshake.secret is not None:
         config = update_config(config, handshake.secret, card)
-    is_beta = handshake.headers.get("openai-beta") == "realtime=v1"
     return Opening(
-        make=partial(
-            RealtimeProtocol,
-            config=config,
-            is_beta=is_beta or "openai-beta.realtime-v1" in offered,
-        ),
+        make=partial(RealtimeProtocol, config=config),
         card=card,
         settings=config.stream_settings(),
         subprotocol=subprotocol,

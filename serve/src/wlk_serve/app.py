@@ -28,14 +28,14 @@ from wlk_serve.http.page import is_page, page_routes
 from wlk_serve.models.pool import ModelPool
 from wlk_serve.ops.limits import Limits, Usage
 from wlk_serve.ops.running import RunningSessions
-from wlk_serve.protocols import installed_routes
+from wlk_serve.protocols import SocketRoute, TcpRoute, installed_routes
 from wlk_serve.realtime.config import MARKS, default_config, model_name, update_config
 from wlk_serve.sessions.sockets import SessionSockets
 from wlk_serve.transcriptions.meter import UploadMeter
 from wlk_serve.transcriptions.route import transcribe_upload
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -61,6 +61,7 @@ class Server:
         *,
         admission: Admission | None = None,
         limits: Limits | None = None,
+        routes: Iterable[SocketRoute | TcpRoute] | None = None,
     ) -> None:
         self._models = service if isinstance(service, ModelPool) else ModelPool.of(service)
         self._admission = Admission() if admission is None else admission
@@ -71,10 +72,17 @@ class Server:
         self._metrics = self._models.metrics
         self._metrics.lateness.set_function(lambda: self._models.lateness)
         self._usage = Usage(self._limits)
+        protocols = installed_routes() if routes is None else list(routes)
         sockets = SessionSockets(
             self._models, self._admission, self.sessions, self._limits, self._usage
         )
-        routes = [
+        #: Handlers of connections, by the names of protocols with ports of their own.
+        self.tcp_handlers = {
+            route.protocol: partial(sockets.serve_tcp, route)
+            for route in protocols
+            if isinstance(route, TcpRoute)
+        }
+        addresses = [
             *page_routes(),
             Route("/livez", self._livez),
             Route("/readyz", self._readyz),
@@ -87,7 +95,8 @@ class Server:
             Route("/v1/realtime/client_secrets", self._client_secrets, methods=["POST"]),
             *(
                 WebSocketRoute(route.path, partial(sockets.serve, route))
-                for route in installed_routes()
+                for route in protocols
+                if isinstance(route, SocketRoute)
             ),
             WebSocketRoute("/{path:path}", self._refuse_socket),
         ]
@@ -96,7 +105,7 @@ class Server:
             HTTPException: self._refuse_address,
             Exception: self._refuse_unexpected,
         }
-        starlette = Starlette(routes=routes, exception_handlers=handlers)
+        starlette = Starlette(routes=addresses, exception_handlers=handlers)
         starlette.router.redirect_slashes = False  # to http behind a proxy, with key and audio
         self.app: ASGIApp = CORSMiddleware(  # before the guard: a preflight carries no key
             _Guard(starlette, self._admission, self._metrics),

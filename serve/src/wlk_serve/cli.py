@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from datetime import UTC, datetime
 import json
 import logging
@@ -26,6 +27,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 _PROGRAM = "wlk-serve"
 _MAX_NAME_LETTERS = 200
+_PORTS = 65_536
 _MEGABYTE = 1_000_000
 _WATCH_SECONDS = 2.0
 _END_SECONDS = 34.0  # after a drain: 30 for the last words, the rest to end threads
@@ -54,6 +56,18 @@ def _checked_name(
             f"expected a name of 1 to {_MAX_NAME_LETTERS} printable characters, got {name[:100]!r}"
         )
     return name
+
+
+def _checked_listens(
+    _context: click.Context, _parameter: click.Parameter, listens: tuple[str, ...]
+) -> dict[str, int]:
+    ports: dict[str, int] = {}
+    for listen in listens:
+        name, _, port = listen.partition("=")
+        if not (port.isascii() and port.isdigit() and int(port) < _PORTS):
+            raise click.BadParameter(f"expected NAME=PORT such as wyoming=10300, got {listen!r}")
+        ports[name] = int(port)
+    return ports
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -95,6 +109,14 @@ def _checked_name(
     multiple=True,
     help="Web site whose pages may use the server, such as https://captions.example.",
 )
+@click.option(
+    "--listen",
+    "listens",
+    metavar="NAME=PORT",
+    multiple=True,
+    callback=_checked_listens,
+    help="Serve a protocol with a port of its own, such as wyoming=10300.",
+)
 @_number("--max-sessions", 100, "Sockets and requests at a time.")
 @_number("--max-sessions-per-key", None, "Sockets and requests of one key at a time.")
 @_number("--audio-per-minute", None, "Seconds of audio in a minute, live and uploaded.")
@@ -126,6 +148,7 @@ def serve(
     served_name: str | None,
     api_key_env: str | None,
     origins: tuple[str, ...],
+    listens: dict[str, int],
     drain_seconds: float,
     log_format: str,
     **limits: int | None,
@@ -156,7 +179,15 @@ def serve(
     from wlk_serve.models.diarizers import DiarizerSource  # noqa: PLC0415 -- as above
     from wlk_serve.models.service import Service  # noqa: PLC0415 -- brings numpy
     from wlk_serve.ops.limits import Limits  # noqa: PLC0415 -- as above
+    from wlk_serve.protocols import TcpRoute, installed_routes  # noqa: PLC0415 -- as above
 
+    routes = installed_routes()
+    ported = sorted(route.protocol for route in routes if isinstance(route, TcpRoute))
+    if unknown := sorted(listens.keys() - set(ported)):
+        raise OptionError(
+            f"no protocol with a port of its own is called {unknown[0]!r}; "
+            f"installed: {', '.join(ported) or 'none'}"
+        )
     chosen: dict[str, Any] = {
         _SIZES.get(name, name): value * (_MEGABYTE if name in _SIZES else 1)
         for name, value in limits.items()
@@ -172,21 +203,27 @@ def serve(
     diarizers = DiarizerSource.named(registry, diarizer)  # reported before a model is loaded
     with (
         bound_sockets(host, port) as sockets,
+        ExitStack() as stack,
         settings.load(registry) as loaded,
         Service(
             loaded, card, stream_options=settings.options.stream, diarizers=diarizers
         ) as service,
     ):
+        listeners = {
+            name: stack.enter_context(bound_sockets(host, number))
+            for name, number in listens.items()
+        }
         loaded.warmup()
         service.probe_model()
         _log_to_stderr(is_json=log_format == "json")
-        server = Server(service, admission=admission, limits=Limits(**chosen))
+        server = Server(service, admission=admission, limits=Limits(**chosen), routes=routes)
         threading.Thread(target=_watch, args=(server, drain_seconds), daemon=True).start()
         DrainingServer(
             server,
             host=host,
             port=port,
             drain_seconds=drain_seconds,
+            listeners=listeners,
             on_ready=on_ready,
         ).run(sockets)
     return 0

@@ -28,6 +28,7 @@ from wlk_serve.sessions.protocol import (
     Opening,
     SessionInfo,
     SocketRoute,
+    TcpRoute,
 )
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "SocketRoute",
     "StreamSegment",
     "StreamSettings",
+    "TcpRoute",
     "as_request_error",
     "header_keys",
     "hookimpl",
@@ -64,18 +66,18 @@ hookimpl = cast("Callable[[F], F]", pluggy.HookimplMarker("wlk_serve"))
 
 
 @hookspec
-def wlk_protocols() -> Iterable[SocketRoute]:  # type: ignore[empty-body]  # a specification has no body
+def wlk_protocols() -> Iterable[SocketRoute | TcpRoute]:  # type: ignore[empty-body]  # a specification has no body
     """Return the routes of the protocols that a distribution provides."""
 
 
-def installed_routes() -> list[SocketRoute]:
+def installed_routes() -> list[SocketRoute | TcpRoute]:
     """
     Return the routes of every installed protocol.
 
     A plugin that cannot be loaded is logged and left out, so that the others serve; so is a route
-    whose path is taken.
+    whose place is taken.
     """
-    routes: dict[str, SocketRoute] = {}
+    routes: dict[str, SocketRoute | TcpRoute] = {}
     for point in sorted(metadata.entry_points(group=ENTRY_POINT_GROUP)):
         manager = pluggy.PluginManager("wlk_serve")
         manager.add_hookspecs(sys.modules[__name__])
@@ -86,7 +88,8 @@ def installed_routes() -> list[SocketRoute]:
             _LOGGER.exception("protocol %s is left out: its plugin does not load", point.name)
             continue
         for route in offered:
-            if route.path in routes:
-                _LOGGER.error("protocol %s is left out: %s is taken", point.name, route.path)
-            routes.setdefault(route.path, route)
+            place = route.path if isinstance(route, SocketRoute) else route.protocol
+            if place in routes:
+                _LOGGER.error("protocol %s is left out: %s is taken", point.name, place)
+            routes.setdefault(place, route)
     return list(routes.values())

@@ -17,7 +17,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from wlk_core.errors import WLKError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import FrameType
 
     from websockets.frames import Frame
@@ -52,6 +52,7 @@ class DrainingServer(uvicorn.Server):
         host: the address to listen on.
         port: the port; 0 picks one.
         drain_seconds: how long sessions may go on after the first signal.
+        listeners: sockets for protocols without HTTP, by their names.
         on_ready: called with the port when connections are accepted.
 
     """
@@ -63,6 +64,7 @@ class DrainingServer(uvicorn.Server):
         host: str,
         port: int,
         drain_seconds: float,
+        listeners: Mapping[str, Iterable[socket.socket]] | None = None,
         on_ready: Callable[[int], object],
     ) -> None:
         config = uvicorn.Config(
@@ -84,6 +86,7 @@ class DrainingServer(uvicorn.Server):
         logging.getLogger("uvicorn.error").addFilter(_is_worth_a_line)
         self._served = server
         self._drain_seconds = drain_seconds
+        self._listeners = listeners or {}
         self._on_ready = on_ready
         self._loop: asyncio.AbstractEventLoop | None = None
         self._drain: asyncio.Task[None] | None = None
@@ -93,6 +96,9 @@ class DrainingServer(uvicorn.Server):
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         if self.started:
+            for name, listeners in self._listeners.items():
+                handler = self._served.tcp_handlers[name]
+                self.servers += [await asyncio.start_server(handler, sock=s) for s in listeners]
             self._on_ready(self.servers[0].sockets[0].getsockname()[1])
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

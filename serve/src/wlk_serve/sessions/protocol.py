@@ -10,7 +10,8 @@ from wlk_serve.errors import error_response
 from wlk_serve.http.admission import header_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from asyncio import StreamReader
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
     from starlette.datastructures import Headers, QueryParams
     from starlette.requests import HTTPConnection
@@ -31,6 +32,7 @@ __all__ = [
     "Resumption",
     "SessionInfo",
     "SocketRoute",
+    "TcpRoute",
 ]
 
 Message: TypeAlias = "dict[str, Any]"
@@ -175,3 +177,26 @@ class SocketRoute:
     open: Callable[[Handshake], Opening | Resumption]
     keys: Callable[[HTTPConnection], list[str]] = _header_keys
     refuse: Callable[[RequestError], Response | CloseSocket] = error_response
+
+
+@attrs.frozen(kw_only=True)
+class TcpRoute:
+    """
+    A protocol with a port of its own, without HTTP: served where ``--listen NAME=PORT`` names it.
+
+    It has no keys, so that whoever reaches the port may use it.  Answers are lines of JSON.
+
+    Attributes:
+        protocol: its name in metrics and logs, of letters.
+        open: returns what a client wants, who has said nothing yet; its argument returns the card
+            of a model by its name, the default one for None.
+        read: reads the next message, None at the end; raises ValueError for what is none, and the
+            connection is closed.
+        refuse: returns the message that answers an error before a session begins.
+
+    """
+
+    protocol: str
+    open: Callable[[Callable[[object], ModelCard]], Opening]
+    read: Callable[[StreamReader], Awaitable[bytes | None]]
+    refuse: Callable[[RequestError], Message]

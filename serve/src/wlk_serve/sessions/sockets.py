@@ -1,4 +1,4 @@
-"""The WebSockets of protocols: who may open a session, who may resume one, and their messages."""
+"""The sockets of protocols: who may open a session, who may resume one, and their messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from functools import partial
 import json
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.websockets import WebSocketDisconnect
 
@@ -15,9 +15,10 @@ from wlk_core.errors import WLKError
 from wlk_serve.errors import as_request_error
 from wlk_serve.sessions.protocol import CloseSocket, Handshake, Resumption
 from wlk_serve.sessions.resume import resume_expired
-from wlk_serve.sessions.session import BROKEN, OVERLOADED, ClientSession
+from wlk_serve.sessions.session import BROKEN, DONE, OVERLOADED, ClientSession
 
 if TYPE_CHECKING:
+    from asyncio import StreamReader, StreamWriter
     from collections.abc import Callable
 
     from starlette.websockets import WebSocket
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from wlk_serve.models.pool import ModelPool
     from wlk_serve.ops.limits import Limits, Usage
     from wlk_serve.ops.running import RunningSessions
-    from wlk_serve.sessions.protocol import Message, SocketRoute
+    from wlk_serve.sessions.protocol import Message, Opening, SocketRoute, TcpRoute
     from wlk_serve.sessions.send_queue import SendQueue
 
 __all__ = ["SessionSockets", "serve_session"]
@@ -82,29 +83,59 @@ class SessionSockets:
                 if isinstance(opening, Resumption):
                     await self._resume(socket, opening, key_id)
                     return
-                self._sessions.check(key_id)  # no model is loaded for a session that is refused
-                service = await self._models.lease(opening.card.name, lease)
-                service.check_load()
-                self._sessions.check(key_id)  # others may have come while the model was loaded
+                make = await self._admitted(route.protocol, opening, key_id, lease)
             except WLKError as error:
-                answer = as_request_error(error)
-                self._models.metrics.count_error(answer)
-                await _refuse(socket, route, answer)
+                await _refuse(socket, route, self._counted(error))
                 return
-            make = partial(
-                ClientSession,
-                service,
-                opening,
-                protocol=route.protocol,
-                key_id=key_id,
-                limits=self._limits,
-                usage=self._usage,
-            )
             await self._open(socket, make, opening.subprotocol, lease)
+
+    async def serve_tcp(self, route: TcpRoute, reader: StreamReader, writer: StreamWriter) -> None:
+        """Answer a connection without HTTP."""
+        socket = _TcpSocket(route, reader, writer)
+        with ExitStack() as lease:
+            try:
+                opening = route.open(self._models.card)
+                make = await self._admitted(route.protocol, opening, "", lease)
+            except WLKError as error:
+                await _close(socket, OVERLOADED, route.refuse(self._counted(error)))
+                return
+            try:
+                await self._open(socket, make, None, lease)
+            finally:
+                writer.close()  # also where the client left
+
+    def _counted(self, error: WLKError) -> RequestError:
+        answer = as_request_error(error)
+        self._models.metrics.count_error(answer)
+        return answer
+
+    async def _admitted(
+        self, protocol: str, opening: Opening, key_id: str, lease: ExitStack
+    ) -> Callable[..., ClientSession]:
+        """
+        Return what makes the session, with its model loaded.
+
+        Raises:
+            WLKError: the server takes no session, or has no such model.
+
+        """
+        self._sessions.check(key_id)  # no model is loaded for a session that is refused
+        service = await self._models.lease(opening.card.name, lease)
+        service.check_load()
+        self._sessions.check(key_id)  # others may have come while the model was loaded
+        return partial(
+            ClientSession,
+            service,
+            opening,
+            protocol=protocol,
+            key_id=key_id,
+            limits=self._limits,
+            usage=self._usage,
+        )
 
     async def _open(
         self,
-        socket: WebSocket,
+        socket: WebSocket | _TcpSocket,
         make: Callable[..., ClientSession],
         subprotocol: str | None,
         lease: ExitStack,
@@ -131,9 +162,7 @@ class SessionSockets:
                 raise resume_expired("the session is over or was never here; open a new one")
             queue = session.resume(resumption.last)
         except WLKError as error:
-            answer = as_request_error(error)
-            self._models.metrics.count_error(answer)
-            record = {**answer.record(), "event_id": None}
+            record = {**self._counted(error).record(), "event_id": None}
             await _close(socket, _EXPIRED, {"type": "error", "error": record})
             return
         await serve_session(socket, session, queue)
@@ -141,6 +170,38 @@ class SessionSockets:
     def _forget(self, session: ClientSession) -> None:
         if session.log is not None:
             self._resumable.pop(session.log.token, None)
+
+
+class _TcpSocket:
+    """A connection without HTTP, with the methods of a WebSocket that a session uses."""
+
+    def __init__(self, route: TcpRoute, reader: StreamReader, writer: StreamWriter) -> None:
+        self._route = route
+        self._reader = reader
+        self._writer = writer
+
+    async def accept(self, _subprotocol: str | None) -> None:
+        """Do nothing: a connection is open from the beginning."""
+
+    async def receive(self) -> dict[str, Any]:
+        """Return the next message, or that the client left."""
+        try:
+            data = await self._route.read(self._reader)
+        except (ValueError, EOFError):  # no message, or half of one
+            return {"type": "websocket.disconnect", "code": _LOST}
+        if data is None:
+            return {"type": "websocket.disconnect", "code": DONE}
+        return {"type": "websocket.receive", "bytes": data}
+
+    async def send_text(self, text: str) -> None:
+        """Send a line."""
+        self._writer.write(text.encode() + b"\n")
+        await self._writer.drain()
+
+    async def close(self, _code: int) -> None:
+        """Close the connection, whose protocol has no codes."""
+        self._writer.close()
+        await self._writer.wait_closed()
 
 
 async def _refuse(socket: WebSocket, route: SocketRoute, error: RequestError) -> None:
@@ -153,7 +214,9 @@ async def _refuse(socket: WebSocket, route: SocketRoute, error: RequestError) ->
     await _close(socket, answer.code, answer.message)
 
 
-async def serve_session(socket: WebSocket, session: ClientSession, queue: SendQueue) -> None:
+async def serve_session(
+    socket: WebSocket | _TcpSocket, session: ClientSession, queue: SendQueue
+) -> None:
     """
     Read and write an accepted *socket* until the client leaves or the session is over.
 
@@ -188,7 +251,7 @@ async def serve_session(socket: WebSocket, session: ClientSession, queue: SendQu
             await _close(socket, code)
 
 
-async def _read(socket: WebSocket, session: ClientSession, queue: SendQueue) -> int:
+async def _read(socket: WebSocket | _TcpSocket, session: ClientSession, queue: SendQueue) -> int:
     """Give messages to the session; return the close code of the client."""
     while True:
         message = await socket.receive()
@@ -203,7 +266,7 @@ async def _read(socket: WebSocket, session: ClientSession, queue: SendQueue) -> 
             await asyncio.sleep(_POLL_SECONDS)
 
 
-async def _write(socket: WebSocket, queue: SendQueue) -> None:
+async def _write(socket: WebSocket | _TcpSocket, queue: SendQueue) -> None:
     while (text := await queue.get()) is not None:
         try:
             async with asyncio.timeout(_SEND_SECONDS):
@@ -213,7 +276,7 @@ async def _write(socket: WebSocket, queue: SendQueue) -> None:
             return
 
 
-async def _close(socket: WebSocket, code: int, message: Message | None = None) -> None:
+async def _close(socket: WebSocket | _TcpSocket, code: int, message: Message | None = None) -> None:
     """Close *socket* with *code*, after *message* if there is one."""
     try:
         async with asyncio.timeout(_SEND_SECONDS):

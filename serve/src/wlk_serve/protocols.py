@@ -78,7 +78,8 @@ def installed_routes() -> list[SocketRoute | TcpRoute]:
     whose place is taken.
     """
     routes: dict[str, SocketRoute | TcpRoute] = {}
-    for point in sorted(metadata.entry_points(group=ENTRY_POINT_GROUP)):
+    points = metadata.entry_points(group=ENTRY_POINT_GROUP)
+    for point in sorted(points, key=lambda point: point.name):
         manager = pluggy.PluginManager("wlk_serve")
         manager.add_hookspecs(sys.modules[__name__])
         try:

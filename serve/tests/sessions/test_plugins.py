@@ -1,0 +1,255 @@
+"""Protocols of other distributions, which touch no file of wlk-serve."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+import json
+from pathlib import Path
+import re
+import socket
+import threading
+from types import ModuleType, SimpleNamespace
+
+import attrs
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from wlk_conformance.testing import CodedToken, encode, script_words
+from wlk_core.registry import Registry
+from wlk_serve import protocols
+from wlk_serve.app import Server
+from wlk_serve.http.admission import Admission
+from wlk_serve.http.server import DrainingServer, bound_sockets
+from wlk_serve.models.card import ModelCard
+from wlk_serve.models.service import Service
+from wlk_serve.ops.limits import Limits
+from wlk_serve.protocols import SocketRoute, TcpRoute, installed_routes
+
+ROOT = Path(__file__).resolve().parents[3]
+TOKENS = [CodedToken(number, 4 * number, 3) for number in range(1, 9)]
+SAMPLES = encode(TOKENS, cells=40)
+AUDIO = SAMPLES.tobytes()
+WAIT = 60.0  # seconds after which a test that waits has failed
+
+
+@pytest.fixture(scope="module")
+def hello():
+    """Return the module of the author's page."""
+    page = (ROOT / "docs" / "protocols.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    module = ModuleType("wlk_protocol_hello")
+    exec(code, module.__dict__)  # noqa: S102 -- the project's own page
+    return module
+
+
+@pytest.fixture(scope="module")
+def open_session(hello):
+    """Return how the page opens a session, but for the coded audio of the scripted backend."""
+
+    def open_session(handshake):
+        opening = hello.open_session(handshake)
+        settings = attrs.evolve(opening.settings, encoding="f32le", leaves_out_pauses=False)
+        return attrs.evolve(opening, settings=settings)
+
+    return open_session
+
+
+async def read_message(reader):
+    """Read a message: its length in a line, then its bytes, of which none are the end of audio."""
+    line = await reader.readline()
+    if not line:
+        return None
+    data = await reader.readexactly(int(line))
+    return data or "end"
+
+
+@pytest.fixture(scope="module")
+def routes(hello, open_session):
+    """Return a protocol over a WebSocket, and the same one over TCP."""
+    (route,) = hello.wlk_protocols()
+    return [
+        attrs.evolve(route, open=open_session),
+        TcpRoute(
+            protocol="plain",
+            open=lambda card: open_session(
+                SimpleNamespace(card=card, query={"model": None, "language": ""})
+            ),
+            read=read_message,
+            refuse=lambda error: {"error": error.record()},
+        ),
+    ]
+
+
+@contextmanager
+def served(routes, limits=None):
+    """Yield the netloc of a server of the scripted backend, and the address of its TCP port."""
+    registry, ports, is_ready = Registry(), [], threading.Event()
+
+    def on_ready(port):
+        ports.append(port)
+        is_ready.set()
+
+    with (
+        registry.load_backend("scripted") as backend,
+        bound_sockets("127.0.0.1", 0) as listeners,
+        Service(backend, ModelCard.of(registry.spec("scripted"), None), workers=1) as service,
+    ):
+        application = Server(
+            service,
+            admission=Admission.of(["secret"], [], is_local=True),
+            limits=limits,
+            routes=routes,
+        )
+        server = DrainingServer(
+            application,
+            host="127.0.0.1",
+            port=0,
+            drain_seconds=0.0,
+            listeners=dict.fromkeys(application.tcp_handlers, listeners),
+            on_ready=on_ready,
+        )
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        try:
+            assert is_ready.wait(WAIT)
+            yield f"127.0.0.1:{ports[0]}", listeners[0].getsockname()
+        finally:
+            server.handle_exit(15, None)
+            thread.join(WAIT)
+
+
+@pytest.fixture(scope="module")
+def server(routes):
+    """Return the addresses of a server that runs for all tests of the module."""
+    with served(routes) as addresses:
+        yield addresses
+
+
+def words_of(messages):
+    """Return the joined texts among *messages*."""
+    return "".join(message.get("text", "") for message in messages).split()
+
+
+@pytest.fixture(scope="module")
+def expected():
+    """Return the words that the audio holds."""
+    with Registry().load_backend("scripted") as backend:
+        return [word.text.strip() for word in script_words(TOKENS, backend.vocabulary)]
+
+
+@pytest.mark.parametrize("size", [200, 3200, len(AUDIO)])
+def test_a_protocol_of_another_distribution_gets_every_word(server, expected, size):
+    """The page's example, with audio in messages of any size."""
+    headers = {"authorization": "Token secret"}
+    with connect(f"ws://{server[0]}/hello", additional_headers=headers) as client:
+        first = json.loads(client.recv(WAIT))
+        for start in range(0, len(AUDIO), size):
+            client.send(AUDIO[start : start + size])
+        client.send("end")
+        messages = [json.loads(text) for text in client]
+
+    assert {"hello": "send audio"} == first
+    assert expected == words_of(messages)
+    assert 8 == len(expected)
+    assert "utterance_end" in messages[-1]
+    assert 1000 == client.close_code
+
+
+def test_a_protocol_without_http_gets_every_word(server, expected):
+    """Its port closes after them."""
+    with socket.create_connection(server[1], timeout=WAIT) as client:
+        for start in range(0, len(AUDIO), 3200):
+            part = AUDIO[start : start + 3200]
+            client.sendall(b"%d\n" % len(part) + part)
+        client.sendall(b"0\n")
+        messages = [json.loads(line) for line in client.makefile()]
+
+    assert {"hello": "send audio"} == messages[0]
+    assert expected == words_of(messages)
+
+
+@pytest.mark.parametrize("data", [b"no length\n", b"5\nab", b"1" * 70_000])
+def test_a_message_that_is_none_ends_its_connection(server, data):
+    """Also half of one, and a line without an end; the server goes on."""
+    with socket.create_connection(server[1], timeout=WAIT) as client:
+        client.sendall(data)
+        client.shutdown(socket.SHUT_WR)
+        messages = client.makefile().read().splitlines()
+
+    assert 1 == len(messages)
+
+
+def test_a_wrong_message_is_answered_in_the_shape_of_the_protocol(server):
+    """The session goes on."""
+    headers = {"x-api-key": "secret"}
+    with connect(f"ws://{server[0]}/hello", additional_headers=headers) as client:
+        client.send("nonsense")
+        client.send(b"\0")
+        client.send("end")
+        errors = [json.loads(text).get("error") for text in client]
+
+    assert ["wrong", "wrong"] == [error["code"] for error in errors if error]
+
+
+def test_a_route_says_where_its_clients_put_keys_and_how_they_are_refused(hello, open_session):
+    """Clients of other protocols know neither OpenAI's headers nor its errors."""
+    (route,) = hello.wlk_protocols()
+    route = attrs.evolve(
+        route,
+        open=open_session,
+        keys=lambda connection: [connection.query_params.get("key", "")],
+        refuse=lambda error: protocols.CloseSocket(code=4401, message={"refused": str(error)}),
+    )
+    with served([route]) as (netloc, _):
+        with connect(f"ws://{netloc}/hello?key=secret") as client:
+            assert "hello" in json.loads(client.recv(WAIT))
+        with connect(f"ws://{netloc}/hello") as client:
+            message = json.loads(client.recv(WAIT))
+            with pytest.raises(ConnectionClosed):
+                client.recv(WAIT)
+
+    assert ["refused"] == [*message]
+    assert 4401 == client.close_code
+
+
+def test_a_full_server_refuses_in_the_shape_of_each_protocol(routes):
+    """No slot is held by a client that is refused."""
+    with (
+        served(routes, Limits(max_sessions=1)) as (netloc, plain),
+        connect(f"ws://{netloc}/hello", additional_headers={"x-api-key": "secret"}) as client,
+    ):
+        client.recv(WAIT)
+        with socket.create_connection(plain, timeout=WAIT) as second:
+            (message,) = [json.loads(line) for line in second.makefile()]
+        with pytest.raises(InvalidStatus) as refusal:
+            connect(f"ws://{netloc}/hello", additional_headers={"x-api-key": "secret"})
+
+    assert "server_overloaded" == message["error"]["code"]
+    assert 503 == refusal.value.response.status_code
+
+
+def test_a_plugin_that_does_not_load_leaves_the_others(monkeypatch, caplog):
+    """So does one whose place is taken; both are logged."""
+
+    def fail():
+        raise ZeroDivisionError("a defect")
+
+    def offer():
+        module = ModuleType("taken")
+        taken = SocketRoute(protocol="taken", path="/v1/realtime", open=fail)
+        module.wlk_protocols = protocols.hookimpl(lambda: [taken])
+        return module
+
+    found = [
+        *protocols.metadata.entry_points(group=protocols.ENTRY_POINT_GROUP),
+        SimpleNamespace(name="broken", load=fail),
+        SimpleNamespace(name="taken", load=offer),
+    ]
+    monkeypatch.setattr("wlk_serve.protocols.metadata.entry_points", lambda **_: [*found])
+
+    routes = installed_routes()
+
+    assert ["/v1/realtime"] == [route.path for route in routes if route.protocol == "realtime"]
+    assert "taken" not in [route.protocol for route in routes]
+    assert ["broken", "taken"] == [record.args[0] for record in caplog.records]
